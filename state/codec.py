@@ -1,0 +1,101 @@
+"""Durable bytes: how a table and a header are written, and how damage is noticed.
+
+Every value starts with a frame: magic, state version, length and CRC-32 of the body. A table is an Arrow IPC
+stream with zstd buffers (reading back costs by stored byte, so small is fast); a header is one JSON object
+followed by named tables. Nothing here knows what the fields mean: that is `state.records`.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from state.errors import CorruptState, StateVersionError
+
+STATE_VERSION = 1
+"""Raised by one whenever stored bytes change meaning; every older version is read or refused by name."""
+
+_MAGIC = b"PKS"
+_FRAME = struct.Struct("<3sBII")  # magic, version, body length, CRC-32 of the body
+_LENGTH = struct.Struct("<I")
+_ZSTD = pa.ipc.IpcWriteOptions(compression="zstd")
+_PLAIN = pa.ipc.IpcWriteOptions()
+_SMALL = 4096  # below this, compressing costs more than it saves
+
+
+def encode_table(table: pa.Table) -> bytes:
+    """Return a table as framed bytes; column order, types and null-ness are kept."""
+    return _frame(_ipc(table))
+
+
+def decode_table(value: bytes) -> pa.Table:
+    """Return the table that `encode_table` wrote. Raises `CorruptState` or `StateVersionError`."""
+    return _read_ipc(_unframe(value))
+
+
+def encode_header(fields: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> bytes:
+    """Return a header: JSON-able fields and named tables, in one framed value."""
+    blobs = {name: _ipc(table) for name, table in tables.items()}
+    index = json.dumps({"fields": fields, "tables": {n: len(b) for n, b in blobs.items()}}).encode()
+    return _frame(_LENGTH.pack(len(index)) + index + b"".join(blobs.values()))
+
+
+def decode_header(value: bytes) -> tuple[dict[str, Any], dict[str, pa.Table]]:
+    """Return the fields and tables that `encode_header` wrote. Raises `CorruptState` or `StateVersionError`."""
+    body = _unframe(value)
+    (size,) = _LENGTH.unpack_from(body)
+    at = _LENGTH.size + size
+    index = json.loads(body[_LENGTH.size : at])
+    tables = {}
+    for name, length in index["tables"].items():
+        tables[name] = _read_ipc(body[at : at + length])
+        at += length
+    return index["fields"], tables
+
+
+def _ipc(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    options = _PLAIN if table.nbytes < _SMALL else _ZSTD
+    with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
+        writer.write_table(table)
+    return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
+
+
+def _read_ipc(body: bytes) -> pa.Table:
+    try:
+        return pa.ipc.open_stream(pa.py_buffer(body)).read_all()
+    except (pa.ArrowInvalid, OSError) as error:
+        raise _damaged(f"its Arrow table cannot be read ({error})") from error
+
+
+def _frame(body: bytes) -> bytes:
+    return _FRAME.pack(_MAGIC, STATE_VERSION, len(body), zlib.crc32(body)) + body
+
+
+def _unframe(value: bytes) -> bytes:
+    if len(value) < _FRAME.size:
+        raise _damaged(f"it has {len(value)} bytes, fewer than a frame")
+    magic, version, length, checksum = _FRAME.unpack_from(value)
+    if magic != _MAGIC:
+        raise _damaged(f"it starts with {magic!r}, not with {_MAGIC!r}")
+    if version != STATE_VERSION:
+        raise StateVersionError(
+            f"stored state has version {version}, this Panekeeper reads version {STATE_VERSION}; "
+            "run the version that wrote it, or flush the job there and start with a new checkpoint folder"
+        )
+    body = bytes(value[_FRAME.size :])
+    if len(body) != length or zlib.crc32(body) != checksum:
+        raise _damaged(f"its checksum fails ({len(body)} bytes of {length})")
+    return body
+
+
+def _damaged(why: str) -> CorruptState:
+    return CorruptState(
+        f"a stored value is damaged: {why}; restore this checkpoint from a savepoint, "
+        "or start with a new checkpoint folder"
+    )

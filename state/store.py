@@ -1,0 +1,91 @@
+"""Where one key group keeps what must survive: one header and a map of segments.
+
+The protocol is all that the core knows. `MemoryStore` is the whole truth in a dictionary (tests, `play()`);
+`state.spark_store.SparkStore` puts the same calls on Spark's state store.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from state.errors import CorruptState
+
+
+class GroupStore(Protocol):
+    """The durable memory of one key group. Called by the core, inside one micro-batch.
+
+    A segment is written under (kind, slot, seq) and removed whole; `kind` says what it holds, `slot` is a number
+    that lets whole spans go at once (a bucket of event time, a partition), `seq` tells entries of a slot apart.
+    """
+
+    def read_header(self) -> bytes | None:
+        """Return the header as last written, or None for a group that never wrote one."""
+        ...
+
+    def write_header(self, value: bytes) -> None:
+        """Replace the header."""
+        ...
+
+    def read(self, kind: str, slot: int, seq: int) -> bytes:
+        """Return one segment. Raises `CorruptState` if it is not there: the header promised it."""
+        ...
+
+    def write(self, kind: str, slot: int, seq: int, value: bytes) -> None:
+        """Put one segment, replacing what stood there."""
+        ...
+
+    def remove(self, kind: str, slot: int, seq: int) -> None:
+        """Drop one segment; nothing happens if it is not there."""
+        ...
+
+
+class MemoryStore:
+    """A `GroupStore` in a dictionary: what a restart keeps is exactly `header` and `entries`.
+
+    >>> store = MemoryStore()
+    >>> store.write("slices", 3, 0, b"x")
+    >>> store.read("slices", 3, 0)
+    b'x'
+    """
+
+    def __init__(self) -> None:
+        self.header: bytes | None = None
+        self.entries: dict[tuple[str, int, int], bytes] = {}
+
+    def read_header(self) -> bytes | None:
+        """Return the header as last written."""
+        return self.header
+
+    def write_header(self, value: bytes) -> None:
+        """Replace the header."""
+        self.header = value
+
+    def read(self, kind: str, slot: int, seq: int) -> bytes:
+        """Return one segment, or raise `CorruptState`."""
+        try:
+            return self.entries[kind, slot, seq]
+        except KeyError:
+            raise missing_segment(kind, slot, seq) from None
+
+    def write(self, kind: str, slot: int, seq: int, value: bytes) -> None:
+        """Put one segment."""
+        self.entries[kind, slot, seq] = value
+
+    def remove(self, kind: str, slot: int, seq: int) -> None:
+        """Drop one segment."""
+        self.entries.pop((kind, slot, seq), None)
+
+    def copy(self) -> MemoryStore:
+        """Return an independent store with the same bytes: what a process that starts anew would find."""
+        twin = MemoryStore()
+        twin.header = self.header
+        twin.entries = dict(self.entries)
+        return twin
+
+
+def missing_segment(kind: str, slot: int, seq: int) -> CorruptState:
+    """The error for a segment that the header lists and the store has not."""
+    return CorruptState(
+        f"the stored segment {kind}/{slot}/{seq} is missing although the header lists it; "
+        "restore this checkpoint from a savepoint, or start with a new checkpoint folder"
+    )
