@@ -1,0 +1,132 @@
+"""The naive time-interval window: every pane keeps its own lists of whole tuples.
+
+Decides which panes a tuple joins, what each watermark fires and in which order. Refuses to know how the product stores
+anything: a tuple that is in five panes is kept five times.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+Event = dict[str, Any]
+
+
+def exact(seconds: float) -> int:
+    """Microseconds of a JSON number of seconds, by its decimal text: 1.1 is 1100000, never 1100000.0000000001."""
+    micros = Decimal(str(seconds)) * 1_000_000
+    if micros != micros.to_integral_value():
+        raise ValueError(f"{seconds} s is not a whole number of microseconds")
+    return int(micros)
+
+
+def seconds(micros: int) -> int | float:
+    """The JSON number for a time: an int when it is whole seconds."""
+    return micros // 1_000_000 if micros % 1_000_000 == 0 else micros / 1_000_000
+
+
+@dataclass
+class Pane:
+    """One open pane. `pending` holds the keys updated since their last trigger, `rounds` the trigger rounds so far."""
+
+    start: int
+    end: int
+    complete: bool = False
+    rounds: int = 0
+    content: dict[str, list[Any]] = field(default_factory=dict)
+    pending: list[str] = field(default_factory=list)
+
+
+Saved = tuple[int | None, dict[int, Pane]]
+
+
+class NaiveInterval:
+    """Plays one vector's time-interval window, item by item; `events` grows in the shape of a vector's `expect`."""
+
+    def __init__(self, window: dict[str, Any]) -> None:
+        self.duration = exact(window["intervalDuration"])
+        self.period = exact(window.get("creationPeriod", window["intervalDuration"]))
+        self.age = exact(window.get("discardAge", 0))
+        self.offset = exact(window.get("intervalOffset", 0))
+        self.attribute = window["event_time"]
+        self.per_tuple = window.get("late", "pane") == "tuple"
+        self.partitioned = window.get("partitioned", False)
+        self.watermark: int | None = None
+        self.panes: dict[int, Pane] = {}
+        self.events: list[Event] = []
+        self.saved: dict[str, Saved] = {}
+
+    def play(self, items: list[dict[str, Any]]) -> list[Event]:
+        for item in items:
+            if "value" in item:
+                self.on_tuple(item.get("key") if self.partitioned else None, item["value"])
+            elif "watermark" in item:
+                self.on_watermark(exact(item["watermark"]))
+            elif "checkpoint" in item:
+                self.saved[item["checkpoint"]] = copy.deepcopy((self.watermark, self.panes))
+            elif "reset" in item:
+                self.watermark, self.panes = copy.deepcopy(self.saved[item["reset"]])
+            elif "reset_to_initial" in item:
+                self.watermark, self.panes = None, {}
+            elif "punct" not in item and "advance_clock" not in item:  # neither means anything to a time interval
+                raise ValueError(f"the model does not know {item}")
+        return self.events
+
+    def starts_for(self, time: int) -> list[int]:
+        """Starts of the panes that hold `time`, newest first.
+
+        The panes are drawn from the epoch on: where one that starts at or after it holds the tuple, those that start
+        before it do not come to be. A tuple before the epoch, or before the offset, is in whatever panes hold it.
+        """
+        newest = (time - self.offset) // self.period * self.period + self.offset
+        starts = []
+        while newest > time - self.duration:
+            starts.append(newest)
+            newest -= self.period
+        return [s for s in starts if s >= 0] or starts
+
+    def on_tuple(self, key: Any, value: Any) -> None:
+        time = exact(value[self.attribute])
+        late_limit = None if self.watermark is None else self.watermark - self.age
+        if self.per_tuple and late_limit is not None and time < late_limit:
+            self.events.append({"event": "drop", "key": key, "tuples": [value]})
+            return
+        starts = self.starts_for(time)
+        alive = [s for s in starts if late_limit is None or s + self.duration > late_limit]
+        if starts and not alive:
+            self.events.append({"event": "drop", "key": key, "tuples": [value]})
+        for start in alive:
+            pane = self.panes.setdefault(start, Pane(start, start + self.duration))
+            text = json.dumps(key, sort_keys=True)
+            pane.content.setdefault(text, []).append(value)
+            if text not in pane.pending:
+                pane.pending.append(text)
+            self.tell(pane, "insertion", text, tuples=[value])
+
+    def on_watermark(self, watermark: int) -> None:
+        if self.watermark is not None and watermark <= self.watermark:
+            return
+        self.watermark = watermark
+        for pane in sorted(self.panes.values(), key=lambda p: (p.end, p.start)):
+            if watermark >= pane.end and not pane.complete:
+                pane.complete = True
+                for text in pane.content:
+                    self.tell(pane, "initial_full", text)
+            if pane.complete and pane.pending:
+                timing = "late" if pane.rounds else "onComplete"
+                for text in [t for t in pane.content if t in pane.pending]:
+                    self.tell(pane, "trigger", text, timing=timing, index=pane.rounds)
+                pane.pending.clear()
+                pane.rounds += 1
+            if watermark >= pane.end + self.age:
+                for text in pane.content:
+                    self.tell(pane, "close", text)
+                del self.panes[pane.start]
+
+    def tell(self, pane: Pane, event: str, text: str, **more: Any) -> None:
+        content = {"tuples": list(pane.content[text])} | more
+        bounds = [seconds(pane.start), seconds(pane.end)]
+        self.events.append({"event": event, "key": json.loads(text), **content, "pane": bounds})
