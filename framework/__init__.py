@@ -1,0 +1,90 @@
+"""Panekeeper's public surface, sorted: declare a window, say what it answers, start the job.
+
+Importing this costs no Spark: `session` and `windowed` are loaded when first used, so declarations, `play()` and the
+pure core can be used and tested without a JVM.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from framework import agg
+from framework.durations import days, hours, minutes, seconds
+from framework.errors import (
+    CheckpointError,
+    CorruptState,
+    DeclarationError,
+    EventError,
+    ForeignCheckpoint,
+    IncompatibleCheckpoint,
+    InputError,
+    JobFailed,
+    JobFinished,
+    OutputNotWritable,
+    PanekeeperError,
+    SchemaMismatch,
+    SetupError,
+    SinkError,
+    StateError,
+    StateVersionError,
+)
+from framework.events import Event, EventType, Pane, Reason, Timing
+from framework.operator import Emit, Operator
+from framework.windows import TimeInterval
+
+if TYPE_CHECKING:
+    from framework.engine.job import BatchReport, Job, Status
+    from framework.engine.session import session
+    from framework.stream import windowed
+
+__all__ = [
+    "BatchReport",
+    "CheckpointError",
+    "CorruptState",
+    "DeclarationError",
+    "Emit",
+    "Event",
+    "EventError",
+    "EventType",
+    "ForeignCheckpoint",
+    "IncompatibleCheckpoint",
+    "InputError",
+    "Job",
+    "JobFailed",
+    "JobFinished",
+    "Operator",
+    "OutputNotWritable",
+    "Pane",
+    "PanekeeperError",
+    "Reason",
+    "SchemaMismatch",
+    "SetupError",
+    "SinkError",
+    "StateError",
+    "StateVersionError",
+    "Status",
+    "TimeInterval",
+    "Timing",
+    "agg",
+    "days",
+    "hours",
+    "minutes",
+    "seconds",
+    "session",
+    "windowed",
+]
+
+_ON_SPARK = {
+    "BatchReport": "framework.engine.job",
+    "Job": "framework.engine.job",
+    "Status": "framework.engine.job",
+    "session": "framework.engine.session",
+    "windowed": "framework.stream",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _ON_SPARK:
+        raise AttributeError(f"module 'framework' has no attribute {name!r}")
+    return getattr(import_module(_ON_SPARK[name]), name)

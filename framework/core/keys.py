@@ -1,0 +1,85 @@
+"""Partition keys as small numbers: every partition seen in this batch gets a code, in order of first sight.
+
+Codes live for one batch only; durable tables carry the key columns by value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+class Keys:
+    """The partitions met so far in this batch. Null is a legal key; without partition columns all is key 0."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.schema = schema
+        self._known = schema.empty_table()
+
+    @property
+    def count(self) -> int:
+        """How many partitions have a code."""
+        return self._known.num_rows if len(self.schema) else 1
+
+    def encode(self, table: pa.Table) -> np.ndarray:
+        """Return the code of each row's partition (int64), giving new partitions the next codes."""
+        if not len(self.schema):
+            return np.zeros(table.num_rows, dtype=np.int64)
+        known = self._known.num_rows
+        both = pa.concat_tables([self._known, table.select(self.schema.names).cast(self.schema)])
+        codes = _codes([_column_codes(both.column(i)) for i in range(len(self.schema))])
+        fresh = codes >= known
+        if fresh.any():
+            at = np.flatnonzero(fresh)
+            _, first = np.unique(codes[at], return_index=True)
+            self._known = both.take(pa.array(np.concatenate([np.arange(known), at[first]])))
+        return codes[known:]
+
+    def take(self, codes: np.ndarray) -> pa.Table:
+        """Return the key columns of these codes, one row each; no columns at all without partitioning."""
+        if not len(self.schema):
+            return self._known
+        return self._known.take(pa.array(codes))
+
+    def values(self, codes: Iterable[int]) -> list[Any]:
+        """Return the keys as Python values: None, the one column's value, or a tuple of several."""
+        wanted = np.fromiter(codes, dtype=np.int64)
+        if not len(self.schema):
+            return [None] * len(wanted)
+        columns = [column.to_pylist() for column in self.take(wanted).columns]
+        return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
+
+
+def with_keys(table: pa.Table, keys: Keys, codes: np.ndarray) -> pa.Table:
+    """Return the table with the partition columns of `codes` put in front: how a code becomes durable."""
+    taken = keys.take(codes)
+    return pa.table([*taken.columns, *table.columns], names=[*taken.column_names, *table.column_names])
+
+
+def first_seen(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return (codes, distinct values), the distinct values in order of first appearance.
+
+    >>> first_seen(np.array([7, 3, 7]))
+    (array([0, 1, 0]), array([7, 3]))
+    """
+    encoded = pa.array(values).dictionary_encode()
+    return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_numpy()
+
+
+def _column_codes(column: pa.ChunkedArray) -> tuple[np.ndarray, int]:
+    encoded = pc.dictionary_encode(column.combine_chunks(), null_encoding="encode")
+    if isinstance(encoded, pa.ChunkedArray):
+        encoded = encoded.combine_chunks()
+    return encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64), len(encoded.dictionary)
+
+
+def _codes(columns: list[tuple[np.ndarray, int]]) -> np.ndarray:
+    codes, _ = columns[0]
+    for other, size in columns[1:]:
+        # Re-coding after every column keeps the product of two columns far from the end of int64.
+        codes, _ = first_seen(codes * size + other)
+    return codes

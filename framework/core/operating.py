@@ -1,0 +1,172 @@
+"""Telling an operator what happened: events are made from turns, one after the other, in their documented order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from framework.core.answers import Outputs
+from framework.core.geometry import Geometry
+from framework.core.interval import PaneTurn
+from framework.core.keys import Keys
+from framework.core.plan import EVENT_TIME
+from framework.core.rowlog import RowLog
+from framework.errors import DeclarationError
+from framework.events import Event, EventType, Pane
+from framework.operator import Operator
+
+
+class Operating:
+    """Answers turns by calling the operator; what it emits becomes result rows of that partition and pane."""
+
+    def __init__(
+        self,
+        operator: Operator,
+        output: pa.Schema,
+        log: RowLog,
+        keys: Keys,
+        geometry: Geometry,
+        outputs: Outputs,
+    ) -> None:
+        self._operator = operator
+        self._wanted = operator.events
+        self._emitted = Emitted(output)
+        self._log = log
+        self._keys = keys
+        self._geometry = geometry
+        self._outputs = outputs
+
+    def inserted(self, table: pa.Table, codes: np.ndarray, oldest: np.ndarray, newest: np.ndarray) -> None:
+        """INSERTION for each partition and pane, newest pane first [semantics 6.1]."""
+        if EventType.INSERTION not in self._wanted:
+            return
+        grouped: dict[tuple[int, int], list[int]] = {}
+        for row, (code, low, high) in enumerate(zip(codes.tolist(), oldest.tolist(), newest.tolist(), strict=True)):
+            for pane in range(high, low - 1, -1):
+                grouped.setdefault((code, pane), []).append(row)
+        plain = table.drop_columns([EVENT_TIME])
+        names = self._keys.values([code for code, _ in grouped])
+        for ((code, pane), rows), key in zip(grouped.items(), names, strict=True):
+            self._tell(Event(EventType.INSERTION, key, _taking(plain, rows), pane=self._pane(pane)))
+            self._collect(code, pane, None, None)
+
+    def dropped(self, table: pa.Table, codes: np.ndarray, detail: Callable[[int], str]) -> None:
+        """Give late rows to the quarantine, and DROP for each partition."""
+        self._outputs.reject(table, "LATE", detail)
+        if EventType.DROP not in self._wanted:
+            return
+        plain = table.drop_columns([EVENT_TIME])
+        for code in dict.fromkeys(codes.tolist()):
+            rows = np.flatnonzero(codes == code).tolist()
+            self._tell(Event(EventType.DROP, self._keys.values([code])[0], _taking(plain, rows)))
+            self._collect(code, None, None, None)
+
+    def turn(self, turns: list[PaneTurn]) -> None:
+        """INITIAL_FULL, TRIGGER and CLOSE of each pane, in the order of the panes' ends [S1]."""
+        for turn in turns:
+            codes, panes = self._log.pairs(np.array([turn.pane], dtype=np.int64))
+            if not len(codes) or not self._wants(turn):
+                continue
+            rows, offsets = self._log.content(codes, panes)
+            rows = rows.drop_columns([EVENT_TIME])
+            stretch = dict(zip(codes.tolist(), zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True), strict=True))
+            self._tell_turn(turn, rows, stretch)
+
+    def _wants(self, turn: PaneTurn) -> bool:
+        return bool(
+            (turn.full and EventType.INITIAL_FULL in self._wanted)
+            or (turn.trigger and EventType.TRIGGER in self._wanted)
+            or (turn.close and EventType.CLOSE in self._wanted)
+        )
+
+    def _tell_turn(self, turn: PaneTurn, rows: pa.Table, stretch: dict[int, tuple[int, int]]) -> None:
+        names = dict(zip(stretch, self._keys.values(list(stretch)), strict=True))
+        pane = self._pane(turn.pane)
+        if turn.full and EventType.INITIAL_FULL in self._wanted:
+            for code, (low, high) in stretch.items():
+                self._tell(Event(EventType.INITIAL_FULL, names[code], _slicing(rows, low, high), pane=pane))
+                self._collect(code, turn.pane, None, None)
+        if turn.trigger and EventType.TRIGGER in self._wanted:
+            trigger = turn.trigger
+            codes = list(stretch) if trigger.codes is None else trigger.codes.tolist()
+            refinements = [0] * len(codes) if trigger.refinements is None else trigger.refinements.tolist()
+            for code, refinement in zip(codes, refinements, strict=True):
+                event = Event(
+                    EventType.TRIGGER,
+                    names[code],
+                    _slicing(rows, *stretch[code]),
+                    pane=pane,
+                    timing=trigger.timing,
+                    index=trigger.index,
+                    reason=trigger.reason,
+                    refinement=refinement,
+                )
+                self._tell(event)
+                self._collect(code, turn.pane, refinement, trigger.reason.value)
+        if turn.close and EventType.CLOSE in self._wanted:
+            for code, (low, high) in stretch.items():
+                self._tell(Event(EventType.CLOSE, names[code], _slicing(rows, low, high), pane=pane))
+                self._collect(code, turn.pane, None, None)
+
+    def _tell(self, event: Event) -> None:
+        self._operator.handle_event(event, self._emitted)
+
+    def _collect(self, code: int, pane: int | None, refinement: int | None, reason: str | None) -> None:
+        """Give the rows emitted for the last event their key, pane, refinement and reason, as far as it has them."""
+        rows = self._emitted.take()
+        if rows is None:
+            return
+        count = rows.num_rows
+        codes = np.full(count, code, dtype=np.int64)
+        panes = None if pane is None else np.full(count, pane, dtype=np.int64)
+        numbers = pa.array([refinement] * count, pa.int32())
+        self._outputs.add(codes, panes, rows.columns, numbers, pa.array([reason] * count, pa.string()))
+
+    def _pane(self, pane: int) -> Pane:
+        return Pane(self._geometry.start(pane), self._geometry.end(pane))
+
+
+class Emitted:
+    """What an operator emitted while it handled one event; the `Emit` it is given."""
+
+    def __init__(self, output: pa.Schema) -> None:
+        self._output = output
+        self._rows: list[dict[str, Any]] = []
+        self._tables: list[pa.Table] = []
+
+    def __call__(self, **columns: Any) -> None:
+        """Emit one row. Raises `DeclarationError` for a column that the output does not declare."""
+        self._check(columns.keys())
+        self._rows.append(columns)
+
+    def table(self, rows: pa.Table) -> None:
+        """Emit many rows. Raises `DeclarationError` for a column that the output does not declare."""
+        self._check(rows.column_names)
+        self._tables.append(pa.table([rows.column(n) for n in self._output.names], schema=self._output))
+
+    def take(self) -> pa.Table | None:
+        """Return what was emitted since the last call, or None."""
+        if self._rows:
+            self._tables.append(pa.Table.from_pylist(self._rows, schema=self._output))
+            self._rows = []
+        taken, self._tables = self._tables, []
+        return pa.concat_tables(taken) if taken else None
+
+    def _check(self, names: Any) -> None:
+        unknown = [name for name in names if name not in self._output.names]
+        if unknown:
+            raise DeclarationError(
+                f"the operator emitted the column {unknown[0]!r}; its declared output is "
+                f"{', '.join(self._output.names)}"
+            )
+
+
+def _taking(table: pa.Table, rows: list[int]) -> Callable[[], pa.Table]:
+    return lambda: table.take(pa.array(rows, pa.int64()))
+
+
+def _slicing(table: pa.Table, low: int, high: int) -> Callable[[], pa.Table]:
+    return lambda: table.slice(low, high - low)

@@ -1,0 +1,60 @@
+"""What one job asks of its windows: the part of the declaration that travels to the workers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from framework.windows import TimeInterval
+
+if TYPE_CHECKING:
+    from framework.agg import Aggregate
+    from framework.operator import Operator
+
+EVENT_TIME = "_t"
+"""Column of a segment: event time, int64 us since the epoch."""
+
+ARRIVAL = "_seq"
+"""Column of stored rows: arrival number inside the key group."""
+
+TIMESTAMP = pa.timestamp("us", tz="UTC")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """Everything the machine of a key group must know. Picklable; the same on the driver and on every worker.
+
+    Attributes:
+        window: the declared window.
+        keys: the partition columns, in order; empty if the window is not partitioned.
+        columns: the columns that a segment carries beside `_t`, the partition columns among them.
+        aggregates: result column -> aggregate, in order; None if an operator handles the events.
+        operator: handles the events; None if there are aggregates.
+        output: the user's result columns (of the aggregates or of the operator).
+    """
+
+    window: TimeInterval
+    keys: pa.Schema
+    columns: pa.Schema
+    aggregates: dict[str, Aggregate] | None = None
+    operator: Operator | None = None
+    output: pa.Schema
+
+    @property
+    def results(self) -> pa.Schema:
+        """Schema of the result log: partition, pane, the user's columns, refinement and reason."""
+        fields = [*self.keys, pa.field("pane_start", TIMESTAMP), pa.field("pane_end", TIMESTAMP), *self.output]
+        return pa.schema([*fields, pa.field("refinement", pa.int32()), pa.field("reason", pa.string())])
+
+
+REJECTED = pa.schema(
+    [
+        pa.field("reason", pa.string()),
+        pa.field("detail", pa.string()),
+        pa.field("event_time", TIMESTAMP),
+        pa.field("row", pa.string()),
+    ]
+)
+"""Schema of rows that join no window: why, in words, their event time, and the row itself as JSON."""

@@ -1,0 +1,48 @@
+"""What a micro-batch is made of, for one key group: rows, and the time and commands that came between them.
+
+Time and commands are data. Nothing behind this point reads a clock; a batch that is replayed is the same list of
+steps and gives the same outcome.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Tuples in arrival order: the columns of the plan, and `_t` (int64, event time in us) if there is one."""
+
+    table: pa.Table
+
+
+@dataclass(frozen=True)
+class Watermark:
+    """No row with an earlier event time is expected any more; us since the epoch."""
+
+    us: int
+
+
+@dataclass(frozen=True)
+class Tick:
+    """The wall clock says so; us since the epoch."""
+
+    us: int
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A punctuation in the stream: the end of a window's worth of tuples, or of the stream."""
+
+    kind: Literal["window", "final"]
+
+
+@dataclass(frozen=True)
+class Flush:
+    """Fire what is open, close everything, and take no more rows."""
+
+
+Step = Rows | Watermark | Tick | Mark | Flush

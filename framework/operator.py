@@ -1,0 +1,42 @@
+"""An operator handles the events of a window itself, with the raw tuples, instead of declared aggregates."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Protocol
+
+import pyarrow as pa
+
+from framework.events import Event, EventType
+
+
+class Emit(Protocol):
+    """What an operator calls to send results; key, pane, refinement and reason are added by the window."""
+
+    def __call__(self, **columns: Any) -> None:
+        """Emit one row; the names are the columns of the declared output, absent ones are null."""
+        ...
+
+    def table(self, rows: pa.Table) -> None:
+        """Emit many rows at once; the columns are those of the declared output."""
+        ...
+
+
+class Operator(ABC):
+    """The user's own logic against the events of a window.
+
+    An instance is sent to the workers anew for every micro-batch: attributes set while handling events do not
+    survive. What must survive belongs into the window.
+
+    >>> class Spread(Operator):
+    ...     def handle_event(self, event, emit):
+    ...         speeds = event.column("speed")
+    ...         emit(spread=float(speeds.max() - speeds.min()))
+    """
+
+    events: ClassVar[frozenset[EventType]] = frozenset({EventType.TRIGGER})
+    """The event types that `handle_event` is called for; unwanted ones are never built."""
+
+    @abstractmethod
+    def handle_event(self, event: Event, emit: Emit) -> None:
+        """Handle one event. Called in order for each partition; an exception fails the batch, which is replayed."""

@@ -1,0 +1,1 @@
+"""Around a stop: savepoints, restore, drills. Imports `framework` and `state`; nothing imports it."""

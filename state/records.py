@@ -1,0 +1,73 @@
+"""Every durable field of a key group, in one place: what is not here does not survive a stop.
+
+The contents themselves (slices of partial aggregates, raw rows) are segments of the `GroupStore`; a record lists
+which segments there are. A field added here needs a new `STATE_VERSION` in `state.codec`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from state.codec import decode_header, encode_header
+
+NO_WATERMARK = -(2**63)
+"""The watermark before the first one: smaller than every time."""
+
+
+@dataclass
+class PaneRecord:
+    """One open pane of a time-interval window."""
+
+    complete: bool = False
+    """The watermark has reached its end while it existed [S1]."""
+    rounds: int = 0
+    """Trigger rounds so far: the index of the next one."""
+    ledger: bool = False
+    """A segment ("fired", pane, 0) counts the firings of the partitions that were refined."""
+
+
+@dataclass
+class IntervalRecord:
+    """The header of one key group of a time-interval window."""
+
+    watermark: int = NO_WATERMARK
+    """Largest watermark acted on, us since the epoch."""
+    next_seq: int = 0
+    """Arrival number of the next row."""
+    flushed: bool = False
+    """A flush closed every pane for good."""
+    panes: dict[int, PaneRecord] = field(default_factory=dict)
+    """Open panes by number k; the pane starts at k * period + offset."""
+    segments: dict[int, int] = field(default_factory=dict)
+    """Stored content: slot (bucket of event time) -> how many segments, numbered from 0."""
+    pending: pa.Table | None = None
+    """Partitions that got late rows since the pane last fired: partition columns, `pane`, `before` (the partition
+    had content in that pane already, so it has fired at least once)."""
+
+    def encode(self) -> bytes:
+        """Return the header as bytes."""
+        fields = {
+            "watermark": self.watermark,
+            "next_seq": self.next_seq,
+            "flushed": self.flushed,
+            "panes": [[k, p.complete, p.rounds, p.ledger] for k, p in sorted(self.panes.items())],
+            "segments": sorted(self.segments.items()),
+        }
+        return encode_header(fields, {} if self.pending is None else {"pending": self.pending})
+
+    @classmethod
+    def decode(cls, value: bytes | None) -> IntervalRecord:
+        """Return the record in a header; an absent header is a group that has seen nothing."""
+        if value is None:
+            return cls()
+        fields, tables = decode_header(value)
+        return cls(
+            watermark=fields["watermark"],
+            next_seq=fields["next_seq"],
+            flushed=fields["flushed"],
+            panes={k: PaneRecord(complete, rounds, ledger) for k, complete, rounds, ledger in fields["panes"]},
+            segments=dict(fields["segments"]),
+            pending=tables.get("pending"),
+        )
