@@ -1,0 +1,98 @@
+"""The operator that `play` runs: it hears every event and emits each as one row of JSON.
+
+Both engines run the same recorder, so what `play` returns has taken the way of any user's results.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from framework.core.plan import Plan
+from framework.events import Event, EventType
+from framework.operator import Emit, Operator
+from framework.testing.vector import Vector
+
+KEY = "key"
+"""Partition column of a played vector: the key as JSON text; null for a null key."""
+
+TUPLE = "tuple"
+"""Column that carries a tuple as JSON text."""
+
+_PANED = {EventType.INSERTION, EventType.TRIGGER, EventType.INITIAL_FULL, EventType.CLOSE}
+
+
+class Recorder(Operator):
+    """Emits every event, in the shape of a vector's `expect`, with its number in the micro-batch.
+
+    Only DROP is left out: it belongs to no pane, so nothing can be emitted for it. A dropped tuple is read back from
+    where the user finds it too, the rejected rows.
+    """
+
+    events: ClassVar[frozenset[EventType]] = frozenset(EventType) - {EventType.DROP}
+
+    def __init__(self) -> None:
+        self.count = 0  # may be lost: only orders the rows of one micro-batch
+
+    def handle_event(self, event: Event, emit: Emit) -> None:
+        """Emit the event as one row."""
+        emit(number=self.count, event=json.dumps(described(event)))
+        self.count += 1
+
+
+OUTPUT = pa.schema([pa.field("number", pa.int64()), pa.field("event", pa.string())])
+"""Columns that the recorder emits."""
+
+
+def recorded(results: pa.Table | None, rejected: pa.Table | None) -> list[dict[str, Any]]:
+    """The events of one micro-batch: what the recorder emitted, in order, then the tuples that were dropped."""
+    events: list[dict[str, Any]] = []
+    if results is not None:
+        events += [json.loads(text) for text in results.sort_by("number").column("event").to_pylist()]
+    if rejected is not None:
+        events += [dropped(json.loads(text)) for text in rejected.column("row").to_pylist()]
+    return events
+
+
+def plan_for(vector: Vector) -> Plan:
+    """What the machine of a key group is told to play a vector."""
+    key, text = pa.field(KEY, pa.string()), pa.field(TUPLE, pa.string())
+    return Plan(
+        window=vector.window,
+        keys=pa.schema([key] if vector.partitioned else []),
+        columns=pa.schema([key, text] if vector.partitioned else [text]),
+        operator=Recorder(),
+        output=OUTPUT,
+    )
+
+
+def described(event: Event) -> dict[str, Any]:
+    """One event in the shape of `expect`."""
+    tuples = [json.loads(text) for text in event.table.column(TUPLE).to_pylist()]
+    told: dict[str, Any] = {
+        "event": event.type.value,
+        "key": None if event.key is None else json.loads(event.key),
+        "tuples": tuples,
+    }
+    if event.type in _PANED:
+        told["pane"] = [in_seconds(event.pane.start_us), in_seconds(event.pane.end_us)]
+    if event.type is EventType.TRIGGER:
+        told |= {"timing": event.timing.value, "index": event.index}
+    return told
+
+
+def dropped(row: dict[str, Any]) -> dict[str, Any]:
+    """The event of one dropped tuple, from its rejected row."""
+    key = row.get(KEY)
+    return {"event": "drop", "key": None if key is None else json.loads(key), "tuples": [json.loads(row[TUPLE])]}
+
+
+def in_seconds(us: int) -> int | float:
+    """Microseconds as the JSON number of seconds: whole seconds are an int.
+
+    >>> in_seconds(100_000_000), in_seconds(100_300_000)
+    (100, 100.3)
+    """
+    return us // 1_000_000 if us % 1_000_000 == 0 else us / 1_000_000

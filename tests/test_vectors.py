@@ -1,0 +1,67 @@
+"""Every worked example, through the core in memory, however the input is cut and wherever the process restarts."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from framework.errors import DeclarationError
+from framework.testing import difference, play
+from tests.model.interval import NaiveInterval
+
+HERE = Path(__file__).parent
+VECTORS = {path.stem: path for folder in ("vectors", "vectors_own") for path in sorted((HERE / folder).glob("*.json"))}
+PLAYED = sorted(name for name in VECTORS if name.startswith("interval_"))
+CUTS: list[Any] = ["whole", "each", 1, 2, 3]
+RESTARTS: list[Any] = ["none", "each", "first", "odd"]
+
+
+def load(name: str) -> dict[str, Any]:
+    """One vector by name."""
+    vector: dict[str, Any] = json.loads(VECTORS[name].read_text(encoding="utf-8"))
+    return vector
+
+
+def places(restart: str, count: int) -> Any:
+    """`restart_after` for a vector of so many items."""
+    return {"first": [0], "odd": list(range(1, count, 2))}.get(restart, restart)
+
+
+@pytest.mark.parametrize("restart", RESTARTS)
+@pytest.mark.parametrize("cut", CUTS)
+@pytest.mark.parametrize("name", PLAYED)
+def test_a_vector_gives_its_events(name: str, cut: Any, restart: str) -> None:
+    """The same events come out for every cut into micro-batches and every restart between them."""
+    vector = load(name)
+    expected, vector["expect"] = vector["expect"], []
+    got = play(vector, cut=cut, restart_after=places(restart, len(vector["input"])))
+    assert difference(expected, got) is None
+
+
+@pytest.mark.parametrize("name", PLAYED)
+def test_the_naive_model_agrees_with_a_vector(name: str) -> None:
+    """The model that the property tests trust gives every worked example, field by field."""
+    vector = load(name)
+    got = NaiveInterval(vector["window"]).play(vector["input"])
+    assert difference(vector["expect"], got) is None
+    assert difference(got, vector["expect"]) is None
+
+
+@pytest.mark.parametrize("name", PLAYED)
+def test_playing_leaves_the_vector_alone(name: str) -> None:
+    """`play` does not write into the object it is given."""
+    vector = load(name)
+    before = copy.deepcopy(vector)
+    play(vector, cut="each")
+    assert vector == before
+
+
+@pytest.mark.parametrize("name", sorted(VECTORS.keys() - set(PLAYED)))
+def test_a_kind_not_offered_yet_says_so(name: str) -> None:
+    """A window kind that cannot be played is refused by name, never played as something else."""
+    with pytest.raises(DeclarationError, match="cannot be played yet"):
+        play(load(name))
