@@ -1,0 +1,157 @@
+"""Builds the Spark session that Panekeeper's jobs run in: one place for every setting, each with its reason.
+
+Knows nothing of windows. A setting that a checkpoint pins at its first start is marked "pinned".
+`python -m framework.engine.session` fetches Delta's Java libraries and starts nothing else.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from framework.engine.environment import check_environment
+from framework.engine.jars import delta_jars
+from framework.errors import DeclarationError, SetupError
+
+_DELTA_EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
+_STATE = "spark.sql.streaming.stateStore"
+# A user's value is added to ours, it does not replace it.
+_JOINED = {"spark.jars": ",", "spark.sql.extensions": ",", "spark.driver.extraJavaOptions": " "}
+_GIB = 1024**3
+
+
+def session(app_name: str = "panekeeper", *, cores: int | str = "*", **conf: object) -> SparkSession:
+    """The Spark session for Panekeeper's jobs: with Delta, RocksDB state and settings that fit small machines too.
+
+    Args:
+        app_name: what Spark calls the program.
+        cores: how many cores of this machine to use ("*": all); without meaning when `spark.master` is given.
+        **conf: Spark settings by their own names, which win over ours:
+            `session(**{"spark.master": "spark://host:7077"})`.
+
+    Raises:
+        DeclarationError: a setting's name does not begin with `spark.`.
+        SetupError: Java, a package or Delta's libraries are missing or wrong, or a session without Delta is
+            already running in this process.
+    """
+    check_environment()
+    _refuse_session_without_delta()
+    given = _checked(conf)
+    master = given.pop("spark.master", f"local[{cores}]")
+    settings = spark_settings(cores=_usable_cores(cores), memory=_memory_bytes(), jars=delta_jars())
+    local = master.startswith("local")
+    settings |= _local_settings() if local else {"spark.log.level": "ERROR"}
+    _prepare_processes(local=local)
+    builder = SparkSession.builder.master(master).appName(app_name)
+    for name, value in _merged(settings, given).items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def spark_settings(*, cores: int, memory: int, jars: list[Path]) -> dict[str, str]:
+    """Every setting of ours, for a machine with so many cores and so many bytes of memory."""
+    return {
+        # Delta, from local files: no start but the first asks the network.
+        "spark.jars": ",".join(map(str, jars)),
+        "spark.sql.extensions": _DELTA_EXTENSION,
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        # Two tasks to read a table's log; the default of 50 costs more than a small batch.
+        "spark.databricks.delta.snapshotPartitions": "2",
+        # State (pinned: provider). Python's stateful operators need RocksDB.
+        f"{_STATE}.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+        # A batch uploads what changed, not the whole store.
+        f"{_STATE}.rocksdb.changelogCheckpointing.enabled": "true",
+        # Counting rows costs a read before each write, and rows of state say nothing here: they are packed.
+        f"{_STATE}.rocksdb.trackTotalNumberOfRows": "false",
+        # Version 2 names each state file after the attempt that wrote it, so a task that Spark gave up on but that
+        # lives on cannot overwrite a good file. It demands that every batch really runs its plan: the sink
+        # materialises a batch before Delta may skip its write. Who reads state needs the same value: use this session.
+        f"{_STATE}.checkpointFormatVersion": "2",
+        # How many batches a checkpoint can be looked back into. Savepoints are copies and do not depend on it.
+        "spark.sql.streaming.minBatchesToRetain": "100",
+        # Pinned. Two tasks a core, so that one slow task does not hold the batch.
+        "spark.sql.shuffle.partitions": str(2 * cores),
+        # Segments are as large as an Arrow batch; the default of 10,000 rows makes them too small to be fast.
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "200000",
+        # Time is UTC inside; a local zone would shift timestamps on their way through pandas.
+        "spark.sql.session.timeZone": "UTC",
+        # A quarter of the memory: Python workers and RocksDB live outside the Java heap and need the rest.
+        "spark.driver.memory": f"{min(8, max(1, memory // _GIB // 4))}g",
+        # A user's own folder named `state` in the launch directory must not shadow ours in the Python workers.
+        "spark.executorEnv.PYTHONSAFEPATH": "1",
+        # Quiet: a job reports by its own status.
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+
+
+def _local_settings() -> dict[str, str]:
+    """What only holds when driver and workers share this machine.
+
+    The safe path hides the program's own folder from the workers; it is given back here, because a user's operator
+    may live in a module beside the program. The driver imported Panekeeper with that folder in front, so nothing in
+    it shadows ours. (The launch directory is another folder, and stays hidden.)
+    """
+    settings = {}
+    if not sys.flags.safe_path:
+        settings["spark.executorEnv.PYTHONPATH"] = str(Path(sys.path[0]).absolute())
+    if "SPARK_CONF_DIR" not in os.environ:  # else the user has a log configuration of their own
+        log = Path(__file__).with_name("log4j2.properties")
+        settings["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile={log.as_uri()}"
+    return settings
+
+
+def _prepare_processes(*, local: bool) -> None:
+    """Variables of this process that the Java machine and its Python workers inherit; they have no Spark setting."""
+    if local:
+        os.environ["PYSPARK_PYTHON"] = sys.executable  # a shell's python3 would not have our packages
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # without it a start may wait for the host's name
+    else:
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+
+
+def _refuse_session_without_delta() -> None:
+    running = SparkSession.getActiveSession()
+    if running is not None and _DELTA_EXTENSION not in (running.conf.get("spark.sql.extensions", "") or ""):
+        raise SetupError(
+            "A Spark session without Delta is already running in this process: stop it first, or start it with "
+            "framework.session()."
+        )
+
+
+def _merged(ours: dict[str, str], given: dict[str, str]) -> dict[str, str]:
+    joined = {
+        name: separator.join((ours[name], given[name]))
+        for name, separator in _JOINED.items()
+        if name in ours and name in given
+    }
+    return ours | given | joined
+
+
+def _checked(conf: dict[str, object]) -> dict[str, str]:
+    for name in conf:
+        if not name.startswith("spark."):
+            raise DeclarationError(f"{name} is no Spark setting: the names of settings begin with `spark.`")
+    return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in conf.items()}
+
+
+def _usable_cores(cores: int | str) -> int:
+    if cores != "*":
+        return int(cores)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _memory_bytes() -> int:
+    """The memory this process may use: the machine's, or less if it lives in a container."""
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    limit = Path("/sys/fs/cgroup/memory.max")
+    allowed = limit.read_text().strip() if limit.is_file() else "max"
+    return machine if allowed == "max" else min(machine, int(allowed))
+
+
+if __name__ == "__main__":
+    check_environment()
+    delta_jars()

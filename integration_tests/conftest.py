@@ -1,0 +1,28 @@
+"""The Spark session that every integration test shares: a session's start and first query cost most of a test's time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """One session for all: two cores, four shuffle partitions."""
+    from framework.engine.session import session
+
+    running = session("panekeeper-tests", cores=2, **{"spark.sql.shuffle.partitions": 4})
+    yield running
+    running.stop()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks what uses the shared session, so that `-m "not spark"` means what it says."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.spark)
