@@ -20,6 +20,9 @@ from framework.core.keys import Keys
 from framework.core.plan import EVENT_TIME, REJECTED, TIMESTAMP, Plan
 from framework.core.rowlog import RowLog
 
+NO_PANE = -(2**63)
+"""Stands for a pane where there is none: results emitted for rows that were dropped."""
+
 
 class Source(Protocol):
     """Whatever can finish the aggregates of (partition, pane) pairs."""
@@ -63,17 +66,15 @@ class Outputs:
     def add(
         self,
         codes: np.ndarray,
-        panes: np.ndarray | None,
+        panes: np.ndarray,
         columns: list[pa.Array],
         refinements: pa.Array,
         reasons: pa.Array,
     ) -> None:
-        """Add result rows; one entry of each argument a row. Rows without a pane have null bounds."""
-        if panes is None:
-            bounds = [pa.nulls(len(codes), TIMESTAMP)] * 2
-        else:
-            starts = self._geometry.starts(panes)
-            bounds = [pa.array(edge).cast(TIMESTAMP) for edge in (starts, starts + self._geometry.duration)]
+        """Add result rows; one entry of each argument a row. Rows of `NO_PANE` have null bounds."""
+        nowhere = panes == NO_PANE
+        starts = self._geometry.starts(np.where(nowhere, 0, panes))
+        bounds = [pa.array(edge, mask=nowhere).cast(TIMESTAMP) for edge in (starts, starts + self._geometry.duration)]
         arrays = [
             *self._keys.take(codes).columns,
             *bounds,

@@ -215,7 +215,9 @@ class IntervalWindow:
         overdue = self.geometry.starts(oldest) + self.geometry.duration <= self.record.watermark
         if overdue.any():
             self._mark_pending(codes[overdue], slices[overdue])
-        for low, high in np.unique(np.stack([oldest, newest]), axis=1).T.tolist():
+        distinct = np.unique(slices)
+        lows = np.maximum(self.geometry.oldest_pane(distinct), self._first_open_pane()).tolist()
+        for low, high in zip(lows, self.geometry.newest_pane(distinct).tolist(), strict=True):
             for pane in range(low, high + 1):
                 self.record.panes.setdefault(pane, PaneRecord())
         seq = self.record.next_seq + np.arange(table.num_rows, dtype=np.int64)

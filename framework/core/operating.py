@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from framework.core.answers import Outputs
+from framework.core.answers import NO_PANE, Outputs
 from framework.core.geometry import Geometry
 from framework.core.interval import PaneTurn
 from framework.core.keys import Keys
@@ -50,8 +50,9 @@ class Operating:
         plain = table.drop_columns([EVENT_TIME])
         names = self._keys.values([code for code, _ in grouped])
         for ((code, pane), rows), key in zip(grouped.items(), names, strict=True):
-            self._tell(Event(EventType.INSERTION, key, _taking(plain, rows), pane=self._pane(pane)))
-            self._collect(code, pane, None, None)
+            event = Event(EventType.INSERTION, key, _taking(plain, rows), pane=self._pane(pane))
+            self._tell(event, Origin(code, pane))
+        self._collect()
 
     def dropped(self, table: pa.Table, codes: np.ndarray, detail: Callable[[int], str]) -> None:
         """Give late rows to the quarantine, and DROP for each partition."""
@@ -61,8 +62,9 @@ class Operating:
         plain = table.drop_columns([EVENT_TIME])
         for code in dict.fromkeys(codes.tolist()):
             rows = np.flatnonzero(codes == code).tolist()
-            self._tell(Event(EventType.DROP, self._keys.values([code])[0], _taking(plain, rows)))
-            self._collect(code, None, None, None)
+            event = Event(EventType.DROP, self._keys.values([code])[0], _taking(plain, rows))
+            self._tell(event, Origin(code, NO_PANE))
+        self._collect()
 
     def turn(self, turns: list[PaneTurn]) -> None:
         """INITIAL_FULL, TRIGGER and CLOSE of each pane, in the order of the panes' ends [S1]."""
@@ -85,10 +87,14 @@ class Operating:
     def _tell_turn(self, turn: PaneTurn, rows: pa.Table, stretch: dict[int, tuple[int, int]]) -> None:
         names = dict(zip(stretch, self._keys.values(list(stretch)), strict=True))
         pane = self._pane(turn.pane)
-        if turn.full and EventType.INITIAL_FULL in self._wanted:
+
+        def whole(kind: EventType) -> None:
             for code, (low, high) in stretch.items():
-                self._tell(Event(EventType.INITIAL_FULL, names[code], _slicing(rows, low, high), pane=pane))
-                self._collect(code, turn.pane, None, None)
+                event = Event(kind, names[code], _slicing(rows, low, high), pane=pane)
+                self._tell(event, Origin(code, turn.pane))
+
+        if turn.full and EventType.INITIAL_FULL in self._wanted:
+            whole(EventType.INITIAL_FULL)
         if turn.trigger and EventType.TRIGGER in self._wanted:
             trigger = turn.trigger
             codes = list(stretch) if trigger.codes is None else trigger.codes.tolist()
@@ -104,60 +110,80 @@ class Operating:
                     reason=trigger.reason,
                     refinement=refinement,
                 )
-                self._tell(event)
-                self._collect(code, turn.pane, refinement, trigger.reason.value)
+                self._tell(event, Origin(code, turn.pane, refinement, trigger.reason.value))
         if turn.close and EventType.CLOSE in self._wanted:
-            for code, (low, high) in stretch.items():
-                self._tell(Event(EventType.CLOSE, names[code], _slicing(rows, low, high), pane=pane))
-                self._collect(code, turn.pane, None, None)
+            whole(EventType.CLOSE)
+        self._collect()
 
-    def _tell(self, event: Event) -> None:
+    def _tell(self, event: Event, origin: Origin) -> None:
+        self._emitted.origin = origin
         self._operator.handle_event(event, self._emitted)
 
-    def _collect(self, code: int, pane: int | None, refinement: int | None, reason: str | None) -> None:
-        """Give the rows emitted for the last event their key, pane, refinement and reason, as far as it has them."""
-        rows = self._emitted.take()
-        if rows is None:
-            return
-        count = rows.num_rows
-        codes = np.full(count, code, dtype=np.int64)
-        panes = None if pane is None else np.full(count, pane, dtype=np.int64)
-        numbers = pa.array([refinement] * count, pa.int32())
-        self._outputs.add(codes, panes, rows.columns, numbers, pa.array([reason] * count, pa.string()))
+    def _collect(self) -> None:
+        """Hand on what was emitted, each row with its key, pane, refinement and reason."""
+        for rows, origins in self._emitted.take():
+            codes, panes, refinements, reasons = zip(*origins, strict=True)
+            self._outputs.add(
+                np.array(codes, dtype=np.int64),
+                np.array(panes, dtype=np.int64),
+                rows.columns,
+                pa.array(refinements, pa.int32()),
+                pa.array(reasons, pa.string()),
+            )
 
     def _pane(self, pane: int) -> Pane:
         return Pane(self._geometry.start(pane), self._geometry.end(pane))
 
 
+class Origin(NamedTuple):
+    """The event that results were emitted for: what the window adds to each emitted row."""
+
+    code: int
+    pane: int
+    refinement: int | None = None
+    reason: str | None = None
+
+
 class Emitted:
-    """What an operator emitted while it handled one event; the `Emit` it is given."""
+    """What an operator emits; the `Emit` it is given. Rows are kept until `take`, so that events stay cheap."""
 
     def __init__(self, output: pa.Schema) -> None:
         self._output = output
+        self._names = frozenset(output.names)
         self._rows: list[dict[str, Any]] = []
-        self._tables: list[pa.Table] = []
+        self._origins: list[Origin] = []
+        self._done: list[tuple[pa.Table, list[Origin]]] = []
+        self.origin = Origin(0, NO_PANE)
 
     def __call__(self, **columns: Any) -> None:
         """Emit one row. Raises `DeclarationError` for a column that the output does not declare."""
-        self._check(columns.keys())
+        self._check(columns)
         self._rows.append(columns)
+        self._origins.append(self.origin)
 
     def table(self, rows: pa.Table) -> None:
         """Emit many rows. Raises `DeclarationError` for a column that the output does not declare."""
         self._check(rows.column_names)
-        self._tables.append(pa.table([rows.column(n) for n in self._output.names], schema=self._output))
+        self._settle()
+        missing = pa.nulls(rows.num_rows)
+        columns = [rows.column(n) if n in rows.column_names else missing for n in self._output.names]
+        aligned = pa.table(columns, names=self._output.names).cast(self._output)
+        self._done.append((aligned, [self.origin] * rows.num_rows))
 
-    def take(self) -> pa.Table | None:
-        """Return what was emitted since the last call, or None."""
+    def take(self) -> list[tuple[pa.Table, list[Origin]]]:
+        """Return what was emitted since the last call, with the origin of each row."""
+        self._settle()
+        taken, self._done = self._done, []
+        return taken
+
+    def _settle(self) -> None:
         if self._rows:
-            self._tables.append(pa.Table.from_pylist(self._rows, schema=self._output))
-            self._rows = []
-        taken, self._tables = self._tables, []
-        return pa.concat_tables(taken) if taken else None
+            self._done.append((pa.Table.from_pylist(self._rows, schema=self._output), self._origins))
+            self._rows, self._origins = [], []
 
-    def _check(self, names: Any) -> None:
-        unknown = [name for name in names if name not in self._output.names]
-        if unknown:
+    def _check(self, names: Iterable[str]) -> None:
+        if not self._names.issuperset(names):
+            unknown = sorted(set(names) - self._names)
             raise DeclarationError(
                 f"the operator emitted the column {unknown[0]!r}; its declared output is "
                 f"{', '.join(self._output.names)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -42,7 +43,7 @@ class Plan:
     operator: Operator | None = None
     output: pa.Schema
 
-    @property
+    @cached_property
     def results(self) -> pa.Schema:
         """Schema of the result log: partition, pane, the user's columns, refinement and reason."""
         fields = [*self.keys, pa.field("pane_start", TIMESTAMP), pa.field("pane_end", TIMESTAMP), *self.output]
