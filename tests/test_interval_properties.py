@@ -1,0 +1,55 @@
+"""Time intervals against the naive model: random windows, tuples and watermarks, however cut and restarted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from framework.testing import difference, play
+from framework.testing.cuts import runs_of
+from framework.testing.memory import MemoryRun
+from framework.testing.vector import parse
+from tests.model.cases import CUTS, restarts, vectors
+from tests.model.interval import NaiveInterval
+
+END = {"watermark": 100_000}
+"""Later than the end of every pane of a random case, and of its age."""
+
+
+@given(vector=vectors(), cut=CUTS, data=st.data())
+def test_the_core_tells_what_the_model_tells(vector: dict[str, Any], cut: Any, data: st.DataObject) -> None:
+    """Every event, in order for each key and pane, whatever the cut and wherever the process restarts."""
+    restart = data.draw(restarts(vector))
+    expected = NaiveInterval(vector["window"]).play(vector["input"])
+    got = play(vector, cut=cut, restart_after=restart)
+    assert difference(expected, got) is None
+    assert difference(got, expected) is None
+
+
+@given(vector=vectors(), cut=CUTS)
+def test_nothing_is_left_behind(vector: dict[str, Any], cut: Any) -> None:
+    """Once the last pane has closed, the store holds no entry, and every row was counted once."""
+    parsed = parse(vector | {"input": [*vector["input"], END]})
+    run = MemoryRun(parsed)
+    run.play(runs_of(parsed.items, cut, "each"))
+    assert run.store.entries == {}
+    rows = sum("value" in item for item in vector["input"])
+    assert run.counts.get("rows_in", 0) == rows
+    assert sum(run.counts.values()) == 2 * rows
+
+
+@given(vector=vectors(), first=CUTS, second=CUTS)
+def test_two_cuts_leave_the_same_future(vector: dict[str, Any], first: Any, second: Any) -> None:
+    """What follows a history does not depend on how the history was cut: the same tuples come after both."""
+    cut_here = len(vector["input"]) // 2
+    parsed = parse(vector)
+    futures = []
+    for cut in (first, second):
+        run = MemoryRun(parsed)
+        run.play(runs_of(parsed.items[:cut_here], cut, "none"))
+        futures.append(
+            run.play(runs_of([*parsed.items[cut_here:], *parse(vector | {"input": [END]}).items], "whole", "none"))
+        )
+    assert difference(*futures) is None
