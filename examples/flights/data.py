@@ -6,7 +6,6 @@ first one and has nothing to do.
 """
 
 import importlib.util
-import math
 import os
 from dataclasses import dataclass
 from itertools import pairwise
@@ -19,6 +18,7 @@ import pyarrow.parquet as pq
 
 NEW_YORK = "America/New_York"
 SLOW_FROM, SLOW_TO = pd.Timedelta(hours=7), pd.Timedelta(hours=25)  # of the worst day, local time
+EVENING = pd.Timedelta(hours=22)
 STREAM_SCHEMA = pa.schema(
     [
         ("row", pa.int64()),
@@ -41,7 +41,7 @@ class Replay:
 
     Args:
         days: replay only this many days around the worst one; None is the whole year.
-        coarse_files: about so many files for the whole span, at equal distances.
+        coarse_files: so many stretches of about the same length, one file each.
         slow_files: the worst day is told in slow motion, in so many files of equal length.
     """
 
@@ -123,10 +123,15 @@ def local_days(flights: pd.DataFrame) -> "pd.Series[pd.Timestamp]":
     return days
 
 
+def lateness_by_day(flights: pd.DataFrame) -> "pd.Series[int]":
+    """Minutes of delay of all flights together, by local day, in the order of the days."""
+    minutes: pd.Series[int] = flights["delay"].fillna(0).astype("int64").groupby(local_days(flights)).sum()
+    return minutes
+
+
 def worst_day(flights: pd.DataFrame) -> pd.Timestamp:
-    """The day with the most minutes of delay in all."""
-    minutes = flights["delay"].fillna(0).astype("int64").groupby(local_days(flights)).sum()
-    return pd.Timestamp(minutes.index[int(minutes.to_numpy().argmax())])
+    """The day with the most minutes of delay in all, as its local midnight."""
+    return _day_of_most(lateness_by_day(flights))
 
 
 def around(raw: pd.DataFrame, days: int | None) -> pd.DataFrame:
@@ -142,17 +147,24 @@ def around(raw: pd.DataFrame, days: int | None) -> pd.DataFrame:
 def cuts_of(flights: pd.DataFrame, replay: Replay) -> tuple[pd.Timestamp, ...]:
     """The moments (UTC, rising) at which one file ends and the next begins.
 
-    Coarse cuts fall on 16:00 in New York, when the morning's latecomers have not left yet. The worst day goes
-    from 07:00 to 01:00 in small steps, so that its late flights meet a watermark that has gone past them.
+    The span falls into stretches of about the same length, and each ends on the evening of its worst day: a watermark that
+    goes up only between files must do so while planes are hours behind schedule, or hardly any flight would ever be late.
+    The worst day of all goes from 07:00 to 01:00 in small steps.
     """
-    days = local_days(flights)
-    first, last, bad = days.min(), days.max(), worst_day(flights)
-    step = math.ceil(((last - first).days + 1) / replay.coarse_files)
-    coarse = pd.date_range(first + pd.Timedelta(days=step - 1, hours=16), last + pd.Timedelta(days=1), freq=f"{step}D")
+    minutes = lateness_by_day(flights)
+    stretches = min(replay.coarse_files, len(minutes))
+    stretch_of = np.arange(len(minutes)) * stretches // len(minutes)
+    evenings = [_day_of_most(minutes[stretch_of == number]) + EVENING for number in range(stretches)]
+    bad = _day_of_most(minutes)
     slow = pd.date_range(bad + SLOW_FROM, bad + SLOW_TO, periods=replay.slow_files + 1)
+    coarse = pd.DatetimeIndex(evenings)
     outside = coarse[(coarse < slow[0]) | (coarse > slow[-1])]
     cuts = outside.union(slow).tz_localize(NEW_YORK).tz_convert("UTC")
     return tuple(cuts[cuts <= flights["arrives"].max()])
+
+
+def _day_of_most(minutes: "pd.Series[int]") -> pd.Timestamp:
+    return pd.Timestamp(minutes.index[int(minutes.to_numpy().argmax())])
 
 
 def write_input(folder: Path, raw: pd.DataFrame, replay: Replay) -> Input:

@@ -1,0 +1,49 @@
+"""Reads a Delta table's rows from its files, without Spark.
+
+A finished run shows its results at once, and the judge must not lean on what it judges. Only what this demo's tables use is
+understood: plain Parquet files named by JSON commits. Anything else is refused, never guessed.
+"""
+
+import json
+from pathlib import Path
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+
+def has_table(path: Path) -> bool:
+    """Whether a Delta table was ever committed here."""
+    return (path / "_delta_log" / f"{0:020d}.json").exists()
+
+
+def read_table(path: Path, *, columns: list[str] | None = None) -> pa.Table:
+    """All rows of the newest version; the order means nothing.
+
+    Raises:
+        FileNotFoundError: no table, or its log does not begin with version 0.
+        ValueError: the table uses a feature of Delta that this reader does not know.
+    """
+    if not has_table(path):
+        raise FileNotFoundError(f"there is no Delta table in {path}")
+    return pa.concat_tables([pq.read_table(file, columns=columns) for file in _live_files(path)])
+
+
+def _live_files(path: Path) -> list[Path]:
+    live: dict[str, None] = {}
+    commits = sorted((path / "_delta_log").glob("?" * 20 + ".json"))
+    for version, commit in enumerate(commits):
+        if int(commit.stem) != version:
+            raise FileNotFoundError(f"version {version} is missing in the log of {path}")
+        for line in commit.read_text(encoding="utf-8").splitlines():
+            _apply(json.loads(line), live)
+    return [path / unquote(name) for name in live]
+
+
+def _apply(action: dict[str, dict[str, object]], live: dict[str, None]) -> None:
+    if "add" in action:
+        if action["add"].get("deletionVector") or action["add"].get("partitionValues"):
+            raise ValueError("the table has deletion vectors or partitions: read it with Spark")
+        live[str(action["add"]["path"])] = None
+    elif "remove" in action:
+        live.pop(str(action["remove"]["path"]), None)
