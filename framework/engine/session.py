@@ -10,6 +10,7 @@ import os
 import sys
 from pathlib import Path
 
+import pyspark
 from pyspark.sql import SparkSession
 
 from framework.engine.environment import check_environment
@@ -108,6 +109,7 @@ def _prepare_processes(*, local: bool) -> None:
     """Variables of this process that the Java machine and its Python workers inherit; they have no Spark setting."""
     if local:
         os.environ["PYSPARK_PYTHON"] = sys.executable  # a shell's python3 would not have our packages
+        os.environ["SPARK_HOME"] = str(Path(pyspark.__file__).parent)  # not another Spark that this machine holds
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # without it a start may wait for the host's name
     else:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
