@@ -37,7 +37,7 @@ def worst_hours(results: Results) -> Table:
     firsts: pd.DataFrame = results.log.filter(pc.equal(results.log.column("refinement"), 0)).to_pandas()
     hours = hours.merge(firsts, on=["carrier", "origin", "pane_start"], suffixes=("", "_first"))
     table = Table(title="The worst hours", title_style="bold", title_justify="left", box=None, pad_edge=False)
-    for name in ("hour (New York)", "carrier", "from", "worst flight"):
+    for name in ("hour (New York)", "from", "worst flight"):
         table.add_column(name, no_wrap=True)
     for name in ("delay", "first told", "mean", "flights", "refined"):
         table.add_column(name, justify="right", no_wrap=True)
@@ -46,7 +46,6 @@ def worst_hours(results: Results) -> Table:
         on_time = row.reason_first != "LATE"
         table.add_row(
             f"{begin:%a %d %b %H:%M} to {begin + pd.Timedelta(hours=1):%H:%M}",
-            row.carrier,
             row.origin,
             row.flight,
             f"[bold]{_duration(row.worst)}[/]",
@@ -88,6 +87,7 @@ def print_verdict(console: Console, results: Results, found: list[Difference]) -
         console.print(
             f"\n[green bold]checked:[/] {told}: every row equals DuckDB's answer over the published file",
             highlight=False,
+            soft_wrap=True,
         )
         return
     for difference in found:
@@ -97,10 +97,10 @@ def print_verdict(console: Console, results: Results, found: list[Difference]) -
             highlight=False,
         )
         for example in difference.examples:
-            console.print(f"  {example}", highlight=False, markup=False)
+            console.print(f"  {example}", highlight=False, markup=False, soft_wrap=True)
 
 
 def _duration(minutes: float) -> str:
     sign, minutes = ("-", -minutes) if minutes < 0 else ("", minutes)
     hours, rest = divmod(round(minutes), 60)
-    return f"{sign}{hours} h {rest:02d}" if hours else f"{sign}{rest} min"
+    return f"{sign}{hours}h{rest:02d}" if hours else f"{sign}{rest}min"

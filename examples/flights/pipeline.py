@@ -1,0 +1,41 @@
+"""The job itself: the worst departure delays of each hour, by carrier and airport. This is all a user has to write."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyspark.sql import SparkSession
+
+from framework import TimeInterval, agg, hours, minutes, windowed
+
+if TYPE_CHECKING:
+    from framework import Job
+
+COLUMNS = (
+    "row BIGINT, carrier STRING, origin STRING, flight STRING, "
+    "scheduled TIMESTAMP, departed TIMESTAMP, dep_time BIGINT, delay BIGINT"
+)
+LOG, VIEW, QUARANTINE, CHECKPOINT = "worst_delay", "worst_delay_current", "worst_delay_quarantine", "checkpoint"
+
+
+def start(spark: SparkSession, files: Path, out: Path) -> "Job":
+    """Start the job over the folder of files, one file a micro-batch; it resumes where the last run in `out` stopped."""
+    flights = spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 1).parquet(str(files))
+    return (
+        windowed(
+            flights,
+            name="worst-delay",
+            partition_by=["carrier", "origin"],
+            event_time="scheduled",
+            watermark=minutes(30),
+            reject={"cancelled: no departure time": "dep_time IS NULL"},
+        )
+        .window(TimeInterval(hours(1), creation_period=minutes(20), discard_age=hours(6)))
+        .aggregate(
+            worst=agg.max("delay"),
+            flight=agg.arg_max("delay", "flight"),
+            mean=agg.mean("delay"),
+            n=agg.count(),
+        )
+        .to_delta(str(out / LOG), view=str(out / VIEW))
+        .start(checkpoint=str(out / CHECKPOINT), trigger="available_now")
+    )
