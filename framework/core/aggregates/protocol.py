@@ -1,0 +1,73 @@
+"""What an aggregate promises the machine: partial results as columns, folded and merged many cells at a time.
+
+A *cell* is one partial result; the machine says which row belongs to which cell. Knows nothing of windows, keys or
+time. Two promises make a result repeatable to the last bit:
+
+* `fold` is a strict left fold in arrival order, so it does not matter where the stream was cut into batches;
+* the way `runs` associates partial results depends on the cells of the run alone, not on what else is in the array.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from framework.core.aggregates.columns import Ints
+
+State = list[pa.Array]
+"""Partial results: the columns of `Accumulator.state_types`, one row a cell."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Accumulator(ABC):
+    """An aggregate bound to the types of its columns. Holds no data; the same instance serves every batch.
+
+    Attributes:
+        inputs: the columns it reads; may be empty.
+        output: type of the results.
+    """
+
+    inputs: tuple[str, ...]
+    output: pa.DataType
+
+    needs_content: ClassVar[bool] = False
+    """True if only `from_content` works: there are no partial results smaller than the rows themselves."""
+
+    @abstractmethod
+    def state_types(self) -> list[pa.DataType]:
+        """Types of the durable columns of a partial result. Changing them changes the state version."""
+
+    @abstractmethod
+    def fold(self, state: State, cells: Ints, n_cells: int, rows: pa.Table, seq: Ints) -> State:
+        """Add rows to cells and return the state of all `n_cells` cells.
+
+        Args:
+            state: cells 0..m-1; an empty list means that there are none yet. Cells m..n_cells-1 start empty.
+            cells: the cell of each row.
+            n_cells: number of cells afterwards, >= m.
+            rows: in arrival order; at least the columns of `inputs`.
+            seq: arrival number of each row, >= 0, rising; greater than all that were folded into these cells before.
+        """
+
+    @abstractmethod
+    def runs(self, state: State, lo: Ints, hi: Ints) -> State:
+        """Merge cells `lo[j] .. hi[j] - 1` into one partial result for each j. Runs may overlap or be empty."""
+
+    @abstractmethod
+    def finish(self, state: State) -> pa.Array:
+        """Return the result of each cell."""
+
+    def from_content(self, rows: pa.Table, offsets: Ints) -> pa.Array:
+        """Return the result of each group of rows `offsets[j] .. offsets[j + 1] - 1`, each in arrival order."""
+        n = len(offsets) - 1
+        groups = np.repeat(np.arange(n, dtype=np.int64), np.diff(offsets))
+        members = rows.slice(int(offsets[0]), int(offsets[-1] - offsets[0]))
+        return self.finish(self.fold([], groups, n, members, np.arange(len(groups), dtype=np.int64)))
+
+    def opened(self, state: State) -> State:
+        """Return the state with a literally empty list replaced by columns without cells."""
+        return list(state) if state else [pa.array([], kind) for kind in self.state_types()]

@@ -1,0 +1,82 @@
+"""Ranges of neighbouring cells, heavily overlapping, merged all at once.
+
+A window thirty times as long as its slices reads every cell thirty times. Instead, level k holds the merge of the
+2^k cells from each position on; a run takes one piece for each bit of its length, small pieces first. The work is
+(cells + runs) * log2(longest run), and a run's value depends on its own cells only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from framework.core.aggregates.columns import Ints, Values
+
+Parts = tuple[Values, ...]
+"""One or more arrays of equal length that together are a column of partial results."""
+
+Merge = Callable[[Parts, Parts], Parts]
+"""Merges two columns entry by entry; the left one is the earlier."""
+
+
+_BLOCK = 2**14
+"""Runs merged at once if the cells they need lie close together: few enough that all of it stays in the cache."""
+
+
+def merge_runs(level: Parts, lo: Ints, hi: Ints, *, empty: tuple[float, ...], merge: Merge) -> Parts:
+    """Merge cells `lo[j] .. hi[j] - 1` for each j.
+
+    Args:
+        level: the cells.
+        lo: first cell of each run.
+        hi: cell after the last one of each run; a run with `hi == lo` gives `empty`.
+        empty: neutral entry: merging it changes nothing, to the last bit.
+        merge: must not change its arguments.
+    """
+    starts = range(0, len(lo), _BLOCK)
+    begin = [int(lo[start : start + _BLOCK].min()) for start in starts]
+    end = [int(hi[start : start + _BLOCK].max()) for start in starts]
+    scattered = sum(end) - sum(begin) > 2 * (len(level[0]) + len(lo))
+    if len(lo) <= _BLOCK or scattered:
+        return _merge_block(level, lo, hi, empty, merge)
+    blocks = [
+        _merge_block(
+            tuple(part[first:past] for part in level),
+            lo[start : start + _BLOCK] - first,
+            hi[start : start + _BLOCK] - first,
+            empty,
+            merge,
+        )
+        for start, first, past in zip(starts, begin, end, strict=True)
+    ]
+    return tuple(np.concatenate(parts) for parts in zip(*blocks, strict=True))
+
+
+def _merge_block(level: Parts, lo: Ints, hi: Ints, empty: tuple[float, ...], merge: Merge) -> Parts:
+    length = hi - lo
+    longest = int(length.max(initial=0))
+    at = lo.copy()
+    merged: Parts = tuple(np.full(len(lo), blank, dtype=part.dtype) for blank, part in zip(empty, level, strict=True))
+    span = 1
+    while span <= longest:
+        odd = np.flatnonzero(length & span)
+        if len(odd) == len(lo):
+            merged = merge(merged, tuple(part[at] for part in level))
+            at += span
+        elif len(odd):
+            pieces = merge(tuple(part[odd] for part in merged), tuple(part[at[odd]] for part in level))
+            for part, piece in zip(merged, pieces, strict=True):
+                part[odd] = piece
+            at[odd] += span
+        if 2 * span <= longest:
+            level = merge(tuple(part[:-span] for part in level), tuple(part[span:] for part in level))
+        span *= 2
+    return merged
+
+
+def add_runs(values: Ints, lo: Ints, hi: Ints) -> Ints:
+    """Add integers over each run: exact, by prefix sums, which may wrap around without harm."""
+    prefix = np.zeros(len(values) + 1, dtype=np.int64)
+    np.cumsum(values, out=prefix[1:])
+    return prefix[hi] - prefix[lo]

@@ -1,0 +1,131 @@
+# ruff: noqa: D102 -- what these methods mean is said once, in protocol.py
+"""count, sum and mean. Integers are added exactly, floats strictly from left to right."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from framework.core.aggregates.columns import (
+    FLOAT64,
+    INT64,
+    Floats,
+    Ints,
+    grown,
+    nullable,
+    physical,
+    present,
+    same_nan,
+    validity,
+    whole,
+)
+from framework.core.aggregates.protocol import Accumulator, State
+from framework.core.aggregates.runs import Parts, add_runs, merge_runs
+from framework.errors import InputError
+
+_HALF = 32
+_LOW = np.int64(2**_HALF - 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Count(Accumulator):
+    """Number of rows, or of rows in which the column is not null. State: the number."""
+
+    output: pa.DataType = INT64
+
+    def state_types(self) -> list[pa.DataType]:
+        return [pa.int64()]
+
+    def fold(self, state: State, cells: Ints, n_cells: int, rows: pa.Table, seq: Ints) -> State:
+        counts = grown(self.opened(state)[0], n_cells)
+        for column in self.inputs:
+            mask = validity(whole(rows.column(column)))
+            cells = cells if mask is None else cells[mask]
+        counts += np.bincount(cells, minlength=n_cells)
+        return [pa.array(counts)]
+
+    def runs(self, state: State, lo: Ints, hi: Ints) -> State:
+        return [pa.array(add_runs(physical(self.opened(state)[0]), lo, hi))]
+
+    def finish(self, state: State) -> pa.Array:
+        return self.opened(state)[0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FloatSum(Accumulator):
+    """Sum or mean of floats, in double precision. State: number of values, their sum."""
+
+    output: pa.DataType = FLOAT64
+    mean: bool
+
+    def state_types(self) -> list[pa.DataType]:
+        return [pa.int64(), pa.float64()]
+
+    def fold(self, state: State, cells: Ints, n_cells: int, rows: pa.Table, seq: Ints) -> State:
+        counts, totals = (grown(column, n_cells) for column in self.opened(state))
+        values, cells = present(rows, self.inputs[0], cells)
+        counts += np.bincount(cells, minlength=n_cells)
+        with np.errstate(all="ignore"):
+            np.add.at(totals, cells, values.astype(np.float64, copy=False))
+        return [pa.array(counts), pa.array(same_nan(totals))]
+
+    def runs(self, state: State, lo: Ints, hi: Ints) -> State:
+        counts, totals = (physical(column) for column in self.opened(state))
+        with np.errstate(all="ignore"):
+            (merged,) = merge_runs((totals,), lo, hi, empty=(0.0,), merge=_plus)
+        return [pa.array(add_runs(counts, lo, hi)), pa.array(same_nan(merged))]
+
+    def finish(self, state: State) -> pa.Array:
+        counts, totals = (physical(column) for column in self.opened(state))
+        return nullable(totals / np.maximum(counts, 1) if self.mean else totals, counts > 0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class IntSum(Accumulator):
+    """Sum or mean of integers. State: number of values, and the exact sum as high * 2**32 + low, 0 <= low < 2**32.
+
+    Two halves, because a sum that leaves 64 bits on the way may well come back: whether an overflow is reported
+    must depend on the rows, not on where a batch was cut.
+    """
+
+    mean: bool
+
+    def state_types(self) -> list[pa.DataType]:
+        return [pa.int64(), pa.int64(), pa.int64()]
+
+    def fold(self, state: State, cells: Ints, n_cells: int, rows: pa.Table, seq: Ints) -> State:
+        counts, high, low = (grown(column, n_cells) for column in self.opened(state))
+        values, cells = present(rows, self.inputs[0], cells)
+        wide = values.astype(np.uint64 if values.dtype.kind == "u" else np.int64, copy=False)
+        counts += np.bincount(cells, minlength=n_cells)
+        np.add.at(high, cells, (wide >> _HALF).astype(np.int64, copy=False))
+        np.add.at(low, cells, wide.view(np.int64) & _LOW)
+        return _carried(counts, high, low)
+
+    def runs(self, state: State, lo: Ints, hi: Ints) -> State:
+        counts, high, low = (add_runs(physical(column), lo, hi) for column in self.opened(state))
+        return _carried(counts, high, low)
+
+    def finish(self, state: State) -> pa.Array:
+        counts, high, low = (physical(column) for column in self.opened(state))
+        if self.mean:
+            totals: Floats = high * 2.0**_HALF + low
+            return nullable(totals / np.maximum(counts, 1), counts > 0)
+        beyond = np.flatnonzero((high >= 2**31) | (high < -(2**31)))
+        if len(beyond):
+            exact = int(high[beyond[0]]) * 2**_HALF + int(low[beyond[0]])
+            name = self.inputs[0]
+            raise InputError(
+                f"agg.sum({name!r}): the sum of a window is {exact}, beyond 64 bits; cast {name!r} to double"
+            )
+        return nullable((high << _HALF) + low, counts > 0)
+
+
+def _plus(left: Parts, right: Parts) -> Parts:
+    return (left[0] + right[0],)
+
+
+def _carried(counts: Ints, high: Ints, low: Ints) -> State:
+    return [pa.array(counts), pa.array(high + (low >> _HALF)), pa.array(low & _LOW)]

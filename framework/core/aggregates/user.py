@@ -1,0 +1,146 @@
+# ruff: noqa: D102 -- what these methods mean is said once, in protocol.py
+"""Aggregates that the user writes: a Python loop, one value at a time.
+
+The state of a cell is an Arrow value, never a pickle: it can be read without the user's code and survives a
+change of it, and a checkpoint runs nobody's code when it is opened.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from framework.core.aggregates.columns import Ints, Values, whole
+from framework.core.aggregates.content import FromContent
+from framework.core.aggregates.protocol import Accumulator, State
+from framework.core.aggregates.runs import Parts, merge_runs
+from framework.core.aggregates.touched import fold_touched
+from framework.errors import InputError
+
+
+class UserAggregate:
+    """An aggregate of your own: subclass, override `zero`, `add` and `result`, and perhaps `merge`.
+
+    Without `merge` every window keeps its rows and the result is computed from all of them each time it fires.
+    With `merge`, and `state` to say what is stored, only partial results are kept, and overlapping windows share
+    them. Then a value of the state must survive being stored as `state`: use 64-bit floats, lists rather than
+    tuples. Values that are null are not added.
+
+    >>> class Range(UserAggregate):
+    ...     state = list[float]
+    ...     def zero(self):
+    ...         return []
+    ...     def add(self, state, value):
+    ...         return [min([value, *state[:1]]), max([value, *state[1:]])]
+    ...     def merge(self, a, b):
+    ...         return [min(a[:1] + b[:1]), max(a[1:] + b[1:])] if a and b else a or b
+    ...     def result(self, state):
+    ...         return state[1] - state[0] if state else None
+    """
+
+    state: ClassVar[Any] = None
+    """Type of the stored state: a `pyarrow.DataType`, or `bool`, `int`, `float`, `str`, `bytes`, `list[...]` of these."""
+
+    def zero(self) -> Any:
+        """Return the state before any value; a fresh object each time if it is mutable."""
+        raise NotImplementedError(f"{type(self).__name__} must define zero()")
+
+    def add(self, state: Any, value: Any) -> Any:
+        """Return the state after one more value. Called in arrival order; may change `state` and return it."""
+        raise NotImplementedError(f"{type(self).__name__} must define add(state, value)")
+
+    def merge(self, a: Any, b: Any) -> Any:
+        """Return the state of all values of `a`, then all of `b`. Optional; `zero()` on either side changes nothing."""
+        raise NotImplementedError(f"{type(self).__name__} does not define merge(a, b)")
+
+    def result(self, state: Any) -> Any:
+        """Return the result, or None for null."""
+        raise NotImplementedError(f"{type(self).__name__} must define result(state)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class UserContent(FromContent):
+    """A user aggregate without `merge`: each firing adds all its rows anew."""
+
+    user: UserAggregate
+
+    def from_content(self, rows: pa.Table, offsets: Ints) -> pa.Array:
+        values = whole(rows.column(self.inputs[0])).to_pylist()
+        results = []
+        for start, end in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):
+            state = self.user.zero()
+            for value in values[start:end]:
+                if value is not None:
+                    state = self.user.add(state, value)
+            results.append(self.user.result(state))
+        return _column(self.user, "result()", results, self.output)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UserPartial(Accumulator):
+    """A user aggregate with `merge`. State: the user's own, as an Arrow value."""
+
+    user: UserAggregate
+    kind: pa.DataType
+    own: Callable[[Any], Any] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        # merge() may change and return an argument; a nested state is shared by overlapping runs, so give it a copy.
+        object.__setattr__(self, "own", copy.deepcopy if pa.types.is_nested(self.kind) else _itself)
+
+    def state_types(self) -> list[pa.DataType]:
+        return [self.kind]
+
+    def fold(self, state: State, cells: Ints, n_cells: int, rows: pa.Table, seq: Ints) -> State:
+        return fold_touched(self._fold, self.opened(state), cells, n_cells, rows, seq)
+
+    def _fold(self, state: State, cells: Ints, n_cells: int, rows: pa.Table, seq: Ints) -> State:
+        states = state[0].to_pylist()
+        states.extend(self.user.zero() for _ in range(n_cells - len(states)))
+        for cell, value in zip(cells.tolist(), whole(rows.column(self.inputs[0])).to_pylist(), strict=True):
+            if value is not None:
+                states[cell] = self.user.add(states[cell], value)
+        return [_column(self.user, "the state", states, self.kind)]
+
+    def runs(self, state: State, lo: Ints, hi: Ints) -> State:
+        level = _objects(self.opened(state)[0].to_pylist())
+        (merged,) = merge_runs((level,), lo, hi, empty=(_NOTHING,), merge=self._merged)
+        states = [self.user.zero() if one is _NOTHING else one for one in merged]
+        return [_column(self.user, "the state", states, self.kind)]
+
+    def _merged(self, left: Parts, right: Parts) -> Parts:
+        pairs = zip(left[0], right[0], strict=True)
+        return (_objects([b if a is _NOTHING else self.user.merge(self.own(a), self.own(b)) for a, b in pairs]),)
+
+    def finish(self, state: State) -> pa.Array:
+        results = [self.user.result(one) for one in self.opened(state)[0].to_pylist()]
+        return _column(self.user, "result()", results, self.output)
+
+
+_NOTHING: Any = object()
+"""A run that has no cell yet; not `zero()`, so that merging never depends on how neutral the user's zero is."""
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+def _objects(values: list[Any]) -> Values:
+    """One object an entry, also where the objects are lists."""
+    array = np.empty(len(values), dtype=object)
+    for place, value in enumerate(values):
+        array[place] = value
+    return array
+
+
+def _column(user: UserAggregate, what: str, values: list[Any], kind: pa.DataType) -> pa.Array:
+    try:
+        return pa.array(values, kind)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
+        name = type(user).__name__
+        raise InputError(f"agg.user({name}): {what} does not fit the declared type {kind}: {error}") from error
