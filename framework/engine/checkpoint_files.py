@@ -1,0 +1,78 @@
+"""Small files beside Spark's own in the checkpoint folder, written and read the way Spark does its offset log.
+
+Everything goes through Spark's `CheckpointFileManager`, so a checkpoint may live wherever Spark can keep one
+(a local disk, HDFS, S3), and a file is there whole or not at all.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True)
+class CheckpointFiles:
+    """The files under one folder, by relative name."""
+
+    spark: SparkSession
+    root: str
+
+    def exists(self, name: str = "") -> bool:
+        """Say whether a file or folder is there."""
+        return bool(self._manager().exists(self._path(name)))
+
+    def names(self, folder: str) -> list[str]:
+        """Return the names in a folder, sorted; empty if the folder is not there."""
+        manager, path = self._manager(), self._path(folder)
+        if not manager.exists(path):
+            return []
+        return sorted(status.getPath().getName() for status in manager.list(path))
+
+    def read_json(self, name: str) -> Any:
+        """Return the content of a JSON file, None if it is not there. Raises `ValueError` if it is no JSON."""
+        manager, path = self._manager(), self._path(name)
+        if not manager.exists(path):
+            return None
+        stream = manager.open(path)
+        try:
+            return json.loads(bytes(self._jvm().org.apache.commons.io.IOUtils.toByteArray(stream)))
+        finally:
+            stream.close()
+
+    def write_json(self, name: str, value: Any, *, replace: bool = False) -> None:
+        """Write a JSON file atomically, on one line. An existing file is an error unless `replace`."""
+        manager, path = self._manager(), self._path(name)
+        manager.mkdirs(path.getParent())
+        stream = manager.createAtomic(path, replace)
+        try:
+            stream.write(bytearray(json.dumps(value).encode()))
+        except Exception:
+            stream.cancel()
+            raise
+        stream.close()
+
+    def make_folder(self, name: str) -> None:
+        """Make a folder and its parents; nothing happens if it is there."""
+        self._manager().mkdirs(self._path(name))
+
+    def path(self, name: str) -> str:
+        """Return the qualified path of a file or folder."""
+        path = self._path(name)
+        return str(path.getFileSystem(self._hadoop()).makeQualified(path).toString())
+
+    def _jvm(self) -> Any:
+        return self.spark._jvm  # noqa: SLF001 -- Hadoop's file systems are reached through the gateway only
+
+    def _hadoop(self) -> Any:
+        return self.spark._jsc.hadoopConfiguration()  # type: ignore[attr-defined]  # noqa: SLF001 -- as above
+
+    def _path(self, name: str) -> Any:
+        return self._jvm().org.apache.hadoop.fs.Path(f"{self.root}/{name}" if name else self.root)
+
+    def _manager(self) -> Any:
+        package = self._jvm().org.apache.spark.sql.execution.streaming.checkpointing
+        return package.CheckpointFileManager.create(self._path(""), self._hadoop())

@@ -1,0 +1,193 @@
+"""Intake: from the user's streaming DataFrame to the columns that are packed; bad rows are marked with a reason.
+
+Everything here is a Spark expression, so it runs in the Java virtual machine. A rejected row is not dropped: it
+travels with its reason and its own text to the quarantine table, by the same exactly-once path as the results.
+
+Rules are tried in this order, and the first that holds is the reason: the user's own, `NULL_EVENT_TIME`,
+`FUTURE_EVENT_TIME` (more than `max_ahead` after its arrival: one such row would close every window).
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Literal
+
+import pyarrow as pa
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import BooleanType, DataType, TimestampNTZType, TimestampType
+
+from framework.engine import packing
+from framework.engine.groups import MOST_GROUPS
+from framework.errors import DeclarationError
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+NULL_EVENT_TIME = "NULL_EVENT_TIME"
+FUTURE_EVENT_TIME = "FUTURE_EVENT_TIME"
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_REASON = "_pk_reason"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Intake:
+    """What `windowed(...)` was given, validated: where rows come from and which of them are good."""
+
+    df: DataFrame = field(repr=False)
+    name: str
+    partition_by: tuple[str, ...]
+    event_time: str | None
+    watermark_us: int
+    arrival_time: str | None
+    order_by: tuple[str, ...]
+    max_ahead_us: int | None
+    reject: Mapping[str, str]
+    on_bad: Literal["quarantine", "fail"]
+    key_groups: int
+    marked: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.df.isStreaming:
+            raise DeclarationError("windowed() takes a streaming DataFrame; read it with spark.readStream")
+        if not _NAME.fullmatch(self.name):
+            raise DeclarationError(f"name is {self.name!r}; use letters, digits, '.', '_' and '-': it names the job")
+        if self.on_bad not in ("quarantine", "fail"):
+            raise DeclarationError(f"on_bad is {self.on_bad!r}; it must be 'quarantine' or 'fail'")
+        if not 1 <= self.key_groups <= MOST_GROUPS:
+            raise DeclarationError(f"key_groups is {self.key_groups}; it must be in 1..{MOST_GROUPS}")
+        if self.watermark_us < 0:
+            raise DeclarationError(f"watermark is {self.watermark_us / 1e6:g} s; the delay must not be negative")
+        if self.max_ahead_us is not None and self.max_ahead_us < 0:
+            raise DeclarationError(f"max_ahead is {self.max_ahead_us / 1e6:g} s; it must not be negative")
+        for what, names in (("partition_by", self.partition_by), ("order_by", self.order_by)):
+            self.require(what, names)
+        for what, name in (("event_time", self.event_time), ("arrival_time", self.arrival_time)):
+            if name is not None:
+                self.require(what, [name])
+                _require_timestamp(what, name, self._type(name))
+        for reason, rule in self.reject.items():
+            self._require_rule(reason, rule)
+
+    @property
+    def user_columns(self) -> list[str]:
+        """Names of the user's columns, marks left out."""
+        marks = (packing.MARK, packing.MARK_VALUE) if self.marked else ()
+        return [name for name in self.df.columns if name not in marks]
+
+    def require(self, what: str, names: Sequence[str]) -> None:
+        """Raise `DeclarationError` for a name that is no column; `what` says who asked for it."""
+        for name in names:
+            if name not in self.user_columns:
+                close = difflib.get_close_matches(name, self.user_columns, n=1)
+                hint = f"; did you mean {close[0]!r}?" if close else ""
+                raise DeclarationError(
+                    f"{what}: there is no column {name!r}{hint} (columns: {', '.join(self.user_columns)})"
+                )
+
+    def arrow_schema(self, names: Sequence[str]) -> pa.Schema:
+        """Return the Arrow types of these columns, timestamps in UTC whatever the session's zone."""
+        spark_schema = self.df.select(*[column(name) for name in names]).schema
+        try:
+            return to_arrow_schema(spark_schema, timezone="UTC")
+        except Exception as error:
+            raise DeclarationError(f"a column has a type that Arrow cannot carry: {error}") from error
+
+    def rows(self, carried: Sequence[str]) -> DataFrame:
+        """Return what `packing.Packer` takes: key group, event time, reject struct and the carried columns."""
+        extra = [column(packing.MARK), column(packing.MARK_VALUE)] if self.marked else []
+        judged = self.df.withColumn(_REASON, self._reason())
+        good_time = F.when(F.col(_REASON).isNull(), self._event_time())
+        frame = judged.select(
+            self._group().alias(packing.GROUP),
+            good_time.alias(packing.TIME),
+            F.when(F.col(_REASON).isNotNull(), self._rejected()).alias(packing.REJECT),
+            *[column(name) for name in carried],
+            *extra,
+        )
+        if self.event_time is None or self.marked:
+            return frame
+        return frame.withWatermark(packing.TIME, f"{-(-self.watermark_us // 1000)} milliseconds")
+
+    def _group(self) -> Column:
+        if not self.partition_by:
+            return F.lit(0)
+        keys = [column(name) for name in self.partition_by]
+        return F.pmod(F.xxhash64(*keys), F.lit(self.key_groups)).cast("int")
+
+    def _event_time(self) -> Column:
+        return column(self.event_time) if self.event_time else F.lit(None).cast("timestamp")
+
+    def _arrival(self) -> Column:
+        now = F.current_timestamp()  # the batch's time in the offset log: the same when it is replayed
+        return F.coalesce(column(self.arrival_time), now) if self.arrival_time else now
+
+    def _reason(self) -> Column:
+        rules: list[tuple[Column, str]] = [(F.expr(rule), reason) for reason, rule in self.reject.items()]
+        if self.event_time is not None:
+            time = column(self.event_time)
+            rules.append((time.isNull(), NULL_EVENT_TIME))
+            if self.max_ahead_us is not None:
+                ahead = F.unix_micros(time) - F.unix_micros(self._arrival())
+                rules.append((ahead > F.lit(self.max_ahead_us), FUTURE_EVENT_TIME))
+        reason = F.lit(None).cast("string")
+        for holds, name in reversed(rules):
+            reason = F.when(holds, F.lit(name)).otherwise(reason)
+        return F.when(column(packing.MARK).isNull(), reason) if self.marked else reason
+
+    def _rejected(self) -> Column:
+        if self.event_time is None or self.max_ahead_us is None:
+            detail = F.lit(None).cast("string")
+        else:
+            limit = timedelta(microseconds=self.max_ahead_us)
+            words = F.concat(
+                F.lit("event time "),
+                column(self.event_time).cast("string"),
+                F.lit(f" is more than {limit} ahead of its arrival at "),
+                self._arrival().cast("string"),
+            )
+            detail = F.when(F.col(_REASON) == FUTURE_EVENT_TIME, words)
+        row = F.struct(*[column(name) for name in self.user_columns])
+        return F.struct(
+            F.col(_REASON).alias("reason"),
+            detail.alias("detail"),
+            self._event_time().alias("event_time"),
+            F.to_json(row, {"ignoreNullFields": "false"}).alias("row"),
+        )
+
+    def _type(self, name: str) -> DataType:
+        return self.df.schema[name].dataType
+
+    def _require_rule(self, reason: str, rule: str) -> None:
+        try:
+            kind = self.df.select(F.expr(rule)).schema[0].dataType
+        except (AnalysisException, ParseException) as error:
+            text = str(error).splitlines()[0]
+            raise DeclarationError(f"reject rule {reason!r}: {rule!r} is no condition on these columns: {text}") from None
+        if not isinstance(kind, BooleanType):
+            raise DeclarationError(f"reject rule {reason!r}: {rule!r} is a {kind.simpleString()}, not a condition")
+
+
+def column(name: str) -> Column:
+    """Return the top-level column of exactly this name, dots and all."""
+    return F.col("`" + name.replace("`", "``") + "`")
+
+
+def _require_timestamp(what: str, name: str, kind: DataType) -> None:
+    if isinstance(kind, TimestampType):
+        return
+    cast = f'F.timestamp_millis("{name}") or F.timestamp_seconds("{name}")'
+    if kind.typeName() == "string":
+        cast = f'F.to_timestamp("{name}", "yyyy-MM-dd HH:mm:ss")'
+    elif isinstance(kind, TimestampNTZType) or kind.typeName() == "date":
+        cast = f'F.col("{name}").cast("timestamp")'
+    raise DeclarationError(
+        f"{what}: column {name!r} is a {kind.simpleString()}, not a timestamp; "
+        f'cast it first: df.withColumn("{name}", {cast})'
+    )

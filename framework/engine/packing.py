@@ -1,0 +1,171 @@
+"""Packing: an Arrow batch of rows becomes one binary segment a key group, before the shuffle.
+
+Spark hands Python state one row at a time; a few large segments cost some hundred times less. This file decides
+how rows are cut into segments and in which order they will be put together again. It knows nothing of windows.
+
+A packed row is `(g, kind, part, pos, n, body)`:
+
+    g     representative id of the key group (`groups.py`)
+    kind  "rows" | "rejected" | "watermark" | "tick" | "mark:window" | "mark:final" | "flush"
+    part  input partition, pos: position in it. (part, pos) is the order of arrival inside a micro-batch
+    n     number of rows; for "watermark" and "tick" the time, us
+    body  an Arrow IPC stream, null for marks
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from framework.core.plan import EVENT_TIME, REJECTED
+from framework.errors import InputError
+
+GROUP = "_pk_group"
+"""Number of the row's key group, 0..n-1."""
+TIME = "_pk_time"
+"""Event time of a good row; null for a rejected one, so that it cannot move the watermark."""
+REJECT = "_pk_reject"
+"""Why the row is rejected, as a struct like `REJECTED`; null for a good row."""
+MARK = "_mark"
+"""Null for data; else "watermark", "tick", "window" or "final": a mark for every group, at this place in the order."""
+MARK_VALUE = "_mark_value"
+"""The time of a "watermark" or "tick" mark, us."""
+
+PACKED_SCHEMA = "g int, kind string, part int, pos bigint, n bigint, body binary"
+PACKED = pa.schema(
+    [
+        pa.field("g", pa.int32()),
+        pa.field("kind", pa.string()),
+        pa.field("part", pa.int32()),
+        pa.field("pos", pa.int64()),
+        pa.field("n", pa.int64()),
+        pa.field("body", pa.binary()),
+    ]
+)
+
+_MARK_KINDS = {"watermark": "watermark", "tick": "tick", "window": "mark:window", "final": "mark:final"}
+
+
+def to_segment(table: pa.Table) -> bytes:
+    """Return a table as one Arrow IPC stream: what crosses between Python and the JVM."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())
+
+
+def from_segment(body: bytes) -> pa.Table:
+    """Return the table that `to_segment` wrote."""
+    return pa.ipc.open_stream(pa.py_buffer(body)).read_all()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Packer:
+    """Packs the batches of one input partition. Picklable; called by Spark's `mapInArrow`.
+
+    Attributes:
+        ids: representative id of each key group.
+        carried: the user's columns that travel, with the types they are cast to.
+        timed: whether segments carry event time.
+        marked: whether the input has the mark columns.
+        fail_on_bad: raise `InputError` for a rejected row instead of passing it on.
+    """
+
+    ids: tuple[int, ...]
+    carried: pa.Schema
+    timed: bool
+    marked: bool = False
+    fail_on_bad: bool = False
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Pack one input partition; the position runs on over its batches."""
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        part = context.partitionId() if context else 0
+        at = 0
+        for batch in batches:
+            if batch.num_rows:
+                yield self.pack(batch, part=part, at=at)
+            at += batch.num_rows
+
+    def pack(self, batch: pa.RecordBatch, *, part: int, at: int) -> pa.RecordBatch:
+        """Return the packed rows of one batch whose first row is number `at` of its input partition."""
+        packed = _Packed(part=part)
+        table = pa.Table.from_batches([batch])
+        marks = self._marks(table)
+        start = 0
+        for place, kind, value in [*marks, (table.num_rows, "", 0)]:
+            if place > start:
+                self._pack_rows(table.slice(start, place - start), at + start, packed)
+            if kind:
+                for group in self.ids:
+                    packed.add(group, kind, at + place, value, None)
+            start = place + 1
+        return packed.batch()
+
+    def _marks(self, table: pa.Table) -> list[tuple[int, str, int]]:
+        if not self.marked:
+            return []
+        kinds = table.column(MARK)
+        places = np.flatnonzero(pc.is_valid(kinds).to_numpy(zero_copy_only=False))
+        values = table.column(MARK_VALUE)
+        return [(int(p), _MARK_KINDS[kinds[p].as_py()], values[p].as_py() or 0) for p in places.tolist()]
+
+    def _pack_rows(self, table: pa.Table, pos: int, packed: _Packed) -> None:
+        groups = table.column(GROUP).to_numpy()
+        reject = table.column(REJECT)
+        if reject.null_count == table.num_rows:
+            self._pack_segments(self._carry(table), groups, "rows", pos, packed)
+            return
+        bad = pc.is_valid(reject).to_numpy(zero_copy_only=False)
+        rejected = pa.Table.from_struct_array(reject.filter(pa.array(bad))).cast(REJECTED)
+        if self.fail_on_bad:
+            raise _bad_input(rejected)
+        self._pack_segments(rejected, groups[bad], "rejected", pos, packed)
+        good = self._carry(table.filter(pa.array(~bad)))
+        self._pack_segments(good, groups[~bad], "rows", pos, packed)
+
+    def _pack_segments(self, table: pa.Table, groups: np.ndarray, kind: str, pos: int, packed: _Packed) -> None:
+        order = np.argsort(groups, kind="stable")  # stable: arrival order stays inside each group
+        table = table.take(pa.array(order))
+        cuts = np.searchsorted(groups[order], np.arange(len(self.ids) + 1)).tolist()
+        for group, low, high in zip(self.ids, cuts, cuts[1:], strict=False):
+            if high > low:
+                packed.add(group, kind, pos, high - low, to_segment(table.slice(low, high - low)))
+
+    def _carry(self, table: pa.Table) -> pa.Table:
+        carried = table.select(self.carried.names).cast(self.carried)
+        if not self.timed:
+            return carried
+        return carried.append_column(pa.field(EVENT_TIME, pa.int64()), table.column(TIME).cast(pa.int64()))
+
+
+@dataclass
+class _Packed:
+    """The packed rows of one batch, as they grow."""
+
+    part: int
+    rows: list[tuple[int, str, int, int, bytes | None]] = field(default_factory=list)
+
+    def add(self, group: int, kind: str, pos: int, n: int, body: bytes | None) -> None:
+        self.rows.append((group, kind, pos, n, body))
+
+    def batch(self) -> pa.RecordBatch:
+        group, kind, pos, n, body = zip(*self.rows, strict=True) if self.rows else ((),) * 5
+        columns = [group, kind, [self.part] * len(group), pos, n, body]
+        arrays = [pa.array(values, f.type) for values, f in zip(columns, PACKED, strict=True)]
+        return pa.record_batch(arrays, schema=PACKED)
+
+
+def _bad_input(rejected: pa.Table) -> InputError:
+    first = rejected.slice(0, 1).to_pylist()[0]
+    detail = f" ({first['detail']})" if first["detail"] else ""
+    return InputError(
+        f"{rejected.num_rows} bad row(s), the first one {first['reason']}{detail}: {first['row']}; "
+        'mend the input, or use on_bad="quarantine" and start again: this batch is then run once more'
+    )

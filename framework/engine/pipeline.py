@@ -1,0 +1,92 @@
+"""The streaming plan: intake -> pack -> + pulse -> processor, one row a segment all the way.
+
+Only wiring; each stage says in its own file what it decides. The plan's output is packed rows of three tags
+(`processor.OUTPUT_SCHEMA`); `unpack` turns those of one tag into ordinary rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
+
+from framework.core.plan import Plan
+from framework.engine.intake import Intake
+from framework.engine.packing import PACKED_SCHEMA, Packer, from_segment
+from framework.engine.processor import OUTPUT_SCHEMA, GroupProcessor
+from framework.engine.pulse import pulse_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from framework.engine.checkpoint_files import CheckpointFiles
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pipeline:
+    """Intake and plan of one job: all that is needed to build its streaming plan."""
+
+    intake: Intake
+    plan: Plan
+
+    @property
+    def carried(self) -> list[str]:
+        """Columns that travel: those of the plan, and those that declare the order of arrival."""
+        return list(dict.fromkeys([*self.plan.columns.names, *self.intake.order_by]))
+
+    @property
+    def timers(self) -> bool:
+        """Whether Spark's watermark drives the windows; with marks in the stream, they do."""
+        return self.intake.event_time is not None and not self.intake.marked
+
+    def packed(self, files: CheckpointFiles, ids: tuple[int, ...]) -> DataFrame:
+        """Return the plan's packed output; `ids` are the key groups', `files` the checkpoint's (for the pulse)."""
+        intake = self.intake
+        packer = Packer(
+            ids=ids,
+            carried=intake.arrow_schema(self.carried),
+            timed=intake.event_time is not None,
+            marked=intake.marked,
+            fail_on_bad=intake.on_bad == "fail",
+        )
+        rows = intake.rows(self.carried).mapInArrow(packer, PACKED_SCHEMA)
+        processor = GroupProcessor(self.plan, order_by=intake.order_by, timers=self.timers)
+        return (
+            rows.unionByName(pulse_rows(files, ids))
+            .groupBy("g")
+            .transformWithState(
+                statefulProcessor=processor,
+                outputStructType=OUTPUT_SCHEMA,
+                outputMode="Append",
+                timeMode="EventTime" if self.timers else "None",
+            )
+        )
+
+
+@dataclass(frozen=True)
+class Unpacker:
+    """Turns bodies of segments into rows of one schema. Picklable; called by Spark's `mapInArrow`."""
+
+    schema: pa.Schema
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Unpack one partition."""
+        for batch in batches:
+            for body in batch.column(0):
+                yield from from_segment(body.as_py()).cast(self.schema).to_batches()
+
+
+def unpack(packed: DataFrame, tag: str, schema: pa.Schema) -> DataFrame:
+    """Return the rows in the segments of one tag."""
+    bodies = packed.where(F.col("tag") == tag).select("body")
+    return bodies.mapInArrow(Unpacker(schema), spark_schema(schema))
+
+
+def spark_schema(schema: pa.Schema) -> StructType:
+    """Return the Spark types of an Arrow schema."""
+    return from_arrow_schema(schema)

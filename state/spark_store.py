@@ -1,0 +1,56 @@
+"""One key group's memory in Spark's state store (RocksDB): a value "header" and a map "segments".
+
+Every call is a blocking round trip to the JVM (findings: 0.2 to 5 ms), and reading costs by stored byte; so the
+core keeps few, large, compressed entries, reads them by key and drops them whole. This is the only file of
+`state` that imports pyspark.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
+
+from state.store import missing_segment
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming import StatefulProcessorHandle
+
+HEADER = "header"
+SEGMENTS = "segments"
+
+# Structs, not DDL strings: parsing a string costs a call to the JVM in every task.
+_VALUE = StructType([StructField("body", BinaryType())])
+_KEY = StructType([StructField("kind", StringType()), StructField("slot", LongType()), StructField("seq", LongType())])
+
+
+class SparkStore:
+    """A `GroupStore` on the state of the key that Spark is processing. Made in `StatefulProcessor.init`."""
+
+    def __init__(self, handle: StatefulProcessorHandle) -> None:
+        self._header = handle.getValueState(HEADER, _VALUE)
+        self._segments = handle.getMapState(SEGMENTS, _KEY, _VALUE)
+
+    def read_header(self) -> bytes | None:
+        """Return the header as last written, or None."""
+        value = self._header.get()
+        return None if value is None else bytes(value[0])
+
+    def write_header(self, value: bytes) -> None:
+        """Replace the header."""
+        self._header.update((value,))
+
+    def read(self, kind: str, slot: int, seq: int) -> bytes:
+        """Return one segment, or raise `CorruptState`."""
+        value = self._segments.getValue((kind, slot, seq))
+        if value is None:
+            raise missing_segment(kind, slot, seq)
+        return bytes(value[0])
+
+    def write(self, kind: str, slot: int, seq: int, value: bytes) -> None:
+        """Put one segment."""
+        self._segments.updateValue((kind, slot, seq), (value,))
+
+    def remove(self, kind: str, slot: int, seq: int) -> None:
+        """Drop one segment."""
+        self._segments.removeKey((kind, slot, seq))
