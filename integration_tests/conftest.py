@@ -1,4 +1,4 @@
-"""The Spark session that every integration test shares: a session's start and first query cost most of a test's time."""
+"""The Spark session that every integration test shares: its start and first query cost most of a test's time."""
 
 from __future__ import annotations
 

@@ -65,10 +65,14 @@ def _package_problem(packages: Mapping[str, str]) -> str | None:
     if not spark.startswith(SPARK_SERIES + ".") or delta != DELTA_VERSION:
         return (
             f"pyspark {spark} with delta-spark {delta} was found; Panekeeper runs on the pair pyspark {SPARK_SERIES}.x "
-            f"with delta-spark {DELTA_VERSION}: run `pip install 'pyspark=={SPARK_SERIES}.*' delta-spark=={DELTA_VERSION}`."
+            f"with delta-spark {DELTA_VERSION}: "
+            f"run `pip install 'pyspark=={SPARK_SERIES}.*' delta-spark=={DELTA_VERSION}`."
         )
     if int(packages["pandas"].partition(".")[0]) >= PANDAS_BELOW:
-        return f"pandas {packages['pandas']} was found, which Spark {SPARK_SERIES} cannot use: run `pip install 'pandas<{PANDAS_BELOW}'`."
+        return (
+            f"pandas {packages['pandas']} was found, which Spark {SPARK_SERIES} cannot use: "
+            f"run `pip install 'pandas<{PANDAS_BELOW}'`."
+        )
     return None
 
 

@@ -88,8 +88,8 @@ def _resolve(work: Path) -> None:
     if ran.returncode != 0 or not list((work / "jars").glob("*delta-spark*.jar")):
         said = [line.strip() for line in ran.stderr.splitlines() if line.strip()]
         raise SetupError(
-            f"Delta's Java libraries ({_COORDINATE}) could not be fetched from Maven Central; the first start needs the "
-            f"network, or a mirror in DEFAULT_ARTIFACT_REPOSITORY. Spark said: {_reason(said)}"
+            f"Delta's Java libraries ({_COORDINATE}) could not be fetched from Maven Central; "
+            f"the first start needs the network, or a mirror in DEFAULT_ARTIFACT_REPOSITORY. Spark said: {_reason(said)}"
         )
 
 
