@@ -89,7 +89,8 @@ def _resolve(work: Path) -> None:
         said = [line.strip() for line in ran.stderr.splitlines() if line.strip()]
         raise SetupError(
             f"Delta's Java libraries ({_COORDINATE}) could not be fetched from Maven Central; "
-            f"the first start needs the network, or a mirror in DEFAULT_ARTIFACT_REPOSITORY. Spark said: {_reason(said)}"
+            f"the first start needs the network, or a mirror in DEFAULT_ARTIFACT_REPOSITORY. "
+            f"Spark said: {_reason(said)}"
         )
 
 
