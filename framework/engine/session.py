@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pyspark
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from framework.engine.environment import check_environment
@@ -27,6 +28,10 @@ _GIB = 1024**3
 def session(app_name: str = "panekeeper", *, cores: int | str = "*", **conf: object) -> SparkSession:
     """The Spark session for Panekeeper's jobs: with Delta, RocksDB state and settings that fit small machines too.
 
+    A session that is already running is handed out again, with `conf` applied. A program started by `spark-submit`
+    keeps the settings given there, and must be given Delta there too:
+    `--packages io.delta:delta-spark_4.2_2.13:4.4.0`.
+
     Args:
         app_name: what Spark calls the program.
         cores: how many cores of this machine to use ("*": all); without meaning when `spark.master` is given.
@@ -38,18 +43,36 @@ def session(app_name: str = "panekeeper", *, cores: int | str = "*", **conf: obj
         SetupError: Java, a package or Delta's libraries are missing or wrong, or a session without Delta is
             already running in this process.
     """
-    check_environment()
-    _refuse_session_without_delta()
     given = _checked(conf)
-    master = given.pop("spark.master", f"local[{cores}]")
-    settings = spark_settings(cores=_usable_cores(cores), memory=_memory_bytes(), jars=delta_jars())
-    local = master.startswith("local")
-    settings |= _local_settings() if local else {"spark.log.level": "ERROR"}
-    _prepare_processes(local=local)
-    builder = SparkSession.builder.master(master).appName(app_name)
-    for name, value in _merged(settings, given).items():
+    builder = SparkSession.builder.appName(app_name)
+    running = SparkSession.getActiveSession()
+    if running is None:
+        check_environment()
+        given = _settings_of_a_start(_submitted() | given, cores=cores)
+    elif _DELTA_EXTENSION not in (running.conf.get("spark.sql.extensions", "") or ""):
+        raise SetupError(
+            "A Spark session without Delta is already running in this process: stop it first, or start it with "
+            "framework.session()."
+        )
+    for name, value in given.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
+
+
+def _settings_of_a_start(given: dict[str, str], *, cores: int | str) -> dict[str, str]:
+    master = given.setdefault("spark.master", f"local[{cores}]")
+    local = master.startswith("local")
+    _prepare_processes(local=local)
+    ours = spark_settings(cores=_usable_cores(cores), memory=_memory_bytes(), jars=delta_jars())
+    return _merged(ours | (_local_settings() if local else {"spark.log.level": "ERROR"}), given)
+
+
+def _submitted() -> dict[str, str]:
+    """The settings of the `spark-submit` that started this program; none if a plain `python` did."""
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        return {}
+    SparkContext._ensure_initialized()  # noqa: SLF001 (no public way to ask the Java side before a session exists)
+    return dict(SparkConf().getAll())
 
 
 def spark_settings(*, cores: int, memory: int, jars: list[Path]) -> dict[str, str]:
@@ -115,15 +138,6 @@ def _prepare_processes(*, local: bool) -> None:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 
-def _refuse_session_without_delta() -> None:
-    running = SparkSession.getActiveSession()
-    if running is not None and _DELTA_EXTENSION not in (running.conf.get("spark.sql.extensions", "") or ""):
-        raise SetupError(
-            "A Spark session without Delta is already running in this process: stop it first, or start it with "
-            "framework.session()."
-        )
-
-
 def _merged(ours: dict[str, str], given: dict[str, str]) -> dict[str, str]:
     joined = {
         name: separator.join((ours[name], given[name]))
@@ -155,5 +169,8 @@ def _memory_bytes() -> int:
 
 
 if __name__ == "__main__":
-    check_environment()
-    delta_jars()
+    try:
+        check_environment()
+        delta_jars()
+    except SetupError as error:
+        sys.exit(str(error))
