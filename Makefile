@@ -27,7 +27,7 @@ fast: $(VENV)/.installed-dev ## Run the tests that start no Java
 	@$(PYTHON) -m pytest tests
 
 lint: $(VENV)/.installed-dev ## Check style (ruff) and types (mypy)
-	@$(PYTHON) -m ruff check --quiet
+	@$(PYTHON) -m ruff check --quiet --output-format concise
 	@$(PYTHON) -m ruff format --check --quiet
 	@$(PYTHON) -m mypy $(CODE)
 
