@@ -14,7 +14,7 @@ from pyspark.sql.types import BinaryType, LongType, StringType, StructField, Str
 from state.store import missing_segment
 
 if TYPE_CHECKING:
-    from pyspark.sql.streaming import StatefulProcessorHandle
+    from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
 HEADER = "header"
 SEGMENTS = "segments"

@@ -55,6 +55,10 @@ class CheckpointFiles:
             raise
         stream.close()
 
+    def remove(self, name: str) -> None:
+        """Remove a file or folder; nothing happens if it is not there."""
+        self._manager().delete(self._path(name))
+
     def make_folder(self, name: str) -> None:
         """Make a folder and its parents; nothing happens if it is there."""
         self._manager().mkdirs(self._path(name))
@@ -68,7 +72,7 @@ class CheckpointFiles:
         return self.spark._jvm  # noqa: SLF001 -- Hadoop's file systems are reached through the gateway only
 
     def _hadoop(self) -> Any:
-        return self.spark._jsc.hadoopConfiguration()  # type: ignore[attr-defined]  # noqa: SLF001 -- as above
+        return self.spark._jsc.hadoopConfiguration()  # noqa: SLF001 -- as above
 
     def _path(self, name: str) -> Any:
         return self._jvm().org.apache.hadoop.fs.Path(f"{self.root}/{name}" if name else self.root)

@@ -66,6 +66,9 @@ class Intake:
             raise DeclarationError(f"watermark is {self.watermark_us / 1e6:g} s; the delay must not be negative")
         if self.max_ahead_us is not None and self.max_ahead_us < 0:
             raise DeclarationError(f"max_ahead is {self.max_ahead_us / 1e6:g} s; it must not be negative")
+        self._check_columns()
+
+    def _check_columns(self) -> None:
         for what, names in (("partition_by", self.partition_by), ("order_by", self.order_by)):
             self.require(what, names)
         for what, name in (("event_time", self.event_time), ("arrival_time", self.arrival_time)):
@@ -169,7 +172,9 @@ class Intake:
             kind = self.df.select(F.expr(rule)).schema[0].dataType
         except (AnalysisException, ParseException) as error:
             text = str(error).splitlines()[0]
-            raise DeclarationError(f"reject rule {reason!r}: {rule!r} is no condition on these columns: {text}") from None
+            raise DeclarationError(
+                f"reject rule {reason!r}: {rule!r} is no condition on these columns: {text}"
+            ) from None
         if not isinstance(kind, BooleanType):
             raise DeclarationError(f"reject rule {reason!r}: {rule!r} is a {kind.simpleString()}, not a condition")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
@@ -43,6 +43,23 @@ class Pipeline:
     def timers(self) -> bool:
         """Whether Spark's watermark drives the windows; with marks in the stream, they do."""
         return self.intake.event_time is not None and not self.intake.marked
+
+    def declaration(self) -> dict[str, Any]:
+        """Return what must not change between two runs on one checkpoint."""
+        plan = self.plan
+        computed: dict[str, Any] = {}
+        if plan.aggregates is not None:
+            computed["aggregate"] = {name: one.declaration() for name, one in plan.aggregates.items()}
+        if plan.operator is not None:
+            computed["operator"] = type(plan.operator).__qualname__
+        return {
+            "window": plan.window.declaration(),
+            "partition_by": {field.name: str(field.type) for field in plan.keys},
+            "event_time": self.intake.event_time,
+            "column": {field.name: str(field.type) for field in plan.columns},
+            **computed,
+            "output": {field.name: str(field.type) for field in plan.output},
+        }
 
     def packed(self, files: CheckpointFiles, ids: tuple[int, ...]) -> DataFrame:
         """Return the plan's packed output; `ids` are the key groups', `files` the checkpoint's (for the pulse)."""

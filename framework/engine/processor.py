@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql import Row
-from pyspark.sql.streaming import StatefulProcessor
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from pyspark.sql.types import LongType, StructField, StructType
 
 from framework.core.machine import Machine, Outcome
@@ -29,7 +29,7 @@ from framework.engine.packing import from_segment, to_segment
 from state.spark_store import SparkStore
 
 if TYPE_CHECKING:
-    from pyspark.sql.streaming import ExpiredTimerInfo, StatefulProcessorHandle, TimerValues
+    from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, StatefulProcessorHandle, TimerValues
 
 OUTPUT_SCHEMA = "tag string, n bigint, body binary"
 TIMER = "timer"
@@ -51,7 +51,7 @@ class GroupProcessor(StatefulProcessor):
         self._store = SparkStore(handle)
         self._registered = handle.getValueState(TIMER, _TIMER_VALUE)
 
-    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: TimerValues) -> Iterator[Row]:  # noqa: N802, N803
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: TimerValues) -> Iterator[Row]:  # noqa: N802, N803
         """Take what the batch has for one group."""
         return self._run(key[0], list(rows), timerValues)
 

@@ -1,0 +1,259 @@
+"""The running job: what the user holds after `start()`.
+
+It runs the streaming query, passes each batch through the sink, keeps the sums, and ends the query only at the
+boundary between two batches, where Spark's offset log and commit log agree.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import StreamingQueryException
+
+from framework.engine.failures import is_slow_worker, translate
+from framework.engine.interrupt import Interrupts
+from framework.engine.ledger import BatchReport, Ledger
+from framework.engine.pulse import beat
+from framework.engine.query import end_after_batch, has_ended
+from framework.engine.startup import query_settings
+from framework.errors import PanekeeperError
+from state.job_record import FLUSHED_FILE
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from framework.engine.checkpoint_files import CheckpointFiles
+    from framework.engine.pipeline import Pipeline
+    from framework.engine.sink import Batch, DeltaSink
+
+__all__ = ["BatchReport", "Job", "JobState", "Launch", "Status"]
+
+_TRIES = 3  # starts of a query whose Python worker was too slow to come up
+_KEPT_REPORTS = 1000
+
+
+class JobState(Enum):
+    """Where a job is in its life; it only moves downwards here, but an ended one may be started anew."""
+
+    RUNNING = "running"
+    ENDED = "ended"
+    FAILED = "failed"
+    FLUSHED = "flushed"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Status:
+    """What a job has done since its `start()`, and how it stands.
+
+    Attributes:
+        name: the job's name.
+        state: running, ended (resumable), failed (resumable once the cause is gone) or flushed (finished).
+        batch: number of the last batch whose tables are written, None before the first.
+        batches: batches done since the start.
+        rows: rows read.
+        watermark: event time before which no row is expected any more; None before the first.
+        open_panes: panes that still take rows.
+        late: rows that came after their pane had fired and refined it.
+        dropped: rows that came after all their panes had closed; they are in the quarantine.
+        outside: rows that lie in no pane (a window with gaps).
+        quarantined: rows set aside before the windows, with their reason.
+        firings: rows added to the log.
+    """
+
+    name: str
+    state: JobState
+    batch: int | None
+    batches: int
+    rows: int
+    watermark: datetime | None
+    open_panes: int
+    late: int
+    dropped: int
+    outside: int
+    quarantined: int
+    firings: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Launch:
+    """Everything a job needs to start its query, and to start it again."""
+
+    name: str
+    files: CheckpointFiles
+    ids: tuple[int, ...]
+    pipeline: Pipeline
+    sink: DeltaSink
+    trigger: Mapping[str, Any]
+
+
+class Job:
+    """A windowed stream on its way to Delta. Made by `start()`; safe to use from several threads."""
+
+    def __init__(self, launch: Launch) -> None:
+        self._launch = launch
+        self._ledger = Ledger()
+        self._reports: deque[BatchReport] = deque(maxlen=_KEPT_REPORTS)
+        self._callbacks: list[Callable[[BatchReport], None]] = []
+        self._hearing = threading.RLock()  # who registers hears each batch once, in order
+        self._entered = threading.Event()
+        self._flushed = threading.Event()
+        self._failure: BaseException | None = None
+        self._query = self._start_query()
+
+    @property
+    def finished(self) -> bool:
+        """Whether the job was flushed: its windows are closed and its tables complete, for good."""
+        return self._flushed.is_set()
+
+    def await_end(self, timeout: float | None = None) -> bool:
+        """Wait until the job ends by itself, by `stop()` or by `flush()`; say whether it did within `timeout` seconds.
+
+        Ctrl-C lets the running batch finish, ends the job and then raises `KeyboardInterrupt`; a second one leaves
+        at once (safe too: the batch is run again at the next start).
+
+        Raises:
+            PanekeeperError: the job failed; the error says what to do, its cause is attached.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        with Interrupts() as interrupts:
+            while not self._ended(0.2):
+                if interrupts.asked:
+                    self.stop()
+                    raise KeyboardInterrupt
+                if deadline is not None and time.monotonic() >= deadline:
+                    return False
+        return True
+
+    def process_available(self) -> None:
+        """Wait until everything that stood in the source at this call has been processed. Raises as `await_end`."""
+        if "availableNow" in self._launch.trigger:
+            self.await_end()
+            return
+        try:
+            self._query.processAllAvailable()
+        except Exception as error:
+            if self._ended(0.01):
+                return
+            raise self._reason(error) from error
+
+    def flush(self) -> None:
+        """Fire everything that is open, close it, and finish the job: the results are marked FLUSH.
+
+        Takes in what the source holds for the next batch, then closes; waits until the tables are written. A job
+        that has already ended is started once more for it. Afterwards its checkpoint takes no more rows.
+        Raises as `await_end`.
+        """
+        if self.finished:
+            return
+        beat(self._launch.files, "flush")
+        while not self._flushed.wait(0.1):
+            if self._ended(0.05) and not self.finished:
+                self._query = self._start_query()
+        while not self._ended(0.2):
+            pass
+
+    def stop(self) -> None:
+        """End the job at the end of the running batch; it resumes there at the next start.
+
+        Returns once the query has ended, with nothing half done. Raises as `await_end` if that batch fails.
+        """
+        if not self._query.isActive:
+            return
+        end_after_batch(self._query, self._launch.files.spark)
+        self._ended(0.01)
+
+    def status(self) -> Status:
+        """Return how the job stands, without waiting for anything."""
+        return self._ledger.fill(Status, name=self._launch.name, state=self._state())
+
+    def on_batch(self, callback: Callable[[BatchReport], None]) -> None:
+        """Call `callback` after each batch, once its tables are written, in the thread of the query.
+
+        Batches that were done since the start are reported at once. An error in the callback fails the job.
+        """
+        with self._hearing:
+            for report in self._reports:
+                callback(report)
+            self._callbacks.append(callback)
+
+    def _start_query(self) -> StreamingQuery:
+        """Start the query and return once its first batch has begun; try again if a Python worker was slow."""
+        for attempt in range(1, _TRIES + 1):
+            self._entered.clear()
+            self._failure = None
+            query = self._launch_query()
+            try:
+                while not self._entered.wait(0.05):
+                    if has_ended(query, 0.01):
+                        break
+            except StreamingQueryException as error:
+                if attempt < _TRIES and is_slow_worker(error):
+                    continue
+                raise self._reason(error) from error
+            return query
+        raise AssertionError("unreachable: the last attempt returns or raises")
+
+    def _launch_query(self) -> StreamingQuery:
+        launch = self._launch
+        packed = launch.pipeline.packed(launch.files, launch.ids)
+        writer = packed.writeStream.foreachBatch(self._take).queryName(launch.name)
+        with query_settings(launch.files.spark):
+            try:
+                return writer.option("checkpointLocation", launch.files.root).trigger(**launch.trigger).start()
+            except Exception as error:
+                raise self._reason(error) from error
+
+    def _take(self, packed: DataFrame, number: int) -> None:
+        """Steps 2 and 3 of the commit protocol (`sink.py`); called by Spark between 1 and 4."""
+        self._entered.set()
+        try:
+            self._commit(packed.persist(), number)
+        except BaseException as error:  # noqa: BLE001 -- whatever it is, it is raised again, by whoever waits for the job
+            self._failure = error
+            # A short text: Spark matches a long one with a regular expression that overflows its stack.
+            raise RuntimeError(f"batch {number} of job {self._launch.name} failed") from None
+
+    def _commit(self, packed: DataFrame, number: int) -> None:
+        started = time.time()
+        try:
+            batch = self._launch.sink.run_plan(packed, number)
+            self._launch.sink.commit(packed, batch, open_panes=self._ledger.open_after(batch), started=started)
+        finally:
+            packed.unpersist()
+        if batch.flushed:
+            self._finish(batch)
+        with self._hearing:
+            report = self._ledger.note(batch, seconds=time.time() - started)
+            self._reports.append(report)
+            for callback in self._callbacks:
+                callback(report)
+
+    def _finish(self, batch: Batch) -> None:
+        """Close the checkpoint for good: the tables hold everything, and the query ends with this batch."""
+        self._launch.files.write_json(FLUSHED_FILE, {"batch": batch.number}, replace=True)
+        self._flushed.set()
+        end_after_batch(self._query, self._launch.files.spark, wait=False)
+
+    def _ended(self, seconds: float) -> bool:
+        try:
+            return has_ended(self._query, seconds)
+        except StreamingQueryException as error:
+            raise self._reason(error) from error
+
+    def _reason(self, error: BaseException) -> PanekeeperError:
+        return translate(self._failure or error, self._launch.name)
+
+    def _state(self) -> JobState:
+        if self.finished:
+            return JobState.FLUSHED
+        if self._query.isActive:
+            return JobState.RUNNING
+        return JobState.FAILED if self._query.exception() is not None else JobState.ENDED

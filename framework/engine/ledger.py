@@ -1,0 +1,102 @@
+"""The sums of a run: what its batches did, added up in the driver for status and progress.
+
+Nothing here lasts: the metrics table has the same numbers, one row a batch.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from framework.engine.sink import Batch
+
+T = TypeVar("T")
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchReport:
+    """What one batch did; handed to the callbacks of `Job.on_batch` once its tables are written.
+
+    Attributes:
+        batch: Spark's number of the batch.
+        rows: rows read.
+        counts: where they went: admitted, refined_late, dropped_late, outside, quarantined; their sum is `rows`.
+        watermark: event time before which no row is expected any more; None before the first.
+        open_panes: panes that still take rows.
+        firings: rows added to the log.
+        seconds: how long the batch took, from its plan to its last commit.
+    """
+
+    batch: int
+    rows: int
+    counts: Mapping[str, int]
+    watermark: datetime | None
+    open_panes: int
+    firings: int
+    seconds: float
+
+
+class Ledger:
+    """Adds up batches. Written by the query's thread, read by any."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts: dict[str, int] = {}
+        self._open: dict[int, int] = {}  # key group -> open panes; a group that slept still has them
+        self._watermark: int | None = None
+        self._batch: int | None = None
+        self._batches = 0
+        self._firings = 0
+
+    def open_after(self, batch: Batch) -> int:
+        """Return how many panes are open once `batch` is done."""
+        return sum({**self._open, **batch.open_panes}.values())
+
+    def note(self, batch: Batch, *, seconds: float) -> BatchReport:
+        """Add a batch whose tables are written and return the report of it."""
+        with self._lock:
+            for name, count in batch.counts.items():
+                self._counts[name] = self._counts.get(name, 0) + count
+            self._open |= batch.open_panes
+            if batch.watermark is not None:
+                self._watermark = max(batch.watermark, self._watermark or batch.watermark)
+            self._batch, self._batches = batch.number, self._batches + 1
+            self._firings += batch.firings
+            return BatchReport(
+                batch=batch.number,
+                rows=batch.counts["rows_in"],
+                counts={name: count for name, count in batch.counts.items() if name != "rows_in"},
+                watermark=as_time(self._watermark),
+                open_panes=sum(self._open.values()),
+                firings=batch.firings,
+                seconds=seconds,
+            )
+
+    def fill(self, status: Callable[..., T], **identity: Any) -> T:
+        """Return `status` filled with the sums."""
+        with self._lock:
+            counts = self._counts
+            return status(
+                **identity,
+                batch=self._batch,
+                batches=self._batches,
+                rows=counts.get("rows_in", 0),
+                watermark=as_time(self._watermark),
+                open_panes=sum(self._open.values()),
+                late=counts.get("refined_late", 0),
+                dropped=counts.get("dropped_late", 0),
+                outside=counts.get("outside", 0),
+                quarantined=counts.get("quarantined", 0),
+                firings=self._firings,
+            )
+
+
+def as_time(us: int | None) -> datetime | None:
+    """Return microseconds since the epoch as a time in UTC."""
+    return None if us is None else _EPOCH + timedelta(microseconds=us)

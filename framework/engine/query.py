@@ -1,0 +1,60 @@
+"""How a streaming query is triggered, and how it is ended at the boundary between two batches.
+
+`StreamingQuery.stop()` interrupts the thread that runs the batch. If that thread is inside a Python `foreachBatch`
+(nearly always, with a busy stream), Spark 4.2 answers with a StackOverflowError, and the batch is left half done.
+So the query is *asked* to end instead: its state is set to TERMINATED, which Spark looks at before it begins the
+next batch. The running one is finished and committed, and then the query's thread leaves its loop.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Literal
+
+from framework.errors import DeclarationError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+Trigger = Literal["available_now", "continuous"] | timedelta
+"""Run what is there and end; run for ever, a batch as soon as there is something; or a batch every so often."""
+
+_TERMINATED = "org.apache.spark.sql.execution.streaming.runtime.TERMINATED$"
+
+
+def has_ended(query: StreamingQuery, seconds: float) -> bool:
+    """Wait so long for the query to end and say whether it has. Raises its error, if it ended with one.
+
+    Not `query.isActive`: that is already false while a query that was asked to end still finishes its batch.
+    """
+    return bool(query.awaitTermination(seconds))  # type: ignore[arg-type]  # takes fractions of a second
+
+
+def end_after_batch(query: StreamingQuery, spark: SparkSession, *, wait: bool = True) -> None:
+    """Ask the query to end after the batch it is running; `wait` until it has. Raises the error of that batch."""
+    jvm: Any = spark._jvm  # noqa: SLF001 -- the state of a query has no public setter
+    terminated = jvm.java.lang.Class.forName(_TERMINATED).getField("MODULE$").get(None)
+    query._jsq.streamingQuery().state().set(terminated)  # noqa: SLF001 -- as above
+    idle = 0
+    while wait and not has_ended(query, 0.05):
+        # No batch can begin any more; one that sleeps until its next trigger may be woken by an interrupt. Seen
+        # idle twice, because a trigger that began just before the request is not "active" at its first instant.
+        idle = 0 if query.status["isTriggerActive"] else idle + 1
+        if idle > 1:
+            query.stop()
+
+
+def trigger_options(trigger: Trigger) -> dict[str, Any]:
+    """Return the trigger as Spark names it. Raises `DeclarationError` for anything else."""
+    if trigger == "available_now":
+        return {"availableNow": True}
+    if trigger == "continuous":
+        return {"processingTime": "0 seconds"}
+    if isinstance(trigger, timedelta):
+        ms = trigger // timedelta(milliseconds=1)
+        if ms > 0:
+            return {"processingTime": f"{ms} milliseconds"}
+    raise DeclarationError(
+        f"trigger is {trigger!r}; it must be 'available_now', 'continuous' or a timedelta of a millisecond or more"
+    )

@@ -1,0 +1,190 @@
+"""The sink: one micro-batch into Delta, exactly once, through a crash at any point.
+
+The commit protocol of a batch:
+
+    1  Spark has written the batch's offsets to its log; nothing has run.
+    2  The stateful plan runs, once: its packed output is persisted and the small parts of it collected. The state
+       of the batch is now stored. (Were it left to the first write to run the plan, a replayed batch whose write
+       Delta skips would never run it, and the query could not be started again.)
+    3  One commit a table, each of them idempotent, so they may fail or repeat in any order:
+       3a the log, 3b the quarantine: appends under the transaction id "{job}/{table}#{epoch}" and the batch's
+          number as version; Delta skips a version it has seen.
+       3c the view: a MERGE that writes a pane only if its refinement is greater than the one in the table.
+       3d the metrics, last: the row of a batch says that its other tables are complete.
+       A table without rows is left alone, and a batch without rows or firings commits nothing.
+    4  Spark writes the batch to its commit log.
+
+A crash before 4 makes Spark run the same batch again, from the same state and with the same offsets and commands:
+2 gives the same rows, 3 skips what is already there. `fault.py` names the places in between.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from delta.tables import DeltaTable
+from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
+
+from framework.core.plan import REJECTED, Plan
+from framework.engine import fault
+from framework.engine.intake import column
+from framework.engine.pipeline import unpack
+from framework.engine.tables import COUNTS, METRICS, Tables
+from framework.errors import PanekeeperError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Row, SparkSession
+
+_SMALL = 200_000  # rows that one file takes without making anybody wait
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batch:
+    """What one batch did, as the key groups that had something to do reported it.
+
+    Attributes:
+        number: Spark's batch id.
+        counts: where its rows went (`tables.COUNTS`), summed over the groups.
+        firings: rows added to the log.
+        rejected: rows added to the quarantine.
+        open_panes: key group -> panes that still take rows.
+        watermark: the greatest watermark a group acted on, us; None before the first.
+        flushed: whether the batch carried the flush.
+    """
+
+    number: int
+    counts: dict[str, int]
+    firings: int
+    rejected: int
+    open_panes: dict[int, int]
+    watermark: int | None
+    flushed: bool
+
+    @staticmethod
+    def of(number: int, rows: Iterable[Row]) -> Batch:
+        """Return the sum of a batch's packed output rows."""
+        collected = list(rows)
+        groups = [json.loads(bytes(row.body)) for row in collected if row.tag == "counts"]
+        watermarks = [group["watermark"] for group in groups if group["watermark"] is not None]
+        return Batch(
+            number=number,
+            counts={name: sum(group[name] for group in groups) for name in COUNTS},
+            firings=sum(row.n for row in collected if row.tag == "results"),
+            rejected=sum(row.n for row in collected if row.tag == "rejected"),
+            open_panes={group["group"]: group["open_panes"] for group in groups},
+            watermark=max(watermarks, default=None),
+            flushed=any(group["flushed"] for group in groups),
+        )
+
+    @property
+    def balanced(self) -> bool:
+        """Whether every row that came in went somewhere: rows_in is the sum of the other counts."""
+        return self.counts["rows_in"] == sum(self.counts[name] for name in COUNTS[1:])
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeltaSink:
+    """Takes the packed output of a batch to the tables of a job."""
+
+    job: str
+    epoch: int
+    plan: Plan
+    tables: Tables
+
+    def run_plan(self, packed: DataFrame, number: int) -> Batch:
+        """Step 2: run the stateful plan once. `packed` must be persisted; `commit` reads it again."""
+        fault.reach("before-plan", number)
+        fault.reach_soon("mid-batch", number)
+        small = F.when(F.col("tag") == "counts", F.col("body")).alias("body")
+        batch = Batch.of(number, packed.select("tag", "n", small).collect())
+        if not batch.balanced:
+            raise PanekeeperError(f"batch {number} does not balance, so it is not committed: {batch.counts}")
+        fault.reach("before-delta", number)
+        return batch
+
+    def commit(self, packed: DataFrame, batch: Batch, *, open_panes: int, started: float) -> None:
+        """Step 3: one idempotent commit for each table that gets rows. `started` is when the batch began."""
+        commits = self._commits(packed, batch)
+        if fault.armed():  # a drill counts on the order
+            for commit in commits:
+                commit()
+                fault.reach("between-delta", batch.number)
+        else:
+            _all_at_once(commits)
+        if commits or batch.counts["rows_in"]:
+            self._append_metrics(packed.sparkSession, batch, open_panes, started)  # 3d
+        fault.reach("after-delta-commit", batch.number)
+
+    def _commits(self, packed: DataFrame, batch: Batch) -> list[Callable[[], None]]:
+        commits: list[Callable[[], None]] = []
+        if batch.firings:
+            results = _few_files(unpack(packed, "results", self.plan.results), batch.firings)
+            commits.append(lambda: self._append(results, "log", self.tables.log, batch.number))  # 3a
+        if batch.rejected:
+            rejected = _few_files(unpack(packed, "rejected", REJECTED), batch.rejected)
+            commits.append(lambda: self._append(rejected, "quarantine", self.tables.quarantine, batch.number))  # 3b
+        if batch.firings and self.tables.view is not None:
+            view = self.tables.view
+            commits.append(lambda: self._merge(results, view))  # 3c
+        return commits
+
+    def _append(self, frame: DataFrame, table: str, path: str, number: int) -> None:
+        writer = frame.write.format("delta").mode("append")
+        writer = writer.option("txnAppId", f"{self.job}/{table}#{self.epoch}").option("txnVersion", number)
+        writer.save(path)
+
+    def _merge(self, results: DataFrame, path: str) -> None:
+        """Put the newest refinement of each pane of this batch into the view."""
+        pane = [*self.plan.keys.names, "pane_start", "pane_end"]
+        every = F.struct(*[column(name) for name in results.columns])
+        newest = (
+            results.groupBy(*[column(name) for name in pane])
+            .agg(F.max_by(every, "refinement").alias("newest"))
+            .select("newest.*")
+        )
+        same = [f"t.{_quoted(name)} <=> s.{_quoted(name)}" for name in pane]
+        target = DeltaTable.forPath(results.sparkSession, path).alias("t")
+        merge = target.merge(newest.alias("s"), " AND ".join(same))
+        merge.whenMatchedUpdateAll("s.refinement > t.refinement").whenNotMatchedInsertAll().execute()
+
+    def _append_metrics(self, spark: SparkSession, batch: Batch, open_panes: int, started: float) -> None:
+        row: dict[str, Any] = {
+            "batch": batch.number,
+            "batch_time": datetime.fromtimestamp(started, UTC),
+            **batch.counts,
+            "balanced": batch.balanced,
+            "watermark": None if batch.watermark is None else _EPOCH + timedelta(microseconds=batch.watermark),
+            "open_panes": open_panes,
+            "firings": batch.firings,
+            "seconds": round(time.time() - started, 3),
+        }
+        frame = spark.createDataFrame([tuple(row[name] for name in METRICS.names)], METRICS)
+        self._append(frame, "metrics", self.tables.metrics, batch.number)
+
+
+def _all_at_once(commits: list[Callable[[], None]]) -> None:
+    """Run the commits side by side, and raise the first error once all of them have ended."""
+    from pyspark import inheritable_thread_target
+
+    if len(commits) < 2:  # noqa: PLR2004 -- one needs no thread
+        for commit in commits:
+            commit()
+        return
+    with ThreadPoolExecutor(len(commits)) as pool:
+        for running in [pool.submit(inheritable_thread_target(commit)) for commit in commits]:
+            running.result()
+
+
+def _few_files(frame: DataFrame, rows: int) -> DataFrame:
+    return frame.coalesce(1) if rows <= _SMALL else frame
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

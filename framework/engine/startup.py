@@ -1,0 +1,141 @@
+"""Before anything runs: is this the right session, the right checkpoint, and are the tables fit to take results?
+
+Every question here is answered by an error that says what to do, before the query starts; none is left to show
+itself as wrong results or as a Java stack trace later.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib import metadata
+from typing import TYPE_CHECKING, Any
+
+from framework.engine.environment import check_environment
+from framework.engine.failures import first_line
+from framework.engine.groups import group_ids
+from framework.errors import (
+    CheckpointError,
+    CorruptState,
+    ForeignCheckpoint,
+    IncompatibleCheckpoint,
+    JobFinished,
+    SetupError,
+)
+from state.fingerprint import compare, fingerprint
+from state.job_record import FLUSHED_FILE, JOB_FILE, JobRecord
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from framework.engine.checkpoint_files import CheckpointFiles
+
+_DELTA = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
+_STATE = "spark.sql.streaming.stateStore"
+_QUERY_SETTINGS = {
+    f"{_STATE}.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+    f"{_STATE}.rocksdb.changelogCheckpointing.enabled": "true",
+    f"{_STATE}.rocksdb.trackTotalNumberOfRows": "false",
+}
+
+
+def check_session(spark: SparkSession) -> None:
+    """Raise `SetupError` unless this session can write Delta tables with the packages that belong together."""
+    check_environment()
+    for name, wanted in _DELTA.items():
+        if wanted not in (spark.conf.get(name, "") or ""):
+            raise SetupError(
+                f"this Spark session has no Delta: take it from framework.session(), or build it with {name}={wanted}"
+            )
+
+
+@contextmanager
+def query_settings(spark: SparkSession) -> Iterator[None]:
+    """Give the session what the query needs while it starts: a query keeps a copy of the settings it started with."""
+    before = {name: spark.conf.get(name, None) for name in _QUERY_SETTINGS}
+    for name, value in _QUERY_SETTINGS.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, old in before.items():
+            if old is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, old)
+
+
+def open_checkpoint(files: CheckpointFiles, *, name: str, declaration: Mapping[str, Any], key_groups: int) -> JobRecord:
+    """Return the checkpoint's record of this job; a new folder gets one.
+
+    Raises:
+        ForeignCheckpoint: the folder holds another job's checkpoint, or one that is not Panekeeper's.
+        IncompatibleCheckpoint: the declaration changed since the checkpoint was written.
+        JobFinished: the job was flushed.
+        StateError: the record is damaged, or from another version.
+        CheckpointError: the folder cannot be written.
+    """
+    new = json.loads(json.dumps(fingerprint({**declaration, "key_groups": key_groups})))  # as it will be read back
+    known = _read(files)
+    started = bool(files.names("offsets"))
+    if known is None and (started or files.exists("metadata")):
+        raise ForeignCheckpoint(
+            f"{files.root} holds the checkpoint of a query that Panekeeper did not start; "
+            "give this job a folder of its own"
+        )
+    if known is not None and started:
+        _require_same(files, known, name, new)
+        return known
+    partitions = int(files.spark.conf.get("spark.sql.shuffle.partitions") or 200)
+    record = JobRecord(name=name, declaration=new, group_ids=group_ids(key_groups, partitions), versions=_versions())
+    try:
+        files.write_json(JOB_FILE, record.to_json(), replace=True)
+    except Exception as error:
+        raise CheckpointError(f"the checkpoint folder {files.root} cannot be written: {first_line(error)}") from error
+    return record
+
+
+def _read(files: CheckpointFiles) -> JobRecord | None:
+    try:
+        value = files.read_json(JOB_FILE)
+    except ValueError as error:
+        raise CorruptState(
+            f"{JOB_FILE} in {files.root} is damaged; restore this checkpoint from a savepoint, "
+            "or start with a new checkpoint folder"
+        ) from error
+    return None if value is None else JobRecord.from_json(value)
+
+
+def _require_same(files: CheckpointFiles, known: JobRecord, name: str, declaration: Mapping[str, Any]) -> None:
+    if known.name != name:
+        raise ForeignCheckpoint(
+            f"{files.root} is the checkpoint of job {known.name!r}, not of {name!r}; give this job a folder of its own"
+        )
+    differences = compare(known.declaration, declaration)
+    if differences:
+        lines = "\n".join(f"  {difference}" for difference in differences)
+        raise IncompatibleCheckpoint(
+            f"job {name!r} is declared otherwise than its checkpoint {files.root}:\n{lines}\n"
+            "Put the declaration back; or flush the job as it was declared, and start the new one in a new folder."
+        )
+    if files.exists(FLUSHED_FILE):
+        raise JobFinished(
+            f"job {name!r} was flushed in {files.root}: its windows are closed for good. "
+            "Its tables are complete; to process more rows, start with a new checkpoint folder."
+        )
+
+
+def _versions() -> dict[str, str]:
+    names = ("panekeeper", "pyspark", "delta-spark", "pyarrow", "numpy")
+    return {name: version for name in names if (version := _version(name))}
+
+
+def _version(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None

@@ -1,0 +1,116 @@
+"""The Delta tables of a job: which there are, what columns they have, and whether they can take results.
+
+They are made before the query starts: a reader finds them at once, and a folder that cannot be written, or that
+holds something else, is an error before the first row is read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from delta.tables import DeltaTable
+from pyspark.sql.types import (
+    BooleanType,
+    DoubleType,
+    LongType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from framework.core.plan import REJECTED, Plan
+from framework.engine.checkpoint_files import CheckpointFiles
+from framework.engine.failures import first_line
+from framework.engine.pipeline import spark_schema
+from framework.errors import OutputNotWritable, SchemaMismatch
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+COUNTS = ("rows_in", "admitted", "refined_late", "dropped_late", "outside", "quarantined")
+"""Where the rows of a batch went: the first is the sum of the others."""
+
+METRICS = StructType(
+    [
+        StructField("batch", LongType()),
+        StructField("batch_time", TimestampType()),
+        *[StructField(name, LongType()) for name in COUNTS],
+        StructField("balanced", BooleanType()),
+        StructField("watermark", TimestampType()),
+        StructField("open_panes", LongType()),
+        StructField("firings", LongType()),
+        StructField("seconds", DoubleType()),
+    ]
+)
+"""One row a batch: what it did. `batch_time` and `seconds` are read from the driver's clock."""
+
+_PROBE = ".panekeeper-can-write"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tables:
+    """Paths of a job's tables.
+
+    Attributes:
+        log: every firing, append only.
+        view: the newest refinement of each pane, by MERGE; None if not wanted.
+        quarantine: rows that joined no window, with the reason.
+        metrics: one row a batch.
+    """
+
+    log: str
+    view: str | None = None
+    quarantine: str
+    metrics: str
+
+    def schemas(self, plan: Plan) -> dict[str, StructType]:
+        """Return path -> columns."""
+        schemas = {self.log: spark_schema(plan.results)}
+        if self.view is not None:
+            schemas[self.view] = spark_schema(plan.results)
+        return {**schemas, self.quarantine: spark_schema(REJECTED), self.metrics: METRICS}
+
+
+def prepare(spark: SparkSession, tables: Tables, plan: Plan) -> None:
+    """Make the tables that are not there and check those that are.
+
+    Raises:
+        OutputNotWritable: a folder cannot be written, or holds files and no Delta table.
+        SchemaMismatch: a table has other columns.
+    """
+    for path, schema in tables.schemas(plan).items():
+        files = CheckpointFiles(spark, path)
+        exists = DeltaTable.isDeltaTable(spark, path)
+        if not exists and files.exists() and files.names(""):
+            raise OutputNotWritable(
+                f"{path} holds files but is no Delta table; choose another folder, or empty this one"
+            )
+        _require_writable(files)
+        if exists:
+            _require_columns(path, DeltaTable.forPath(spark, path).toDF().schema, schema)
+        else:
+            DeltaTable.createIfNotExists(spark).location(path).addColumns(schema).execute()
+
+
+def _require_writable(files: CheckpointFiles) -> None:
+    try:
+        files.write_json(_PROBE, {}, replace=True)
+        files.remove(_PROBE)
+    except Exception as error:
+        raise OutputNotWritable(f"{files.root} cannot be written: {first_line(error)}") from error
+
+
+def _require_columns(path: str, found: StructType, wanted: StructType) -> None:
+    old = {field.name: field.dataType.simpleString() for field in found}
+    new = {field.name: field.dataType.simpleString() for field in wanted}
+    lines = [
+        f"  {name}: {old.get(name, 'absent')} in the table, {new.get(name, 'absent')} in the results"
+        for name in dict.fromkeys([*new, *old])
+        if old.get(name) != new.get(name)
+    ]
+    if lines:
+        text = "\n".join(lines)
+        raise SchemaMismatch(
+            f"the Delta table {path} has other columns than the results:\n{text}\nChoose another folder."
+        )

@@ -1,0 +1,59 @@
+"""What a checkpoint says of its job: which one it is, and what must not change while it lives.
+
+Kept as one JSON file, `panekeeper/job.json`, in the checkpoint folder; written before the first batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from state.codec import STATE_VERSION
+from state.errors import CorruptState, StateVersionError
+
+JOB_FILE = "panekeeper/job.json"
+FLUSHED_FILE = "panekeeper/flushed.json"
+"""There once a flush is in the tables: the job is finished for good."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobRecord:
+    """The durable identity of a job.
+
+    Attributes:
+        name: the job's name; part of the transaction ids in its Delta tables.
+        declaration: fingerprint of the window and of what it computes.
+        group_ids: representative id of each key group; keys are spread over them by a hash, so they never change.
+        epoch: number of restores so far; part of the transaction ids, because a restored table remembers the ids
+            of the commits it no longer holds.
+        versions: packages that wrote the checkpoint first.
+        state_version: version of the stored bytes.
+    """
+
+    name: str
+    declaration: Mapping[str, Any]
+    group_ids: tuple[int, ...]
+    epoch: int = 0
+    versions: Mapping[str, str]
+    state_version: int = STATE_VERSION
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the record as JSON-able fields."""
+        return asdict(self)
+
+    @staticmethod
+    def from_json(value: Any) -> JobRecord:
+        """Return the record that `to_json` wrote. Raises `CorruptState` or `StateVersionError`."""
+        names = {field.name for field in fields(JobRecord)}
+        if not isinstance(value, dict) or set(value) != names:
+            raise CorruptState(
+                f"{JOB_FILE} in the checkpoint is damaged; restore this checkpoint from a savepoint, "
+                "or start with a new checkpoint folder"
+            )
+        if value["state_version"] != STATE_VERSION:
+            raise StateVersionError(
+                f"the checkpoint has state version {value['state_version']}, this Panekeeper reads version "
+                f"{STATE_VERSION}; run the version that wrote it, or flush the job there and start with a new folder"
+            )
+        return JobRecord(**{**value, "group_ids": tuple(value["group_ids"])})
