@@ -1,7 +1,7 @@
 """One demo at a time in one folder, even right after a `kill -9`.
 
-A killed Python process leaves its Java machine alive for a moment; that one may still be committing a batch. Two machines on one
-checkpoint would quarrel, so a new run waits until the old one is gone.
+A killed Python process leaves its Java machine alive for a moment, and that one may still be committing a batch. Two
+machines on one checkpoint would quarrel, so a new run waits until the old one is gone.
 """
 
 import fcntl

