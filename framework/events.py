@@ -87,7 +87,7 @@ class Event:
         refinement: how often this partition and pane fired before (0 the first time); None unless TRIGGER.
     """
 
-    __slots__ = ("_content", "_index", "_pane", "_table", "_timing", "key", "reason", "refinement", "type")
+    __slots__ = ("_at", "_content", "_index", "_pane", "_table", "_timing", "key", "reason", "refinement", "type")
 
     def __init__(
         self,
@@ -98,6 +98,7 @@ class Event:
         pane: Pane | None = None,
         timing: Timing | None = None,
         index: int | None = None,
+        at_us: int | None = None,
         reason: Reason | None = None,
         refinement: int | None = None,
     ) -> None:
@@ -110,6 +111,7 @@ class Event:
         self._pane = pane
         self._timing = timing
         self._index = index
+        self._at = at_us
 
     @property
     def pane(self) -> Pane:
@@ -125,6 +127,16 @@ class Event:
     def index(self) -> int:
         """Number of the pane's trigger round, from 0. Raises `EventError` unless TRIGGER of a time interval."""
         return self._have("index", self._index)
+
+    @property
+    def at_us(self) -> int:
+        """Wall-clock instant of the event, us since the epoch. Raises `EventError` for a time interval."""
+        return self._have("wall-clock instant", self._at)
+
+    @property
+    def at(self) -> datetime:
+        """Wall-clock instant of the event (UTC). Raises `EventError` for a time interval."""
+        return _EPOCH + timedelta(microseconds=self.at_us)
 
     @property
     def table(self) -> pa.Table:

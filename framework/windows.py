@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from framework.durations import Duration, to_us
 from framework.errors import DeclarationError
+from framework.policies import Count, Delta, Eviction, PartitionEviction, Punctuation, Trigger
 
 Late = Literal["pane", "tuple"]
 """When a late row is dropped: once every pane it belongs to is closed, or once it is older than the discard age."""
@@ -94,3 +95,150 @@ class TimeInterval:
             "interval_offset_us": self.offset_us,
             "late": self.late,
         }
+
+
+EVERY_TUPLE = Count(1)
+"""The trigger of a sliding window that declares none."""
+
+CatchUp = Literal["once", "each", "skip"]
+"""What happens to wall-clock work that fell due while the process was down [semantics 0.7]."""
+
+
+@dataclass(frozen=True)
+class Tumbling:
+    """Stores tuples until the window is full, then lets all of them go at once, and starts over [S2].
+
+    Args:
+        evict: when it is full: `Count(3)`, `Time(30)`, `Delta("temperature", 1.5)` or `Punctuation()`.
+        partition_eviction: when a whole partition goes: `PartitionAge`, `PartitionCount` or `TupleCount`.
+        catch_up: after an outage, tumble `"once"` if overdue (default), `"each"` missed period, or `"skip"` them.
+
+    Raises:
+        DeclarationError: the policy cannot evict from a tumbling window.
+    """
+
+    evict: Eviction
+    _: KW_ONLY
+    partition_eviction: PartitionEviction | None = None
+    catch_up: CatchUp = "once"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.evict, Eviction):
+            raise DeclarationError(f"evict is {self.evict!r}; it must be Count, Time, Delta or Punctuation")
+        if isinstance(self.evict, Delta) and self.evict.us <= 0:
+            raise DeclarationError(f"the size of Delta is {self.evict.size!r}; for eviction it must be greater than 0")
+        _check_common(self.partition_eviction, self.catch_up)
+
+    def declaration(self) -> dict[str, Any]:
+        """Return what must not change between two runs on one checkpoint."""
+        return {"kind": "tumbling", "evict": self.evict.declaration()} | _common(self.partition_eviction)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sliding:
+    """Keeps the newest tuples and fires on its own policy; every pair of policies goes together [S3][semantics 3].
+
+    Args:
+        evict: which tuples leave: `Count(10)`, `Time(5)` (older than, strictly) or `Delta("age", 2)`.
+        trigger: when it fires: `Count(1)` (every tuple) by default, `Time(5)` or `Delta("age", 0)`.
+        partition_eviction: when a whole partition goes.
+        catch_up: what becomes of time triggers missed in an outage.
+
+    Raises:
+        DeclarationError: a policy that cannot be there, such as a punctuation.
+    """
+
+    evict: Eviction
+    trigger: Trigger = EVERY_TUPLE
+    partition_eviction: PartitionEviction | None = None
+    catch_up: CatchUp = "once"
+
+    def __post_init__(self) -> None:
+        for name, policy in (("evict", self.evict), ("trigger", self.trigger)):
+            if isinstance(policy, Punctuation):
+                raise DeclarationError(f"{name} is Punctuation(); a sliding window takes Count, Time or Delta")
+            if not isinstance(policy, Trigger):
+                raise DeclarationError(f"{name} is {policy!r}; a sliding window takes Count, Time or Delta")
+        if isinstance(self.evict, Delta) and self.evict.us <= 0:
+            raise DeclarationError(f"the size of Delta is {self.evict.size!r}; for eviction it must be greater than 0")
+        _check_common(self.partition_eviction, self.catch_up)
+
+    def declaration(self) -> dict[str, Any]:
+        """Return what must not change between two runs on one checkpoint."""
+        own = {"kind": "sliding", "evict": self.evict.declaration(), "trigger": self.trigger.declaration()}
+        return own | _common(self.partition_eviction)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batched:
+    """Changes its content only in batches: every so many seconds, or every so many tuples [S4].
+
+    `Batched(within=1.5, every=1.0)` keeps tuples for 1.5 s from their arrival and changes once a second;
+    `Batched(retain=4, every=2)` keeps the last 4 and changes with every second tuple;
+    `Batched(within=2, every=1, retain=3)` keeps the last 3 of the last 2 s and changes once a second.
+
+    Args:
+        every: seconds where `within` is given, else tuples.
+        within: how long a tuple lives, counted from its arrival; at exactly that age it is gone.
+        retain: how many tuples are kept at most.
+        partition_eviction: when a whole partition goes.
+        catch_up: what becomes of batches missed in an outage.
+
+    Raises:
+        DeclarationError: neither `within` nor `retain`, or a size that is not greater than 0.
+    """
+
+    every: Duration
+    within: Duration | None = None
+    retain: int | None = None
+    partition_eviction: PartitionEviction | None = None
+    catch_up: CatchUp = "once"
+
+    def __post_init__(self) -> None:
+        if self.within is None and self.retain is None:
+            raise DeclarationError("a batched window needs within (seconds), retain (tuples) or both [S4]")
+        if self.retain is not None:
+            Count(self.retain)
+        if self.within is None:
+            Count(self.every)  # type: ignore[arg-type]
+        else:
+            for name, value in (("within", self.within), ("every", self.every)):
+                if to_us(value, name) <= 0:
+                    raise DeclarationError(f"{name} is {value!r}; it must be greater than 0")
+        _check_common(self.partition_eviction, self.catch_up)
+
+    @property
+    def within_us(self) -> int | None:
+        """Lifetime of a tuple in microseconds."""
+        return None if self.within is None else to_us(self.within, "within")
+
+    @property
+    def every_us(self) -> int | None:
+        """Time between two batches in microseconds; None if tuples are counted."""
+        return None if self.within is None else to_us(self.every, "every")
+
+    def declaration(self) -> dict[str, Any]:
+        """Return what must not change between two runs on one checkpoint."""
+        every = self.every if self.within is None else self.every_us
+        own = {"kind": "batched", "within_us": self.within_us, "every": every, "retain": self.retain}
+        return own | _common(self.partition_eviction)
+
+
+Sequence = Tumbling | Sliding | Batched
+"""Windows over tuples in arrival order; their time is the wall clock."""
+
+Window = TimeInterval | Sequence
+"""Every window that can be declared."""
+
+
+def _check_common(partition_eviction: Any, catch_up: Any) -> None:
+    if partition_eviction is not None and not isinstance(partition_eviction, PartitionEviction):
+        raise DeclarationError(
+            f"partition_eviction is {partition_eviction!r}; it must be one of PartitionAge, PartitionCount, TupleCount"
+        )
+    if catch_up not in ("once", "each", "skip"):
+        raise DeclarationError(f"catch_up is {catch_up!r}; it must be 'once', 'each' or 'skip'")
+
+
+def _common(partition_eviction: PartitionEviction | None) -> dict[str, Any]:
+    return {"partition_eviction": None if partition_eviction is None else partition_eviction.declaration()}

@@ -71,3 +71,58 @@ class IntervalRecord:
             segments=dict(fields["segments"]),
             pending=tables.get("pending"),
         )
+
+
+@dataclass
+class SequenceRecord:
+    """The header of one key group of a tumbling, sliding or batched window.
+
+    `partitions` has one row a live partition: the partition columns, then
+    `_inside` int64 (tuples in the window), `_waiting` int64 (kept outside until the next batch),
+    `_since` int64 (tuples since it last fired), `_full` bool (initial_full has fired),
+    `_last_at` int64 us and `_last_seq` int64 (last insertion), `_due` int64 us (next instant of its timer),
+    `_base` (value that last triggered), `_oldest` (value of the oldest tuple), both null or in the attribute's type,
+    and the partial results of a tumbling aggregate, `n.m`.
+    """
+
+    clock: int = NO_WATERMARK
+    """Largest wall-clock time acted on, us."""
+    ready: int = NO_WATERMARK
+    """When the window was first ready for input: batch periods and the one partition of an unpartitioned window
+    count from it."""
+    next_seq: int = 0
+    """Arrival number of the next row."""
+    firings: int = 0
+    """Number of the next firing in this key group."""
+    final: bool = False
+    """The final mark came: timers have stopped for good."""
+    flushed: bool = False
+    """A flush ended the window for good."""
+    pieces: dict[int, int] = field(default_factory=dict)
+    """Stored row segments: number -> rows in it."""
+    next_piece: int = 0
+    """Number of the next row segment."""
+    partitions: pa.Table | None = None
+
+    def encode(self) -> bytes:
+        """Return the header as bytes."""
+        fields = {
+            "clock": self.clock,
+            "ready": self.ready,
+            "next_seq": self.next_seq,
+            "firings": self.firings,
+            "final": self.final,
+            "flushed": self.flushed,
+            "pieces": sorted(self.pieces.items()),
+            "next_piece": self.next_piece,
+        }
+        return encode_header(fields, {} if self.partitions is None else {"partitions": self.partitions})
+
+    @classmethod
+    def decode(cls, value: bytes | None) -> SequenceRecord:
+        """Return the record in a header; an absent header is a group that has seen nothing."""
+        if value is None:
+            return cls()
+        fields, tables = decode_header(value)
+        fields["pieces"] = dict(fields["pieces"])
+        return cls(**fields, partitions=tables.get("partitions"))

@@ -6,17 +6,23 @@ The core is pure: numpy and Arrow, no Spark, no clock, no disk. A micro-batch of
 
     steps.py       what a batch is made of; time and commands are data
     plan.py        what the job asks for: window, partition columns, aggregates or operator
-    machine.py     one batch: read the header, take the steps, write the header
-    interval.py    time-interval windows: assign -> apply -> decide -> emit
-    geometry.py    where panes and slices lie: arithmetic on event time
+    machine.py     one batch of one key group
     keys.py        partitions as small numbers, for one batch
+    aggregates/    how sums, extremes, sketches fold and merge, column-wise
+
+Time-interval windows:
+
+    interval_batch.py  one batch: read the header, take the steps, write the header
+    interval.py    the life of panes: assign -> apply -> decide -> emit
+    geometry.py    where panes and slices lie: arithmetic on event time
     cells.py       what a partition has in a pane: runs of sorted rows
     slices.py      contents as partial aggregates (nobody asked for raw rows)
     rowlog.py      contents as raw rows (an operator did)
     pending.py     who must fire again, and how often it fired: refinements
     answers.py     a firing becomes result rows: aggregates
     operating.py   ... or calls of an operator
-    aggregates/    how sums, extremes, sketches fold and merge, column-wise
+
+Tumbling, sliding and batched windows, over tuples in arrival order: `sequence/`, which has its own introduction.
 
 Durable fields are in `state.records` and nowhere else.
 """

@@ -50,7 +50,7 @@ class Operating:
         plain = table.drop_columns([EVENT_TIME])
         names = self._keys.values([code for code, _ in grouped])
         for ((code, pane), rows), key in zip(grouped.items(), names, strict=True):
-            event = Event(EventType.INSERTION, key, _taking(plain, rows), pane=self._pane(pane))
+            event = Event(EventType.INSERTION, key, taking(plain, rows), pane=self._pane(pane))
             self._tell(event, Origin(code, pane))
         self._collect()
 
@@ -62,7 +62,7 @@ class Operating:
         plain = table.drop_columns([EVENT_TIME])
         for code in dict.fromkeys(codes.tolist()):
             rows = np.flatnonzero(codes == code).tolist()
-            event = Event(EventType.DROP, self._keys.values([code])[0], _taking(plain, rows))
+            event = Event(EventType.DROP, self._keys.values([code])[0], taking(plain, rows))
             self._tell(event, Origin(code, NO_PANE))
         self._collect()
 
@@ -74,7 +74,8 @@ class Operating:
                 continue
             rows, offsets = self._log.content(codes, panes)
             rows = rows.drop_columns([EVENT_TIME])
-            stretch = dict(zip(codes.tolist(), zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True), strict=True))
+            bounds = zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)
+            stretch = dict(zip(codes.tolist(), bounds, strict=True))
             self._tell_turn(turn, rows, stretch)
 
     def _wants(self, turn: PaneTurn) -> bool:
@@ -90,7 +91,7 @@ class Operating:
 
         def whole(kind: EventType) -> None:
             for code, (low, high) in stretch.items():
-                event = Event(kind, names[code], _slicing(rows, low, high), pane=pane)
+                event = Event(kind, names[code], slicing(rows, low, high), pane=pane)
                 self._tell(event, Origin(code, turn.pane))
 
         if turn.full and EventType.INITIAL_FULL in self._wanted:
@@ -103,7 +104,7 @@ class Operating:
                 event = Event(
                     EventType.TRIGGER,
                     names[code],
-                    _slicing(rows, *stretch[code]),
+                    slicing(rows, *stretch[code]),
                     pane=pane,
                     timing=trigger.timing,
                     index=trigger.index,
@@ -122,7 +123,7 @@ class Operating:
     def _collect(self) -> None:
         """Hand on what was emitted, each row with its key, pane, refinement and reason."""
         for rows, origins in self._emitted.take():
-            codes, panes, refinements, reasons = zip(*origins, strict=True)
+            codes, panes, refinements, reasons, _ = zip(*origins, strict=True)
             self._outputs.add(
                 np.array(codes, dtype=np.int64),
                 np.array(panes, dtype=np.int64),
@@ -139,9 +140,12 @@ class Origin(NamedTuple):
     """The event that results were emitted for: what the window adds to each emitted row."""
 
     code: int
-    pane: int
+    where: int
+    """Number of the pane, or the wall-clock instant where there are none."""
     refinement: int | None = None
     reason: str | None = None
+    mark: bool = False
+    """The row is the last of a tumble."""
 
 
 class Emitted:
@@ -170,6 +174,12 @@ class Emitted:
         aligned = pa.table(columns, names=self._output.names).cast(self._output)
         self._done.append((aligned, [self.origin] * rows.num_rows))
 
+    def end_of_window(self) -> None:
+        """Mark the last row emitted for the current event, if any: a window mark follows it."""
+        origins = self._origins or (self._done[-1][1] if self._done else [])
+        if origins and origins[-1] is self.origin:
+            origins[-1] = self.origin._replace(mark=True)
+
     def take(self) -> list[tuple[pa.Table, list[Origin]]]:
         """Return what was emitted since the last call, with the origin of each row."""
         self._settle()
@@ -190,9 +200,11 @@ class Emitted:
             )
 
 
-def _taking(table: pa.Table, rows: list[int]) -> Callable[[], pa.Table]:
+def taking(table: pa.Table, rows: list[int]) -> Callable[[], pa.Table]:
+    """Return the content made of these rows, not yet taken."""
     return lambda: table.take(pa.array(rows, pa.int64()))
 
 
-def _slicing(table: pa.Table, low: int, high: int) -> Callable[[], pa.Table]:
+def slicing(table: pa.Table, low: int, high: int) -> Callable[[], pa.Table]:
+    """Return the content made of rows low..high-1, not yet sliced."""
     return lambda: table.slice(low, high - low)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
-from framework.windows import TimeInterval
+from framework.windows import Sequence, TimeInterval, Window
 
 if TYPE_CHECKING:
     from framework.agg import Aggregate
@@ -33,21 +33,39 @@ class Plan:
         columns: the columns that a segment carries beside `_t`, the partition columns among them.
         aggregates: result column -> aggregate, in order; None if an operator handles the events.
         operator: handles the events; None if there are aggregates.
+        stream: which tuples of a batched window the aggregates see: its content, what entered, or what left [S4].
         output: the user's result columns (of the aggregates or of the operator).
     """
 
-    window: TimeInterval
+    window: Window
     keys: pa.Schema
     columns: pa.Schema
     aggregates: dict[str, Aggregate] | None = None
     operator: Operator | None = None
     output: pa.Schema
+    stream: Literal["content", "entered", "left"] = "content"
+
+    @property
+    def sequence(self) -> Sequence:
+        """The window, where it is not a time interval."""
+        if isinstance(self.window, TimeInterval):
+            raise TypeError("a time interval is not a window in arrival order")
+        return self.window
 
     @cached_property
     def results(self) -> pa.Schema:
-        """Schema of the result log: partition, pane, the user's columns, refinement and reason."""
-        fields = [*self.keys, pa.field("pane_start", TIMESTAMP), pa.field("pane_end", TIMESTAMP), *self.output]
-        return pa.schema([*fields, pa.field("refinement", pa.int32()), pa.field("reason", pa.string())])
+        """Schema of the result log.
+
+        Time intervals: partition, pane, the user's columns, refinement, reason. Others: partition, wall-clock instant,
+        the user's columns, number of the firing (rising for each partition), whether the row ends the results of a
+        tumble (a window mark, for the next job's punctuation), reason.
+        """
+        reason = pa.field("reason", pa.string())
+        if isinstance(self.window, TimeInterval):
+            pane = [pa.field("pane_start", TIMESTAMP), pa.field("pane_end", TIMESTAMP)]
+            return pa.schema([*self.keys, *pane, *self.output, pa.field("refinement", pa.int32()), reason])
+        number = [pa.field("firing", pa.int64()), pa.field("window_mark", pa.bool_())]
+        return pa.schema([*self.keys, pa.field("fired_at", TIMESTAMP), *self.output, *number, reason])
 
 
 REJECTED = pa.schema(

@@ -128,10 +128,7 @@ class Slices:
         self._codes = np.concatenate([self._codes, self._keys.encode(table)])
         self._slices = np.concatenate([self._slices, table.column(SLICE).to_numpy()])
         self._states = [
-            [
-                pa.concat_arrays([column, *table.column(f"{number}.{part}").chunks])
-                for part, column in enumerate(state)
-            ]
+            [pa.concat_arrays([column, *table.column(f"{number}.{part}").chunks]) for part, column in enumerate(state)]
             for number, state in enumerate(self._states)
         ]
         self._index = None

@@ -14,7 +14,11 @@ import pyarrow as pa
 
 @dataclass(frozen=True)
 class Rows:
-    """Tuples in arrival order: the columns of the plan, and `_t` (int64, event time in us) if there is one."""
+    """Tuples in arrival order: the columns of the plan, and our own.
+
+    `_t` (int64, us) is the event time, for a time interval; `_at` (int64, us) the arrival time, if one is declared:
+    else tuples arrive when the clock last said so.
+    """
 
     table: pa.Table
 
@@ -28,9 +32,15 @@ class Watermark:
 
 @dataclass(frozen=True)
 class Tick:
-    """The wall clock says so; us since the epoch."""
+    """The wall clock says so; us since the epoch.
+
+    `resume` marks the first tick after the process was down: what fell due meanwhile is overdue, not on time.
+    `closed` says that no more rows of this very instant come, so that a batched window may update at it.
+    """
 
     us: int
+    resume: bool = False
+    closed: bool = False
 
 
 @dataclass(frozen=True)
@@ -45,4 +55,11 @@ class Flush:
     """Fire what is open, close everything, and take no more rows."""
 
 
-Step = Rows | Watermark | Tick | Mark | Flush
+@dataclass(frozen=True)
+class Evict:
+    """Let go of these partitions; a table of the partition columns. Only windows in arrival order know it [S3]."""
+
+    keys: pa.Table
+
+
+Step = Rows | Watermark | Tick | Mark | Flush | Evict

@@ -42,12 +42,12 @@ class Spread(Accumulator):
     def runs(self, state: State, lo: Ints, hi: Ints) -> State:
         with np.errstate(all="ignore"):
             moments = _moments([physical(column) for column in self.opened(state)])
-            counts, means, squares = merge_runs(moments, lo, hi, empty=(0, 0, 0), merge=_chan)
-        return _state(counts.astype(np.int64), means, np.zeros(len(lo)), squares)
+            counts, shift, offset, squares = merge_runs(moments, lo, hi, empty=(0, 0, 0, 0), merge=_chan)
+            return _state(counts.astype(np.int64), shift + offset, np.zeros(len(lo)), squares)
 
     def finish(self, state: State) -> pa.Array:
         with np.errstate(all="ignore"):
-            counts, _, squares = _moments([physical(column) for column in self.opened(state)])
+            counts, _, _, squares = _moments([physical(column) for column in self.opened(state)])
             deviation: Floats = np.sqrt(squares / np.maximum(counts - 1, 1))
         return nullable(same_nan(deviation), counts > 1)
 
@@ -57,22 +57,27 @@ def _state(counts: Ints, *sums: Floats) -> State:
 
 
 def _moments(columns: list[Ints | Floats]) -> Parts:
-    """Number (as float: it takes part in products), mean and sum of squared distances from the mean."""
+    """Number (as float: it takes part in products), shift, mean - shift, and sum of squared distances from the mean.
+
+    The mean stays in two parts: as one number it would be rounded to the digits of its own size, and the distance
+    between two means of large, close values would be rounding error.
+    """
     counts, shift, first, second = columns
     offset = first / np.maximum(counts, 1)
-    return counts.astype(np.float64), shift + offset, np.maximum(second - first * offset, 0.0)
+    return counts.astype(np.float64), shift, offset, np.maximum(second - first * offset, 0.0)
 
 
 def _chan(left: Parts, right: Parts) -> Parts:
-    """Merge two (n, mean, M2) [Chan, Golub, LeVeque 1979]; an empty side leaves the other untouched."""
-    n_left, mean_left, m2_left = left
-    n_right, mean_right, m2_right = right
+    """Merge moments pairwise [Chan, Golub, LeVeque 1979]; an empty side leaves the other untouched."""
+    n_left, shift_left, offset_left, m2_left = left
+    n_right, shift_right, offset_right, m2_right = right
     n = n_left + n_right
     share = n_right / np.maximum(n, 1)
-    delta = mean_right - mean_left
-    mean = mean_left + delta * share
+    delta = (shift_right - shift_left) + (offset_right - offset_left)
+    shift = np.where(n_left == 0, shift_right, shift_left)
+    offset = offset_left + delta * share
     m2 = m2_left + m2_right + delta * delta * n_left * share
-    for result, ours, theirs in ((mean, mean_left, mean_right), (m2, m2_left, m2_right)):
-        np.copyto(result, ours, where=n_right == 0)
-        np.copyto(result, theirs, where=n_left == 0)
-    return n, mean, m2
+    for merged, ours, theirs in ((offset, offset_left, offset_right), (m2, m2_left, m2_right)):
+        np.copyto(merged, ours, where=n_right == 0)
+        np.copyto(merged, theirs, where=n_left == 0)
+    return n, shift, offset, m2
