@@ -67,7 +67,8 @@ def arrow_type(declared: Any, asker: str, what: str) -> pa.DataType:
     if get_origin(declared) is list:
         return pa.list_(arrow_type(get_args(declared)[0], asker, what))
     raise DeclarationError(
-        f"{asker}: {what} is {declared!r}; it must be a pyarrow type, or bool, int, float, str, bytes, or list[...] of these"
+        f"{asker}: {what} is {declared!r}; it must be a pyarrow type, "
+        "or bool, int, float, str, bytes, or list[...] of these"
     )
 
 

@@ -44,7 +44,7 @@ class UserAggregate:
     """
 
     state: ClassVar[Any] = None
-    """Type of the stored state: a `pyarrow.DataType`, or `bool`, `int`, `float`, `str`, `bytes`, `list[...]` of these."""
+    """Type of the stored state: an Arrow type, or `bool`, `int`, `float`, `str`, `bytes`, or a `list[...]` of these."""
 
     def zero(self) -> Any:
         """Return the state before any value; a fresh object each time if it is mutable."""
