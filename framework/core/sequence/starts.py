@@ -7,8 +7,7 @@ not sorted leaves holes, and says so [semantics 0.2].
 
 from __future__ import annotations
 
-from collections import deque
-from itertools import pairwise, takewhile
+from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
@@ -129,52 +128,64 @@ class TimeStarts:
 
 
 class DeltaStarts:
-    """Keep what differs by no more than d from the newest: every older row that differs by more goes."""
+    """Keep what differs by no more than d from the newest: every older row that differs by more goes.
+
+    While values do not fall, that is a stretch at the beginning and one cursor tells it. Once they do, all that is
+    left must be looked through, and what goes or stays is listed row by row [semantics 0.2].
+    """
 
     def __init__(
         self, size: float, stretch: Stretch, offsets: np.ndarray, values: np.ndarray, full: np.ndarray
     ) -> None:
         self._stretch = stretch
         self._full = full
+        self._size = size
         self.before = np.zeros(len(stretch.code), dtype=np.int64)
         self.after = np.zeros(len(stretch.code), dtype=np.int64)
         self._first = stretch.first_of_code
-        self._live: dict[int, dict[int, list[int]]] = {}  # code -> rows in -> explicit content, where it has holes
-        self._evicted: list[tuple[int, list[int]]] = []
-        self._filled: list[tuple[int, list[int]]] = []
+        self._left: dict[tuple[int, int], list[int]] = {}  # (code, rows in) -> what is left, where it has holes
+        self._gone: dict[int, list[int]] = {}  # new row -> what it evicts, where listed
+        self._shown: dict[int, list[int]] = {}  # new row -> the content before it, where listed
         for code in np.unique(stretch.code).tolist():
             own = values[offsets[code] : offsets[code + 1]].tolist()
-            self._walk(code, int(stretch.held[code]), own, size)
+            self._walk(code, int(stretch.held[code]), own)
 
-    def _walk(self, code: int, held: int, values: list[float], size: float) -> None:
-        """Go through the new rows of one partition, from the content it had.
+    def _walk(self, code: int, held: int, values: list[float]) -> None:
+        """Go through the new rows of one partition while values rise, then through the rest."""
+        start, begins, size = 0, [0], self._size
+        reached = held
+        if all(a <= b for a, b in pairwise(values[:held])):
+            last = values[held - 1] if held else values[0]
+            for newest in values[held:]:
+                if newest < last:
+                    break
+                while newest - values[start] > size:
+                    start += 1
+                begins.append(start)
+                last = newest
+                reached += 1
+        row = int(self._first[code])
+        new = reached - held
+        self.before[row : row + new] = begins[:-1]
+        self.after[row : row + new] = begins[1:]
+        if reached < len(values):
+            self._search(code, list(range(start, reached)), values, row + new)
 
-        While values do not fall, only the oldest can be too far away and `live` is never looked through.
-        """
-        live, row = deque(range(held)), int(self._first[code])
-        rising = all(a <= b for a, b in pairwise(values[:held]))
-        for number in range(held, len(values)):
+    def _search(self, code: int, live: list[int], values: list[float], row: int) -> None:
+        """Go on from the first value that fell, looking through everything that is left."""
+        for number in range(len(values) - (int(self._first[code + 1]) - row), len(values)):
             newest = values[number]
             self.before[row] = live[0] if live else number
-            rising = rising and (not live or newest >= values[live[-1]])
-            older = takewhile(lambda n, newest=newest: newest - values[n] > size, live) if rising else live  # type: ignore[misc]
-            gone = [n for n in older if newest - values[n] > size]
+            gone = [n for n in live if newest - values[n] > self._size]
             if gone:
-                self._note(row, code, gone, live)
+                self._gone[row], self._shown[row] = gone, live
                 dropped = set(gone)
-                live = deque(n for n in live if n not in dropped)
-            live.append(number)
+                live = [n for n in live if n not in dropped]
+            live = [*live, number]
             self.after[row] = live[0]
-            if live[-1] - live[0] + 1 != len(live):
-                self._live.setdefault(code, {})[number + 1] = list(live)
+            if number + 1 - live[0] != len(live):
+                self._left[code, number + 1] = live
             row += 1
-
-    def _note(self, row: int, code: int, gone: list[int], live: deque[int]) -> None:
-        """Remember an eviction, and the content before it if it is the first of the partition's life."""
-        self._evicted.append((row, gone))
-        if not self._full[code]:
-            self._full[code] = True
-            self._filled.append((row, list(live)))
 
     def at(self, codes: np.ndarray, instants: np.ndarray, ends: np.ndarray) -> np.ndarray:
         """The beginning after the last row that is in."""
@@ -184,26 +195,37 @@ class DeltaStarts:
 
     def holes(self, codes: np.ndarray, ends: np.ndarray) -> dict[int, np.ndarray]:
         """The rows left, where those between were evicted."""
+        if not self._left:
+            return {}
         found = {}
-        for index, (code, end) in enumerate(zip(codes.tolist(), ends.tolist(), strict=True)):
-            live = self._live.get(code, {}).get(end)
-            if live is not None:
-                found[index] = np.array(live, dtype=np.int64)
+        for index, pair in enumerate(zip(codes.tolist(), ends.tolist(), strict=True)):
+            if pair in self._left:
+                found[index] = np.array(self._left[pair], dtype=np.int64)
         return found
 
     def moments(self) -> list[Moments]:
         """Evictions before each insertion; full just before the first one of a partition's life."""
+        listed = np.zeros(len(self.after), dtype=bool)
+        listed[list(self._gone)] = True
+        rows = np.flatnonzero((self.after > self.before) | listed)
+        code = self._stretch.code[rows]
+        _, first = np.unique(code, return_index=True)
+        filled = rows[first[~self._full[code[first]]]]
+        self._full[code] = True
+        number = self._stretch.number[filled]
         return [
-            self._explicit(EventType.EVICTION, Phase.EVICTION, self._evicted),
-            self._explicit(EventType.INITIAL_FULL, Phase.FULL_BEFORE, self._filled),
+            self._moments(EventType.EVICTION, Phase.EVICTION, rows, self.after[rows], self._gone),
+            self._moments(EventType.INITIAL_FULL, Phase.FULL_BEFORE, filled, number, self._shown),
         ]
 
-    def _explicit(self, kind: EventType, phase: Phase, noted: list[tuple[int, list[int]]]) -> Moments:
-        rows = np.array([row for row, _ in noted], dtype=np.int64)
+    def _moments(
+        self, kind: EventType, phase: Phase, rows: np.ndarray, high: np.ndarray, listed: dict[int, list[int]]
+    ) -> Moments:
         code, number, at = self._stretch.rows
-        zeros = np.zeros(len(rows), dtype=np.int64)
-        content = {n: np.array(numbers, dtype=np.int64) for n, (_, numbers) in enumerate(noted)}
-        return at_rows(kind, phase, (code[rows], number[rows], at[rows]), zeros, zeros, content=content)
+        content = {}
+        if listed:
+            content = {n: np.array(listed[row]) for n, row in enumerate(rows.tolist()) if row in listed}
+        return at_rows(kind, phase, (code[rows], number[rows], at[rows]), self.before[rows], high, content=content)
 
     def final(self) -> np.ndarray:
         """The beginning after the last row."""

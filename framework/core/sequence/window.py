@@ -47,6 +47,7 @@ class SequenceWindow:
         at = self._arrivals(table)
         self._begin(int(at[0]))
         self.rows_in += table.num_rows
+        table = table.select(self._plan.columns.names)
         codes = self._keys.encode(table)
         self._partitions.grow()
         for rows in evicting.portions(self._window.partition_eviction, codes, at, self._partitions):
