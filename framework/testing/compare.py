@@ -1,8 +1,8 @@
 """Decides whether two lists of events say the same. Knows nothing of windows or engines.
 
-Order between keys at one instant and between panes of one watermark promises nothing, so events are compared one key and
-pane at a time, in order; neighbouring insertions, and neighbouring evictions, of one key are merged. A field the
-expectation leaves out is not compared.
+Order between keys at one instant and between panes of one watermark promises nothing, so events are compared one key
+and pane at a time, in order; neighbouring insertions, and neighbouring evictions, of one key are merged. A field that
+the expectation leaves out is not compared.
 """
 
 from __future__ import annotations

@@ -60,8 +60,9 @@ def _restarts(count: int, restart_after: Restart) -> set[int]:
         return set()
     if restart_after == "each":
         return set(range(count))
-    if isinstance(restart_after, str) or not all(0 <= position < count for position in restart_after):
+    if not isinstance(restart_after, list) or not all(0 <= position < count for position in restart_after):
         raise DeclarationError(
-            f'restart_after is {restart_after!r}; it must be "none", "each" or positions of input items, 0 to {count - 1}'
+            f'restart_after is {restart_after!r}; it must be "none", "each" or a list of positions of input items, '
+            f"0 to {count - 1}"
         )
     return set(restart_after)

@@ -56,7 +56,7 @@ class MemoryRun:
 
 
 def steps_of(items: Iterable[Item], columns: Iterable[str]) -> Iterator[Step]:
-    """The steps of one micro-batch: neighbouring tuples in one table of these columns, the clock where an item tells it."""
+    """The steps of one micro-batch: neighbouring tuples in one table of these columns, ticks where an item says when."""
     names = [*columns, EVENT_TIME]
     waiting: list[Tuple] = []
     clock: int | None = None

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from hypothesis import strategies as st
 
-KEYS = [None, "a", "b", 7, 7.0, ""]
+KEYS = [None, "a", "a", 7]
+MARKS = [{"punct": "window"}, {"punct": "final"}, {"advance_clock": 5}]
 UNITS = [1, 0.1, 0.000001, 60]
 """Seconds of one step of time: whole, decimal, finest, coarse."""
+
+Pools = Mapping[str, Sequence[Any]]
+"""What the values of a tuple are picked from, by name."""
 
 
 def stretch(steps: int, unit: float) -> int | float:
@@ -20,39 +26,66 @@ def stretch(steps: int, unit: float) -> int | float:
 @st.composite
 def windows(draw: st.DrawFn, unit: float) -> dict[str, Any]:
     """A time-interval window: the period smaller or larger than the duration, dividing it or not."""
-    duration = draw(st.integers(1, 12))
+    duration = draw(st.sampled_from([1, 2, 3, 4, 6, 7, 8, 12]))
     window: dict[str, Any] = {
         "kind": "timeInterval",
         "intervalDuration": stretch(duration, unit),
-        "discardAge": stretch(draw(st.sampled_from([0, 0, 1, 3, 10])), unit),
+        "discardAge": stretch(draw(st.sampled_from([0, 2, 5, 30])), unit),
         "intervalOffset": stretch(draw(st.integers(0, duration - 1)), unit),
         "event_time": "ts",
         "late": draw(st.sampled_from(["pane", "tuple"])),
         "partitioned": draw(st.booleans()),
     }
-    period = draw(st.none() | st.integers(1, 15))
+    period = draw(st.sampled_from([None, 1, 2, 3, 4, 5, 6, 10]))
     return window if period is None else window | {"creationPeriod": stretch(period, unit)}
 
 
-def tuples(unit: float, values: dict[str, st.SearchStrategy[Any]]) -> st.SearchStrategy[dict[str, Any]]:
-    """One tuple with a key, an event time around the epoch, and the given values."""
-    time = st.integers(-15, 40).map(lambda steps: stretch(steps, unit))
-    return st.fixed_dictionaries({"key": st.sampled_from(KEYS), "value": st.fixed_dictionaries({"ts": time} | values)})
+def inputs(unit: float, pools: Pools, codes: list[int]) -> list[dict[str, Any]]:
+    """Input items: tuples on both sides of a watermark that mostly rises, sometimes stays or falls.
+
+    Everything is a distance from the watermark so far, which begins before the epoch: late tuples, complete panes and
+    edges that meet are the rule, not a lucky find. Each item is read off one number, which is quick to draw.
+    """
+    items: list[dict[str, Any]] = []
+    now = -8
+    for code in codes:
+        digits = Digits(code)
+        kind = digits.pick("tttttttttttwwwwm")
+        if kind == "t":
+            time = {"ts": stretch(now + digits.pick(range(-6, 5)), unit)}
+            items.append(
+                {"key": digits.pick(KEYS), "value": time | {n: digits.pick(pool) for n, pool in pools.items()}}
+            )
+        elif kind == "w":
+            now += digits.pick([1, 2, 3, 6, 0, -3])
+            items.append({"watermark": stretch(now, unit)})
+        else:
+            items.append(digits.pick(MARKS))
+    return items
 
 
-def inputs(unit: float, values: dict[str, st.SearchStrategy[Any]], most: int = 25) -> st.SearchStrategy[list[Any]]:
-    """Input items, mostly tuples, in no order; watermarks rise, repeat and fall."""
-    watermark = st.integers(-18, 60).map(lambda steps: {"watermark": stretch(steps, unit)})
-    mark = st.sampled_from([{"punct": "window"}, {"punct": "final"}, {"advance_clock": 5}])
-    tuple_ = tuples(unit, values)
-    return st.lists(st.one_of(tuple_, tuple_, tuple_, watermark, watermark, mark), max_size=most)
+@dataclass
+class Digits:
+    """A number read digit by digit, each to the base of what is picked from."""
+
+    rest: int
+
+    def pick(self, pool: Sequence[Any]) -> Any:
+        """One of the pool."""
+        self.rest, at = divmod(self.rest, len(pool))
+        return pool[at]
+
+
+CODES = st.integers(0, 2**31)
+LONG = st.lists(CODES, min_size=20, max_size=40)
 
 
 @st.composite
-def vectors(draw: st.DrawFn, values: dict[str, st.SearchStrategy[Any]] | None = None) -> dict[str, Any]:
+def vectors(draw: st.DrawFn, pools: Pools | None = None) -> dict[str, Any]:
     """A whole vector without `expect`."""
     unit = draw(st.sampled_from(UNITS))
-    return {"window": draw(windows(unit)), "input": draw(inputs(unit, values or {"n": st.integers(0, 3)}))}
+    codes = draw(st.one_of(st.lists(CODES, max_size=6), LONG, LONG, LONG))
+    return {"window": draw(windows(unit)), "input": inputs(unit, pools or {"n": range(4)}, codes)}
 
 
 CUTS = st.sampled_from(["whole", "each"]) | st.integers(0, 50)
