@@ -241,7 +241,13 @@ class ToDelta:
         record = _open(files, pipeline)
         prepare(spark, self._tables, pipeline.plan)
         beat(files, "tick")
-        sink = DeltaSink(job=record.name, epoch=record.epoch, plan=pipeline.plan, tables=self._tables)
+        sink = DeltaSink(
+            job=record.name,
+            epoch=record.epoch,
+            plan=pipeline.plan,
+            tables=self._tables,
+            groups=len(record.group_ids),
+        )
         return Job(
             Launch(name=record.name, files=files, ids=record.group_ids, pipeline=pipeline, sink=sink, trigger=how)
         )

@@ -30,9 +30,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from framework.engine.batch import Batch
     from framework.engine.checkpoint_files import CheckpointFiles
     from framework.engine.pipeline import Pipeline
-    from framework.engine.sink import Batch, DeltaSink
+    from framework.engine.sink import DeltaSink
 
 __all__ = ["BatchReport", "Job", "JobState", "Launch", "Status"]
 

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from framework.engine.sink import Batch
+    from framework.engine.batch import Batch
 
 T = TypeVar("T")
 
@@ -67,14 +67,14 @@ class Ledger:
             if batch.watermark is not None:
                 self._watermark = max(batch.watermark, self._watermark or batch.watermark)
             self._batch, self._batches = batch.number, self._batches + 1
-            self._firings += batch.firings
+            self._firings += batch.rows["results"]
             return BatchReport(
                 batch=batch.number,
                 rows=batch.counts["rows_in"],
                 counts={name: count for name, count in batch.counts.items() if name != "rows_in"},
                 watermark=as_time(self._watermark),
                 open_panes=sum(self._open.values()),
-                firings=batch.firings,
+                firings=batch.rows["results"],
                 seconds=seconds,
             )
 

@@ -20,73 +20,29 @@ A crash before 4 makes Spark run the same batch again, from the same state and w
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from delta.tables import DeltaTable
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
 from framework.core.plan import REJECTED, Plan
 from framework.engine import fault
+from framework.engine.batch import Batch, collect
 from framework.engine.intake import column
 from framework.engine.pipeline import unpack
-from framework.engine.tables import COUNTS, METRICS, Tables
+from framework.engine.tables import METRICS, Tables
 from framework.errors import PanekeeperError
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Row, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
-_SMALL = 200_000  # rows that one file takes without making anybody wait
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Batch:
-    """What one batch did, as the key groups that had something to do reported it.
-
-    Attributes:
-        number: Spark's batch id.
-        counts: where its rows went (`tables.COUNTS`), summed over the groups.
-        firings: rows added to the log.
-        rejected: rows added to the quarantine.
-        open_panes: key group -> panes that still take rows.
-        watermark: the greatest watermark a group acted on, us; None before the first.
-        flushed: whether the batch carried the flush.
-    """
-
-    number: int
-    counts: dict[str, int]
-    firings: int
-    rejected: int
-    open_panes: dict[int, int]
-    watermark: int | None
-    flushed: bool
-
-    @staticmethod
-    def of(number: int, rows: Iterable[Row]) -> Batch:
-        """Return the sum of a batch's packed output rows."""
-        collected = list(rows)
-        groups = [json.loads(bytes(row.body)) for row in collected if row.tag == "counts"]
-        watermarks = [group["watermark"] for group in groups if group["watermark"] is not None]
-        return Batch(
-            number=number,
-            counts={name: sum(group[name] for group in groups) for name in COUNTS},
-            firings=sum(row.n for row in collected if row.tag == "results"),
-            rejected=sum(row.n for row in collected if row.tag == "rejected"),
-            open_panes={group["group"]: group["open_panes"] for group in groups},
-            watermark=max(watermarks, default=None),
-            flushed=any(group["flushed"] for group in groups),
-        )
-
-    @property
-    def balanced(self) -> bool:
-        """Whether every row that came in went somewhere: rows_in is the sum of the other counts."""
-        return self.counts["rows_in"] == sum(self.counts[name] for name in COUNTS[1:])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,13 +53,13 @@ class DeltaSink:
     epoch: int
     plan: Plan
     tables: Tables
+    groups: int
 
     def run_plan(self, packed: DataFrame, number: int) -> Batch:
         """Step 2: run the stateful plan once. `packed` must be persisted; `commit` reads it again."""
         fault.reach("before-plan", number)
         fault.reach_soon("mid-batch", number)
-        small = F.when(F.col("tag") == "counts", F.col("body")).alias("body")
-        batch = Batch.of(number, packed.select("tag", "n", small).collect())
+        batch = collect(packed, number, groups=self.groups)
         if not batch.balanced:
             raise PanekeeperError(f"batch {number} does not balance, so it is not committed: {batch.counts}")
         fault.reach("before-delta", number)
@@ -124,15 +80,15 @@ class DeltaSink:
 
     def _commits(self, packed: DataFrame, batch: Batch) -> list[Callable[[], None]]:
         commits: list[Callable[[], None]] = []
-        if batch.firings:
-            results = _few_files(unpack(packed, "results", self.plan.results), batch.firings)
+        if batch.rows["results"]:
+            results = _rows(packed, batch, "results", self.plan.results)
             commits.append(lambda: self._append(results, "log", self.tables.log, batch.number))  # 3a
-        if batch.rejected:
-            rejected = _few_files(unpack(packed, "rejected", REJECTED), batch.rejected)
+        if batch.rows["rejected"]:
+            rejected = _rows(packed, batch, "rejected", REJECTED)
             commits.append(lambda: self._append(rejected, "quarantine", self.tables.quarantine, batch.number))  # 3b
-        if batch.firings and self.tables.view is not None:
+        if batch.rows["results"] and self.tables.view is not None:
             view = self.tables.view
-            commits.append(lambda: self._merge(results, view))  # 3c
+            commits.append(lambda: self._merge(self._newest(packed, batch), view))  # 3c
         return commits
 
     def _append(self, frame: DataFrame, table: str, path: str, number: int) -> None:
@@ -140,19 +96,27 @@ class DeltaSink:
         writer = writer.option("txnAppId", f"{self.job}/{table}#{self.epoch}").option("txnVersion", number)
         writer.save(path)
 
-    def _merge(self, results: DataFrame, path: str) -> None:
-        """Put the newest refinement of each pane of this batch into the view."""
-        pane = [*self.plan.keys.names, "pane_start", "pane_end"]
-        every = F.struct(*[column(name) for name in results.columns])
-        newest = (
-            results.groupBy(*[column(name) for name in pane])
-            .agg(F.max_by(every, "refinement").alias("newest"))
-            .select("newest.*")
-        )
-        same = [f"t.{_quoted(name)} <=> s.{_quoted(name)}" for name in pane]
-        target = DeltaTable.forPath(results.sparkSession, path).alias("t")
+    def _merge(self, newest: DataFrame, path: str) -> None:
+        same = [f"t.{_quoted(name)} <=> s.{_quoted(name)}" for name in self._pane]
+        target = DeltaTable.forPath(newest.sparkSession, path).alias("t")
         merge = target.merge(newest.alias("s"), " AND ".join(same))
         merge.whenMatchedUpdateAll("s.refinement > t.refinement").whenNotMatchedInsertAll().execute()
+
+    def _newest(self, packed: DataFrame, batch: Batch) -> DataFrame:
+        """Return the newest refinement of each pane of this batch."""
+        results = batch.small.get("results")
+        if results is not None:
+            return packed.sparkSession.createDataFrame(_last_of_each(results, self._pane))
+        frame = unpack(packed, "results", self.plan.results)
+        every = F.struct(*[column(name) for name in frame.columns])
+        newest = frame.groupBy(*[column(name) for name in self._pane]).agg(
+            F.max_by(every, "refinement").alias("newest")
+        )
+        return newest.select("newest.*")
+
+    @property
+    def _pane(self) -> list[str]:
+        return [*self.plan.keys.names, "pane_start", "pane_end"]
 
     def _append_metrics(self, spark: SparkSession, batch: Batch, open_panes: int, started: float) -> None:
         row: dict[str, Any] = {
@@ -162,7 +126,7 @@ class DeltaSink:
             "balanced": batch.balanced,
             "watermark": None if batch.watermark is None else _EPOCH + timedelta(microseconds=batch.watermark),
             "open_panes": open_panes,
-            "firings": batch.firings,
+            "firings": batch.rows["results"],
             "seconds": round(time.time() - started, 3),
         }
         frame = spark.createDataFrame([tuple(row[name] for name in METRICS.names)], METRICS)
@@ -182,8 +146,19 @@ def _all_at_once(commits: list[Callable[[], None]]) -> None:
             running.result()
 
 
-def _few_files(frame: DataFrame, rows: int) -> DataFrame:
-    return frame.coalesce(1) if rows <= _SMALL else frame
+def _rows(packed: DataFrame, batch: Batch, tag: str, schema: pa.Schema) -> DataFrame:
+    """Return one output of the batch: from the driver if it came along, else from the persisted packed rows."""
+    small = batch.small.get(tag)
+    if small is None:
+        return unpack(packed, tag, schema)
+    return packed.sparkSession.createDataFrame(small.cast(schema)).coalesce(1)
+
+
+def _last_of_each(results: pa.Table, pane: list[str]) -> pa.Table:
+    """Keep the last row of each pane: a group's firings stand in the order in which they happened."""
+    numbered = results.append_column("_row", pa.array(range(results.num_rows), pa.int64()))
+    last = numbered.group_by(pane).aggregate([("_row", "max")]).column("_row_max")
+    return results.take(last)
 
 
 def _quoted(name: str) -> str:
