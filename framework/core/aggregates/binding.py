@@ -1,4 +1,4 @@
-"""From a declared aggregate and the types of its columns to the half that runs. Knows all families, computes nothing."""
+"""From a declared aggregate and its column types to the half that runs. Knows all families, computes nothing."""
 
 from __future__ import annotations
 
