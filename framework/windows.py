@@ -97,6 +97,9 @@ class TimeInterval:
         }
 
 
+Stream = Literal["content", "entered", "left"]
+"""What an aggregate of a batched window is computed from [S4]."""
+
 EVERY_TUPLE = Count(1)
 """The trigger of a sliding window that declares none."""
 
@@ -181,6 +184,7 @@ class Batched:
         every: seconds where `within` is given, else tuples.
         within: how long a tuple lives, counted from its arrival; at exactly that age it is gone.
         retain: how many tuples are kept at most.
+        stream: what aggregates see of each update: the `"content"`, what `"entered"` (istream) or `"left"` (rstream).
         partition_eviction: when a whole partition goes.
         catch_up: what becomes of batches missed in an outage.
 
@@ -191,10 +195,13 @@ class Batched:
     every: Duration
     within: Duration | None = None
     retain: int | None = None
+    stream: Stream = "content"
     partition_eviction: PartitionEviction | None = None
     catch_up: CatchUp = "once"
 
     def __post_init__(self) -> None:
+        if self.stream not in ("content", "entered", "left"):
+            raise DeclarationError(f"stream is {self.stream!r}; it must be 'content', 'entered' or 'left' [S4]")
         if self.within is None and self.retain is None:
             raise DeclarationError("a batched window needs within (seconds), retain (tuples) or both [S4]")
         if self.retain is not None:
@@ -221,6 +228,7 @@ class Batched:
         """Return what must not change between two runs on one checkpoint."""
         every = self.every if self.within is None else self.every_us
         own = {"kind": "batched", "within_us": self.within_us, "every": every, "retain": self.retain}
+        own["stream"] = self.stream
         return own | _common(self.partition_eviction)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 EVENT_TIME = "_t"
 """Column of a segment: event time, int64 us since the epoch."""
+
+AT = "_at"
+"""Column of a segment: arrival time, int64 us since the epoch; windows in arrival order count from it."""
 
 ARRIVAL = "_seq"
 """Column of stored rows: arrival number inside the key group."""
@@ -33,7 +36,6 @@ class Plan:
         columns: the columns that a segment carries beside `_t`, the partition columns among them.
         aggregates: result column -> aggregate, in order; None if an operator handles the events.
         operator: handles the events; None if there are aggregates.
-        stream: which tuples of a batched window the aggregates see: its content, what entered, or what left [S4].
         output: the user's result columns (of the aggregates or of the operator).
     """
 
@@ -43,7 +45,6 @@ class Plan:
     aggregates: dict[str, Aggregate] | None = None
     operator: Operator | None = None
     output: pa.Schema
-    stream: Literal["content", "entered", "left"] = "content"
 
     @property
     def sequence(self) -> Sequence:
@@ -51,6 +52,11 @@ class Plan:
         if isinstance(self.window, TimeInterval):
             raise TypeError("a time interval is not a window in arrival order")
         return self.window
+
+    @property
+    def time(self) -> str:
+        """The time that segments carry beside the plan's columns: `EVENT_TIME` or `AT`."""
+        return EVENT_TIME if isinstance(self.window, TimeInterval) else AT
 
     @cached_property
     def results(self) -> pa.Schema:

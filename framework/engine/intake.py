@@ -4,7 +4,8 @@ Everything here is a Spark expression, so it runs in the Java virtual machine. A
 travels with its reason and its own text to the quarantine table, by the same exactly-once path as the results.
 
 Rules are tried in this order, and the first that holds is the reason: the user's own, `NULL_EVENT_TIME`,
-`FUTURE_EVENT_TIME` (more than `max_ahead` after its arrival: one such row would close every window).
+`FUTURE_EVENT_TIME` (more than `max_ahead` after its arrival: one such row would close every window),
+`NULL_ATTRIBUTE` and `NAN_ATTRIBUTE` (a delta policy cannot subtract it).
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 NULL_EVENT_TIME = "NULL_EVENT_TIME"
 FUTURE_EVENT_TIME = "FUTURE_EVENT_TIME"
+NULL_ATTRIBUTE = "NULL_ATTRIBUTE"
+NAN_ATTRIBUTE = "NAN_ATTRIBUTE"
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _REASON = "_pk_reason"
@@ -51,6 +54,8 @@ class Intake:
     reject: Mapping[str, str]
     on_bad: Literal["quarantine", "fail"]
     key_groups: int
+    numbers: tuple[str, ...] = ()
+    """Columns that a policy subtracts: null and NaN are rejected."""
     marked: bool = False
 
     def __post_init__(self) -> None:
@@ -110,6 +115,7 @@ class Intake:
         frame = judged.select(
             self._group().alias(packing.GROUP),
             good_time.alias(packing.TIME),
+            F.unix_micros(self._arrival()).alias(packing.ARRIVED),
             F.when(F.col(_REASON).isNotNull(), self._rejected()).alias(packing.REJECT),
             *[column(name) for name in carried],
             *extra,
@@ -139,6 +145,10 @@ class Intake:
             if self.max_ahead_us is not None:
                 ahead = F.unix_micros(time) - F.unix_micros(self._arrival())
                 rules.append((ahead > F.lit(self.max_ahead_us), FUTURE_EVENT_TIME))
+        for name in self.numbers:
+            rules.append((column(name).isNull(), NULL_ATTRIBUTE))
+            if self._type(name).typeName() in ("float", "double"):
+                rules.append((F.isnan(column(name)), NAN_ATTRIBUTE))
         reason = F.lit(None).cast("string")
         for holds, name in reversed(rules):
             reason = F.when(holds, F.lit(name)).otherwise(reason)

@@ -6,9 +6,9 @@ how rows are cut into segments and in which order they will be put together agai
 A packed row is `(g, kind, part, pos, n, body)`:
 
     g     representative id of the key group (`groups.py`)
-    kind  "rows" | "rejected" | "watermark" | "tick" | "mark:window" | "mark:final" | "flush"
+    kind  "rows" | "rejected" | "watermark" | "resume" | "tick" | "clock" | "mark:window" | "mark:final" | "flush"
     part  input partition, pos: position in it. (part, pos) is the order of arrival inside a micro-batch
-    n     number of rows; for "watermark" and "tick" the time, us
+    n     number of rows; for "watermark", "resume", "tick" and "clock" the time, us
     body  an Arrow IPC stream, null for marks
 """
 
@@ -28,12 +28,14 @@ GROUP = "_pk_group"
 """Number of the row's key group, 0..n-1."""
 TIME = "_pk_time"
 """Event time of a good row; null for a rejected one, so that it cannot move the watermark."""
+ARRIVED = "_pk_arrived"
+"""Arrival time of the row, us."""
 REJECT = "_pk_reject"
 """Why the row is rejected, as a struct like `REJECTED`; null for a good row."""
 MARK = "_mark"
-"""Null for data; else "watermark", "tick", "window" or "final": a mark for every group, at this place in the order."""
+"""Null for data; else one of `MARK_KINDS`: a mark for every group, at this place in the order."""
 MARK_VALUE = "_mark_value"
-"""The time of a "watermark" or "tick" mark, us."""
+"""The time of a mark that tells one, us."""
 
 PACKED_SCHEMA = "g int, kind string, part int, pos bigint, n bigint, body binary"
 PACKED = pa.schema(
@@ -47,7 +49,10 @@ PACKED = pa.schema(
     ]
 )
 
-_MARK_KINDS = {"watermark": "watermark", "tick": "tick", "window": "mark:window", "final": "mark:final"}
+MARK_KINDS = {name: name for name in ("watermark", "resume", "tick", "clock")} | {
+    "window": "mark:window",
+    "final": "mark:final",
+}
 
 
 def to_segment(table: pa.Table) -> bytes:
@@ -70,14 +75,14 @@ class Packer:
     Attributes:
         ids: representative id of each key group.
         carried: the user's columns that travel, with the types they are cast to.
-        timed: whether segments carry event time.
+        time: the column that segments carry beside the user's: `EVENT_TIME`, `AT`, or None.
         marked: whether the input has the mark columns.
         fail_on_bad: raise `InputError` for a rejected row instead of passing it on.
     """
 
     ids: tuple[int, ...]
     carried: pa.Schema
-    timed: bool
+    time: str | None
     marked: bool = False
     fail_on_bad: bool = False
 
@@ -114,7 +119,7 @@ class Packer:
         kinds = table.column(MARK)
         places = np.flatnonzero(pc.is_valid(kinds).to_numpy(zero_copy_only=False))
         values = table.column(MARK_VALUE)
-        return [(int(p), _MARK_KINDS[kinds[p].as_py()], values[p].as_py() or 0) for p in places.tolist()]
+        return [(int(p), MARK_KINDS[kinds[p].as_py()], values[p].as_py() or 0) for p in places.tolist()]
 
     def _pack_rows(self, table: pa.Table, pos: int, packed: _Packed) -> None:
         groups = table.column(GROUP).to_numpy()
@@ -140,9 +145,10 @@ class Packer:
 
     def _carry(self, table: pa.Table) -> pa.Table:
         carried = table.select(self.carried.names).cast(self.carried)
-        if not self.timed:
+        if self.time is None:
             return carried
-        return carried.append_column(pa.field(EVENT_TIME, pa.int64()), table.column(TIME).cast(pa.int64()))
+        when = TIME if self.time == EVENT_TIME else ARRIVED
+        return carried.append_column(pa.field(self.time, pa.int64()), table.column(when).cast(pa.int64()))
 
 
 @dataclass

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from framework.core.plan import Plan
+from framework.core.plan import AT, EVENT_TIME, Plan
 from framework.engine.intake import Intake
 from framework.engine.packing import PACKED_SCHEMA, Packer, from_segment
 from framework.engine.processor import OUTPUT_SCHEMA, GroupProcessor
@@ -42,7 +42,13 @@ class Pipeline:
     @property
     def timers(self) -> bool:
         """Whether Spark's watermark drives the windows; with marks in the stream, they do."""
-        return self.intake.event_time is not None and not self.intake.marked
+        return self.plan.time == EVENT_TIME and not self.intake.marked
+
+    @property
+    def time(self) -> str | None:
+        """The time that rows carry. Where marks tell the clock and no arrival time is declared, it is the clock's."""
+        clocked = self.plan.time == AT and self.intake.marked and self.intake.arrival_time is None
+        return None if clocked else self.plan.time
 
     def declaration(self) -> dict[str, Any]:
         """Return what must not change between two runs on one checkpoint."""
@@ -67,12 +73,18 @@ class Pipeline:
         packer = Packer(
             ids=ids,
             carried=intake.arrow_schema(self.carried),
-            timed=intake.event_time is not None,
+            time=self.time,
             marked=intake.marked,
             fail_on_bad=intake.on_bad == "fail",
         )
         rows = intake.rows(self.carried).mapInArrow(packer, PACKED_SCHEMA)
-        processor = GroupProcessor(self.plan, order_by=intake.order_by, timers=self.timers)
+        processor = GroupProcessor(
+            self.plan,
+            columns=(*self.plan.columns.names, *([self.time] if self.time else [])),
+            order_by=intake.order_by,
+            timers=self.timers,
+            own_clock=intake.arrival_time is not None and not intake.marked,
+        )
         return (
             rows.unionByName(pulse_rows(files, ids))
             .groupBy("g")

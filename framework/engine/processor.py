@@ -23,7 +23,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from pyspark.sql.types import LongType, StructField, StructType
 
 from framework.core.machine import Machine, Outcome
-from framework.core.plan import EVENT_TIME, Plan
+from framework.core.plan import Plan
 from framework.core.steps import Flush, Mark, Rows, Step, Tick, Watermark
 from framework.engine.packing import from_segment, to_segment
 from state.spark_store import SparkStore
@@ -40,8 +40,18 @@ _TIMER_VALUE = StructType([StructField("ms", LongType())])
 class GroupProcessor(StatefulProcessor):
     """Runs the machine of a key group. Sent to the workers anew for every batch; keeps nothing but the store."""
 
-    def __init__(self, plan: Plan, *, order_by: tuple[str, ...] = (), timers: bool = True) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        *,
+        columns: tuple[str, ...],
+        order_by: tuple[str, ...] = (),
+        timers: bool = True,
+        own_clock: bool = False,
+    ) -> None:
         self._plan = plan
+        self._columns = list(columns)
+        self._own_clock = own_clock
         self._order_by = order_by
         self._timers = timers
 
@@ -69,7 +79,9 @@ class GroupProcessor(StatefulProcessor):
 
     def _run(self, group: int, packed: list[Row], timer_values: TimerValues) -> Iterator[Row]:
         moved = watermark_step(timer_values.getCurrentWatermarkInMs()) if self._timers else []
-        steps = arrange(packed, self._order_by, [*self._plan.columns.names, EVENT_TIME])
+        steps = arrange(packed, self._order_by, self._columns)
+        if self._own_clock:  # declared arrival times are the clock; what ours says would make all of it overdue
+            steps = [step for step in steps if not isinstance(step, Tick)]
         outcome = Machine(self._plan, self._store).run([*moved, *steps])
         if self._timers:
             self._set_timer(outcome.due)
@@ -128,8 +140,12 @@ def arrange(packed: Iterable[Any], order_by: tuple[str, ...], columns: list[str]
 
 def _mark(kind: str, value: int) -> Step:
     match kind:
+        case "resume":
+            return Tick(value, resume=True)
         case "tick":
             return Tick(value)
+        case "clock":
+            return Tick(value, closed=True)
         case "watermark":
             return Watermark(value)
         case "mark:window":
@@ -155,6 +171,7 @@ def _output(group: int, packed: list[Row], outcome: Outcome) -> list[Row]:
         "open_panes": outcome.open_panes,
         "firings": 0 if outcome.results is None else outcome.results.num_rows,
         "watermark": outcome.watermark,
+        "due_at": outcome.due_at,
         "flushed": any(row.kind == "flush" for row in packed),
     }
     rows.append(Row(tag="counts", n=0, body=json.dumps(counts).encode()))

@@ -17,8 +17,11 @@ from framework.core.sequence.log import Log
 from framework.core.sequence.moments import Moment, Moments, in_order
 from framework.events import Event, EventType
 from framework.operator import Operator
-from framework.windows import Batched, Sliding, Tumbling
+from framework.windows import Batched, Tumbling
 from state.records import SequenceRecord
+
+
+_OF_STREAM = {"content": EventType.TRIGGER, "entered": EventType.INSERTION, "left": EventType.EVICTION}
 
 
 class Outputs:
@@ -100,13 +103,9 @@ class Aggregated:
         self._outputs = outputs
         self._marks = isinstance(plan.window, Tumbling)
         self._empty = isinstance(plan.window, Batched)
-        if isinstance(plan.window, Sliding):
-            self._kind = EventType.TRIGGER
-        elif isinstance(plan.window, Tumbling):
-            self._kind = EventType.EVICTION
-        else:
-            kinds = {"content": EventType.TRIGGER, "entered": EventType.INSERTION, "left": EventType.EVICTION}
-            self._kind = kinds[plan.stream]
+        self._kind = EventType.EVICTION if self._marks else EventType.TRIGGER
+        if isinstance(plan.window, Batched):
+            self._kind = _OF_STREAM[plan.window.stream]
 
     def wants(self, kind: EventType) -> bool:
         """Only what fires."""

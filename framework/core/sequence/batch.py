@@ -10,11 +10,11 @@ import pyarrow as pa
 
 from framework.core.keys import Keys
 from framework.core.machine import Outcome
-from framework.core.plan import REJECTED, TIMESTAMP, Plan
+from framework.core.plan import AT, REJECTED, TIMESTAMP, Plan
 from framework.core.sequence.answers import Aggregated, Operating, Outputs
 from framework.core.sequence.cells import Cells
 from framework.core.sequence.keeping import CellKeeper, LogKeeper
-from framework.core.sequence.log import AT, Log
+from framework.core.sequence.log import Log
 from framework.core.sequence.partitions import Partitions
 from framework.core.sequence.window import SequenceWindow
 from framework.core.steps import Evict, Flush, Mark, Rows, Step, Tick

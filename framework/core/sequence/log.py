@@ -10,13 +10,12 @@ import numpy as np
 import pyarrow as pa
 
 from framework.core.keys import Keys
-from framework.core.plan import ARRIVAL
+from framework.core.plan import ARRIVAL, AT
 from state.codec import decode_table, encode_table
 from state.records import SequenceRecord
 from state.store import GroupStore
 
 ROWS = "rows"
-AT = "_at"
 _PIECE = "_piece"
 _NEW = -1
 _SPARSE = 2

@@ -11,10 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from framework.core.keys import Keys
-from framework.core.plan import Plan
+from framework.core.plan import AT, Plan
 from framework.core.sequence import evicting
 from framework.core.sequence.keeping import Keeper
-from framework.core.sequence.log import AT
 from framework.core.sequence.moments import Class, Moments, Phase, at_instants, at_rows
 from framework.core.sequence.partitions import NEVER, Partitions
 from framework.core.sequence.policing import first_due, timer_period
