@@ -49,8 +49,8 @@ def draw(log: pa.Table, view: pa.Table, day: pd.Timestamp, path: Path) -> None:
             0.06, 0.955, f"{day:%A}, {day.day} {day:%B %Y}: the worst day out of New York", size=17, weight="bold"
         )
         subtitle = (
-            "Worst departure delay by scheduled hour, a new hour every 20 minutes. A plane hours behind schedule enters\n"
-            "the stream when its hour is reported already: the hour fires again, and the dashed line becomes the blue one."
+            "Worst departure delay by scheduled hour, a new hour every 20 minutes. A plane hours late enters the\n"
+            "stream when its hour is reported already: the hour fires again, and the dashed line becomes the blue one."
         )
         figure.text(0.06, 0.943, subtitle, size=11, color=MUTED, va="top", linespacing=1.45)
         figure.legend(handles=_legend(), loc="upper left", bbox_to_anchor=(0.052, 0.903), ncols=5, frameon=False)

@@ -107,7 +107,7 @@ def _run(console: Console, given: Input, out: Path, tally: Tally) -> None:
 
 @contextmanager
 def _stderr_kept(path: Path) -> Iterator[None]:
-    """Let processes started in here write their stderr to a file: Java and its workers would write into the live view."""
+    """Let processes started in here write their stderr to a file: Java and its workers would disturb the live view."""
     ours = os.dup(2)
     try:
         with path.open("ab") as kept:
