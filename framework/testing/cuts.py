@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from framework.errors import DeclarationError
 from framework.testing.vector import Checkpoint, Item, Reset
@@ -54,7 +54,7 @@ def _cuts(count: int, cut: Cut) -> set[int]:
     return set(chance.sample(range(count), chance.randint(0, count)))
 
 
-def _restarts(count: int, restart_after: Restart) -> set[int]:
+def _restarts(count: int, restart_after: Any) -> set[int]:
     """Positions of the items after which the process stops."""
     if restart_after == "none":
         return set()

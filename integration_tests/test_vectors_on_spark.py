@@ -1,0 +1,45 @@
+"""The worked examples through a real streaming query; the same events as from the core alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from framework.testing import difference, play
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TESTS = Path(__file__).parent.parent / "tests"
+VECTORS = {path.stem: path for name in ("vectors", "vectors_own") for path in (TESTS / name).glob("interval_*.json")}
+WAYS: list[tuple[Any, Any]] = [("whole", "none"), (7, "none"), ("whole", [2]), (3, [1])]
+"""A cut and a restart; each vector goes one of these ways, in turn."""
+THOROUGH = ["interval_stale_watermark", "interval_late_by_pane", "interval_checkpoint_reset"]
+"""Vectors that go every way: late and pending data, drops, and state that is put back."""
+EVERY_WAY: list[tuple[Any, Any]] = [("whole", "none"), ("each", "none"), (1, "none"), (2, [0]), ("whole", "each")]
+
+
+def check(spark: SparkSession, name: str, cut: Any, restart_after: Any) -> None:
+    """Play a vector on Spark and compare."""
+    vector: dict[str, Any] = json.loads(VECTORS[name].read_text(encoding="utf-8"))
+    expected, vector["expect"] = vector["expect"], []
+    places = range(len(vector["input"]))
+    restart = [at for at in restart_after if at in places] if isinstance(restart_after, list) else restart_after
+    got = play(vector, engine="spark", cut=cut, restart_after=restart, spark=spark)
+    assert difference(expected, got) is None
+
+
+@pytest.mark.parametrize(("name", "way"), [(name, WAYS[at % len(WAYS)]) for at, name in enumerate(sorted(VECTORS))])
+def test_a_vector_gives_its_events_on_spark(spark: SparkSession, name: str, way: tuple[Any, Any]) -> None:
+    """Intake, packing, shuffle, state store and watermarks in the stream change nothing."""
+    check(spark, name, *way)
+
+
+@pytest.mark.parametrize("way", EVERY_WAY, ids=str)
+@pytest.mark.parametrize("name", THOROUGH)
+def test_no_cut_and_no_restart_shows(spark: SparkSession, name: str, way: tuple[Any, Any]) -> None:
+    """One micro-batch, one for every item, random ones, and a new query after every item: the same events."""
+    check(spark, name, *way)
