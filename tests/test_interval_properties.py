@@ -2,17 +2,40 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import Any, ClassVar
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from framework.events import Event, EventType
+from framework.operator import Emit, Operator
 from framework.testing import difference, play
 from framework.testing.cuts import runs_of
 from framework.testing.memory import MemoryRun
+from framework.testing.recorder import described
 from framework.testing.vector import parse
 from tests.model.cases import CUTS, restarts, vectors
 from tests.model.interval import NaiveInterval
+
+
+class Heard(Operator):
+    """Keeps the drops it hears of, and emits nothing."""
+
+    events: ClassVar[frozenset[EventType]] = frozenset({EventType.DROP})
+
+    def __init__(self) -> None:
+        self.told: list[dict[str, Any]] = []
+
+    def handle_event(self, event: Event, emit: Emit) -> None:
+        """Keep one event."""
+        self.told.append(described(event))
+
+
+def spread(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The same events with one tuple each."""
+    return [event | {"tuples": [one]} for event in events for one in event["tuples"]]
+
 
 END = {"watermark": 100_000}
 """Later than the end of every pane of a random case, and of its age."""
@@ -38,6 +61,18 @@ def test_nothing_is_left_behind(vector: dict[str, Any], cut: Any) -> None:
     rows = sum("value" in item for item in vector["input"])
     assert run.counts.get("rows_in", 0) == rows
     assert sum(run.counts.values()) == 2 * rows
+
+
+@given(vector=vectors(), cut=CUTS)
+def test_an_operator_hears_of_every_drop(vector: dict[str, Any], cut: Any) -> None:
+    """DROP events, for an operator that asks for them, are the tuples that the model drops, and nothing else comes."""
+    expected = [event for event in NaiveInterval(vector["window"]).play(vector["input"]) if event["event"] == "drop"]
+    parsed = parse(vector)
+    run = MemoryRun(parsed)
+    heard = Heard()
+    run.plan = replace(run.plan, operator=heard)
+    run.play(runs_of(parsed.items, cut, "none"))
+    assert difference(expected, spread(heard.told)) is None
 
 
 @given(vector=vectors(), first=CUTS, second=CUTS)
