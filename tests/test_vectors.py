@@ -17,8 +17,8 @@ from tests.model.kinds import NAIVE, play_naively
 HERE = Path(__file__).parent
 VECTORS = {path.stem: path for folder in ("vectors", "vectors_own") for path in sorted((HERE / folder).glob("*.json"))}
 PLAYED = sorted(name for name in VECTORS if name.startswith("interval_"))
-CUTS: list[Any] = ["whole", "each", 1, 2, 3]
-RESTARTS: list[Any] = ["none", "each", "odd"]
+WAYS: list[tuple[Any, str]] = [(cut, restart) for cut in ("whole", "each", 1, 2, 3) for restart in ("none", "odd")]
+WAYS.append(("whole", "each"))  # a restart after every item cuts after every item, whatever the cut
 
 
 def load(name: str) -> dict[str, Any]:
@@ -32,8 +32,7 @@ def places(restart: str, count: int) -> Any:
     return list(range(1, count, 2)) if restart == "odd" else restart
 
 
-@pytest.mark.parametrize("restart", RESTARTS)
-@pytest.mark.parametrize("cut", CUTS)
+@pytest.mark.parametrize(("cut", "restart"), WAYS)
 @pytest.mark.parametrize("name", PLAYED)
 def test_a_vector_gives_its_events(name: str, cut: Any, restart: str) -> None:
     """The same events come out for every cut into micro-batches and every restart between them."""
