@@ -31,7 +31,8 @@ from framework.errors import (
 )
 from framework.events import Event, EventType, Pane, Reason, Timing
 from framework.operator import Emit, Operator
-from framework.windows import TimeInterval
+from framework.policies import Count, Delta, PartitionAge, PartitionCount, Punctuation, Time, TupleCount
+from framework.windows import Batched, Sliding, TimeInterval, Tumbling
 
 if TYPE_CHECKING:
     from framework.engine.job import BatchReport, Job, Status
@@ -40,9 +41,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BatchReport",
+    "Batched",
     "CheckpointError",
     "CorruptState",
+    "Count",
     "DeclarationError",
+    "Delta",
     "Emit",
     "Event",
     "EventError",
@@ -57,15 +61,22 @@ __all__ = [
     "OutputNotWritable",
     "Pane",
     "PanekeeperError",
+    "PartitionAge",
+    "PartitionCount",
+    "Punctuation",
     "Reason",
     "SchemaMismatch",
     "SetupError",
     "SinkError",
+    "Sliding",
     "StateError",
     "StateVersionError",
     "Status",
+    "Time",
     "TimeInterval",
     "Timing",
+    "Tumbling",
+    "TupleCount",
     "agg",
     "days",
     "hours",

@@ -1,21 +1,21 @@
 """Every error Panekeeper raises on purpose; one class for each decision a user can make.
 
-    PanekeeperError
-    |-- DeclarationError (also ValueError)   the program asks for something that cannot be: fix the declaration
-    |-- SetupError                           the machine lacks something: install what the line says
-    |-- InputError                           a row cannot be processed and the job was told to stop on it
-    |-- EventError                           an event was asked for what it has not got
-    |-- CheckpointError                      this checkpoint and this job do not belong together
-    |   |-- ForeignCheckpoint                ... it was not written by Panekeeper, or by another job
-    |   |-- IncompatibleCheckpoint           ... the declaration changed since it was written
-    |   `-- JobFinished                      ... it was flushed: its windows are closed for good
-    |-- SinkError                            an output table cannot take the results
-    |   |-- OutputNotWritable                ... the folder is read-only, full, or no Delta table
-    |   `-- SchemaMismatch                   ... it has other columns
-    |-- StateError                           stored state cannot be used
-    |   |-- CorruptState                     ... damaged or missing: restore a savepoint
-    |   `-- StateVersionError                ... written by another version
-    `-- JobFailed                            the running job ended with an error that has no better name
+PanekeeperError
+|-- DeclarationError (also ValueError)   the program asks for something that cannot be: fix the declaration
+|-- SetupError                           the machine lacks something: install what the line says
+|-- InputError                           a row cannot be processed and the job was told to stop on it
+|-- EventError                           an event was asked for what it has not got
+|-- CheckpointError                      this checkpoint and this job do not belong together
+|   |-- ForeignCheckpoint                ... it was not written by Panekeeper, or by another job
+|   |-- IncompatibleCheckpoint           ... the declaration changed since it was written
+|   `-- JobFinished                      ... it was flushed: its windows are closed for good
+|-- SinkError                            an output table cannot take the results
+|   |-- OutputNotWritable                ... the folder is read-only, full, or no Delta table
+|   `-- SchemaMismatch                   ... it has other columns
+|-- StateError                           stored state cannot be used
+|   |-- CorruptState                     ... damaged or missing: restore a savepoint
+|   `-- StateVersionError                ... written by another version
+`-- JobFailed                            the running job ended with an error that has no better name
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ class Event:
 
     __slots__ = ("_at", "_content", "_index", "_pane", "_table", "_timing", "key", "reason", "refinement", "type")
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 -- only the windows make events
         self,
         type: EventType,  # noqa: A002 -- the event model of the field calls it `type`
         key: Any,

@@ -11,9 +11,9 @@ Each step checks what it was given and returns a new object; nothing runs before
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from collections.abc import Sequence as Names
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
@@ -22,32 +22,26 @@ from framework.agg import Aggregate
 from framework.core.plan import Plan
 from framework.durations import Duration, days, to_us
 from framework.engine.intake import Intake
-from framework.engine.pipeline import Pipeline, unpack
-from framework.engine.query import Trigger, trigger_options
+from framework.engine.pipeline import Pipeline
 from framework.errors import DeclarationError
 from framework.operator import Operator
-from framework.windows import TimeInterval
+from framework.policies import PartitionCount, TupleCount
+from framework.results import Computed
+from framework.windows import Sequence, TimeInterval, Window, delta_attributes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-    from framework.engine.checkpoint_files import CheckpointFiles
-    from framework.engine.job import Job
-    from framework.engine.tables import Tables
-    from state.job_record import JobRecord
-
-_TAKEN = ("pane_start", "pane_end", "refinement", "reason")
 
 
 def windowed(  # noqa: PLR0913 -- the declaration of a stream, all by keyword
     df: DataFrame,
     *,
     name: str,
-    partition_by: str | Sequence[str] | None = None,
+    partition_by: str | Names[str] | None = None,
     event_time: str | None = None,
     watermark: Duration = 0,
     arrival_time: str | None = None,
-    order_by: str | Sequence[str] | None = None,
+    order_by: str | Names[str] | None = None,
     max_ahead: Duration | None = days(1),  # noqa: B008 -- a timedelta does not change
     reject: Mapping[str, str] | None = None,
     on_bad: Literal["quarantine", "fail"] = "quarantine",
@@ -98,13 +92,33 @@ class Windowed:
 
     _intake: Intake
 
-    def window(self, window: TimeInterval) -> WindowedBy:
-        """Declare how rows are gathered. Raises `DeclarationError` if the window needs a time that is not declared."""
-        if not isinstance(window, TimeInterval):
+    def window(self, window: Window) -> WindowedBy:
+        """Declare how rows are gathered.
+
+        Raises:
+            DeclarationError: no window, or one that needs what the stream does not declare: an event time, a column
+                that a policy reads, partitions that could be evicted.
+        """
+        if not isinstance(window, Window):
             raise DeclarationError(f"window() takes a window such as TimeInterval(hours(1)), not {window!r}")
-        if self._intake.event_time is None:
-            raise DeclarationError("a TimeInterval is a range of event time: give windowed() an event_time column")
-        return WindowedBy(self._intake, window)
+        if isinstance(window, TimeInterval):
+            if self._intake.event_time is None:
+                raise DeclarationError("a TimeInterval is a range of event time: give windowed() an event_time column")
+            return WindowedBy(self._intake, window)
+        return WindowedBy(self._in_arrival_order(window), window)
+
+    def _in_arrival_order(self, window: Sequence) -> Intake:
+        intake, limit = self._intake, window.partition_eviction
+        if limit is not None and not intake.partition_by:
+            raise DeclarationError(
+                f"partition_eviction is {limit!r}, but the window has no partitions: use partition_by"
+            )
+        attributes = delta_attributes(window)
+        intake.require("the attribute of a Delta policy", attributes)
+        intake.require_numbers(attributes)
+        # What all partitions share needs them in one place (docs/decisions/0004-what-is-shared-between-partitions.md).
+        groups = 1 if isinstance(limit, PartitionCount | TupleCount) else intake.key_groups
+        return replace(intake, numbers=attributes, key_groups=groups)
 
 
 @dataclass(frozen=True)
@@ -112,7 +126,7 @@ class WindowedBy:
     """A stream and its window, waiting for what to compute."""
 
     _intake: Intake
-    _window: TimeInterval
+    _window: Window
 
     def aggregate(self, **aggregates: Aggregate) -> Computed:
         """Declare the result columns. Raises `DeclarationError` for an unknown column or an unfit type."""
@@ -123,7 +137,7 @@ class WindowedBy:
                 raise DeclarationError(f"aggregate {name}: {aggregate!r} is none; use agg.max('column') and the like")
             self._intake.require(f"aggregate {name}={aggregate}", aggregate.columns)
         read = {column for aggregate in aggregates.values() for column in aggregate.columns}
-        columns = self._columns(read | set(self._intake.partition_by))
+        columns = self._columns(read | {*self._intake.partition_by, *self._intake.numbers})
         output = pa.schema([pa.field(name, one.bind(columns).output) for name, one in aggregates.items()])
         return self._computed(columns, output, aggregates=dict(aggregates))
 
@@ -142,132 +156,18 @@ class WindowedBy:
         return self._intake.arrow_schema([name for name in self._intake.user_columns if name in wanted])
 
     def _computed(self, columns: pa.Schema, output: pa.Schema, **what: Any) -> Computed:
-        for name in output.names:
-            if name in (*self._intake.partition_by, *_TAKEN):
-                raise DeclarationError(f"the result column {name!r} has the name of a column that every result has")
         keys = pa.schema([columns.field(name) for name in self._intake.partition_by])
         plan = Plan(window=self._window, keys=keys, columns=columns, output=output, **what)
+        for name in output.names:
+            if plan.results.names.count(name) > 1:
+                raise DeclarationError(f"the result column {name!r} has the name of a column that every result has")
         return Computed(Pipeline(intake=self._intake, plan=plan))
 
 
-@dataclass(frozen=True)
-class Computed:
-    """A complete computation, waiting for where its results go."""
-
-    _pipeline: Pipeline
-
-    def to_delta(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        view: str | os.PathLike[str] | None = None,
-        quarantine: str | os.PathLike[str] | None = None,
-        metrics: str | os.PathLike[str] | None = None,
-    ) -> ToDelta:
-        """Declare the Delta tables, by their folders.
-
-        Args:
-            path: the log: one row a firing, never changed.
-            view: the newest refinement of each pane, kept up to date by MERGE; none if not given.
-            quarantine: rows that joined no window, with the reason; `<path>_quarantine` if not given.
-            metrics: one row a batch; `<path>_metrics` if not given.
-        """
-        from framework.engine.tables import Tables
-
-        log = _folder(path)
-        tables = Tables(
-            log=log,
-            view=None if view is None else _folder(view),
-            quarantine=_folder(quarantine or f"{log}_quarantine"),
-            metrics=_folder(metrics or f"{log}_metrics"),
-        )
-        folders = [folder for folder in (tables.log, tables.view, tables.quarantine, tables.metrics) if folder]
-        if len(set(folders)) < len(folders):
-            raise DeclarationError(f"two tables have the same folder: {', '.join(folders)}")
-        return ToDelta(self._pipeline, tables)
-
-    def transform(self, *, checkpoint: str | os.PathLike[str]) -> DataFrame:
-        """Return the results as a streaming DataFrame, for a sink of your own.
-
-        Start it with this very folder as `checkpointLocation`: the pulse that wakes the windows after a restart
-        lives there. Each call counts as a start. Rows that joined no window are not in it; use `to_delta` to keep
-        them. Flushing and cooperative stops belong to jobs; this is a plain DataFrame.
-
-        Raises as `ToDelta.start`, tables apart.
-        """
-        from framework.engine.checkpoint_files import CheckpointFiles
-        from framework.engine.pulse import beat
-
-        files = CheckpointFiles(self._pipeline.intake.df.sparkSession, _folder(checkpoint))
-        record = _open(files, self._pipeline)
-        beat(files, "tick")
-        packed = self._pipeline.packed(files, record.group_ids)
-        return unpack(packed, "results", self._pipeline.plan.results)
-
-
-@dataclass(frozen=True)
-class ToDelta:
-    """A complete job, ready to start."""
-
-    _pipeline: Pipeline
-    _tables: Tables
-
-    def start(self, *, checkpoint: str | os.PathLike[str], trigger: Trigger = "continuous") -> Job:
-        """Start the job, or resume it: what survived is in `checkpoint`. Returns once the first batch runs.
-
-        Args:
-            checkpoint: a folder of this job's own, on any file system that Spark can write.
-            trigger: `"available_now"` processes what is there and ends; `"continuous"` runs until stopped; a
-                `timedelta` begins a batch every so often.
-
-        Raises:
-            CheckpointError: the folder belongs to another job or declaration, or the job was flushed.
-            SinkError: a table cannot take the results.
-            SetupError: the session cannot run it.
-            StateError: what is stored cannot be used.
-        """
-        from framework.engine.checkpoint_files import CheckpointFiles
-        from framework.engine.job import Job, Launch
-        from framework.engine.pulse import beat
-        from framework.engine.sink import DeltaSink
-        from framework.engine.startup import check_session
-        from framework.engine.tables import prepare
-
-        pipeline = self._pipeline
-        spark = pipeline.intake.df.sparkSession
-        how = trigger_options(trigger)
-        check_session(spark)
-        files = CheckpointFiles(spark, _folder(checkpoint))
-        record = _open(files, pipeline)
-        prepare(spark, self._tables, pipeline.plan)
-        beat(files, "tick")
-        sink = DeltaSink(
-            job=record.name,
-            epoch=record.epoch,
-            plan=pipeline.plan,
-            tables=self._tables,
-            groups=len(record.group_ids),
-        )
-        return Job(
-            Launch(name=record.name, files=files, ids=record.group_ids, pipeline=pipeline, sink=sink, trigger=how)
-        )
-
-
-def _open(files: CheckpointFiles, pipeline: Pipeline) -> JobRecord:
-    from framework.engine.startup import open_checkpoint
-
-    intake = pipeline.intake
-    return open_checkpoint(files, name=intake.name, declaration=pipeline.declaration(), key_groups=intake.key_groups)
-
-
-def _names(given: str | Sequence[str] | None) -> tuple[str, ...]:
+def _names(given: str | Names[str] | None) -> tuple[str, ...]:
     if given is None:
         return ()
     return (given,) if isinstance(given, str) else tuple(given)
-
-
-def _folder(path: str | os.PathLike[str]) -> str:
-    return os.fspath(path).rstrip("/")
 
 
 def _schema(output: pa.Schema | str) -> pa.Schema:

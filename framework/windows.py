@@ -239,6 +239,12 @@ Window = TimeInterval | Sequence
 """Every window that can be declared."""
 
 
+def delta_attributes(window: Window) -> tuple[str, ...]:
+    """Return the columns that the window's delta policies read, each once."""
+    policies = (getattr(window, "evict", None), getattr(window, "trigger", None))
+    return tuple(dict.fromkeys(policy.attribute for policy in policies if isinstance(policy, Delta)))
+
+
 def _check_common(partition_eviction: Any, catch_up: Any) -> None:
     if partition_eviction is not None and not isinstance(partition_eviction, PartitionEviction):
         raise DeclarationError(

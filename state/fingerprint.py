@@ -46,9 +46,7 @@ def compare(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Difference]:
     """
     names = list(new) + [name for name in old if name not in new]
     return [
-        Difference(field=name, old=old.get(name), new=new.get(name))
-        for name in names
-        if old.get(name) != new.get(name)
+        Difference(field=name, old=old.get(name), new=new.get(name)) for name in names if old.get(name) != new.get(name)
     ]
 
 

@@ -22,7 +22,8 @@ class JobRecord:
     """The durable identity of a job.
 
     Attributes:
-        name: the job's name; part of the transaction ids in its Delta tables.
+        name: the job's name.
+        id: tells this checkpoint from any other; a table that another checkpoint wrote knows other transaction ids.
         declaration: fingerprint of the window and of what it computes.
         group_ids: representative id of each key group; keys are spread over them by a hash, so they never change.
         epoch: number of restores so far; part of the transaction ids, because a restored table remembers the ids
@@ -32,6 +33,7 @@ class JobRecord:
     """
 
     name: str
+    id: str
     declaration: Mapping[str, Any]
     group_ids: tuple[int, ...]
     epoch: int = 0
@@ -41,6 +43,10 @@ class JobRecord:
     def to_json(self) -> dict[str, Any]:
         """Return the record as JSON-able fields."""
         return asdict(self)
+
+    def transaction(self, table: str) -> str:
+        """Return the id under which this job commits to one of its tables; the version is the batch's number."""
+        return f"{self.name}/{table}@{self.id}#{self.epoch}"
 
     @staticmethod
     def from_json(value: Any) -> JobRecord:

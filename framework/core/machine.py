@@ -27,6 +27,7 @@ class Outcome:
         counts: where the rows went: rows_in is the sum of admitted, refined_late, dropped_late and outside.
         due: the watermark (us) at which this group next has something to do; None if nothing is open.
         due_at: the wall-clock instant (us) at which something happens by itself; None if nothing will.
+        late_us: how long after its instant the most overdue wall-clock work of this batch was done; None if none was.
         open_panes: panes that still take rows; live partitions, for a window in arrival order.
         watermark: the watermark acted on (us), None before the first.
     """
@@ -36,6 +37,7 @@ class Outcome:
     counts: dict[str, int]
     due: int | None = None
     due_at: int | None = None
+    late_us: int | None = None
     open_panes: int = 0
     watermark: int | None = None
 

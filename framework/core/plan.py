@@ -54,9 +54,14 @@ class Plan:
         return self.window
 
     @property
+    def paned(self) -> bool:
+        """Whether results belong to panes of event time."""
+        return isinstance(self.window, TimeInterval)
+
+    @property
     def time(self) -> str:
         """The time that segments carry beside the plan's columns: `EVENT_TIME` or `AT`."""
-        return EVENT_TIME if isinstance(self.window, TimeInterval) else AT
+        return EVENT_TIME if self.paned else AT
 
     @cached_property
     def results(self) -> pa.Schema:
@@ -67,7 +72,7 @@ class Plan:
         tumble (a window mark, for the next job's punctuation), reason.
         """
         reason = pa.field("reason", pa.string())
-        if isinstance(self.window, TimeInterval):
+        if self.paned:
             pane = [pa.field("pane_start", TIMESTAMP), pa.field("pane_end", TIMESTAMP)]
             return pa.schema([*self.keys, *pane, *self.output, pa.field("refinement", pa.int32()), reason])
         number = [pa.field("firing", pa.int64()), pa.field("window_mark", pa.bool_())]

@@ -35,6 +35,9 @@ class Batch:
         open_panes: key group -> panes that still take rows.
         watermark: the greatest watermark a group acted on, us; None before the first.
         flushed: whether the batch carried the flush.
+        due_at: key group -> the wall-clock instant (us) at which it next does something by itself, or None.
+        late_us: how long after its instant the most overdue wall-clock work was done; None if none was.
+        beat: number of the newest pulse file it heard, or None.
     """
 
     number: int
@@ -44,6 +47,9 @@ class Batch:
     open_panes: dict[int, int]
     watermark: int | None
     flushed: bool
+    due_at: dict[int, int | None] = field(default_factory=dict)
+    late_us: int | None = None
+    beat: int | None = None
 
     @property
     def balanced(self) -> bool:
@@ -62,7 +68,6 @@ def summed(number: int, packed: Iterable[Any]) -> Batch:
     """Return the sum of a batch's packed output rows."""
     collected = list(packed)
     groups = [json.loads(bytes(row.body)) for row in collected if row.tag == "counts"]
-    watermarks = [group["watermark"] for group in groups if group["watermark"] is not None]
     by_tag = {tag: [row for row in collected if row.tag == tag] for tag in ("results", "rejected")}
     return Batch(
         number=number,
@@ -74,6 +79,13 @@ def summed(number: int, packed: Iterable[Any]) -> Batch:
             if rows and all(row.body is not None for row in rows)
         },
         open_panes={group["group"]: group["open_panes"] for group in groups},
-        watermark=max(watermarks, default=None),
+        watermark=_greatest(groups, "watermark"),
         flushed=any(group["flushed"] for group in groups),
+        due_at={group["group"]: group["due_at"] for group in groups},
+        late_us=_greatest(groups, "late_us"),
+        beat=_greatest(groups, "beat"),
     )
+
+
+def _greatest(groups: list[dict[str, Any]], name: str) -> int | None:
+    return max((group[name] for group in groups if group[name] is not None), default=None)

@@ -21,7 +21,7 @@ import pyarrow as pa
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import BooleanType, DataType, TimestampNTZType, TimestampType
+from pyspark.sql.types import ArrayType, BooleanType, DataType, MapType, StructType, TimestampNTZType, TimestampType
 
 from framework.engine import packing
 from framework.engine.groups import MOST_GROUPS
@@ -74,12 +74,21 @@ class Intake:
         self._check_columns()
 
     def _check_columns(self) -> None:
+        for name in self.user_columns:
+            if name in packing.RESERVED or name.startswith(packing.PREFIX):
+                raise DeclarationError(f"the column name {name!r} is used by Panekeeper; rename the column")
         for what, names in (("partition_by", self.partition_by), ("order_by", self.order_by)):
             self.require(what, names)
-        for what, name in (("event_time", self.event_time), ("arrival_time", self.arrival_time)):
-            if name is not None:
-                self.require(what, [name])
-                _require_timestamp(what, name, self._type(name))
+        for name in self.partition_by:
+            if isinstance(self._type(name), ArrayType | MapType | StructType):
+                kind = self._type(name).simpleString()
+                raise DeclarationError(
+                    f"partition_by: column {name!r} is a {kind}; use plain columns, such as a field of it"
+                )
+        for what, time in (("event_time", self.event_time), ("arrival_time", self.arrival_time)):
+            if time is not None:
+                self.require(what, [time])
+                _require_timestamp(what, time, self._type(time))
         for reason, rule in self.reject.items():
             self._require_rule(reason, rule)
 
@@ -97,6 +106,16 @@ class Intake:
                 hint = f"; did you mean {close[0]!r}?" if close else ""
                 raise DeclarationError(
                     f"{what}: there is no column {name!r}{hint} (columns: {', '.join(self.user_columns)})"
+                )
+
+    def require_numbers(self, names: Sequence[str]) -> None:
+        """Raise `DeclarationError` for a column whose values cannot be subtracted: no integer, float or timestamp."""
+        for name in names:
+            kind = self._type(name).typeName()
+            if kind not in ("byte", "short", "integer", "long", "float", "double", "timestamp"):
+                raise DeclarationError(
+                    f"a Delta policy subtracts values of {name!r}, which is a {kind}; "
+                    f'cast it to a number or a timestamp: df.withColumn("{name}", F.col("{name}").cast("double"))'
                 )
 
     def arrow_schema(self, names: Sequence[str]) -> pa.Schema:

@@ -20,7 +20,7 @@ from pyspark.errors import StreamingQueryException
 from framework.engine.failures import is_slow_worker, translate
 from framework.engine.interrupt import Interrupts
 from framework.engine.ledger import BatchReport, Ledger
-from framework.engine.pulse import beat
+from framework.engine.pulse import Waker, beat, prune
 from framework.engine.query import end_after_batch, has_ended
 from framework.engine.startup import query_settings
 from framework.errors import PanekeeperError
@@ -107,7 +107,13 @@ class Job:
         self._entered = threading.Event()
         self._flushed = threading.Event()
         self._failure: BaseException | None = None
-        self._query = self._start_query()
+        # Windows whose clock is a column of the data, and those of event time, are not woken by ours.
+        wakes = launch.pipeline.wakes and "availableNow" not in launch.trigger
+        self._waker = Waker(launch.files) if wakes else None
+        self._heard: int | None = None
+        self._launched = threading.Event()
+        self._batch_thread = 0
+        self._start_query()
 
     @property
     def finished(self) -> bool:
@@ -157,19 +163,24 @@ class Job:
         beat(self._launch.files, "flush")
         while not self._flushed.wait(0.1):
             if self._ended(0.05) and not self.finished:
-                self._query = self._start_query()
+                self._start_query()
         while not self._ended(0.2):
             pass
 
     def stop(self) -> None:
         """End the job at the end of the running batch; it resumes there at the next start.
 
-        Returns once the query has ended, with nothing half done. Raises as `await_end` if that batch fails.
+        Returns once the query has ended, with nothing half done; called by a callback of `on_batch`, at once.
+        Raises as `await_end` if the job failed.
         """
-        if not self._query.isActive:
-            return
-        end_after_batch(self._query, self._launch.files.spark)
-        self._ended(0.01)
+        if threading.get_ident() == self._batch_thread:
+            end_after_batch(self._query, self._launch.files.spark, wait=False)
+        elif not self._ended(0.01):
+            try:
+                end_after_batch(self._query, self._launch.files.spark)
+            except StreamingQueryException as error:
+                raise self._reason(error) from error
+            self._ended(0.01)
 
     def status(self) -> Status:
         """Return how the job stands, without waiting for anything."""
@@ -185,22 +196,22 @@ class Job:
                 callback(report)
             self._callbacks.append(callback)
 
-    def _start_query(self) -> StreamingQuery:
+    def _start_query(self) -> None:
         """Start the query and return once its first batch has begun; try again if a Python worker was slow."""
         for attempt in range(1, _TRIES + 1):
             self._entered.clear()
+            self._launched.clear()
             self._failure = None
-            query = self._launch_query()
+            self._query = self._launch_query()
+            self._launched.set()
             try:
-                while not self._entered.wait(0.05):
-                    if has_ended(query, 0.01):
-                        break
+                while not self._entered.wait(0.05) and not has_ended(self._query, 0.01):
+                    pass
             except StreamingQueryException as error:
                 if attempt < _TRIES and is_slow_worker(error):
                     continue
                 raise self._reason(error) from error
-            return query
-        raise AssertionError("unreachable: the last attempt returns or raises")
+            return
 
     def _launch_query(self) -> StreamingQuery:
         launch = self._launch
@@ -214,13 +225,20 @@ class Job:
 
     def _take(self, packed: DataFrame, number: int) -> None:
         """Steps 2 and 3 of the commit protocol (`sink.py`); called by Spark between 1 and 4."""
+        self._launched.wait()  # from here on `self._query` is the query that runs this batch
+        self._batch_thread = threading.get_ident()
         self._entered.set()
         try:
+            if self._heard is not None:  # the batch that heard it is committed now
+                prune(self._launch.files, self._heard)
+                self._heard = None
             self._commit(packed.persist(), number)
         except BaseException as error:  # noqa: BLE001 -- whatever it is, it is raised again, by whoever waits for the job
             self._failure = error
             # A short text: Spark matches a long one with a regular expression that overflows its stack.
             raise RuntimeError(f"batch {number} of job {self._launch.name} failed") from None
+        finally:
+            self._batch_thread = 0
 
     def _commit(self, packed: DataFrame, number: int) -> None:
         started = time.time()
@@ -231,11 +249,14 @@ class Job:
             packed.unpersist()
         if batch.flushed:
             self._finish(batch)
+        self._heard = batch.beat
         with self._hearing:
             report = self._ledger.note(batch, seconds=time.time() - started)
             self._reports.append(report)
             for callback in self._callbacks:
                 callback(report)
+        if self._waker is not None:
+            self._waker.expect(self._ledger.next_due())
 
     def _finish(self, batch: Batch) -> None:
         """Close the checkpoint for good: the tables hold everything, and the query ends with this batch."""
@@ -245,9 +266,12 @@ class Job:
 
     def _ended(self, seconds: float) -> bool:
         try:
-            return has_ended(self._query, seconds)
+            ended = has_ended(self._query, seconds)
         except StreamingQueryException as error:
             raise self._reason(error) from error
+        if ended and self._waker is not None:
+            self._waker.close()
+        return ended
 
     def _reason(self, error: BaseException) -> PanekeeperError:
         return translate(self._failure or error, self._launch.name)

@@ -49,6 +49,7 @@ class Ledger:
         self._lock = threading.Lock()
         self._counts: dict[str, int] = {}
         self._open: dict[int, int] = {}  # key group -> open panes; a group that slept still has them
+        self._due: dict[int, int | None] = {}
         self._watermark: int | None = None
         self._batch: int | None = None
         self._batches = 0
@@ -58,12 +59,18 @@ class Ledger:
         """Return how many panes are open once `batch` is done."""
         return sum({**self._open, **batch.open_panes}.values())
 
+    def next_due(self) -> int | None:
+        """Return the next wall-clock instant (us) at which any key group does something by itself, or None."""
+        with self._lock:
+            return min((due for due in self._due.values() if due is not None), default=None)
+
     def note(self, batch: Batch, *, seconds: float) -> BatchReport:
         """Add a batch whose tables are written and return the report of it."""
         with self._lock:
             for name, count in batch.counts.items():
                 self._counts[name] = self._counts.get(name, 0) + count
             self._open |= batch.open_panes
+            self._due |= batch.due_at
             if batch.watermark is not None:
                 self._watermark = max(batch.watermark, self._watermark or batch.watermark)
             self._batch, self._batches = batch.number, self._batches + 1

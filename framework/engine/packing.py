@@ -24,6 +24,10 @@ import pyarrow.compute as pc
 from framework.core.plan import EVENT_TIME, REJECTED
 from framework.errors import InputError
 
+PREFIX = "_pk_"
+RESERVED = ("_t", "_at", "_seq", "_row")
+"""Names that columns of the user's cannot have, because segments and stored rows carry columns so named."""
+
 GROUP = "_pk_group"
 """Number of the row's key group, 0..n-1."""
 TIME = "_pk_time"

@@ -45,6 +45,11 @@ class Pipeline:
         return self.plan.time == EVENT_TIME and not self.intake.marked
 
     @property
+    def wakes(self) -> bool:
+        """Whether windows wait for instants of the wall clock."""
+        return not self.plan.paned and self.intake.arrival_time is None and not self.intake.marked
+
+    @property
     def time(self) -> str | None:
         """The time that rows carry. Where marks tell the clock and no arrival time is declared, it is the clock's."""
         clocked = self.plan.time == AT and self.intake.marked and self.intake.arrival_time is None

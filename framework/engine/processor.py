@@ -13,7 +13,7 @@ object for the driver.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -134,27 +134,20 @@ def arrange(packed: Iterable[Any], order_by: tuple[str, ...], columns: list[str]
                 table = table.sort_by([(name, "ascending") for name in order_by])  # stable: ties keep input order
             steps.append(Rows(table.select(columns)))
         else:
-            steps.extend(_mark(row.kind, row.n) for row in run)
+            steps.extend(_STEPS[row.kind](row.n) for row in run)
     return steps
 
 
-def _mark(kind: str, value: int) -> Step:
-    match kind:
-        case "resume":
-            return Tick(value, resume=True)
-        case "tick":
-            return Tick(value)
-        case "clock":
-            return Tick(value, closed=True)
-        case "watermark":
-            return Watermark(value)
-        case "mark:window":
-            return Mark("window")
-        case "mark:final":
-            return Mark("final")
-        case "flush":
-            return Flush()
-    raise ValueError(f"no packed row is of kind {kind!r}")
+_STEPS: dict[str, Callable[[int], Step]] = {
+    "resume": lambda us: Tick(us, resume=True),
+    "tick": Tick,
+    "clock": lambda us: Tick(us, closed=True),
+    "watermark": Watermark,
+    "mark:window": lambda _: Mark("window"),
+    "mark:final": lambda _: Mark("final"),
+    "flush": lambda _: Flush(),
+}
+"""What each kind of packed row that carries no rows means."""
 
 
 def _output(group: int, packed: list[Row], outcome: Outcome) -> list[Row]:
@@ -172,6 +165,8 @@ def _output(group: int, packed: list[Row], outcome: Outcome) -> list[Row]:
         "firings": 0 if outcome.results is None else outcome.results.num_rows,
         "watermark": outcome.watermark,
         "due_at": outcome.due_at,
+        "late_us": outcome.late_us,
+        "beat": max((row.pos for row in packed if row.kind in ("resume", "tick")), default=None),
         "flushed": any(row.kind == "flush" for row in packed),
     }
     rows.append(Row(tag="counts", n=0, body=json.dumps(counts).encode()))

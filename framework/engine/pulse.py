@@ -1,8 +1,9 @@
 """The pulse: time and commands as data, delivered to every key group through a small stream of their own.
 
 Spark runs no batch after a clean restart until a row arrives, so a pane that became due during an outage would
-wait for ever. Each start therefore writes one "tick"; it reaches every group in the first new batch and what is
-overdue happens then. Commands ("flush") travel the same way. Because they stand in Spark's offset log like any
+wait for ever. Each start therefore writes one "resume"; it reaches every group in the first new batch and what is
+overdue happens then. While the job runs, the `Waker` writes a "tick" whenever a window's next instant has come.
+Commands ("flush") travel the same way. Because they stand in Spark's offset log like any
 row, a batch that is replayed sees the same time and the same commands.
 
 The stream is a plain JSON file source over `<checkpoint>/pulse`: no Python process, one immutable file a tick,
@@ -11,6 +12,7 @@ numbered from 1, and no batch while nothing is written.
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import TYPE_CHECKING, Literal
 
@@ -27,7 +29,7 @@ _SCHEMA = "kind string, us bigint, number bigint"
 _FIRST, _LAST = -1, 2**31 - 1  # places before and after every input partition
 
 
-def beat(files: CheckpointFiles, kind: Literal["tick", "flush"]) -> int:
+def beat(files: CheckpointFiles, kind: Literal["resume", "tick", "flush"]) -> int:
     """Write the next pulse file and return its number. Its time is read once, here, and is data from then on."""
     written = [int(name[:-5]) for name in files.names(FOLDER) if name.endswith(".json") and name[:-5].isdigit()]
     number = max(written, default=0) + 1
@@ -57,3 +59,46 @@ def pulse_rows(files: CheckpointFiles, ids: tuple[int, ...]) -> DataFrame:
         F.when(is_flush, F.lit(0)).otherwise(F.col("us")).cast("long").alias("n"),
         F.lit(None).cast("binary").alias("body"),
     ).select(*PACKED.names)
+
+
+def prune(files: CheckpointFiles, before: int) -> None:
+    """Remove beats older than number `before`: a batch that heard it is committed. The newest keeps the numbering."""
+    for name in files.names(FOLDER):
+        if name.endswith(".json") and name[:-5].isdigit() and int(name[:-5]) < before:
+            files.remove(f"{FOLDER}/{name}")
+
+
+class Waker:
+    """Writes a tick when the next wall-clock instant of the windows has come, and is silent otherwise."""
+
+    def __init__(self, files: CheckpointFiles) -> None:
+        self._files = files
+        self._due: int | None = None
+        self._closed = False
+        self._changed = threading.Condition()
+        self._thread = threading.Thread(target=self._run, name="panekeeper-waker", daemon=True)
+        self._thread.start()
+
+    def expect(self, due_us: int | None) -> None:
+        """Tick at this instant, us since the epoch, instead of the one told before; None for not at all."""
+        with self._changed:
+            self._due = due_us
+            self._changed.notify()
+
+    def close(self) -> None:
+        """Tick no more."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                wait = None if self._due is None else self._due / 1e6 - time.time()
+                if self._closed:
+                    return
+                if wait is None or wait > 0:
+                    self._changed.wait(wait)
+                    continue
+                self._due = None  # the batch that hears the tick tells the next instant
+            beat(self._files, "tick")

@@ -7,9 +7,10 @@ The commit protocol of a batch:
        of the batch is now stored. (Were it left to the first write to run the plan, a replayed batch whose write
        Delta skips would never run it, and the query could not be started again.)
     3  One commit a table, each of them idempotent, so they may fail or repeat in any order:
-       3a the log, 3b the quarantine: appends under the transaction id "{job}/{table}#{epoch}" and the batch's
-          number as version; Delta skips a version it has seen.
-       3c the view: a MERGE that writes a pane only if its refinement is greater than the one in the table.
+       3a the log, 3b the quarantine: appends under the transaction id "{job}/{table}@{checkpoint}#{epoch}"
+          and the batch's number as version; Delta skips a version it has seen.
+       3c the view: a MERGE that writes a row only if its refinement (or the number of its firing) is greater than
+          that of the row in the table.
        3d the metrics, last: the row of a batch says that its other tables are complete.
        A table without rows is left alone, and a batch without rows or firings commits nothing.
     4  Spark writes the batch to its commit log.
@@ -28,6 +29,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from delta.tables import DeltaTable
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
@@ -42,6 +44,8 @@ from framework.errors import PanekeeperError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from state.job_record import JobRecord
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -49,17 +53,15 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 class DeltaSink:
     """Takes the packed output of a batch to the tables of a job."""
 
-    job: str
-    epoch: int
+    record: JobRecord
     plan: Plan
     tables: Tables
-    groups: int
 
     def run_plan(self, packed: DataFrame, number: int) -> Batch:
         """Step 2: run the stateful plan once. `packed` must be persisted; `commit` reads it again."""
         fault.reach("before-plan", number)
         fault.reach_soon("mid-batch", number)
-        batch = collect(packed, number, groups=self.groups)
+        batch = collect(packed, number, groups=len(self.record.group_ids))
         if not batch.balanced:
             raise PanekeeperError(f"batch {number} does not balance, so it is not committed: {batch.counts}")
         fault.reach("before-delta", number)
@@ -73,7 +75,7 @@ class DeltaSink:
                 commit()
                 fault.reach("between-delta", batch.number)
         else:
-            _all_at_once(commits)
+            _all_at_once(packed.sparkSession, commits)
         if commits or batch.counts["rows_in"]:
             self._append_metrics(packed.sparkSession, batch, open_panes, started)  # 3d
         fault.reach("after-delta-commit", batch.number)
@@ -88,35 +90,43 @@ class DeltaSink:
             commits.append(lambda: self._append(rejected, "quarantine", self.tables.quarantine, batch.number))  # 3b
         if batch.rows["results"] and self.tables.view is not None:
             view = self.tables.view
-            commits.append(lambda: self._merge(self._newest(packed, batch), view))  # 3c
+            commits.append(lambda: self._merge(self._newest(packed, batch), view, _since(batch)))  # 3c
         return commits
 
     def _append(self, frame: DataFrame, table: str, path: str, number: int) -> None:
         writer = frame.write.format("delta").mode("append")
-        writer = writer.option("txnAppId", f"{self.job}/{table}#{self.epoch}").option("txnVersion", number)
+        writer = writer.option("txnAppId", self.record.transaction(table)).option("txnVersion", number)
         writer.save(path)
 
-    def _merge(self, newest: DataFrame, path: str) -> None:
-        same = [f"t.{_quoted(name)} <=> s.{_quoted(name)}" for name in self._pane]
+    def _merge(self, newest: DataFrame, path: str, since: list[str]) -> None:
+        """Step 3c. `since` are conditions that hold for all the panes of this batch: they spare Delta old files."""
+        same = [f"t.{_quoted(name)} <=> s.{_quoted(name)}" for name in self._pane] or ["true"]
         target = DeltaTable.forPath(newest.sparkSession, path).alias("t")
-        merge = target.merge(newest.alias("s"), " AND ".join(same))
-        merge.whenMatchedUpdateAll("s.refinement > t.refinement").whenNotMatchedInsertAll().execute()
+        merge = target.merge(newest.alias("s"), " AND ".join([*same, *since]))
+        newer = f"s.{self._version} > t.{self._version}"
+        merge.whenMatchedUpdateAll(newer).whenNotMatchedInsertAll().execute()
 
     def _newest(self, packed: DataFrame, batch: Batch) -> DataFrame:
-        """Return the newest refinement of each pane of this batch."""
+        """Return the newest row of this batch for each row of the view."""
         results = batch.small.get("results")
         if results is not None:
             return packed.sparkSession.createDataFrame(_last_of_each(results, self._pane))
         frame = unpack(packed, "results", self.plan.results)
         every = F.struct(*[column(name) for name in frame.columns])
         newest = frame.groupBy(*[column(name) for name in self._pane]).agg(
-            F.max_by(every, "refinement").alias("newest")
+            F.max_by(every, self._version).alias("newest")
         )
         return newest.select("newest.*")
 
     @property
     def _pane(self) -> list[str]:
-        return [*self.plan.keys.names, "pane_start", "pane_end"]
+        """What a row of the view stands for: a partition and pane, or a partition."""
+        return [*self.plan.keys.names, *(["pane_start", "pane_end"] if self.plan.paned else [])]
+
+    @property
+    def _version(self) -> str:
+        """The column by which a newer row is told from an older one."""
+        return "refinement" if self.plan.paned else "firing"
 
     def _append_metrics(self, spark: SparkSession, batch: Batch, open_panes: int, started: float) -> None:
         row: dict[str, Any] = {
@@ -127,13 +137,14 @@ class DeltaSink:
             "watermark": None if batch.watermark is None else _EPOCH + timedelta(microseconds=batch.watermark),
             "open_panes": open_panes,
             "firings": batch.rows["results"],
+            "late_ms": None if batch.late_us is None else batch.late_us // 1000,
             "seconds": round(time.time() - started, 3),
         }
         frame = spark.createDataFrame([tuple(row[name] for name in METRICS.names)], METRICS)
         self._append(frame, "metrics", self.tables.metrics, batch.number)
 
 
-def _all_at_once(commits: list[Callable[[], None]]) -> None:
+def _all_at_once(spark: SparkSession, commits: list[Callable[[], None]]) -> None:
     """Run the commits side by side, and raise the first error once all of them have ended."""
     from pyspark import inheritable_thread_target
 
@@ -142,7 +153,7 @@ def _all_at_once(commits: list[Callable[[], None]]) -> None:
             commit()
         return
     with ThreadPoolExecutor(len(commits)) as pool:
-        for running in [pool.submit(inheritable_thread_target(commit)) for commit in commits]:
+        for running in [pool.submit(inheritable_thread_target(spark)(commit)) for commit in commits]:
             running.result()
 
 
@@ -154,8 +165,17 @@ def _rows(packed: DataFrame, batch: Batch, tag: str, schema: pa.Schema) -> DataF
     return packed.sparkSession.createDataFrame(small.cast(schema)).coalesce(1)
 
 
+def _since(batch: Batch) -> list[str]:
+    results = batch.small.get("results")
+    if results is None or "pane_start" not in results.schema.names:
+        return []
+    return [f"t.pane_start >= timestamp_micros({pc.min(results.column('pane_start')).value})"]
+
+
 def _last_of_each(results: pa.Table, pane: list[str]) -> pa.Table:
     """Keep the last row of each pane: a group's firings stand in the order in which they happened."""
+    if not pane:
+        return results.slice(results.num_rows - 1)
     numbered = results.append_column("_row", pa.array(range(results.num_rows), pa.int64()))
     last = numbered.group_by(pane).aggregate([("_row", "max")]).column("_row_max")
     return results.take(last)

@@ -7,6 +7,7 @@ itself as wrong results or as a Java stack trace later.
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import metadata
@@ -69,6 +70,11 @@ def query_settings(spark: SparkSession) -> Iterator[None]:
                 spark.conf.set(name, old)
 
 
+def is_fresh(files: CheckpointFiles) -> bool:
+    """Say whether no batch was ever begun in this checkpoint."""
+    return not files.names("offsets")
+
+
 def open_checkpoint(files: CheckpointFiles, *, name: str, declaration: Mapping[str, Any], key_groups: int) -> JobRecord:
     """Return the checkpoint's record of this job; a new folder gets one.
 
@@ -81,7 +87,7 @@ def open_checkpoint(files: CheckpointFiles, *, name: str, declaration: Mapping[s
     """
     new = json.loads(json.dumps(fingerprint({**declaration, "key_groups": key_groups})))  # as it will be read back
     known = _read(files)
-    started = bool(files.names("offsets"))
+    started = not is_fresh(files)
     if known is None and (started or files.exists("metadata")):
         raise ForeignCheckpoint(
             f"{files.root} holds the checkpoint of a query that Panekeeper did not start; "
@@ -91,7 +97,13 @@ def open_checkpoint(files: CheckpointFiles, *, name: str, declaration: Mapping[s
         _require_same(files, known, name, new)
         return known
     partitions = int(files.spark.conf.get("spark.sql.shuffle.partitions") or 200)
-    record = JobRecord(name=name, declaration=new, group_ids=group_ids(key_groups, partitions), versions=_versions())
+    record = JobRecord(
+        name=name,
+        id=uuid.uuid4().hex[:12],
+        declaration=new,
+        group_ids=group_ids(key_groups, partitions),
+        versions=_versions(),
+    )
     try:
         files.write_json(JOB_FILE, record.to_json(), replace=True)
     except Exception as error:

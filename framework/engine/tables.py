@@ -23,7 +23,7 @@ from framework.core.plan import REJECTED, Plan
 from framework.engine.checkpoint_files import CheckpointFiles
 from framework.engine.failures import first_line
 from framework.engine.pipeline import spark_schema
-from framework.errors import OutputNotWritable, SchemaMismatch
+from framework.errors import OutputNotWritable, SchemaMismatch, SinkError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,10 +40,12 @@ METRICS = StructType(
         StructField("watermark", TimestampType()),
         StructField("open_panes", LongType()),
         StructField("firings", LongType()),
+        StructField("late_ms", LongType()),
         StructField("seconds", DoubleType()),
     ]
 )
-"""One row a batch: what it did. `batch_time` and `seconds` are read from the driver's clock."""
+"""One row a batch: what it did. `batch_time` and `seconds` are read from the driver's clock; `late_ms` says how long
+after its instant the most overdue wall-clock work was done."""
 
 _PROBE = ".panekeeper-can-write"
 
@@ -72,12 +74,13 @@ class Tables:
         return {**schemas, self.quarantine: spark_schema(REJECTED), self.metrics: METRICS}
 
 
-def prepare(spark: SparkSession, tables: Tables, plan: Plan) -> None:
-    """Make the tables that are not there and check those that are.
+def prepare(spark: SparkSession, tables: Tables, plan: Plan, *, fresh: bool) -> None:
+    """Make the tables that are not there and check those that are; `fresh`: the checkpoint has run no batch yet.
 
     Raises:
         OutputNotWritable: a folder cannot be written, or holds files and no Delta table.
         SchemaMismatch: a table has other columns.
+        SinkError: the tables hold the results of another checkpoint, with which these would be mixed up.
     """
     for path, schema in tables.schemas(plan).items():
         files = CheckpointFiles(spark, path)
@@ -90,7 +93,14 @@ def prepare(spark: SparkSession, tables: Tables, plan: Plan) -> None:
         if exists:
             _require_columns(path, DeltaTable.forPath(spark, path).toDF().schema, schema)
         else:
-            DeltaTable.createIfNotExists(spark).location(path).addColumns(schema).execute()
+            # Delta's default, a checkpoint of its log every 10 commits, nearly doubles the cost of small batches.
+            table = DeltaTable.createIfNotExists(spark).location(path).addColumns(schema)
+            table.property("delta.checkpointInterval", "100").execute()
+    if fresh and not DeltaTable.forPath(spark, tables.metrics).toDF().isEmpty():
+        raise SinkError(
+            f"{tables.metrics} holds the batches of another checkpoint, and this one is new: results would stand twice "
+            "in the log. Start with the checkpoint that wrote them, or choose other folders for the tables."
+        )
 
 
 def _require_writable(files: CheckpointFiles) -> None:

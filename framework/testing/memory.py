@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from framework.core.machine import Machine
-from framework.core.steps import Step
+from framework.core.steps import Step, Tick
 from framework.testing.cuts import Batch
 from framework.testing.feed import steps_of
 from framework.testing.recorder import plan_for, recorded
@@ -31,19 +31,30 @@ class MemoryRun:
 
     def play(self, batches: Iterable[Batch]) -> list[dict[str, Any]]:
         """Run the micro-batches and return the events."""
-        events: list[dict[str, Any]] = []
+        events = self.clock(self.vector.declared.ready_us)
         for batch in batches:
             match batch.items:
-                case (Checkpoint(name=name),):
+                case (Checkpoint(name=name, at_us=at),):
+                    events += self.clock(at)
                     self.saved[name] = self.store.copy()
-                case (Reset(name=name),):
-                    self.store = MemoryStore() if name is None else self.saved[name].copy()
+                case (Reset(name=None, at_us=at),):
+                    self.store = MemoryStore()
+                    events += self.clock(at)
+                case (Reset(name=str(name), at_us=at),):
+                    self.store = self.saved[name].copy()
+                    events += self.clock(at, resume=True)
                 case items:
-                    events += self.run(steps_of(items, self.plan.columns.names))
+                    events += self.run(steps_of(items, self.plan.columns))
             if batch.restart:
                 self.plan = pickle.loads(pickle.dumps(self.plan))  # noqa: S301 -- our own bytes
                 self.store = self.store.copy()
         return events
+
+    def clock(self, now: int | None, *, resume: bool = False) -> list[dict[str, Any]]:
+        """Run a micro-batch that only tells the time; a time interval does not ask."""
+        if now is None or self.vector.declared.ready_us is None:
+            return []
+        return self.run([Tick(now, resume=resume)])
 
     def run(self, steps: Iterable[Step]) -> list[dict[str, Any]]:
         """Run one micro-batch on a new machine and return its events."""

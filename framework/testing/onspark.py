@@ -27,6 +27,7 @@ from framework.engine.packing import MARK, MARK_VALUE
 from framework.engine.pulse import beat
 from framework.engine.query import trigger_options
 from framework.engine.startup import open_checkpoint
+from framework.errors import DeclarationError
 from framework.stream import windowed
 from framework.testing.cuts import Batch
 from framework.testing.feed import steps_of
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
     from framework.engine.batch import Batch as Done
     from framework.engine.sink import DeltaSink
-    from framework.stream import Computed
+    from framework.results import Computed
 
 _TIME = "event_time"
 _INPUT = pa.schema(
@@ -50,11 +51,18 @@ _INPUT = pa.schema(
         pa.field(MARK_VALUE, pa.int64()),
     ]
 )
+_CARRIED = pa.schema([_INPUT.field(KEY), _INPUT.field(TUPLE)])
 _INPUT_SQL = f"{KEY} string, {TUPLE} string, {_TIME} timestamp, {MARK} string, {MARK_VALUE} bigint"
 
 
 def play_on_spark(vector: Vector, batches: Iterable[Batch], spark: SparkSession | None) -> list[dict[str, Any]]:
-    """Run the micro-batches of a vector and return its events."""
+    """Run the micro-batches of a vector and return its events.
+
+    Raises:
+        DeclarationError: the window goes by the wall clock; that is played in memory only, so far.
+    """
+    if vector.declared.ready_us is not None:
+        raise DeclarationError("windows in arrival order cannot be played on Spark yet; time intervals can")
     if spark is None:
         from framework.engine.session import session
 
@@ -88,7 +96,7 @@ class SparkRun:
                     self.run_query()
                     self.reset(name)
                 case items:
-                    self.write(steps_of(items, [KEY, TUPLE]))
+                    self.write(steps_of(items, _CARRIED))
             if batch.restart:
                 self.run_query()
         self.run_query()

@@ -13,7 +13,9 @@ import pyarrow as pa
 from framework.core.plan import Plan
 from framework.events import Event, EventType
 from framework.operator import Emit, Operator
-from framework.testing.vector import Vector
+from framework.testing.kinds import column_of
+from framework.testing.vector import Tuple, Vector
+from framework.windows import TimeInterval
 
 KEY = "key"
 """Partition column of a played vector: the key as JSON text; null for a null key."""
@@ -33,12 +35,14 @@ class Recorder(Operator):
 
     events: ClassVar[frozenset[EventType]] = frozenset(EventType) - {EventType.DROP}
 
-    def __init__(self) -> None:
+    def __init__(self, *, timed: bool = False) -> None:
+        self.timed = timed
+        """Whether events have an instant of the wall clock, instead of panes."""
         self.count = 0  # may be lost: only orders the rows of one micro-batch
 
     def handle_event(self, event: Event, emit: Emit) -> None:
         """Emit the event as one row."""
-        emit(number=self.count, event=json.dumps(described(event)))
+        emit(number=self.count, event=json.dumps(described(event, timed=self.timed)))
         self.count += 1
 
 
@@ -59,16 +63,24 @@ def recorded(results: pa.Table | None, rejected: pa.Table | None) -> list[dict[s
 def plan_for(vector: Vector) -> Plan:
     """What the machine of a key group is told to play a vector."""
     key, text = pa.field(KEY, pa.string()), pa.field(TUPLE, pa.string())
+    measures = [pa.field(column_of(name), measured_as(vector, name)) for name in vector.declared.attributes]
     return Plan(
         window=vector.window,
         keys=pa.schema([key] if vector.partitioned else []),
-        columns=pa.schema([key, text] if vector.partitioned else [text]),
-        operator=Recorder(),
+        columns=pa.schema([key, text, *measures] if vector.partitioned else [text, *measures]),
+        operator=Recorder(timed=not isinstance(vector.window, TimeInterval)),
         output=OUTPUT,
     )
 
 
-def described(event: Event) -> dict[str, Any]:
+def measured_as(vector: Vector, name: str) -> pa.DataType:
+    """The type of a field that a delta policy reads: whole numbers stay whole if all are, and fit."""
+    values = [item.measures[name] for item in vector.items if isinstance(item, Tuple)]
+    whole = all(isinstance(value, int) and abs(value) < 2**63 for value in values)
+    return pa.int64() if whole else pa.float64()
+
+
+def described(event: Event, *, timed: bool = False) -> dict[str, Any]:
     """One event in the shape of `expect`."""
     tuples = [json.loads(text) for text in event.table.column(TUPLE).to_pylist()]
     told: dict[str, Any] = {
@@ -76,6 +88,8 @@ def described(event: Event) -> dict[str, Any]:
         "key": None if event.key is None else json.loads(event.key),
         "tuples": tuples,
     }
+    if timed:
+        return told | {"at": in_seconds(event.at_us)}
     if event.type in _PANED:
         told["pane"] = [in_seconds(event.pane.start_us), in_seconds(event.pane.end_us)]
     if event.type is EventType.TRIGGER:

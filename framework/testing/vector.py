@@ -7,37 +7,33 @@ micro-batches or engines.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from framework.durations import to_us
 from framework.errors import DeclarationError
-from framework.windows import TimeInterval
+from framework.testing.fields import instant, known, listed, need
+from framework.testing.kinds import Declared, declared_by
+from framework.windows import Window
 
 _VECTOR = {"name", "source", "window", "input", "expect", "note"}
 _EVENT = {"event", "key", "tuples", "at", "pane", "timing", "index", "on", "method", "id"}
-_INTERVAL = {
-    "kind",
-    "partitioned",
-    "intervalDuration",
-    "creationPeriod",
-    "discardAge",
-    "intervalOffset",
-    "event_time",
-    "late",
-}
-_NOT_YET = ("tumbling", "sliding", "batched", "lifecycle")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tuple:
-    """One tuple: its key and value as JSON text, so that 7 stays 7 and 7.0 stays 7.0; its event time in us."""
+    """One tuple: its key and value as JSON text, so that 7 stays 7 and 7.0 stays 7.0; its event time in us.
+
+    `measures` are the numbers in it that delta policies read, by field.
+    """
 
     key: str | None
     text: str
     time_us: int | None = None
     at_us: int | None = None
+    measures: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +45,7 @@ class Advance:
 
 @dataclass(frozen=True, kw_only=True)
 class Clock:
-    """The wall clock reads so, in us."""
+    """The wall clock reads so, in us, and nothing more comes at that very instant."""
 
     at_us: int
 
@@ -78,65 +74,51 @@ class Reset:
     at_us: int | None = None
 
 
-Item = Tuple | Advance | Clock | Punct | Checkpoint | Reset
+@dataclass(frozen=True, kw_only=True)
+class Release:
+    """The operator lets go of the partition of a key (JSON text)."""
+
+    key: str | None
+    at_us: int | None = None
+
+
+Item = Tuple | Advance | Clock | Punct | Checkpoint | Reset | Release
 
 
 @dataclass(frozen=True, kw_only=True)
 class Vector:
-    """A parsed vector.
+    """A parsed vector: what its window says, and what happens, in order."""
 
-    Attributes:
-        window: the declared window.
-        partitioned: whether keys tell partitions apart; else every tuple's key is None.
-        items: what happens, in order.
-    """
-
-    window: TimeInterval
-    partitioned: bool
+    declared: Declared
     items: tuple[Item, ...]
+
+    @property
+    def window(self) -> Window:
+        """The declared window."""
+        return self.declared.window
+
+    @property
+    def partitioned(self) -> bool:
+        """Whether keys tell partitions apart; else every tuple's key is None."""
+        return self.declared.partitioned
 
 
 def parse(vector: Mapping[str, Any]) -> Vector:
     """Check a vector and return what it says. Raises `DeclarationError` naming the field and where it stands."""
-    _known(vector, _VECTOR, "the vector")
-    for number, event in enumerate(_list(vector.get("expect", []), "expect")):
-        _known(event, _EVENT, f"expect[{number}]")
-    declared = _need(vector, "window", "the vector")
-    window, event_time = _window(declared)
-    partitioned = declared.get("partitioned", False)
-    if not isinstance(partitioned, bool):
-        raise DeclarationError(f"window.partitioned is {partitioned!r}; it must be true or false")
-    reader = _Reader(partitioned, event_time)
-    items = _list(_need(vector, "input", "the vector"), "input")
-    return Vector(window=window, partitioned=partitioned, items=tuple(reader.read_all(items)))
-
-
-def _window(declared: Mapping[str, Any]) -> tuple[TimeInterval, str]:
-    kind = _need(declared, "kind", "window")
-    if kind in _NOT_YET:
-        raise DeclarationError(f"{kind} windows cannot be played yet; time intervals can")
-    if kind != "timeInterval":
-        raise DeclarationError(f"window.kind is {kind!r}; known: timeInterval, {', '.join(_NOT_YET)}")
-    if "partition_eviction" in declared:
-        raise DeclarationError("window.partition_eviction: a time interval has no partition eviction [S0]")
-    _known(declared, _INTERVAL, "window")
-    event_time = _need(declared, "event_time", "window")
-    window = TimeInterval(
-        _need(declared, "intervalDuration", "window"),
-        creation_period=declared.get("creationPeriod"),
-        discard_age=declared.get("discardAge", 0),
-        interval_offset=declared.get("intervalOffset", 0),
-        late=declared.get("late", "pane"),
-    )
-    return window, event_time
+    known(vector, _VECTOR, "the vector")
+    for number, event in enumerate(listed(vector.get("expect", []), "expect")):
+        known(event, _EVENT, f"expect[{number}]")
+    declared = declared_by(need(vector, "window", "the vector"))
+    items = listed(need(vector, "input", "the vector"), "input")
+    return Vector(declared=declared, items=tuple(_Reader(declared).read_all(items)))
 
 
 class _Reader:
-    """Reads input items; holds what the window says about tuples."""
+    """Reads input items; holds what the window says about them, and the clock so far."""
 
-    def __init__(self, partitioned: bool, event_time: str) -> None:  # noqa: FBT001 -- private, one caller
-        self.partitioned = partitioned
-        self.event_time = event_time
+    def __init__(self, declared: Declared) -> None:
+        self.declared = declared
+        self.clock_us = declared.ready_us
         self.checkpoints: set[str] = set()
 
     def read_all(self, items: list[Any]) -> Iterable[Item]:
@@ -149,54 +131,80 @@ class _Reader:
                 raise DeclarationError(
                     f"{where} has {', '.join(item) or 'no field'}; it needs one of {', '.join(_READERS)}"
                 )
-            yield _READERS[kinds[0]](self, item, where)
+            read = _READERS[kinds[0]](self, item, where)
+            self.follow(read, where)
+            yield read
+
+    def follow(self, item: Item, where: str) -> None:
+        """Hold the clock to its one direction; only a process that comes back may find it behind."""
+        if self.clock_us is None or isinstance(item, Advance):
+            return
+        if item.at_us is None:
+            if not isinstance(item, Punct):
+                raise DeclarationError(f"{where} needs the field 'at': this window goes by the wall clock")
+        elif item.at_us < self.clock_us and not isinstance(item, Reset):
+            raise DeclarationError(
+                f"{where} is at {item.at_us / 1e6:g} s, but the clock already reads {self.clock_us / 1e6:g} s"
+            )
+        else:
+            self.clock_us = item.at_us
 
     def tuple(self, item: Mapping[str, Any], where: str) -> Item:
-        _known(item, {"at", "key", "value"}, where)
-        value = item["value"]
-        if not isinstance(value, Mapping) or value.get(self.event_time) is None:
-            raise DeclarationError(f"{where}.value has no {self.event_time!r}, the event time of this window")
-        key = item.get("key") if self.partitioned else None
+        known(item, {"at", "key", "value"}, where)
+        value, event_time = item["value"], self.declared.event_time
+        if not isinstance(value, Mapping):
+            raise DeclarationError(f"{where}.value is {value!r}; it must be an object")
+        if event_time is not None and value.get(event_time) is None:
+            raise DeclarationError(f"{where}.value has no {event_time!r}, the event time of this window")
         return Tuple(
-            key=None if key is None else json.dumps(key, sort_keys=True),
+            key=_key(item.get("key")) if self.declared.partitioned else None,
             text=json.dumps(value),
-            time_us=to_us(value[self.event_time], f"{where}.value.{self.event_time}"),
-            at_us=_at(item, where),
+            time_us=None if event_time is None else to_us(value[event_time], f"{where}.value.{event_time}"),
+            at_us=instant(item, where),
+            measures={name: _number(value, name, f"{where}.value") for name in self.declared.attributes},
         )
 
     def watermark(self, item: Mapping[str, Any], where: str) -> Item:
-        _known(item, {"watermark"}, where)
+        known(item, {"watermark"}, where)
         return Advance(watermark_us=to_us(item["watermark"], f"{where}.watermark"))
 
     def clock(self, item: Mapping[str, Any], where: str) -> Item:
-        _known(item, {"advance_clock"}, where)
+        known(item, {"advance_clock"}, where)
         return Clock(at_us=to_us(item["advance_clock"], f"{where}.advance_clock"))
 
     def punct(self, item: Mapping[str, Any], where: str) -> Item:
-        _known(item, {"at", "punct"}, where)
+        known(item, {"at", "punct"}, where)
         if item["punct"] not in ("window", "final"):
             raise DeclarationError(f'{where}.punct is {item["punct"]!r}; it must be "window" or "final"')
-        return Punct(kind=item["punct"], at_us=_at(item, where))
+        return Punct(kind=item["punct"], at_us=instant(item, where))
 
     def checkpoint(self, item: Mapping[str, Any], where: str) -> Item:
-        _known(item, {"at", "checkpoint"}, where)
+        known(item, {"at", "checkpoint"}, where)
         self.checkpoints.add(item["checkpoint"])
-        return Checkpoint(name=item["checkpoint"], at_us=_at(item, where))
+        return Checkpoint(name=item["checkpoint"], at_us=instant(item, where))
 
     def reset(self, item: Mapping[str, Any], where: str) -> Item:
-        _known(item, {"at", "reset"}, where)
+        known(item, {"at", "reset"}, where)
         if item["reset"] not in self.checkpoints:
             raise DeclarationError(f"{where}.reset is {item['reset']!r}; no checkpoint of that name stands before it")
-        return Reset(name=item["reset"], at_us=_at(item, where))
+        return Reset(name=item["reset"], at_us=instant(item, where))
 
     def reset_to_initial(self, item: Mapping[str, Any], where: str) -> Item:
-        _known(item, {"at", "reset_to_initial"}, where)
+        known(item, {"at", "reset_to_initial"}, where)
         if item["reset_to_initial"] is not True:
             raise DeclarationError(f"{where}.reset_to_initial is {item['reset_to_initial']!r}; it must be true")
-        return Reset(name=None, at_us=_at(item, where))
+        return Reset(name=None, at_us=instant(item, where))
 
     def evict_partition(self, item: Mapping[str, Any], where: str) -> Item:
-        raise DeclarationError(f"{where}.evict_partition: a time interval has no partition eviction [S0]")
+        known(item, {"at", "evict_partition"}, where)
+        if self.declared.event_time is not None:
+            raise DeclarationError(f"{where}.evict_partition: a time interval has no partition eviction [S0]")
+        if not self.declared.partitioned:
+            raise DeclarationError(
+                f"{where}.evict_partition is {item['evict_partition']!r}, but the window is not partitioned: "
+                f"a partition can be evicted only from a partitioned window [S3][semantics 0.9]"
+            )
+        return Release(key=_key(item["evict_partition"]), at_us=instant(item, where))
 
 
 _READERS: dict[str, Callable[[_Reader, Mapping[str, Any], str], Item]] = {
@@ -211,25 +219,13 @@ _READERS: dict[str, Callable[[_Reader, Mapping[str, Any], str], Item]] = {
 }
 
 
-def _at(item: Mapping[str, Any], where: str) -> int | None:
-    return to_us(item["at"], f"{where}.at") if "at" in item else None
+def _key(key: Any) -> str | None:
+    return None if key is None else json.dumps(key, sort_keys=True)
 
 
-def _known(found: Any, known: set[str], where: str) -> None:
-    if not isinstance(found, Mapping):
-        raise DeclarationError(f"{where} is {found!r}; it must be an object")
-    unknown = sorted(found.keys() - known)
-    if unknown:
-        raise DeclarationError(f"{where} has the unknown field {', '.join(unknown)}; known: {', '.join(sorted(known))}")
-
-
-def _need(found: Any, field: str, where: str) -> Any:
-    if not isinstance(found, Mapping) or field not in found:
-        raise DeclarationError(f"{where} needs the field {field!r}")
-    return found[field]
-
-
-def _list(found: Any, where: str) -> list[Any]:
-    if not isinstance(found, list):
-        raise DeclarationError(f"{where} is {found!r}; it must be a list")
-    return found
+def _number(value: Mapping[str, Any], name: str, where: str) -> float:
+    """A number that a delta policy reads; an int stays an int."""
+    number = value.get(name)
+    if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
+        raise DeclarationError(f"{where}.{name} is {number!r}; the delta policy of this window needs a number")
+    return number

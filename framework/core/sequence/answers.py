@@ -20,7 +20,6 @@ from framework.operator import Operator
 from framework.windows import Batched, Tumbling
 from state.records import SequenceRecord
 
-
 _OF_STREAM = {"content": EventType.TRIGGER, "entered": EventType.INSERTION, "left": EventType.EVICTION}
 
 

@@ -18,8 +18,7 @@ from framework.core.sequence.log import Log
 from framework.core.sequence.partitions import Partitions
 from framework.core.sequence.window import SequenceWindow
 from framework.core.steps import Evict, Flush, Mark, Rows, Step, Tick
-from framework.policies import Delta
-from framework.windows import Batched, Sequence, Tumbling
+from framework.windows import Tumbling, delta_attributes
 from state.records import SequenceRecord
 from state.store import GroupStore
 
@@ -58,6 +57,7 @@ def run_sequence(plan: Plan, store: GroupStore, steps: Iterable[Step]) -> Outcom
         rejected=pa.concat_tables(rejected) if rejected else None,
         counts=admitted | {"dropped_late": dropped, "outside": 0},
         due_at=window.due(),
+        late_us=window.late_us,
         open_panes=int(np.count_nonzero(partitions.live)),
     )
 
@@ -110,18 +110,9 @@ def _cells(plan: Plan) -> Cells | None:
     return Cells(_bound(plan), plan.columns.empty_table())
 
 
-def delta_attribute(window: Sequence) -> str | None:
-    """The attribute that the window's delta policies read, if any."""
-    policies = () if isinstance(window, Batched) else (window.evict, getattr(window, "trigger", None))
-    return next((policy.attribute for policy in policies if isinstance(policy, Delta)), None)
-
-
 def _value_type(plan: Plan) -> pa.DataType:
-    attribute = delta_attribute(plan.sequence)
-    if attribute is None:
-        return pa.int64()
-    kind = plan.columns.field(attribute).type
-    return pa.float64() if pa.types.is_floating(kind) else pa.int64()
+    kinds = [plan.columns.field(name).type for name in delta_attributes(plan.sequence)]
+    return pa.float64() if any(pa.types.is_floating(kind) for kind in kinds) else pa.int64()
 
 
 def _after_flush(table: pa.Table) -> pa.Table:

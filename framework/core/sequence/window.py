@@ -38,6 +38,8 @@ class SequenceWindow:
         self._keeper = keeper
         self._empty = plan.columns.empty_table()
         self.rows_in = 0
+        self.late_us: int | None = None
+        """How long after its instant the most overdue work was done."""
 
     # -- what comes in ---------------------------------------------------------------------------------------
 
@@ -60,6 +62,9 @@ class SequenceWindow:
         self._begin(now)
         if self._record.final or now < self._record.clock:
             return
+        due = self.due()
+        if due is not None and due <= now:
+            self.late_us = max(self.late_us or 0, now - due)
         once = resume and self._window.catch_up != "each"
         if resume and self._window.catch_up == "skip":
             self._skip(now)

@@ -1,0 +1,132 @@
+"""Where results go: the last two steps of a declaration, from what is computed to a running job.
+
+Nothing is looked at before `start()` (or `transform()`); then the session, the checkpoint and the tables are, in
+this order, and the query begins.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from framework.engine.pipeline import Pipeline, unpack
+from framework.engine.query import Trigger, trigger_options
+from framework.errors import DeclarationError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from framework.engine.checkpoint_files import CheckpointFiles
+    from framework.engine.job import Job
+    from framework.engine.tables import Tables
+    from state.job_record import JobRecord
+
+
+@dataclass(frozen=True)
+class Computed:
+    """A complete computation, waiting for where its results go."""
+
+    _pipeline: Pipeline
+
+    def to_delta(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        view: str | os.PathLike[str] | None = None,
+        quarantine: str | os.PathLike[str] | None = None,
+        metrics: str | os.PathLike[str] | None = None,
+    ) -> ToDelta:
+        """Declare the Delta tables, by their folders.
+
+        Args:
+            path: the log: one row a firing, never changed.
+            view: the newest refinement of each pane, kept up to date by MERGE; none if not given.
+            quarantine: rows that joined no window, with the reason; `<path>_quarantine` if not given.
+            metrics: one row a batch; `<path>_metrics` if not given.
+        """
+        from framework.engine.tables import Tables
+
+        log = _folder(path)
+        tables = Tables(
+            log=log,
+            view=None if view is None else _folder(view),
+            quarantine=_folder(quarantine or f"{log}_quarantine"),
+            metrics=_folder(metrics or f"{log}_metrics"),
+        )
+        folders = [folder for folder in (tables.log, tables.view, tables.quarantine, tables.metrics) if folder]
+        if len(set(folders)) < len(folders):
+            raise DeclarationError(f"two tables have the same folder: {', '.join(folders)}")
+        return ToDelta(self._pipeline, tables)
+
+    def transform(self, *, checkpoint: str | os.PathLike[str]) -> DataFrame:
+        """Return the results as a streaming DataFrame, for a sink of your own.
+
+        Start it with this very folder as `checkpointLocation`: the pulse that wakes the windows after a restart
+        lives there. Each call counts as a start. Rows that joined no window are not in it; use `to_delta` to keep
+        them. Flushing and cooperative stops belong to jobs; this is a plain DataFrame.
+
+        Raises as `ToDelta.start`, tables apart.
+        """
+        from framework.engine.checkpoint_files import CheckpointFiles
+        from framework.engine.pulse import beat
+
+        files = CheckpointFiles(self._pipeline.intake.df.sparkSession, _folder(checkpoint))
+        record = _open(files, self._pipeline)
+        beat(files, "resume")
+        packed = self._pipeline.packed(files, record.group_ids)
+        return unpack(packed, "results", self._pipeline.plan.results)
+
+
+@dataclass(frozen=True)
+class ToDelta:
+    """A complete job, ready to start."""
+
+    _pipeline: Pipeline
+    _tables: Tables
+
+    def start(self, *, checkpoint: str | os.PathLike[str], trigger: Trigger = "continuous") -> Job:
+        """Start the job, or resume it: what survived is in `checkpoint`. Returns once the first batch runs.
+
+        Args:
+            checkpoint: a folder of this job's own, on any file system that Spark can write.
+            trigger: `"available_now"` processes what is there and ends; `"continuous"` runs until stopped; a
+                `timedelta` begins a batch every so often.
+
+        Raises:
+            CheckpointError: the folder belongs to another job or declaration, or the job was flushed.
+            SinkError: a table cannot take the results.
+            SetupError: the session cannot run it.
+            StateError: what is stored cannot be used.
+        """
+        from framework.engine.checkpoint_files import CheckpointFiles
+        from framework.engine.job import Job, Launch
+        from framework.engine.pulse import beat
+        from framework.engine.sink import DeltaSink
+        from framework.engine.startup import check_session, is_fresh
+        from framework.engine.tables import prepare
+
+        pipeline = self._pipeline
+        spark = pipeline.intake.df.sparkSession
+        how = trigger_options(trigger)
+        check_session(spark)
+        files = CheckpointFiles(spark, _folder(checkpoint))
+        fresh = is_fresh(files)
+        record = _open(files, pipeline)
+        prepare(spark, self._tables, pipeline.plan, fresh=fresh)
+        beat(files, "resume")
+        sink = DeltaSink(record=record, plan=pipeline.plan, tables=self._tables)
+        return Job(
+            Launch(name=record.name, files=files, ids=record.group_ids, pipeline=pipeline, sink=sink, trigger=how)
+        )
+
+
+def _open(files: CheckpointFiles, pipeline: Pipeline) -> JobRecord:
+    from framework.engine.startup import open_checkpoint
+
+    intake = pipeline.intake
+    return open_checkpoint(files, name=intake.name, declaration=pipeline.declaration(), key_groups=intake.key_groups)
+
+
+def _folder(path: str | os.PathLike[str]) -> str:
+    return os.fspath(path).rstrip("/")
