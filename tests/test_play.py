@@ -62,6 +62,65 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "an unknown field of an event": (broken(expect=[{"event": "insertion", "panes": []}]), "unknown field panes"),
 }
 
+SLIDING: dict[str, Any] = {"kind": "sliding", "eviction": {"policy": "count", "size": 2}}
+BATCHED: dict[str, Any] = {"kind": "batched", "within": 2, "every": 1}
+DELTA: dict[str, Any] = {"kind": "tumbling", "eviction": {"policy": "delta", "attr": "age", "size": 2}}
+AGED = {"partition_eviction": {"policy": "partitionAge", "size": 5}}
+
+
+def by_clock(window: dict[str, Any], *items: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    """A vector of a window in arrival order, with these fields of the window and these items."""
+    return {"window": window | fields, "input": list(items)}
+
+
+REFUSED |= {
+    "an unknown field of a sliding window": (by_clock(SLIDING, evict={}), "window has the unknown field evict"),
+    "a trigger of a tumbling window": (by_clock(DELTA, trigger={}), "unknown field trigger"),
+    "an unknown field of a policy": (
+        by_clock(SLIDING, trigger={"policy": "count", "size": 1, "attr": "age"}),
+        r"window\.trigger has the unknown field attr",
+    ),
+    "a policy of no kind": (by_clock(SLIDING, trigger={"policy": "often"}), r"window\.trigger\.policy is 'often'"),
+    "a policy without a size": (
+        by_clock(SLIDING, trigger={"policy": "time"}),
+        r"window\.trigger needs the field 'size'",
+    ),
+    "a count of nothing": (by_clock(SLIDING, eviction={"policy": "count", "size": 0}), "greater than 0"),
+    "punctuation in a sliding window": (by_clock(SLIDING, eviction={"policy": "punct"}), "takes Count, Time or Delta"),
+    "a delta of an attribute that is no name": (
+        by_clock(SLIDING, eviction={"policy": "delta", "attr": 3, "size": 1}),
+        r"window\.eviction\.attr is 3",
+    ),
+    "a batched window of no policy": (by_clock({"kind": "batched", "every": 2}), "needs within"),
+    "a batched window created twice": (by_clock(BATCHED, created_at=1, ready_at=1), "created_at and ready_at"),
+    "partition eviction without partitions": (by_clock(SLIDING, **AGED), "not partitioned.*semantics 0.8"),
+    "two partition evictions": (
+        by_clock(SLIDING, partitioned=True, partition_eviction=[AGED["partition_eviction"]] * 2),
+        "at most one",
+    ),
+    "a partition eviction of no kind": (
+        by_clock(SLIDING, partitioned=True, partition_eviction={"policy": "age", "size": 1}),
+        r"window\.partition_eviction\.policy is 'age'",
+    ),
+    "evicting a partition where there are none": (
+        by_clock(SLIDING, {"at": 1, "evict_partition": "a"}),
+        "not partitioned.*semantics 0.9",
+    ),
+    "a tuple at no time": (by_clock(SLIDING, {"value": {}}), r"input\[0\] needs the field 'at'"),
+    "a reset at no time": (by_clock(SLIDING, {"reset_to_initial": True}), r"input\[0\] needs the field 'at'"),
+    "a clock that goes back": (
+        by_clock(SLIDING, {"at": 2, "value": {}}, {"at": 1.5, "value": {}}),
+        r"input\[1\] is at 1.5 s, but the clock already reads 2 s",
+    ),
+    "a tuple before the window is ready": (by_clock(SLIDING, {"at": 2, "value": {}}, ready_at=3), "already reads 3 s"),
+    "a delta of a missing attribute": (
+        by_clock(DELTA, {"at": 0, "value": {"a": 1}}),
+        r"input\[0\]\.value\.age is None",
+    ),
+    "a delta of text": (by_clock(DELTA, {"at": 0, "value": {"age": "1"}}), "needs a number"),
+    "a lifecycle": (by_clock({"kind": "lifecycle"}), "a lifecycle cannot be played yet"),
+}
+
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_a_vector_that_may_be_misread_is_refused(case: str) -> None:
@@ -121,6 +180,12 @@ def test_a_checkpoint_and_a_reset_stand_alone() -> None:
         {"at": 2, "reset": "c"},
     ]
     assert sizes("whole", "none", input=items) == [(1, False), (1, False), (2, False), (1, False)]
+
+
+def test_a_window_by_the_clock_is_not_played_on_spark_yet() -> None:
+    """It is refused by name, never played as something else."""
+    with pytest.raises(DeclarationError, match="cannot be played on Spark yet"):
+        play(by_clock(SLIDING), engine="spark")
 
 
 def test_no_input_gives_no_events() -> None:

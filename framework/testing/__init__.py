@@ -52,6 +52,11 @@ def play(
 
     Raises:
         DeclarationError: an unknown field or argument, a window that cannot be, or a kind not offered yet.
+
+    >>> window = {"kind": "sliding", "eviction": {"policy": "count", "size": 2}}
+    >>> tuples = [{"at": second, "value": {"v": second}} for second in (1, 2, 3)]
+    >>> [event["tuples"] for event in play({"window": window, "input": tuples}) if event["event"] == "trigger"]
+    [[{'v': 1}], [{'v': 1}, {'v': 2}], [{'v': 2}, {'v': 3}]]
     """
     parsed = parse(vector)
     runs = runs_of(parsed.items, cut, restart_after)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import pyarrow as pa
 
@@ -49,9 +50,9 @@ def _step(item: Item) -> Step | None:
 
 def _table(tuples: list[Tuple], columns: pa.Schema) -> pa.Table:
     """The tuples as rows: the columns asked for, and their event time if they have one."""
-    values = {KEY: [item.key for item in tuples], TUPLE: [item.text for item in tuples]}
+    values: dict[str, list[Any]] = {KEY: [item.key for item in tuples], TUPLE: [item.text for item in tuples]}
     for name in tuples[0].measures:
-        values[column_of(name)] = [item.measures[name] for item in tuples]  # type: ignore[misc]
+        values[column_of(name)] = [item.measures[name] for item in tuples]
     table = pa.table([pa.array(values[f.name], f.type) for f in columns], schema=columns)
     if tuples[0].time_us is None:
         return table

@@ -10,13 +10,27 @@ from dataclasses import dataclass
 from typing import Any
 
 from framework.errors import DeclarationError
-from framework.policies import Count, Delta, PartitionAge, PartitionCount, Punctuation, Time, TupleCount
+from framework.policies import (
+    Count,
+    Delta,
+    PartitionAge,
+    PartitionCount,
+    PartitionEviction,
+    Punctuation,
+    Time,
+    TupleCount,
+)
 from framework.testing.fields import instant, known, need, truth
 from framework.windows import Batched, Sliding, TimeInterval, Tumbling, Window
 
 _COMMON = {"kind", "partitioned"}
 _IN_ORDER = _COMMON | {"partition_eviction", "ready_at"}
-_PARTITION_POLICIES = {"partitionAge": PartitionAge, "partitionCount": PartitionCount, "tupleCount": TupleCount}
+_INTERVAL = _COMMON | {"intervalDuration", "creationPeriod", "discardAge", "intervalOffset", "event_time", "late"}
+_PARTITION_POLICIES: dict[str, Callable[[Any], PartitionEviction]] = {
+    "partitionAge": PartitionAge,
+    "partitionCount": PartitionCount,
+    "tupleCount": TupleCount,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,7 +157,7 @@ def _policy(found: Any, where: str) -> Any:
     return Count(size) if name == "count" else Time(size)
 
 
-def _partition_eviction(window: Mapping[str, Any]) -> PartitionAge | PartitionCount | TupleCount | None:
+def _partition_eviction(window: Mapping[str, Any]) -> PartitionEviction | None:
     found, where = window.get("partition_eviction"), "window.partition_eviction"
     if found is None:
         return None
@@ -155,5 +169,4 @@ def _partition_eviction(window: Mapping[str, Any]) -> PartitionAge | PartitionCo
     name = need(found, "policy", where)
     if name not in _PARTITION_POLICIES:
         raise DeclarationError(f"{where}.policy is {name!r}; known: {', '.join(_PARTITION_POLICIES)}")
-    policy: PartitionAge | PartitionCount | TupleCount = _PARTITION_POLICIES[name](need(found, "size", where))
-    return policy
+    return _PARTITION_POLICIES[name](need(found, "size", where))
