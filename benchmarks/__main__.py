@@ -1,0 +1,105 @@
+"""`python -m benchmarks`: run the workloads side by side, print a table, write the results.
+
+Exit code 0 when every contender computed the same as we did, 1 when one did not. How fast anything was decides
+nothing: that is a ratio in the results, measured on a machine that may be busy.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from benchmarks import report
+from benchmarks.data import written
+from benchmarks.measure import Entry, Mismatch, compete
+from benchmarks.report import Result
+from benchmarks.sides import Place
+from benchmarks.workloads import Contender, Workload, workloads
+from framework import session
+
+WRONG = 1
+RESULTS = Path(__file__).parent / "results.json"
+_QUICK: dict[str, Any] = {"rows": 4000, "keys": 100, "rounds": 1, "files": 3}
+
+
+def main(arguments: list[str]) -> int:
+    """Run the benchmarks and return the exit code."""
+    options = _options(arguments)
+    setting = {"rows": options.rows, "keys": options.keys, "rounds": options.rounds}
+    setting = _QUICK if options.quick else setting
+    chosen = [w for w in workloads() if not options.only or w.name in options.only]
+    work = options.out / "work"
+    options.out.mkdir(parents=True, exist_ok=True)
+    with _stderr_kept(options.out / "spark.log"):
+        spark = session("panekeeper-benchmarks")
+    shutil.rmtree(work, ignore_errors=True)
+    place = Place(spark=spark, folder=work)
+    began, load = time.monotonic(), os.getloadavg()[0]
+    results = []
+    try:
+        for workload in chosen:
+            print(f"\n{workload.name}: {workload.what}", flush=True)
+            results.append(_measure(workload, place, options.out / "input", setting))
+    except Mismatch as error:
+        print(f"\nnot the same results: {error}", file=sys.stderr)
+        return WRONG
+    finally:
+        spark.stop()
+        shutil.rmtree(work, ignore_errors=True)
+    took = {"seconds": round(time.monotonic() - began), "load": [round(load, 1), round(os.getloadavg()[0], 1)]}
+    report.write(options.results, report.as_json(results, setting | took))
+    print(f"\n{report.table(results)}\n\nwritten: {options.results}")
+    return 0
+
+
+@contextmanager
+def _stderr_kept(path: Path) -> Iterator[None]:
+    """Let Java and its workers, started in here, write their stderr to a file instead of between our lines."""
+    ours = os.dup(2)
+    try:
+        with path.open("wb") as kept:
+            os.dup2(kept.fileno(), 2)
+        yield
+    finally:
+        os.dup2(ours, 2)
+        os.close(ours)
+
+
+def _measure(workload: Workload, place: Place, cache: Path, setting: dict[str, Any]) -> Result:
+    entries = [_entry(contender, cache, setting) for contender in (workload.us, *workload.peers)]
+    paces = compete(
+        entries[0], entries[1:], place, rounds=setting["rounds"], tell=lambda text: print(f"  {text}", flush=True)
+    )
+    return Result(workload=workload, entries=entries, paces=paces)
+
+
+def _entry(contender: Contender, cache: Path, setting: dict[str, Any]) -> Entry:
+    files = setting.get("files", contender.files)
+    given = written(
+        cache, files=files, rows=setting["rows"] // contender.share, keys=max(1, setting["keys"] // contender.share)
+    )
+    return Entry(side=contender.side, given=given, warm=min(contender.warm, files - 1))
+
+
+def _options(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Run the benchmarks side by side.")
+    names = [workload.name for workload in workloads()]
+    parser.add_argument("--only", nargs="+", choices=names, metavar="NAME", help=f"some of: {', '.join(names)}")
+    parser.add_argument("--rows", type=int, default=500_000, help="rows of a micro-batch (default: 500000)")
+    parser.add_argument("--keys", type=int, default=10_000, help="different keys (default: 10000)")
+    parser.add_argument("--rounds", type=int, default=3, help="how often each contender is measured (default: 3)")
+    parser.add_argument("--quick", action="store_true", help="a few thousand rows, one round: do the results agree?")
+    parser.add_argument("--out", type=Path, default=Path("out/bench"), help="folder for input and runs")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="where to write the results")
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
