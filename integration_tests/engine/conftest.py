@@ -1,0 +1,113 @@
+"""A small stream of readings with everything a job needs around it: input folder, tables, checkpoint."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from framework import TimeInterval, agg, windowed
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from framework import Job
+    from framework.results import ToDelta
+
+Row = dict[str, Any]
+Reading = tuple[str, str | None, int | None]
+"""(sensor, time of day, value)"""
+
+
+class Readings:
+    """Readings of sensors, one JSON file a micro-batch, on their way through minute windows into Delta tables."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self.spark = spark
+        self.folder = folder
+        self.files = 0
+        self.jobs: list[Job] = []
+        (folder / "in").mkdir()
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.folder / "checkpoint"
+
+    def put(self, *rows: Reading) -> None:
+        """Write one file of (sensor, time of day, value); it is read after all files before it."""
+        path = self.folder / "in" / f"{self.files:04d}.json"
+        day = "2024-05-01T"
+        lines = [{"sensor": s, "at": None if at is None else f"{day}{at}Z", "value": value} for s, at, value in rows]
+        path.write_text("\n".join(json.dumps(line) for line in lines))
+        os.utime(path, (1_600_000_000 + self.files,) * 2)
+        self.files += 1
+
+    def stream(self) -> DataFrame:
+        reader = self.spark.readStream.schema("sensor string, at timestamp, value bigint")
+        return reader.option("maxFilesPerTrigger", 1).json(str(self.folder / "in"))
+
+    def declare(self, *, window: TimeInterval | None = None, total: str = "sum", **options: Any) -> ToDelta:
+        given: dict[str, Any] = {"name": "readings", "partition_by": "sensor", "event_time": "at", "key_groups": 4}
+        stream = windowed(self.stream(), **(given | options))
+        computed = stream.window(window or TimeInterval(60, discard_age=120)).aggregate(
+            total=getattr(agg, total)("value"), n=agg.count()
+        )
+        return computed.to_delta(self.folder / "log", view=self.folder / "view")
+
+    def start(self, trigger: Any = "available_now", **options: Any) -> Job:
+        job = self.declare(**options).start(checkpoint=self.checkpoint, trigger=trigger)
+        self.jobs.append(job)
+        return job
+
+    def run(self, **options: Any) -> Job:
+        """Start the job, let it process what is there, and return it ended."""
+        job = self.start(**options)
+        assert job.await_end(timeout=300)
+        return job
+
+    def rows(self, table: str) -> list[Row]:
+        """Return the rows of a table, in no order."""
+        return [row.asDict() for row in self.spark.read.format("delta").load(str(self.folder / table)).collect()]
+
+    def log(self, table: str = "log") -> list[tuple[Any, ...]]:
+        """Return (sensor, minute, total, n, refinement, reason) of each result row, sorted."""
+        return sorted(
+            (r["sensor"], f"{r['pane_start']:%H:%M}", r["total"], r["n"], r["refinement"], r["reason"])
+            for r in self.rows(table)
+        )
+
+    def numbers(self, folder: str) -> list[int]:
+        """Return the batch numbers in one of Spark's own logs."""
+        return sorted(int(path.name) for path in (self.checkpoint / folder).iterdir() if path.name.isdigit())
+
+
+@pytest.fixture
+def readings(spark: SparkSession, tmp_path: Path) -> Iterator[Readings]:
+    """An empty stream of readings in a folder of its own; jobs that still run are stopped."""
+    made = Readings(spark, tmp_path)
+    yield made
+    for query in spark.streams.active:
+        query.stop()
+
+
+@pytest.fixture
+def fail_at(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, int], None]:
+    """Make a batch fail, once, when it reaches a point of the commit protocol."""
+    from framework.engine import fault
+
+    def arm(point: str, batch: int) -> None:
+        armed = [True]
+
+        def reach(at: str, number: int) -> None:
+            if armed and (at, number) == (point, batch):
+                armed.clear()
+                raise ConnectionError(f"the line went dead at {point}")
+
+        monkeypatch.setattr(fault, "reach", reach)
+        monkeypatch.setattr(fault, "armed", lambda: True)
+
+    return arm

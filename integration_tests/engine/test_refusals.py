@@ -1,0 +1,185 @@
+"""What a job refuses, with words that say what to do: declarations, checkpoints, tables and bad rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
+
+from framework import (
+    DeclarationError,
+    ForeignCheckpoint,
+    IncompatibleCheckpoint,
+    InputError,
+    JobFailed,
+    JobFinished,
+    Operator,
+    OutputNotWritable,
+    SchemaMismatch,
+    SinkError,
+    StateError,
+    TimeInterval,
+    agg,
+    windowed,
+)
+
+if TYPE_CHECKING:
+    from framework import Emit, Event
+    from integration_tests.engine.conftest import Readings
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"partition_by": "sensr"}, "no column 'sensr'; did you mean 'sensor'"),
+        ({"event_time": "value"}, "'value' is a bigint, not a timestamp; cast it first"),
+        ({"event_time": "sensor"}, "F.to_timestamp"),
+        ({"order_by": ["at", "nowhere"]}, "order_by: there is no column 'nowhere'"),
+        ({"reject": {"odd": "value % 2"}}, "'value % 2' is a bigint, not a condition"),
+        ({"reject": {"odd": "valu > 2"}}, "reject rule 'odd'"),
+        ({"reject": {"odd": "value >"}}, "reject rule 'odd'"),
+        ({"name": "a/b"}, "name is 'a/b'"),
+        ({"on_bad": "ignore"}, "on_bad is 'ignore'"),
+        ({"key_groups": 0}, "key_groups is 0"),
+        ({"watermark": -1}, "watermark is -1"),
+        ({"event_time": None}, "give windowed\\(\\) an event_time column"),
+    ],
+)
+def test_a_stream_that_cannot_be_is_refused_where_it_is_declared(
+    readings: Readings, options: dict[str, Any], message: str
+) -> None:
+    """Each message names the value and the rule, or the way out."""
+    with pytest.raises(DeclarationError, match=message):
+        readings.declare(**options)
+
+
+def test_more_declarations_that_cannot_be(readings: Readings) -> None:
+    """A frame at rest, a nested partition column, unknown aggregate columns, taken names, tables in one folder."""
+    spark = readings.spark
+    with pytest.raises(DeclarationError, match="streaming DataFrame"):
+        windowed(spark.range(3), name="x")
+    with pytest.raises(DeclarationError, match="plain columns"):
+        windowed(readings.stream().withColumn("s", F.struct("sensor")), name="x", partition_by="s")
+    with pytest.raises(DeclarationError, match="used by Panekeeper"):
+        windowed(readings.stream().withColumn("_t", F.lit(1)), name="x")
+    stream = windowed(readings.stream(), name="x", partition_by="sensor", event_time="at").window(TimeInterval(60))
+    with pytest.raises(DeclarationError, match="did you mean 'value'"):
+        stream.aggregate(top=agg.max("valu"))
+    with pytest.raises(DeclarationError, match="'pane_start' has the name"):
+        stream.aggregate(pane_start=agg.max("value"))
+    with pytest.raises(DeclarationError, match="at least one result column"):
+        stream.aggregate()
+    with pytest.raises(DeclarationError, match="same folder"):
+        stream.aggregate(n=agg.count()).to_delta("t/", view="t")
+    with pytest.raises(DeclarationError, match="trigger is 'now'"):
+        readings.start(trigger="now")
+
+
+def test_a_checkpoint_belongs_to_one_job(readings: Readings) -> None:
+    """Another job, another declaration and a damaged job file are told apart; a finished job stays finished."""
+    readings.put(("a", "10:00:10", 1))
+    job = readings.run()
+
+    with pytest.raises(ForeignCheckpoint, match="of job 'readings', not of 'others'"):
+        readings.start(name="others")
+    with pytest.raises(IncompatibleCheckpoint) as raised:
+        readings.start(window=TimeInterval(30, discard_age=120), total="max")
+    text = str(raised.value)
+    assert "window.interval_duration_us: 60000000 in the checkpoint, 30000000 now" in text
+    assert "aggregate.total.kind: 'sum' in the checkpoint, 'max' now" in text
+    assert "discard_age" not in text
+
+    job.flush()
+    with pytest.raises(JobFinished, match="new checkpoint folder"):
+        readings.start()
+
+    (readings.checkpoint / "panekeeper" / "job.json").write_text("{")
+    (readings.checkpoint / "panekeeper" / ".job.json.crc").unlink(missing_ok=True)
+    with pytest.raises(StateError, match="damaged"):
+        readings.start()
+
+
+def test_a_checkpoint_that_is_not_ours_is_refused(readings: Readings) -> None:
+    """The checkpoint of an ordinary query is left alone."""
+    readings.put(("a", "10:00:10", 1))
+    writer = readings.stream().writeStream.format("noop").option("checkpointLocation", str(readings.checkpoint))
+    writer.trigger(availableNow=True).start().awaitTermination()
+
+    with pytest.raises(ForeignCheckpoint, match="did not start"):
+        readings.start()
+
+
+def test_tables_that_cannot_take_the_results_are_refused_before_anything_runs(readings: Readings) -> None:
+    """Other columns, a folder with other files, and a path that cannot be a folder."""
+    log = readings.folder / "log"
+    readings.spark.range(1).write.format("delta").save(str(log))
+    with pytest.raises(SchemaMismatch, match="id: bigint in the table, absent in the results"):
+        readings.start()
+
+    view = readings.folder / "view"
+    view.mkdir()
+    (view / "notes.txt").write_text("mine")
+    stream = windowed(readings.stream(), name="x", event_time="at").window(TimeInterval(60)).aggregate(n=agg.count())
+    with pytest.raises(OutputNotWritable, match="no Delta table"):
+        stream.to_delta(view).start(checkpoint=readings.checkpoint)
+    with pytest.raises(OutputNotWritable, match="cannot be written"):
+        stream.to_delta(view / "notes.txt" / "log").start(checkpoint=readings.checkpoint)
+    assert not (readings.checkpoint / "offsets").exists()
+
+
+def test_a_new_checkpoint_may_not_write_into_the_tables_of_an_old_one(readings: Readings) -> None:
+    """Deleting only the checkpoint would put every result into the log a second time."""
+    readings.put(("a", "10:00:10", 1))
+    readings.run()
+    with pytest.raises(SinkError, match="another checkpoint"):
+        readings.declare().start(checkpoint=readings.folder / "second")
+
+
+def test_on_bad_fail_stops_the_job_and_quarantine_lets_it_go_on(readings: Readings) -> None:
+    """The error shows the first bad row; the same batch is run again, so nothing is lost meanwhile."""
+    readings.put(("a", "10:00:10", 1), ("b", None, 2))
+    with pytest.raises(InputError, match=r"1 bad row\(s\), the first one NULL_EVENT_TIME: .*\"sensor\":\"b\""):
+        readings.run(on_bad="fail")
+    readings.run()
+
+    assert [row["rows_in"] for row in readings.rows("log_metrics")] == [2]
+
+
+def test_rows_from_the_future_are_quarantined_and_do_not_move_the_watermark(readings: Readings) -> None:
+    """One clock that runs a century ahead must not close the windows of all others."""
+    stream = readings.stream().withColumn("at", F.expr("CASE WHEN value = 7 THEN at + INTERVAL 100 YEARS ELSE at END"))
+    readings.put(("a", "10:00:10", 1), ("a", "10:00:11", 7))
+    readings.put(("a", "10:00:12", 2), ("a", "10:03:00", 3))
+    job = (
+        windowed(stream, name="readings", event_time="at", key_groups=4)
+        .window(TimeInterval(60))
+        .aggregate(total=agg.sum("value"))
+        .to_delta(readings.folder / "log")
+        .start(checkpoint=readings.checkpoint, trigger="available_now")
+    )
+    job.await_end()
+
+    assert [row["total"] for row in readings.rows("log")] == [3]
+    (row,) = readings.rows("log_quarantine")
+    assert (row["reason"], row["event_time"].year) == ("FUTURE_EVENT_TIME", 2124)
+    assert "more than 1 day, 0:00:00 ahead of its arrival" in row["detail"]
+
+
+class Careless(Operator):
+    """An operator with a bug."""
+
+    def handle_event(self, event: Event, emit: Emit) -> None:
+        emit(share=1 / (len(event.rows()) - 2))
+
+
+def test_the_error_of_an_operator_is_told_as_it_was_raised(readings: Readings) -> None:
+    """No Java stack trace: the sentence says what the user's own code raised."""
+    readings.put(("a", "10:00:10", 1), ("a", "10:00:20", 2), ("a", "10:02:00", 3))
+    stream = windowed(readings.stream(), name="readings", partition_by="sensor", event_time="at")
+    computed = stream.window(TimeInterval(60)).operator(Careless(), output="share double")
+    job = computed.to_delta(readings.folder / "log").start(checkpoint=readings.checkpoint, trigger="available_now")
+    with pytest.raises(JobFailed, match="ZeroDivisionError: division by zero") as raised:
+        job.await_end()
+    assert "at org.apache" not in str(raised.value)
+    assert job.status().state.value == "failed"

@@ -1,0 +1,104 @@
+"""What a job does after a stop: after a clean one, after a failure at any step of the commit protocol, and overdue."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+
+from framework import JobFailed
+from framework.engine.fault import POINTS
+
+if TYPE_CHECKING:
+    from framework import BatchReport
+    from integration_tests.engine.conftest import Reading, Readings
+
+FILES: list[list[Reading]] = [
+    [("a", "10:00:10", 1), ("b", None, 2)],
+    [("a", "10:01:30", 4), ("b", "10:02:30", 8)],
+    [("a", "10:00:40", 16), ("c", "10:02:40", 32)],
+    [("c", "10:09:30", 64), ("b", "10:00:01", 128)],
+]
+LOG = [
+    ("a", "10:00", 1, 1, 0, "WATERMARK"),
+    ("a", "10:00", 17, 2, 1, "LATE"),
+    ("a", "10:01", 4, 1, 0, "WATERMARK"),
+    ("b", "10:00", 128, 1, 0, "WATERMARK"),
+    ("b", "10:02", 8, 1, 0, "WATERMARK"),
+    ("c", "10:02", 32, 1, 0, "WATERMARK"),
+]
+
+
+@pytest.mark.parametrize("point", [point for point in POINTS if point != "mid-batch"])
+def test_a_failure_at_any_step_changes_nothing(
+    readings: Readings, fail_at: Callable[[str, int], None], point: str
+) -> None:
+    """A batch that fails between any two steps is run again at the next start, and each row stands once."""
+    for rows in FILES:
+        readings.put(*rows)
+    fail_at(point, 2)
+    with pytest.raises(JobFailed, match="the line went dead"):
+        readings.run()
+    readings.run()
+
+    assert readings.log() == LOG
+    assert len(readings.rows("log_quarantine")) == 1
+    metrics = sorted(row["batch"] for row in readings.rows("log_metrics"))
+    assert metrics == sorted(set(metrics))
+    assert sum(row["rows_in"] for row in readings.rows("log_metrics")) == 8
+
+
+def test_overdue_panes_fire_at_the_first_batch_after_a_start_without_any_data(readings: Readings) -> None:
+    """Spark alone would wait for the next row: the watermark that moved before the stop acts at once after it."""
+    readings.put(("a", "10:00:10", 1), ("b", "10:07:00", 2))
+    job = readings.start()
+    job.on_batch(lambda _: job.stop())  # before the batch that would act on the new watermark
+    job.await_end()
+    assert readings.log() == []
+    assert readings.numbers("offsets") == readings.numbers("commits") == [0]
+
+    reports: list[BatchReport] = []
+    job = readings.start()
+    job.on_batch(reports.append)
+    job.await_end()
+
+    assert readings.log() == [("a", "10:00", 1, 1, 0, "WATERMARK")]
+    assert next((report.batch, report.rows, report.firings) for report in reports) == (1, 0, 1)
+
+
+def test_a_running_job_stops_between_two_batches_and_resumes_there(readings: Readings) -> None:
+    """`stop()` in the midst of a stream leaves no batch half done; the next start goes on with the next file."""
+    for minute in range(6):
+        readings.put(("a", f"10:{minute:02d}:10", 1), ("b", f"10:{minute:02d}:20", 2))
+    second = threading.Event()
+    job = readings.start(trigger="continuous")
+    job.on_batch(lambda report: second.set() if report.batch == 1 else None)
+    assert second.wait(timeout=300)
+    job.stop()
+
+    assert job.status().state.value == "ended"
+    assert readings.numbers("offsets") == readings.numbers("commits")
+    seen = sum(row["rows_in"] for row in readings.rows("log_metrics"))
+    assert seen < 12
+
+    readings.run()
+    assert sum(row["rows_in"] for row in readings.rows("log_metrics")) == 12
+    assert len(readings.log()) == 10
+
+
+def test_a_running_job_takes_what_is_available_and_then_a_flush(readings: Readings) -> None:
+    """`process_available()` returns once the files are in the tables; `flush()` of a running job ends it."""
+    readings.put(("a", "10:00:10", 1))
+    job = readings.start(trigger="continuous")
+    job.process_available()
+    assert job.status().rows == 1
+    readings.put(("a", "10:00:20", 2))
+    job.process_available()
+    assert job.status().rows == 2
+    job.flush()
+
+    assert job.finished
+    assert readings.log() == [("a", "10:00", 3, 2, 0, "FLUSH")]
+    assert readings.numbers("offsets") == readings.numbers("commits")
