@@ -77,7 +77,11 @@ def timed(
     within, every = window.within_us, window.every_us
     if within is None or every is None:
         raise ValueError("a batched window by count has no instants")
-    own, instants = due_instants(partitions, every, stretch, inclusive=closed or stretch.once)
+    if stretch.once:
+        own = overdue(every, partitions, stretch.until + closed)
+        instants = stretch.until[own]
+    else:
+        own, instants = due_instants(partitions, every, stretch, inclusive=closed)
     high = stretch.held[own] + stretch.new_before(own, instants, inclusive=True)
     low = np.minimum(count_before(codes, at + within, own, instants, inclusive=True), high)
     if window.retain is not None:
@@ -127,4 +131,15 @@ def _updates(
 
 def first_instant(ready: int, every: int | None, clock: int) -> int:
     """The first batch instant after `clock` on the grid that begins when the window was ready."""
-    return NEVER if every is None else ready + ((clock - ready) // every + 1) * every
+    return NEVER if every is None else ready + max((clock - ready) // every + 1, 1) * every
+
+
+def overdue(every: int, partitions: Partitions, now: np.ndarray) -> np.ndarray:
+    """Return the partitions that missed batch instants before `now`, and move them on along the grid.
+
+    All partitions keep to one timetable, counted from the creation of the window [S4][semantics 8]: an outage does
+    not shift it. The update at `now` itself, if it is due, still takes the rows of that instant.
+    """
+    codes = np.flatnonzero(partitions.live & (partitions.due < now))
+    partitions.due[codes] += ((now[codes] - 1 - partitions.due[codes]) // every + 1) * every
+    return codes

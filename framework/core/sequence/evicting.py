@@ -42,8 +42,9 @@ def too_many(policy: PartitionEviction | None, partitions: Partitions) -> np.nda
     oldest = live[np.argsort(partitions.last_seq[live], kind="stable")]
     if isinstance(policy, PartitionCount):
         excess = len(live) - policy.size
-        empty_first = np.argsort(partitions.size[oldest] > 0, kind="stable")
-        return oldest[empty_first][: max(excess, 0)]
+        # All empty ones older than the first that holds something go, even more than needed [semantics 4].
+        leading = int(np.argmax(np.append(partitions.size[oldest] > 0, True)))
+        return oldest[: max(excess, leading)] if excess > 0 else live[:0]
     if isinstance(policy, TupleCount):
         held = partitions.size[oldest]
         left = held.sum() - np.cumsum(held)

@@ -13,6 +13,7 @@ import pyarrow as pa
 from framework.core.keys import Keys
 from framework.core.plan import AT, Plan
 from framework.core.sequence import evicting
+from framework.core.sequence.batched import overdue
 from framework.core.sequence.keeping import Keeper
 from framework.core.sequence.moments import Class, Moments, Phase, at_instants, at_rows
 from framework.core.sequence.partitions import NEVER, Partitions
@@ -20,7 +21,7 @@ from framework.core.sequence.policing import first_due, timer_period
 from framework.core.sequence.stretch import Stretch, stop_timers
 from framework.events import EventType
 from framework.policies import PartitionAge, Time
-from framework.windows import Sliding
+from framework.windows import Batched, Sliding
 from state.records import NO_WATERMARK, SequenceRecord
 
 _NONE = np.empty(0, dtype=np.int64)
@@ -75,6 +76,8 @@ class SequenceWindow:
         if kind == "window":
             self._keeper.mark(np.flatnonzero(self._partitions.live), self._record.clock)
         elif not self._record.final:
+            # No more tuples come at this instant: a batch that is due at it need not wait for them.
+            self._round(self._empty, _NONE, _NONE, self._record.clock, closed=True)
             self._record.final = True
             self._tell_all(EventType.FINAL)
             stop_timers(self._partitions)
@@ -117,7 +120,7 @@ class SequenceWindow:
         seq = self._record.next_seq + np.arange(table.num_rows, dtype=np.int64)
         self._record.next_seq += table.num_rows
         self._partitions.last_at[codes], self._partitions.last_seq[codes] = at, seq
-        until, gone = self._ends(end)
+        until, gone = self._ends(end, once=once)
         order = np.argsort(codes, kind="stable")
         held = self._partitions.size
         sizes = held + np.bincount(codes, minlength=len(held))
@@ -150,14 +153,15 @@ class SequenceWindow:
     def _inserted(self, stretch: Stretch) -> Moments:
         return at_rows(EventType.INSERTION, Phase.INSERTION, stretch.rows, stretch.number, stretch.number + 1)
 
-    def _ends(self, end: int) -> tuple[np.ndarray, np.ndarray]:
-        """The last instant of the round for each partition, and the partitions whose age ends it."""
+    def _ends(self, end: int, *, once: bool) -> tuple[np.ndarray, np.ndarray]:
+        """The last instant of the round for each partition, and the partitions whose age ends it: now, if overdue."""
         until = np.full(len(self._partitions.live), end)
         if not isinstance(self._window.partition_eviction, PartitionAge) or self._record.final:
             return until, _NONE
         due = self._partitions.last_at + self._window.partition_eviction.us
         gone = np.flatnonzero(self._partitions.live & (due <= end))
-        until[gone] = due[gone]
+        if not once:
+            until[gone] = due[gone]
         return until, gone
 
     def _evict(self, codes: np.ndarray, at: np.ndarray | int) -> None:
@@ -195,8 +199,12 @@ class SequenceWindow:
             self._keeper.born(born)
 
     def _skip(self, now: int) -> None:
-        """Let overdue timers pass without firing; the next period counts from now."""
+        """Let overdue timers pass without firing; the next period counts from now, batches keep to their timetable."""
         period = timer_period(self._window)
-        overdue = self._partitions.live & (self._partitions.due <= now)
-        if period is not None:
-            self._partitions.due[overdue] = now + period
+        if period is None:
+            return
+        if isinstance(self._window, Batched):
+            overdue(period, self._partitions, np.full(len(self._partitions.live), now))
+        else:
+            late = self._partitions.live & (self._partitions.due <= now)
+            self._partitions.due[late] = now + period
