@@ -25,7 +25,7 @@ from framework.engine.intake import Intake
 from framework.engine.pipeline import Pipeline
 from framework.errors import DeclarationError
 from framework.operator import Operator
-from framework.policies import PartitionCount, TupleCount
+from framework.policies import PartitionCount, Punctuation, TupleCount
 from framework.results import Computed
 from framework.windows import Sequence, TimeInterval, Window, delta_attributes
 
@@ -45,6 +45,8 @@ def windowed(  # noqa: PLR0913 -- the declaration of a stream, all by keyword
     max_ahead: Duration | None = days(1),  # noqa: B008 -- a timedelta does not change
     reject: Mapping[str, str] | None = None,
     on_bad: Literal["quarantine", "fail"] = "quarantine",
+    punctuation: str | None = None,
+    marks: str | None = None,
     key_groups: int = 8,
     _marks: bool = False,
 ) -> Windowed:
@@ -62,6 +64,9 @@ def windowed(  # noqa: PLR0913 -- the declaration of a stream, all by keyword
             close every window; None for no limit.
         reject: reason -> SQL condition; rows for which it holds are quarantined with that reason.
         on_bad: keep such rows in the quarantine table, or fail the job on the first.
+        punctuation: a SQL condition: a window mark follows each row for which it holds; or `"end_of_file"`: one
+            follows each input file, oldest file first. For `Tumbling(Punctuation())`.
+        marks: a SQL condition: rows for which it holds are window marks themselves, and no tuples.
         key_groups: number of buckets that share out the partitions; the most tasks that can run at once. Fixed
             for the life of a checkpoint.
 
@@ -80,6 +85,8 @@ def windowed(  # noqa: PLR0913 -- the declaration of a stream, all by keyword
             max_ahead_us=None if max_ahead is None else to_us(max_ahead, "max_ahead"),
             reject=dict(reject or {}),
             on_bad=on_bad,
+            punctuation=punctuation,
+            marks=marks,
             key_groups=key_groups if partition_by else 1,
             marked=_marks,
         )
@@ -112,6 +119,12 @@ class Windowed:
         if limit is not None and not intake.partition_by:
             raise DeclarationError(
                 f"partition_eviction is {limit!r}, but the window has no partitions: use partition_by"
+            )
+        marked = bool(intake.punctuation or intake.marks or intake.marked)
+        if isinstance(getattr(window, "evict", None), Punctuation) and not marked:
+            raise DeclarationError(
+                "Tumbling(Punctuation()) needs marks: give windowed() punctuation='a SQL condition' or 'end_of_file', "
+                "or marks='a SQL condition'"
             )
         attributes = delta_attributes(window)
         intake.require("the attribute of a Delta policy", attributes)

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 NULL_EVENT_TIME = "NULL_EVENT_TIME"
 FUTURE_EVENT_TIME = "FUTURE_EVENT_TIME"
+END_OF_FILE = "end_of_file"
+"""The punctuation that marks the end of every input file."""
 NULL_ATTRIBUTE = "NULL_ATTRIBUTE"
 NAN_ATTRIBUTE = "NAN_ATTRIBUTE"
 
@@ -56,6 +58,10 @@ class Intake:
     key_groups: int
     numbers: tuple[str, ...] = ()
     """Columns that a policy subtracts: null and NaN are rejected."""
+    punctuation: str | None = None
+    """`END_OF_FILE`, or a SQL condition: the row for which it holds is the last before a window mark."""
+    marks: str | None = None
+    """SQL condition: rows for which it holds are window marks and no tuples."""
     marked: bool = False
 
     def __post_init__(self) -> None:
@@ -89,8 +95,27 @@ class Intake:
             if time is not None:
                 self.require(what, [time])
                 _require_timestamp(what, time, self._type(time))
+        self._check_conditions()
+
+    def _check_conditions(self) -> None:
         for reason, rule in self.reject.items():
-            self._require_rule(reason, rule)
+            self._require_condition(f"reject rule {reason!r}", rule)
+        if self.by_file:
+            self._require_files()
+        elif self.punctuation is not None:
+            self._require_condition("punctuation", self.punctuation)
+        if self.marks is not None:
+            self._require_condition("marks", self.marks)
+
+    @property
+    def by_file(self) -> bool:
+        """Whether the end of each input file is a window mark."""
+        return self.punctuation == END_OF_FILE
+
+    @property
+    def has_marks(self) -> bool:
+        """Whether rows come with a mark column."""
+        return self.marked or self.marks is not None or (self.punctuation is not None and not self.by_file)
 
     @property
     def user_columns(self) -> list[str]:
@@ -128,8 +153,10 @@ class Intake:
 
     def rows(self, carried: Sequence[str]) -> DataFrame:
         """Return what `packing.Packer` takes: key group, event time, reject struct and the carried columns."""
-        extra = [column(packing.MARK), column(packing.MARK_VALUE)] if self.marked else []
-        judged = self.df.withColumn(_REASON, self._reason())
+        source = self._with_marks(self.df)
+        extra = [column(packing.MARK), column(packing.MARK_VALUE)] if self.has_marks else []
+        extra += [column(packing.LOT)] if self.by_file else []
+        judged = source.withColumn(_REASON, self._reason())
         good_time = F.when(F.col(_REASON).isNull(), self._event_time())
         frame = judged.select(
             self._group().alias(packing.GROUP),
@@ -142,6 +169,20 @@ class Intake:
         if self.event_time is None or self.marked:
             return frame
         return frame.withWatermark(packing.TIME, f"{-(-self.watermark_us // 1000)} milliseconds")
+
+    def _with_marks(self, df: DataFrame) -> DataFrame:
+        if self.by_file:
+            file = F.col("_metadata")
+            age = F.lpad(F.unix_micros(file["file_modification_time"]).cast("string"), 20, "0")
+            part = F.lpad(file["file_block_start"].cast("string"), 20, "0")
+            return df.withColumn(packing.LOT, F.concat_ws(" ", age, file["file_path"], part))
+        if self.marked or not self.has_marks:
+            return df
+        mark = F.lit(None).cast("string")
+        for rule, kind in ((self.punctuation, packing.AFTER), (self.marks, "window")):
+            if rule is not None:
+                mark = F.when(F.expr(rule), F.lit(kind)).otherwise(mark)
+        return df.withColumn(packing.MARK, mark).withColumn(packing.MARK_VALUE, F.lit(None).cast("long"))
 
     def _group(self) -> Column:
         if not self.partition_by:
@@ -171,7 +212,10 @@ class Intake:
         reason = F.lit(None).cast("string")
         for holds, name in reversed(rules):
             reason = F.when(holds, F.lit(name)).otherwise(reason)
-        return F.when(column(packing.MARK).isNull(), reason) if self.marked else reason
+        if not self.has_marks:
+            return reason
+        is_tuple = column(packing.MARK).isNull() | (column(packing.MARK) == packing.AFTER)
+        return F.when(is_tuple, reason)
 
     def _rejected(self) -> Column:
         if self.event_time is None or self.max_ahead_us is None:
@@ -196,16 +240,23 @@ class Intake:
     def _type(self, name: str) -> DataType:
         return self.df.schema[name].dataType
 
-    def _require_rule(self, reason: str, rule: str) -> None:
+    def _require_files(self) -> None:
+        try:
+            self.df.select("_metadata.file_path")
+        except AnalysisException:
+            raise DeclarationError(
+                f"punctuation is {END_OF_FILE!r}, but the stream does not come straight from files; "
+                "use a condition such as punctuation='is_last', or marks='kind = \"mark\"'"
+            ) from None
+
+    def _require_condition(self, what: str, rule: str) -> None:
         try:
             kind = self.df.select(F.expr(rule)).schema[0].dataType
         except (AnalysisException, ParseException) as error:
             text = str(error).splitlines()[0]
-            raise DeclarationError(
-                f"reject rule {reason!r}: {rule!r} is no condition on these columns: {text}"
-            ) from None
+            raise DeclarationError(f"{what}: {rule!r} is no condition on these columns: {text}") from None
         if not isinstance(kind, BooleanType):
-            raise DeclarationError(f"reject rule {reason!r}: {rule!r} is a {kind.simpleString()}, not a condition")
+            raise DeclarationError(f"{what}: {rule!r} is a {kind.simpleString()}, not a condition")
 
 
 def column(name: str) -> Column:

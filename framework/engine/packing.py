@@ -3,11 +3,12 @@
 Spark hands Python state one row at a time; a few large segments cost some hundred times less. This file decides
 how rows are cut into segments and in which order they will be put together again. It knows nothing of windows.
 
-A packed row is `(g, kind, part, pos, n, body)`:
+A packed row is `(g, kind, lot, part, pos, n, body)`:
 
     g     representative id of the key group (`groups.py`)
     kind  "rows" | "rejected" | "watermark" | "resume" | "tick" | "clock" | "mark:window" | "mark:final" | "flush"
-    part  input partition, pos: position in it. (part, pos) is the order of arrival inside a micro-batch
+    lot   the input file, where the end of each file is a mark: files then come whole and in the order of their age
+    part  input partition, pos: position in it. (lot, part, pos) is the order of arrival inside a micro-batch
     n     number of rows; for "watermark", "resume", "tick" and "clock" the time, us
     body  an Arrow IPC stream, null for marks
 """
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -41,11 +43,17 @@ MARK = "_mark"
 MARK_VALUE = "_mark_value"
 """The time of a mark that tells one, us."""
 
-PACKED_SCHEMA = "g int, kind string, part int, pos bigint, n bigint, body binary"
+LOT = "_pk_lot"
+"""The input file and the part of it a row comes from, in a form that sorts by age; only where files end in marks."""
+AFTER = "after"
+"""A mark that follows its row instead of standing in its place."""
+
+PACKED_SCHEMA = "g int, kind string, lot string, part int, pos bigint, n bigint, body binary"
 PACKED = pa.schema(
     [
         pa.field("g", pa.int32()),
         pa.field("kind", pa.string()),
+        pa.field("lot", pa.string()),
         pa.field("part", pa.int32()),
         pa.field("pos", pa.int64()),
         pa.field("n", pa.int64()),
@@ -55,6 +63,7 @@ PACKED = pa.schema(
 
 MARK_KINDS = {name: name for name in ("watermark", "resume", "tick", "clock")} | {
     "window": "mark:window",
+    AFTER: "mark:window",
     "final": "mark:final",
 }
 
@@ -81,6 +90,7 @@ class Packer:
         carried: the user's columns that travel, with the types they are cast to.
         time: the column that segments carry beside the user's: `EVENT_TIME`, `AT`, or None.
         marked: whether the input has the mark columns.
+        by_file: whether the input has the lot column, and the end of each file is a mark.
         fail_on_bad: raise `InputError` for a rejected row instead of passing it on.
     """
 
@@ -88,6 +98,7 @@ class Packer:
     carried: pa.Schema
     time: str | None
     marked: bool = False
+    by_file: bool = False
     fail_on_bad: bool = False
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -106,16 +117,28 @@ class Packer:
         """Return the packed rows of one batch whose first row is number `at` of its input partition."""
         packed = _Packed(part=part)
         table = pa.Table.from_batches([batch])
-        marks = self._marks(table)
+        if self.by_file:
+            self._pack_files(table, at, packed)
+            return packed.batch()
         start = 0
-        for place, kind, value in [*marks, (table.num_rows, "", 0)]:
-            if place > start:
-                self._pack_rows(table.slice(start, place - start), at + start, packed)
+        for place, kind, value in [*self._marks(table), (table.num_rows, "", 0)]:
+            end = place + 1 if kind == AFTER else place
+            if end > start:
+                self._pack_rows(table.slice(start, end - start), at + start, packed)
             if kind:
-                for group in self.ids:
-                    packed.add(group, kind, at + place, value, None)
+                packed.mark(self.ids, MARK_KINDS[kind], at + place, value)
             start = place + 1
         return packed.batch()
+
+    def _pack_files(self, table: pa.Table, at: int, packed: _Packed) -> None:
+        """Pack the rows file by file. Each end is told by every partition that read of the file: once is enough."""
+        lots = table.column(LOT).to_pylist()
+        starts = [0, *(n for n in range(1, len(lots)) if lots[n] != lots[n - 1]), len(lots)]
+        for low, high in pairwise(starts):
+            packed.lot = lots[low]
+            self._pack_rows(table.slice(low, high - low), at + low, packed)
+            packed.lot = end_of_file(lots[low])
+            packed.mark(self.ids, MARK_KINDS["window"], at + high, 0)
 
     def _marks(self, table: pa.Table) -> list[tuple[int, str, int]]:
         if not self.marked:
@@ -123,7 +146,7 @@ class Packer:
         kinds = table.column(MARK)
         places = np.flatnonzero(pc.is_valid(kinds).to_numpy(zero_copy_only=False))
         values = table.column(MARK_VALUE)
-        return [(int(p), MARK_KINDS[kinds[p].as_py()], values[p].as_py() or 0) for p in places.tolist()]
+        return [(int(p), kinds[p].as_py(), values[p].as_py() or 0) for p in places.tolist()]
 
     def _pack_rows(self, table: pa.Table, pos: int, packed: _Packed) -> None:
         groups = table.column(GROUP).to_numpy()
@@ -160,16 +183,30 @@ class _Packed:
     """The packed rows of one batch, as they grow."""
 
     part: int
-    rows: list[tuple[int, str, int, int, bytes | None]] = field(default_factory=list)
+    lot: str | None = None
+    rows: list[tuple[int, str, str | None, int, int, bytes | None]] = field(default_factory=list)
 
     def add(self, group: int, kind: str, pos: int, n: int, body: bytes | None) -> None:
-        self.rows.append((group, kind, pos, n, body))
+        self.rows.append((group, kind, self.lot, pos, n, body))
+
+    def mark(self, groups: tuple[int, ...], kind: str, pos: int, value: int) -> None:
+        for group in groups:
+            self.add(group, kind, pos, value, None)
 
     def batch(self) -> pa.RecordBatch:
-        group, kind, pos, n, body = zip(*self.rows, strict=True) if self.rows else ((),) * 5
-        columns = [group, kind, [self.part] * len(group), pos, n, body]
+        group, kind, lot, pos, n, body = zip(*self.rows, strict=True) if self.rows else ((),) * 6
+        columns = [group, kind, lot, [self.part] * len(group), pos, n, body]
         arrays = [pa.array(values, f.type) for values, f in zip(columns, PACKED, strict=True)]
         return pa.record_batch(arrays, schema=PACKED)
+
+
+def end_of_file(lot: str) -> str:
+    """Return the lot of the mark behind the last part of a file.
+
+    >>> end_of_file("000123 a.json 000000") > "000123 a.json 999999"
+    True
+    """
+    return lot.rpartition(" ")[0] + " ~"
 
 
 def _bad_input(rejected: pa.Table) -> InputError:

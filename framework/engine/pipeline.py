@@ -67,6 +67,8 @@ class Pipeline:
             "window": plan.window.declaration(),
             "partition_by": {field.name: str(field.type) for field in plan.keys},
             "event_time": self.intake.event_time,
+            "punctuation": self.intake.punctuation,
+            "marks": self.intake.marks,
             "column": {field.name: str(field.type) for field in plan.columns},
             **computed,
             "output": {field.name: str(field.type) for field in plan.output},
@@ -79,7 +81,8 @@ class Pipeline:
             ids=ids,
             carried=intake.arrow_schema(self.carried),
             time=self.time,
-            marked=intake.marked,
+            marked=intake.has_marks,
+            by_file=intake.by_file,
             fail_on_bad=intake.on_bad == "fail",
         )
         rows = intake.rows(self.carried).mapInArrow(packer, PACKED_SCHEMA)

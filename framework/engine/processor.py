@@ -26,6 +26,7 @@ from framework.core.machine import Machine, Outcome
 from framework.core.plan import Plan
 from framework.core.steps import Flush, Mark, Rows, Step, Tick, Watermark
 from framework.engine.packing import from_segment, to_segment
+from framework.engine.pulse import FIRST, LAST
 from state.spark_store import SparkStore
 
 if TYPE_CHECKING:
@@ -121,11 +122,11 @@ def arrange(packed: Iterable[Any], order_by: tuple[str, ...], columns: list[str]
     """Return a group's packed rows as steps in their order of arrival; rejected rows are no step.
 
     Args:
-        packed: rows with kind, part, pos, n and body, in any order (the shuffle mixes them).
+        packed: rows with kind, lot, part, pos, n and body, in any order (the shuffle mixes them).
         order_by: columns that declare the order of arrival; sorts the rows between two marks.
         columns: the columns to keep after sorting.
     """
-    ordered = sorted((row for row in packed if row.kind != "rejected"), key=lambda row: (row.part, row.pos))
+    ordered = sorted((row for row in packed if row.kind != "rejected"), key=_place)
     steps: list[Step] = []
     for is_rows, run in groupby(ordered, key=lambda row: row.kind == "rows"):
         if is_rows:
@@ -134,8 +135,15 @@ def arrange(packed: Iterable[Any], order_by: tuple[str, ...], columns: list[str]
                 table = table.sort_by([(name, "ascending") for name in order_by])  # stable: ties keep input order
             steps.append(Rows(table.select(columns)))
         else:
-            steps.extend(_STEPS[row.kind](row.n) for row in run)
+            once = {(row.kind, row.lot or row.part, row.lot or row.pos): row for row in run}
+            steps.extend(_STEPS[row.kind](row.n) for row in once.values())
     return steps
+
+
+def _place(row: Any) -> tuple[int, str, int, int]:
+    """Order of arrival: the pulse's ticks, then files by age where they matter, then partitions; a flush last."""
+    pulse = row.part if row.part in (FIRST, LAST) else 0
+    return pulse, row.lot or "", row.part, row.pos
 
 
 _STEPS: dict[str, Callable[[int], Step]] = {

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 FOLDER = "pulse"
 
 _SCHEMA = "kind string, us bigint, number bigint"
-_FIRST, _LAST = -1, 2**31 - 1  # places before and after every input partition
+FIRST, LAST = -1, 2**31 - 1
+"""Places before and after every input partition."""
 
 
 def beat(files: CheckpointFiles, kind: Literal["resume", "tick", "flush"]) -> int:
@@ -54,7 +55,8 @@ def pulse_rows(files: CheckpointFiles, ids: tuple[int, ...]) -> DataFrame:
     return beats.select(
         groups.alias("g"),
         "kind",
-        F.when(is_flush, F.lit(_LAST)).otherwise(F.lit(_FIRST)).alias("part"),
+        F.lit(None).cast("string").alias("lot"),
+        F.when(is_flush, F.lit(LAST)).otherwise(F.lit(FIRST)).alias("part"),
         F.col("number").alias("pos"),
         F.when(is_flush, F.lit(0)).otherwise(F.col("us")).cast("long").alias("n"),
         F.lit(None).cast("binary").alias("body"),
