@@ -120,7 +120,7 @@ class Intake:
     @property
     def user_columns(self) -> list[str]:
         """Names of the user's columns, marks left out."""
-        marks = (packing.MARK, packing.MARK_VALUE) if self.marked else ()
+        marks = packing.MARKS if self.marked else ()
         return [name for name in self.df.columns if name not in marks]
 
     def require(self, what: str, names: Sequence[str]) -> None:
@@ -154,7 +154,7 @@ class Intake:
     def rows(self, carried: Sequence[str]) -> DataFrame:
         """Return what `packing.Packer` takes: key group, event time, reject struct and the carried columns."""
         source = self._with_marks(self.df)
-        extra = [column(packing.MARK), column(packing.MARK_VALUE)] if self.has_marks else []
+        extra = [column(name) for name in packing.MARKS] if self.has_marks else []
         extra += [column(packing.LOT)] if self.by_file else []
         judged = source.withColumn(_REASON, self._reason())
         good_time = F.when(F.col(_REASON).isNull(), self._event_time())
@@ -182,7 +182,8 @@ class Intake:
         for rule, kind in ((self.punctuation, packing.AFTER), (self.marks, "window")):
             if rule is not None:
                 mark = F.when(F.expr(rule), F.lit(kind)).otherwise(mark)
-        return df.withColumn(packing.MARK, mark).withColumn(packing.MARK_VALUE, F.lit(None).cast("long"))
+        nothing = {packing.MARK_VALUE: F.lit(None).cast("long"), packing.MARK_TEXT: F.lit(None).cast("string")}
+        return df.withColumns({packing.MARK: mark, **nothing})
 
     def _group(self) -> Column:
         if not self.partition_by:

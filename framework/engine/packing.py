@@ -6,11 +6,12 @@ how rows are cut into segments and in which order they will be put together agai
 A packed row is `(g, kind, lot, part, pos, n, body)`:
 
     g     representative id of the key group (`groups.py`)
-    kind  "rows" | "rejected" | "watermark" | "resume" | "tick" | "clock" | "mark:window" | "mark:final" | "flush"
+    kind  "rows" | "rejected" | "watermark" | "resume" | "tick" | "clock" | "evict" | "mark:window" | "mark:final" |
+          "flush"
     lot   the input file, where the end of each file is a mark: files then come whole and in the order of their age
     part  input partition, pos: position in it. (lot, part, pos) is the order of arrival inside a micro-batch
     n     number of rows; for "watermark", "resume", "tick" and "clock" the time, us
-    body  an Arrow IPC stream, null for marks
+    body  an Arrow IPC stream; of a mark its text, or null
 """
 
 from __future__ import annotations
@@ -42,6 +43,10 @@ MARK = "_mark"
 """Null for data; else one of `MARK_KINDS`: a mark for every group, at this place in the order."""
 MARK_VALUE = "_mark_value"
 """The time of a mark that tells one, us."""
+MARK_TEXT = "_mark_text"
+"""What else a mark says: of "evict", the partition, as a JSON list of its columns' values."""
+
+MARKS = (MARK, MARK_VALUE, MARK_TEXT)
 
 LOT = "_pk_lot"
 """The input file and the part of it a row comes from, in a form that sorts by age; only where files end in marks."""
@@ -61,7 +66,7 @@ PACKED = pa.schema(
     ]
 )
 
-MARK_KINDS = {name: name for name in ("watermark", "resume", "tick", "clock")} | {
+MARK_KINDS = {name: name for name in ("watermark", "resume", "tick", "clock", "evict")} | {
     "window": "mark:window",
     AFTER: "mark:window",
     "final": "mark:final",
@@ -121,12 +126,12 @@ class Packer:
             self._pack_files(table, at, packed)
             return packed.batch()
         start = 0
-        for place, kind, value in [*self._marks(table), (table.num_rows, "", 0)]:
+        for place, kind, value, text in [*self._marks(table), (table.num_rows, "", 0, None)]:
             end = place + 1 if kind == AFTER else place
             if end > start:
                 self._pack_rows(table.slice(start, end - start), at + start, packed)
             if kind:
-                packed.mark(self.ids, MARK_KINDS[kind], at + place, value)
+                packed.mark(self.ids, MARK_KINDS[kind], at + place, value, text)
             start = place + 1
         return packed.batch()
 
@@ -138,15 +143,18 @@ class Packer:
             packed.lot = lots[low]
             self._pack_rows(table.slice(low, high - low), at + low, packed)
             packed.lot = end_of_file(lots[low])
-            packed.mark(self.ids, MARK_KINDS["window"], at + high, 0)
+            packed.mark(self.ids, MARK_KINDS["window"], at + high)
 
-    def _marks(self, table: pa.Table) -> list[tuple[int, str, int]]:
+    def _marks(self, table: pa.Table) -> list[tuple[int, str, int, str | None]]:
         if not self.marked:
             return []
         kinds = table.column(MARK)
         places = np.flatnonzero(pc.is_valid(kinds).to_numpy(zero_copy_only=False))
-        values = table.column(MARK_VALUE)
-        return [(int(p), kinds[p].as_py(), values[p].as_py() or 0) for p in places.tolist()]
+        found = table.select([MARK, MARK_VALUE, MARK_TEXT]).take(pa.array(places)).to_pylist()
+        return [
+            (int(place), mark[MARK], mark[MARK_VALUE] or 0, mark[MARK_TEXT])
+            for place, mark in zip(places, found, strict=True)
+        ]
 
     def _pack_rows(self, table: pa.Table, pos: int, packed: _Packed) -> None:
         groups = table.column(GROUP).to_numpy()
@@ -189,9 +197,9 @@ class _Packed:
     def add(self, group: int, kind: str, pos: int, n: int, body: bytes | None) -> None:
         self.rows.append((group, kind, self.lot, pos, n, body))
 
-    def mark(self, groups: tuple[int, ...], kind: str, pos: int, value: int) -> None:
+    def mark(self, groups: tuple[int, ...], kind: str, pos: int, value: int = 0, text: str | None = None) -> None:
         for group in groups:
-            self.add(group, kind, pos, value, None)
+            self.add(group, kind, pos, value, None if text is None else text.encode())
 
     def batch(self) -> pa.RecordBatch:
         group, kind, lot, pos, n, body = zip(*self.rows, strict=True) if self.rows else ((),) * 6

@@ -91,7 +91,7 @@ class Pipeline:
             columns=(*self.plan.columns.names, *([self.time] if self.time else [])),
             order_by=intake.order_by,
             timers=self.timers,
-            own_clock=intake.arrival_time is not None and not intake.marked,
+            own_clock=intake.arrival_time is not None or intake.marked,
         )
         return (
             rows.unionByName(pulse_rows(files, ids))

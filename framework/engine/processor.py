@@ -24,7 +24,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from framework.core.machine import Machine, Outcome
 from framework.core.plan import Plan
-from framework.core.steps import Flush, Mark, Rows, Step, Tick, Watermark
+from framework.core.steps import Evict, Flush, Mark, Rows, Step, Tick, Watermark
 from framework.engine.packing import from_segment, to_segment
 from framework.engine.pulse import FIRST, LAST
 from state.spark_store import SparkStore
@@ -80,9 +80,9 @@ class GroupProcessor(StatefulProcessor):
 
     def _run(self, group: int, packed: list[Row], timer_values: TimerValues) -> Iterator[Row]:
         moved = watermark_step(timer_values.getCurrentWatermarkInMs()) if self._timers else []
-        steps = arrange(packed, self._order_by, self._columns)
-        if self._own_clock:  # declared arrival times are the clock; what ours says would make all of it overdue
-            steps = [step for step in steps if not isinstance(step, Tick)]
+        # Where the stream tells its own time, what our clock says would make all of it overdue.
+        heard = [row for row in packed if row.part != FIRST] if self._own_clock else packed
+        steps = arrange(heard, self._order_by, self._columns, self._plan.keys)
         outcome = Machine(self._plan, self._store).run([*moved, *steps])
         if self._timers:
             self._set_timer(outcome.due)
@@ -118,13 +118,14 @@ def watermark_step(watermark_ms: int) -> list[Step]:
     return [Watermark(watermark_ms * 1000)] if watermark_ms > 0 else []
 
 
-def arrange(packed: Iterable[Any], order_by: tuple[str, ...], columns: list[str]) -> list[Step]:
+def arrange(packed: Iterable[Any], order_by: tuple[str, ...], columns: list[str], keys: pa.Schema) -> list[Step]:
     """Return a group's packed rows as steps in their order of arrival; rejected rows are no step.
 
     Args:
         packed: rows with kind, lot, part, pos, n and body, in any order (the shuffle mixes them).
         order_by: columns that declare the order of arrival; sorts the rows between two marks.
         columns: the columns to keep after sorting.
+        keys: the partition columns, for marks that name a partition.
     """
     ordered = sorted((row for row in packed if row.kind != "rejected"), key=_place)
     steps: list[Step] = []
@@ -136,8 +137,15 @@ def arrange(packed: Iterable[Any], order_by: tuple[str, ...], columns: list[str]
             steps.append(Rows(table.select(columns)))
         else:
             once = {(row.kind, row.lot or row.part, row.lot or row.pos): row for row in run}
-            steps.extend(_STEPS[row.kind](row.n) for row in once.values())
+            steps.extend(_step(row, keys) for row in once.values())
     return steps
+
+
+def _step(row: Any, keys: pa.Schema) -> Step:
+    if row.kind != "evict":
+        return _STEPS[row.kind](row.n)
+    values = json.loads(bytes(row.body))
+    return Evict(pa.Table.from_pylist([dict(zip(keys.names, values, strict=True))], schema=keys))
 
 
 def _place(row: Any) -> tuple[int, str, int, int]:
@@ -155,7 +163,7 @@ _STEPS: dict[str, Callable[[int], Step]] = {
     "mark:final": lambda _: Mark("final"),
     "flush": lambda _: Flush(),
 }
-"""What each kind of packed row that carries no rows means."""
+"""What the kinds of packed rows mean that carry at most a time."""
 
 
 def _output(group: int, packed: list[Row], outcome: Outcome) -> list[Row]:

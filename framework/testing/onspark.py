@@ -7,6 +7,7 @@ follows is a new query on the same checkpoint.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import tempfile
@@ -19,19 +20,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from framework.core.plan import EVENT_TIME, TIMESTAMP
-from framework.core.steps import Mark, Rows, Step, Tick, Watermark
+from framework.core.steps import Evict, Mark, Rows, Step, Tick, Watermark
 from framework.engine.batch import collect
 from framework.engine.checkpoint_files import CheckpointFiles
 from framework.engine.job import Job, Launch
-from framework.engine.packing import MARK, MARK_VALUE
+from framework.engine.packing import MARK, MARK_TEXT, MARK_VALUE
+from framework.engine.pipeline import spark_schema
 from framework.engine.pulse import beat
 from framework.engine.query import trigger_options
 from framework.engine.startup import open_checkpoint
-from framework.errors import DeclarationError
 from framework.stream import windowed
 from framework.testing.cuts import Batch
 from framework.testing.feed import steps_of
-from framework.testing.recorder import KEY, OUTPUT, TUPLE, Recorder, recorded
+from framework.testing.kinds import column_of
+from framework.testing.recorder import KEY, OUTPUT, TUPLE, measured_as, plan_for, recorded, recorder_for
 from framework.testing.vector import Checkpoint, Reset, Vector
 
 if TYPE_CHECKING:
@@ -42,27 +44,20 @@ if TYPE_CHECKING:
     from framework.results import Computed
 
 _TIME = "event_time"
-_INPUT = pa.schema(
-    [
-        pa.field(KEY, pa.string()),
-        pa.field(TUPLE, pa.string()),
-        pa.field(_TIME, TIMESTAMP),
-        pa.field(MARK, pa.string()),
-        pa.field(MARK_VALUE, pa.int64()),
-    ]
-)
-_CARRIED = pa.schema([_INPUT.field(KEY), _INPUT.field(TUPLE)])
-_INPUT_SQL = f"{KEY} string, {TUPLE} string, {_TIME} timestamp, {MARK} string, {MARK_VALUE} bigint"
+
+
+def input_schema(vector: Vector) -> pa.Schema:
+    """Columns of the input files: key, tuple, what policies read, event time if there is one, and marks."""
+    fields = [pa.field(KEY, pa.string()), pa.field(TUPLE, pa.string())]
+    fields += [pa.field(column_of(name), measured_as(vector, name)) for name in vector.declared.attributes]
+    if vector.declared.event_time is not None:
+        fields.append(pa.field(_TIME, TIMESTAMP))
+    marks = [pa.field(MARK, pa.string()), pa.field(MARK_VALUE, pa.int64()), pa.field(MARK_TEXT, pa.string())]
+    return pa.schema([*fields, *marks])
 
 
 def play_on_spark(vector: Vector, batches: Iterable[Batch], spark: SparkSession | None) -> list[dict[str, Any]]:
-    """Run the micro-batches of a vector and return its events.
-
-    Raises:
-        DeclarationError: the window goes by the wall clock; that is played in memory only, so far.
-    """
-    if vector.declared.ready_us is not None:
-        raise DeclarationError("windows in arrival order cannot be played on Spark yet; time intervals can")
+    """Run the micro-batches of a vector and return its events."""
     if spark is None:
         from framework.engine.session import session
 
@@ -82,36 +77,49 @@ class SparkRun:
         self.saved = folder / "saved"
         self.input.mkdir()
         self.sink = Listed()
+        self.schema = input_schema(vector)
+        self.waiting: list[Step] = []  # steps that open the next micro-batch
         self.files: list[Path] = []
         self.done = 0  # files that a finished query has read
 
     def play(self, batches: Iterable[Batch]) -> list[dict[str, Any]]:
         """Run the micro-batches, with a query for each stretch between two stops, and return the events."""
+        self.clock(self.vector.declared.ready_us)
         for batch in batches:
             match batch.items:
-                case (Checkpoint(name=name),):
+                case (Checkpoint(name=name, at_us=at),):
+                    self.clock(at)
                     self.run_query()
                     self.save(name)
-                case (Reset(name=name),):
+                case (Reset(name=name, at_us=at),):
                     self.run_query()
                     self.reset(name)
+                    self.clock(at, resume=name is not None)
                 case items:
-                    self.write(steps_of(items, _CARRIED))
+                    self.write(steps_of(items, plan_for(self.vector).columns))
             if batch.restart:
                 self.run_query()
         self.run_query()
         return self.sink.events
 
+    def clock(self, now: int | None, *, resume: bool = False) -> None:
+        """Tell the time at the beginning of the next micro-batch; a time interval does not ask."""
+        if now is not None and self.vector.declared.ready_us is not None:
+            self.waiting.append(Tick(now, resume=resume))
+
     def write(self, steps: Iterable[Step]) -> None:
         """Write one micro-batch as one file, its modification time after that of all before."""
         number = len(self.files)
         path = self.input / f"{number:06d}.parquet"
-        pq.write_table(pa.concat_tables([as_rows(step) for step in steps]), path)
+        opening, self.waiting = self.waiting, []
+        pq.write_table(pa.concat_tables([as_rows(step, self.schema) for step in [*opening, *steps]]), path)
         os.utime(path, (1_600_000_000 + number,) * 2)  # the file source reads in this order, whatever the clock does
         self.files.append(path)
 
     def run_query(self) -> None:
         """Start a query on the checkpoint, let it read what was written since the last one, and end it."""
+        if self.waiting:
+            self.write([])
         if self.done == len(self.files):
             return
         self._job().await_end()
@@ -133,24 +141,25 @@ class SparkRun:
 
     def computed(self) -> Computed:
         """The declaration of the job."""
-        rows = self.spark.readStream.schema(_INPUT_SQL).option("maxFilesPerTrigger", 1).parquet(str(self.input))
+        source = self.spark.readStream.schema(spark_schema(self.schema)).option("maxFilesPerTrigger", 1)
+        rows = source.parquet(str(self.input))
         stream = windowed(
             rows,
             name="play",
             partition_by=KEY if self.vector.partitioned else None,
-            event_time=_TIME,
+            event_time=None if self.vector.declared.event_time is None else _TIME,
             max_ahead=None,
             key_groups=1,
             _marks=True,
         )
-        return stream.window(self.vector.window).operator(Recorder(), output=OUTPUT)
+        return stream.window(self.vector.window).operator(recorder_for(self.vector), output=OUTPUT)
 
     def _job(self) -> Job:
         """Start the job as `to_delta().start()` does, with the list in place of the tables."""
         pipeline = self.computed()._pipeline  # noqa: SLF001 -- the kit is part of the framework
         files = CheckpointFiles(self.spark, str(self.checkpoint))
         record = open_checkpoint(files, name="play", declaration=pipeline.declaration(), key_groups=1)
-        beat(files, "tick")
+        beat(files, "resume")
         return Job(
             Launch(
                 name=record.name,
@@ -184,21 +193,25 @@ class Listed:
         self.events += recorded(batch.small.get("results"), batch.small.get("rejected"))
 
 
-def as_rows(step: Step) -> pa.Table:
+def as_rows(step: Step, schema: pa.Schema) -> pa.Table:
     """The rows of the input that make one step: tuples as they are, anything else as a mark."""
     match step:
         case Rows(table):
-            times = table.column(EVENT_TIME).cast(TIMESTAMP)
-            none = pa.nulls(table.num_rows)
-            return pa.table([table.column(KEY), table.column(TUPLE), times, none, none], _INPUT.names).cast(_INPUT)
+            if EVENT_TIME in table.column_names:
+                table = table.append_column(_TIME, table.column(EVENT_TIME).cast(TIMESTAMP))
+            absent = pa.nulls(table.num_rows)
+            columns = [table.column(name) if name in table.column_names else absent for name in schema.names]
+            return pa.table(columns, names=schema.names).cast(schema)
         case Watermark(us):
-            return _mark("watermark", us)
-        case Tick(us):
-            return _mark("tick", us)
+            return _mark(schema, "watermark", us)
+        case Tick(us, resume, closed):
+            return _mark(schema, "resume" if resume else "clock" if closed else "tick", us)
         case Mark(kind):
-            return _mark(kind, None)
+            return _mark(schema, kind)
+        case Evict(keys):
+            return _mark(schema, "evict", text=json.dumps([*keys.to_pylist()[0].values()]))
     raise ValueError(f"{step} cannot be played")
 
 
-def _mark(kind: str, value: int | None) -> pa.Table:
-    return pa.Table.from_pylist([{MARK: kind, MARK_VALUE: value}], schema=_INPUT)
+def _mark(schema: pa.Schema, kind: str, value: int | None = None, *, text: str | None = None) -> pa.Table:
+    return pa.Table.from_pylist([{MARK: kind, MARK_VALUE: value, MARK_TEXT: text}], schema=schema)

@@ -68,9 +68,14 @@ def plan_for(vector: Vector) -> Plan:
         window=vector.window,
         keys=pa.schema([key] if vector.partitioned else []),
         columns=pa.schema([key, text, *measures] if vector.partitioned else [text, *measures]),
-        operator=Recorder(timed=not isinstance(vector.window, TimeInterval)),
+        operator=recorder_for(vector),
         output=OUTPUT,
     )
+
+
+def recorder_for(vector: Vector) -> Recorder:
+    """The recorder of a vector: time intervals have panes, other windows the wall clock."""
+    return Recorder(timed=not isinstance(vector.window, TimeInterval))
 
 
 def measured_as(vector: Vector, name: str) -> pa.DataType:

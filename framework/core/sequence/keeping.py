@@ -62,6 +62,10 @@ class Keeper(Protocol):
         """Nothing of these partitions is kept any longer."""
         ...
 
+    def turn_back(self, now: int) -> None:
+        """Nothing has arrived later than now."""
+        ...
+
     def next_eviction(self, live: np.ndarray) -> int:
         """When the next tuple leaves by the clock, if anybody would hear of it."""
         ...
@@ -75,8 +79,8 @@ class LogKeeper:
         self._log = log
         self._partitions = partitions
         self._answer = answer
-        self.holes = False
-        """Rows were evicted between rows that stay: the stored rows must be written anew."""
+        self.anew = False
+        """The stored rows must be written anew: rows between those that stay were evicted, or arrival times changed."""
 
     def round(
         self,
@@ -101,7 +105,7 @@ class LogKeeper:
         for code, numbers in ruling.holes.items():
             wanted[offsets[code] : offsets[code + 1]] = False
             wanted[offsets[code] + numbers] = True
-        self.holes |= bool(ruling.holes)
+        self.anew |= bool(ruling.holes)
         self._log.keep(wanted)
 
     def mark(self, codes: np.ndarray, at: int) -> None:
@@ -140,6 +144,10 @@ class LogKeeper:
         """Drop the rows."""
         self._log.keep(~np.isin(self._log.codes, codes))
 
+    def turn_back(self, now: int) -> None:
+        """Change the arrival times of rows that seem to come from the future."""
+        self.anew |= self._log.turn_back(now)
+
     def next_eviction(self, live: np.ndarray) -> int:
         """The oldest tuple's time, where tuples leave by the clock and the answer hears of evictions."""
         window = self._window
@@ -151,7 +159,7 @@ class LogKeeper:
 
     def save(self) -> None:
         """Store the rows."""
-        self._log.save(rewrite=self.holes)
+        self._log.save(rewrite=self.anew)
 
     def _cut(self, codes: np.ndarray, at: int, reason: Reason) -> None:
         cuts = all_cut(codes, self._partitions.size, at, reason)
@@ -215,6 +223,9 @@ class CellKeeper:
     def forget(self, codes: np.ndarray) -> None:
         """Drop the partial results."""
         self._cells.forget(codes)
+
+    def turn_back(self, now: int) -> None:
+        """Partial results know no arrival times."""
 
     def next_eviction(self, live: np.ndarray) -> int:
         """Never: tuples leave by tumbles."""

@@ -59,6 +59,14 @@ class Log:
         fresh = fresh.append_column(_PIECE, pa.array(np.full(table.num_rows, _NEW)))
         self._sorted(pa.concat_tables([self.rows, fresh.select(self._schema.names).cast(self._schema)]))
 
+    def turn_back(self, now: int) -> bool:
+        """Let no row have arrived later than now; return whether that changed any."""
+        if not len(self.codes) or int(self.at.max()) <= now:
+            return False
+        place = self.rows.column_names.index(AT)
+        self.rows = self.rows.set_column(place, AT, pa.array(np.minimum(self.at, now)))
+        return True
+
     def keep(self, wanted: np.ndarray) -> None:
         """Forget the rows that are not wanted any more."""
         if not wanted.all():
@@ -82,7 +90,7 @@ class Log:
         """Store the new rows and drop segments without a wanted row.
 
         All is rewritten as one segment when most stored rows are unwanted, and when the wanted rows of a partition
-        are not its newest (`rewrite`): the next batch could not tell them apart otherwise.
+        are not its newest or have changed (`rewrite`): the next batch could not know otherwise.
         """
         piece = self.column(_PIECE)
         wanted = set(np.unique(piece).tolist())

@@ -61,8 +61,10 @@ class SequenceWindow:
     def on_tick(self, now: int, *, resume: bool, closed: bool) -> None:
         """Do what is due. A clock that goes back waits: nothing fires twice."""
         self._begin(now)
-        if self._record.final or now < self._record.clock:
+        if self._record.final or (now < self._record.clock and not resume):
             return
+        if now < self._record.clock:
+            self._turn_back(now)
         due = self.due()
         if due is not None and due <= now:
             self.late_us = max(self.late_us or 0, now - due)
@@ -120,7 +122,7 @@ class SequenceWindow:
         seq = self._record.next_seq + np.arange(table.num_rows, dtype=np.int64)
         self._record.next_seq += table.num_rows
         self._partitions.last_at[codes], self._partitions.last_seq[codes] = at, seq
-        until, gone = self._ends(end, once=once)
+        until, gone, gone_at = self._ends(end, once=once, closed=closed)
         order = np.argsort(codes, kind="stable")
         held = self._partitions.size
         sizes = held + np.bincount(codes, minlength=len(held))
@@ -131,7 +133,7 @@ class SequenceWindow:
         )
         self._keeper.round(stretch, table, at, order, seq, [*born, self._inserted(stretch)], closed=closed)
         self._record.clock = max(self._record.clock, end)
-        self._evict(gone, until[gone])
+        self._evict(gone, gone_at)
 
     def _create(self, codes: np.ndarray, at: np.ndarray) -> list[Moments]:
         """Begin the partitions that the rows are the first of; a window by time starts out full [semantics 3.1]."""
@@ -153,16 +155,21 @@ class SequenceWindow:
     def _inserted(self, stretch: Stretch) -> Moments:
         return at_rows(EventType.INSERTION, Phase.INSERTION, stretch.rows, stretch.number, stretch.number + 1)
 
-    def _ends(self, end: int, *, once: bool) -> tuple[np.ndarray, np.ndarray]:
-        """The last instant of the round for each partition, and the partitions whose age ends it: now, if overdue."""
+    def _ends(self, end: int, *, once: bool, closed: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The last instant of the round for each partition; the partitions whose age ends it, and when.
+
+        What is overdue goes now, not in the past. A partition goes before the batch of that very instant, which waits for tuples: only what is due earlier is
+        in its round, even if the round is `closed`.
+        """
         until = np.full(len(self._partitions.live), end)
         if not isinstance(self._window.partition_eviction, PartitionAge) or self._record.final:
-            return until, _NONE
+            return until, _NONE, _NONE
         due = self._partitions.last_at + self._window.partition_eviction.us
         gone = np.flatnonzero(self._partitions.live & (due <= end))
-        if not once:
-            until[gone] = due[gone]
-        return until, gone
+        if once:
+            return until, gone, until[gone]
+        until[gone] = due[gone] - closed if isinstance(self._window, Batched) else due[gone]
+        return until, gone, due[gone]
 
     def _evict(self, codes: np.ndarray, at: np.ndarray | int) -> None:
         """Partitions go: one event with all they hold, then nothing of them is left."""
@@ -197,6 +204,20 @@ class SequenceWindow:
             self._partitions.grow()
             born = self._live_from(np.zeros(1, dtype=np.int64), np.array([now]))
             self._keeper.born(born)
+
+    def _turn_back(self, now: int) -> None:
+        """The clock is behind what was stored: timers wait a whole period [semantics 7], and nothing lies ahead of it.
+
+        A tuple that seems to have arrived later than now is taken to have arrived now; so is the last insertion.
+        """
+        self._record.clock = now
+        self._partitions.last_at = np.minimum(self._partitions.last_at, now)
+        self._keeper.turn_back(now)
+        period = timer_period(self._window)
+        if period is not None:
+            passed = (now - self._record.ready) // period * period
+            latest = (self._record.ready + passed if isinstance(self._window, Batched) else now) + period
+            self._partitions.due = np.minimum(self._partitions.due, latest)
 
     def _skip(self, now: int) -> None:
         """Let overdue timers pass without firing; the next period counts from now, batches keep to their timetable."""
