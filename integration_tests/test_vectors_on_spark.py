@@ -14,11 +14,23 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 TESTS = Path(__file__).parent.parent / "tests"
-VECTORS = {path.stem: path for name in ("vectors", "vectors_own") for path in (TESTS / name).glob("interval_*.json")}
+VECTORS = {
+    path.stem: path
+    for name in ("vectors", "vectors_own")
+    for path in (TESTS / name).glob("*.json")
+    if not path.stem.startswith("lifecycle_")
+}
 WAYS: list[tuple[Any, Any]] = [("whole", "none"), (7, "none"), ("whole", [2]), (3, [1])]
 """A cut and a restart; each vector goes one of these ways, in turn."""
-THOROUGH = ["interval_stale_watermark", "interval_late_by_pane", "interval_checkpoint_reset"]
-"""Vectors that go every way: late and pending data, drops, and state that is put back."""
+THOROUGH = [
+    "interval_stale_watermark",
+    "interval_late_by_pane",
+    "interval_checkpoint_reset",
+    "sliding_count2_evict_partition",
+    "tumbling_time30_reset_overdue",
+    "batched_within1_5_every1",
+]
+"""Vectors that go every way: late and pending data, drops, clocks, evictions, and state that is put back."""
 EVERY_WAY: list[tuple[Any, Any]] = [("whole", "none"), ("each", "none"), (1, "none"), (2, [0]), ("whole", "each")]
 
 
