@@ -1,0 +1,130 @@
+"""The main demo, killed again and again: its tables must equal those of a run that nobody disturbed."""
+
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+pytest.importorskip("duckdb", reason="the demo needs the extra panekeeper[demo]")
+
+from examples.flights.pipeline import LOG, QUARANTINE, VIEW
+from examples.flights.tables import read_table
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+ROOT = Path(__file__).resolve().parents[1]
+DAYS = 3
+TABLES = (LOG, VIEW, QUARANTINE)
+
+
+@dataclass
+class Demo:
+    """One run of the demo as a process of its own, told by its lines."""
+
+    process: "subprocess.Popen[str]"
+    lines: list[str]
+
+    @classmethod
+    def begin(cls, out: Path) -> "Demo":
+        """Start (or resume) the demo in a folder."""
+        command = [sys.executable, "-m", "examples.flights", "--days", str(DAYS), "--out", str(out)]
+        process = subprocess.Popen(
+            command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
+        )
+        return cls(process, [])
+
+    def reach(self, pattern: str) -> bool:
+        """Read on until a line matches; False if the run ended before."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.lines.append(line)
+            if re.search(pattern, line):
+                return True
+        return False
+
+    def end(self) -> int:
+        """Read to the end and return the exit code."""
+        self.reach(r"(?!)")
+        return self.process.wait(timeout=60)
+
+    def kill(self, *, after: float, with_java: bool) -> None:
+        """Kill -9 so many seconds from now, at whatever moment that is: the demo alone, or its Java machine too."""
+        try:
+            self.process.wait(timeout=after)
+        except subprocess.TimeoutExpired:
+            if with_java:
+                os.killpg(self.process.pid, signal.SIGKILL)  # the session that `begin` made for it
+            else:
+                self.process.kill()
+        self.process.wait(timeout=60)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+    @property
+    def told(self) -> str:
+        """All it has said."""
+        return "".join(self.lines)
+
+
+def content(out: Path) -> dict[str, list[dict[str, object]]]:
+    """All rows of all tables, sorted."""
+    return {name: _sorted_rows(read_table(out / name)) for name in TABLES}
+
+
+def _sorted_rows(table: pa.Table) -> list[dict[str, object]]:
+    rows: list[dict[str, object]] = table.to_pylist()
+    return sorted(rows, key=repr)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run from beginning to end."""
+    out = tmp_path_factory.mktemp("undisturbed") / "demo"
+    demo = Demo.begin(out)
+    assert demo.end() == 0, demo.told
+    return out
+
+
+def test_demo_checks_itself_and_shows_a_finished_run_at_once(undisturbed: Path) -> None:
+    """A second start on a finished run replays nothing and comes to the same verdict."""
+    again = Demo.begin(undisturbed)
+    assert again.end() == 0, again.told
+    assert "starting Spark" not in again.told
+    assert "every row equals" in again.told
+    assert (undisturbed / "worst_day.png").stat().st_size > 50_000
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_tables_are_the_same_after_any_kills(seed: int, tmp_path: Path, undisturbed: Path) -> None:
+    """Killed three times at random moments, at the start, between and inside batches, it ends with the same rows."""
+    out, moments = tmp_path / "demo", random.Random(seed)
+    for _ in range(3):
+        demo = Demo.begin(out)
+        demo.reach(
+            moments.choice([r"starting Spark", r"^batch 1 ", r"^batch \d+", r"^batch \d*[37] of", r"^batch 16 "])
+        )
+        demo.kill(after=moments.uniform(0, 3), with_java=moments.random() < 0.5)
+    last = Demo.begin(out)
+    assert last.end() == 0, last.told
+    assert content(out) == content(undisturbed)
+
+
+def test_ctrl_c_stops_between_batches_and_the_next_run_resumes(tmp_path: Path, undisturbed: Path) -> None:
+    """Interrupted, the demo ends the batch it is in, says which, and goes on from there when started again."""
+    out = tmp_path / "demo"
+    demo = Demo.begin(out)
+    assert demo.reach(r"^batch 3 of"), demo.told
+    demo.process.send_signal(signal.SIGINT)
+    assert demo.end() == 130, demo.told
+    assert re.search(r"stopped after batch \d+", demo.told), demo.told
+    resumed = Demo.begin(out)
+    assert resumed.end() == 0, resumed.told
+    assert re.search(r"resuming at batch \d+ of 16", resumed.told), resumed.told
+    assert content(out) == content(undisturbed)
