@@ -7,6 +7,7 @@ The original is always attached as the cause.
 
 from __future__ import annotations
 
+import logging
 import re
 
 from framework import errors
@@ -16,6 +17,24 @@ _OURS = re.compile(r"^\s*(?:[\w.]+: )?(?:\w+\.)*(\w+): (.+)$")
 _LOCAL_FULL = ("No space left on device", "Disk quota exceeded")
 _STATE_LOST = ("CANNOT_LOAD_STATE_STORE", "STATE_STORE_", "RocksDBException", "FAILED_TO_READ_DELTA_FILE")
 _WORKER_LATE = ("Python worker failed to connect back", "PYTHON_WORKER_FAILED_TO_CONNECT")
+
+
+class BatchFailed(RuntimeError):
+    """Tells Spark that a batch failed; what happened is kept by the job and raised by whoever waits for it.
+
+    Its text is short on purpose: Spark 4.2 matches what a Python `foreachBatch` raises with a regular expression
+    that overflows its stack on a long one.
+    """
+
+
+class _KnownFailures(logging.Filter):
+    """Keeps the gateway from printing a traceback of `BatchFailed`: the error itself is raised where it is awaited."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not (record.exc_info and isinstance(record.exc_info[1], BatchFailed))
+
+
+logging.getLogger("py4j.clientserver").addFilter(_KnownFailures())
 
 
 def translate(error: BaseException, job: str) -> PanekeeperError:

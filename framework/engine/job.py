@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import StreamingQueryException
 
-from framework.engine.failures import is_slow_worker, translate
+from framework.engine.failures import BatchFailed, is_slow_worker, translate
 from framework.engine.interrupt import Interrupts
 from framework.engine.ledger import BatchReport, Ledger
 from framework.engine.pulse import Waker, beat, prune
@@ -235,8 +235,7 @@ class Job:
             self._commit(packed.persist(), number)
         except BaseException as error:  # noqa: BLE001 -- whatever it is, it is raised again, by whoever waits for the job
             self._failure = error
-            # A short text: Spark matches a long one with a regular expression that overflows its stack.
-            raise RuntimeError(f"batch {number} of job {self._launch.name} failed") from None
+            raise BatchFailed(f"batch {number} of job {self._launch.name} failed") from None
         finally:
             self._batch_thread = 0
 
