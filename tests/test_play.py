@@ -182,12 +182,6 @@ def test_a_checkpoint_and_a_reset_stand_alone() -> None:
     assert sizes("whole", "none", input=items) == [(1, False), (1, False), (2, False), (1, False)]
 
 
-def test_a_window_by_the_clock_is_not_played_on_spark_yet() -> None:
-    """It is refused by name, never played as something else."""
-    with pytest.raises(DeclarationError, match="cannot be played on Spark yet"):
-        play(by_clock(SLIDING), engine="spark")
-
-
 def test_no_input_gives_no_events() -> None:
     """A vector without items is legal and does nothing."""
     assert play(broken(input=[])) == []

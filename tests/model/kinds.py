@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tests.model.interval import Event, exact
-from tests.model.sequence import STALE, TIMER, Due, Held, NaiveSequence, Partition
+from tests.model.sequence import STALE, TIMER, UPDATE, Due, Held, NaiveSequence, Partition
 
 MILLISECOND = 1000
 """The step of the clock that tells a tuple older than T from one of age T [semantics 1]."""
@@ -134,13 +134,10 @@ class NaiveBatched(NaiveSequence):
     def due(self) -> Iterator[Due]:
         yield from super().due()
         if "within" in self.window:
-            yield self.state.updated + exact(self.window["every"]), TIMER, ""
-
-    def takes_more(self, kind: int) -> bool:
-        return kind == TIMER
+            yield self.state.updated + exact(self.window["every"]), UPDATE, ""
 
     def ring(self, kind: int, text: str) -> None:
-        if kind != TIMER:
+        if kind != UPDATE:
             super().ring(kind, text)
             return
         every, first = self.every(), self.state.updated + self.every()
@@ -150,6 +147,7 @@ class NaiveBatched(NaiveSequence):
             self.update(each, part)
 
     def turn_back(self, to: int) -> None:
+        super().turn_back(to)
         if "within" in self.window:
             passed = (to - self.state.created) // self.every() * self.every()
             self.state.updated = min(self.state.updated, self.state.created + passed)

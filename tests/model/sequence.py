@@ -14,8 +14,9 @@ from typing import Any
 
 from tests.model.interval import Event, exact, seconds
 
-STALE, TIMER, AGE = range(3)
-"""The order of one instant in one partition: tuples too old go, it tumbles or fires, at last the whole of it goes."""
+STALE, TIMER, AGE, UPDATE = range(4)
+"""The order of one instant in one partition: tuples too old go, it tumbles or fires, the whole of it goes, and then,
+after the tuples of that instant, a batch is due."""
 
 Due = tuple[int, int, str]
 """Something to come: when, what, and in which partition."""
@@ -111,21 +112,23 @@ class NaiveSequence:
     def earliest(self, to: int, *, closed: bool) -> Due | None:
         """What is due first, up to an instant."""
         due = [] if self.state.finished else [one for one in self.due() if one[0] <= to]
-        return min((one for one in due if one[0] < to or closed or not self.takes_more(one[1])), default=None)
+        return min((one for one in due if one[0] < to or closed or one[1] != UPDATE), default=None)
 
     def resume(self, to: int) -> None:
-        """The process was down until `to`: what fell due meanwhile happens now, once for each partition."""
+        """The process was down until `to`: what fell due meanwhile happens now, once; partitions of age go last."""
         self.now = to
         self.turn_back(to)
         due = set() if self.state.finished else set(self.due())
-        late = {one for one in due if one[0] < to or (one[0] == to and not self.takes_more(one[1]))}
-        for kind, text in sorted({(kind, text) for _, kind, text in late}):
+        late = {(kind, text) for instant, kind, text in due if instant < to or (instant == to and kind != UPDATE)}
+        for kind, text in sorted(late, key=lambda one: (one[0] == AGE, *one)):
             self.ring(kind, text)
 
     def turn_back(self, to: int) -> None:
-        """A clock that went back waits a whole period."""
+        """A clock that went back: timers wait a whole period, and nothing seems to have happened later than now."""
         for part in self.state.partitions.values():
-            part.fired = min(part.fired, to)
+            part.fired, part.inserted = min(part.fired, to), min(part.inserted, to)
+            for held in part.content + part.waiting:
+                held.arrival = min(held.arrival, to)
 
     def due(self) -> Iterator[Due]:
         """When each partition has what to do next."""
@@ -189,10 +192,6 @@ class NaiveSequence:
         return ()
 
     def on_due(self, kind: int, text: str, part: Partition) -> None: ...
-
-    def takes_more(self, kind: int) -> bool:
-        """Whether a thing that is due still takes the tuples of its very instant."""
-        return False
 
     def on_mark(self, mark: str) -> None:
         if mark == "final":

@@ -158,8 +158,8 @@ class SequenceWindow:
     def _ends(self, end: int, *, once: bool, closed: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The last instant of the round for each partition; the partitions whose age ends it, and when.
 
-        What is overdue goes now, not in the past. A partition goes before the batch of that very instant, which waits for tuples: only what is due earlier is
-        in its round, even if the round is `closed`.
+        What is overdue goes now, not in the past. A partition goes before the batch of that very instant, which
+        waits for tuples: only what is due earlier is in its round, even if the round is `closed`.
         """
         until = np.full(len(self._partitions.live), end)
         if not isinstance(self._window.partition_eviction, PartitionAge) or self._record.final:
