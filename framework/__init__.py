@@ -30,7 +30,7 @@ from framework.errors import (
     StateVersionError,
 )
 from framework.events import Event, EventType, Pane, Reason, Timing
-from framework.operator import Emit, Operator
+from framework.operator import Emit, Listener, Operator
 from framework.policies import Count, Delta, PartitionAge, PartitionCount, Punctuation, Time, TupleCount
 from framework.windows import Batched, Sliding, TimeInterval, Tumbling
 
@@ -57,6 +57,7 @@ __all__ = [
     "Job",
     "JobFailed",
     "JobFinished",
+    "Listener",
     "Operator",
     "OutputNotWritable",
     "Pane",

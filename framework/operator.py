@@ -22,6 +22,20 @@ class Emit(Protocol):
         ...
 
 
+class Listener(ABC):
+    """Hears the events of a window before the operator does [S3]; emits nothing.
+
+    Subscribed by `.operator(..., listeners=[...])`. As an operator, it is sent to the workers anew for every batch.
+    """
+
+    events: ClassVar[frozenset[EventType]] = frozenset(EventType)
+    """The event types that it hears."""
+
+    @abstractmethod
+    def handle_event(self, event: Event) -> None:
+        """Hear one event. An exception fails the batch, which is replayed."""
+
+
 class Operator(ABC):
     """The user's own logic against the events of a window.
 
@@ -40,3 +54,20 @@ class Operator(ABC):
     @abstractmethod
     def handle_event(self, event: Event, emit: Emit) -> None:
         """Handle one event. Called in order for each partition; an exception fails the batch, which is replayed."""
+
+
+class Heard(Operator):
+    """An operator behind its listeners: each event goes to the listeners, in their order, and then to the operator."""
+
+    def __init__(self, operator: Operator, listeners: tuple[Listener, ...]) -> None:
+        self.operator = operator
+        self.listeners = listeners
+        self.events = operator.events.union(*(listener.events for listener in listeners))  # type: ignore[misc]
+
+    def handle_event(self, event: Event, emit: Emit) -> None:
+        """Tell everybody who wants to hear of it."""
+        for listener in self.listeners:
+            if event.type in listener.events:
+                listener.handle_event(event)
+        if event.type in self.operator.events:
+            self.operator.handle_event(event, emit)

@@ -24,7 +24,7 @@ from framework.durations import Duration, days, to_us
 from framework.engine.intake import Intake
 from framework.engine.pipeline import Pipeline
 from framework.errors import DeclarationError
-from framework.operator import Operator
+from framework.operator import Heard, Listener, Operator
 from framework.policies import PartitionCount, Punctuation, TupleCount
 from framework.results import Computed
 from framework.windows import Sequence, TimeInterval, Window, delta_attributes
@@ -154,16 +154,21 @@ class WindowedBy:
         output = pa.schema([pa.field(name, one.bind(columns).output) for name, one in aggregates.items()])
         return self._computed(columns, output, aggregates=dict(aggregates))
 
-    def operator(self, operator: Operator, *, output: pa.Schema | str) -> Computed:
+    def operator(self, operator: Operator, *, output: pa.Schema | str, listeners: Names[Listener] = ()) -> Computed:
         """Declare who handles the window's events, and the columns it emits.
 
         Args:
             operator: an instance; it is sent to the workers, and sees all columns of the stream.
             output: the emitted columns, as an Arrow schema or as SQL: `"spread double, n bigint"`.
+            listeners: hear each event before the operator does, in this order.
         """
         if not isinstance(operator, Operator):
             raise DeclarationError(f"operator() takes an instance of a subclass of Operator, not {operator!r}")
-        return self._computed(self._columns(set(self._intake.user_columns)), _schema(output), operator=operator)
+        for listener in listeners:
+            if not isinstance(listener, Listener):
+                raise DeclarationError(f"listeners takes instances of subclasses of Listener, not {listener!r}")
+        heard = Heard(operator, tuple(listeners)) if listeners else operator
+        return self._computed(self._columns(set(self._intake.user_columns)), _schema(output), operator=heard)
 
     def _columns(self, wanted: set[str]) -> pa.Schema:
         return self._intake.arrow_schema([name for name in self._intake.user_columns if name in wanted])

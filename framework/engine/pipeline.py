@@ -20,6 +20,7 @@ from framework.engine.intake import Intake
 from framework.engine.packing import PACKED_SCHEMA, Packer, from_segment
 from framework.engine.processor import OUTPUT_SCHEMA, GroupProcessor
 from framework.engine.pulse import pulse_rows
+from framework.operator import Heard
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -62,7 +63,8 @@ class Pipeline:
         if plan.aggregates is not None:
             computed["aggregate"] = {name: one.declaration() for name, one in plan.aggregates.items()}
         if plan.operator is not None:
-            computed["operator"] = type(plan.operator).__qualname__
+            own = plan.operator.operator if isinstance(plan.operator, Heard) else plan.operator
+            computed["operator"] = type(own).__qualname__
         return {
             "window": plan.window.declaration(),
             "partition_by": {field.name: str(field.type) for field in plan.keys},

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from framework.core.aggregates.columns import Ints
+from framework.core.cells import gather
 
 State = list[pa.Array]
 """Partial results: the columns of `Accumulator.state_types`, one row a cell."""
@@ -67,6 +68,11 @@ class Accumulator(ABC):
         groups = np.repeat(np.arange(n, dtype=np.int64), np.diff(offsets))
         members = rows.slice(int(offsets[0]), int(offsets[-1] - offsets[0]))
         return self.finish(self.fold([], groups, n, members, np.arange(len(groups), dtype=np.int64)))
+
+    def from_ranges(self, rows: pa.Table, lo: Ints, hi: Ints) -> pa.Array:
+        """Return the result of rows `lo[j] .. hi[j] - 1` for each j, which may overlap; rows in arrival order."""
+        positions, offsets = gather(lo, hi)
+        return self.from_content(rows.take(pa.array(positions)), offsets)
 
     def opened(self, state: State) -> State:
         """Return the state with a literally empty list replaced by columns without cells."""

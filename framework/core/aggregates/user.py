@@ -24,12 +24,16 @@ from framework.errors import InputError
 
 
 class UserAggregate:
-    """An aggregate of your own: subclass, override `zero`, `add` and `result`, and perhaps `merge`.
+    """An aggregate of your own: subclass, define `zero`, `add` and `result`, and perhaps `merge` or `remove`.
 
     Without `merge` every window keeps its rows and the result is computed from all of them each time it fires.
     With `merge`, and `state` to say what is stored, only partial results are kept, and overlapping windows share
     them. Then a value of the state must survive being stored as `state`: use 64-bit floats, lists rather than
     tuples. Values that are null are not added.
+
+    With `remove`, and without `merge`, a sliding window goes from one firing to the next by removing what left and
+    adding what entered. Define it only if it undoes `add` exactly (counts, sets, integers; not sums of floats), else
+    the last bits depend on where the stream is cut into batches.
 
     >>> class Range(UserAggregate):
     ...     state = list[float]
@@ -48,19 +52,23 @@ class UserAggregate:
 
     def zero(self) -> Any:
         """Return the state before any value; a fresh object each time if it is mutable."""
-        raise NotImplementedError(f"{type(self).__name__} must define zero()")
+        raise TypeError(f"{type(self).__name__} must define zero()")
 
     def add(self, state: Any, value: Any) -> Any:
         """Return the state after one more value. Called in arrival order; may change `state` and return it."""
-        raise NotImplementedError(f"{type(self).__name__} must define add(state, value)")
+        raise TypeError(f"{type(self).__name__} must define add(state, value)")
 
     def merge(self, a: Any, b: Any) -> Any:
         """Return the state of all values of `a`, then all of `b`. Optional; `zero()` on either side changes nothing."""
-        raise NotImplementedError(f"{type(self).__name__} does not define merge(a, b)")
+        raise TypeError(f"{type(self).__name__} does not define merge(a, b)")
+
+    def remove(self, state: Any, value: Any) -> Any:
+        """Return the state without its oldest value. Optional; may change `state` and return it."""
+        raise TypeError(f"{type(self).__name__} does not define remove(state, value)")
 
     def result(self, state: Any) -> Any:
         """Return the result, or None for null."""
-        raise NotImplementedError(f"{type(self).__name__} must define result(state)")
+        raise TypeError(f"{type(self).__name__} must define result(state)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +86,24 @@ class UserContent(FromContent):
                 if value is not None:
                     state = self.user.add(state, value)
             results.append(self.user.result(state))
+        return _column(self.user, "result()", results, self.output)
+
+    def from_ranges(self, rows: pa.Table, lo: Ints, hi: Ints) -> pa.Array:
+        if type(self.user).remove is UserAggregate.remove:
+            return super().from_ranges(rows, lo, hi)
+        values = whole(rows.column(self.inputs[0])).to_pylist()
+        results: list[Any] = [None] * len(lo)
+        state, low, high = self.user.zero(), 0, 0
+        for at in np.lexsort((hi, lo)).tolist():
+            start, end = int(lo[at]), int(hi[at])
+            if not (low <= start <= high <= end):
+                state, low, high = self.user.zero(), start, start
+            for value in values[low:start]:
+                state = state if value is None else self.user.remove(state, value)
+            for value in values[high:end]:
+                state = state if value is None else self.user.add(state, value)
+            low, high = start, end
+            results[at] = self.user.result(state)
         return _column(self.user, "result()", results, self.output)
 
 

@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 
 from framework.core.aggregates.protocol import Accumulator
-from framework.core.cells import gather
 from framework.core.keys import Keys
 from framework.core.operating import Emitted, Origin, slicing, taking
 from framework.core.plan import TIMESTAMP, Plan
@@ -122,21 +121,30 @@ class Aggregated:
         self._outputs.add(firings.code, firings.at, columns, marks, firings.reasons)
 
     def _results(self, firings: Firings, begin: np.ndarray) -> list[pa.Array]:
+        """Finish every aggregate over the firings' ranges.
+
+        How partial results associate depends on the rows of a firing alone, with holes or without, so that where the
+        batch was cut does not show in the last bit.
+        """
         low, high = begin + firings.low, begin + firings.high
-        if not firings.content and not any(a.needs_content for a in self._accumulators):
-            count = self._log.rows.num_rows
-            every = np.arange(count, dtype=np.int64)
-            leaves = [a.fold([], every, count, self._log.rows, every) for a in self._accumulators]
-            return [a.finish(a.runs(leaf, low, high)) for a, leaf in zip(self._accumulators, leaves, strict=True)]
+        rows = self._log.rows
+        leaves = pa.array(np.arange(rows.num_rows, dtype=np.int64))
         if firings.content:
             lists = [np.arange(a, b) for a, b in zip(low.tolist(), high.tolist(), strict=True)]
             for index, numbers in firings.content.items():
                 lists[index] = begin[index] + numbers
-            positions, offsets = np.concatenate(lists), np.cumsum([0, *(len(x) for x in lists)])
-        else:
-            positions, offsets = gather(low, high)
-        content = self._log.take(positions)
-        return [a.from_content(content, offsets) for a in self._accumulators]
+            ends = np.cumsum([0, *(len(x) for x in lists)])
+            leaves, low, high = pa.array(np.concatenate(lists)), ends[:-1], ends[1:]
+            rows = rows.take(leaves)
+        seq = leaves.to_numpy()
+        cells = np.arange(len(seq), dtype=np.int64)
+        results = []
+        for one in self._accumulators:
+            if one.needs_content:
+                results.append(one.from_ranges(rows, low, high))
+            else:
+                results.append(one.finish(one.runs(one.fold([], cells, len(cells), rows, seq), low, high)))
+        return results
 
 
 class Operating:
