@@ -14,52 +14,51 @@ MILLISECONDS = [unit for unit in UNITS if unit >= 0.001] + [0.001]
 """Seconds of one step of the clock: tuples leave by age on a millisecond [semantics 1]."""
 
 Pools = Mapping[str, Sequence[Any]]
-"""What the values of a tuple are picked from, by name; `x` is what delta policies read."""
+"""What the values of a tuple are picked from, by name; `age` is what delta policies read."""
 
-POOLS: Pools = {"x": [0, 0, 1, 1, 2, 3, 4, 6, 2.5, -1], "n": range(4)}
+POOLS: Pools = {"age": [0, 0, 1, 1, 2, 3, 4, 6, 2.5, -1], "n": range(4)}
+
+Kind = tuple[str, str, str | None]
+"""Kind of window, its eviction (what is kept, if batched), its trigger."""
+
+TUMBLING = [("tumbling", evict, None) for evict in ("count", "time", "delta", "punct")]
+SLIDING = [
+    ("sliding", evict, trigger) for evict in ("count", "time", "delta") for trigger in ("count", "time", "delta")
+]
+BATCHED = [("batched", content, None) for content in ("within", "retain", "within retain")]
+EVERY_KIND: list[Kind] = [*TUMBLING, *SLIDING, *BATCHED]
+"""Every kind of window with every policy, and every pair of policies of a sliding one."""
 
 
-def policy(kind: str, size: int, unit: float) -> dict[str, Any]:
-    """A policy of that kind; times in units."""
-    if kind == "punct":
-        return {"policy": kind}
-    if kind == "delta":
-        return {"policy": kind, "attr": "x", "size": [1, 2, 0.5, 3][size % 4]}
-    return {"policy": kind, "size": stretch(size, unit) if kind in ("time", "partitionAge") else size}
+def policy(name: str, size: int, unit: float) -> dict[str, Any]:
+    """A policy of that name; times in units."""
+    if name == "punct":
+        return {"policy": name}
+    if name == "delta":
+        return {"policy": name, "attr": "age", "size": [1, 2, 0.5, 3][size % 4]}
+    return {"policy": name, "size": stretch(size, unit) if name in ("time", "partitionAge") else size}
 
 
-@st.composite
-def windows(draw: st.DrawFn, unit: float) -> dict[str, Any]:
-    """A window of any kind, every pair of policies of a sliding one, with or without partitions that go."""
-    digits = Digits(draw(CODES))
-    window: dict[str, Any]
-    kind = digits.pick(["tumbling", "sliding", "sliding", "sliding", "batched"])
-    if kind == "tumbling":
-        named = digits.pick(["count", "time", "delta", "punct"])
-        window = {"eviction": policy(named, digits.pick([1, 2, 3, 5]), unit)}
-    elif kind == "sliding":
-        window = {"eviction": policy(digits.pick(["count", "time", "delta"]), digits.pick([1, 2, 3, 4, 5]), unit)}
-        trigger = digits.pick(["count", "time", "delta", "zero", None])
-        if trigger == "zero":
-            window["trigger"] = {"policy": "delta", "attr": "x", "size": 0}
-        elif trigger:
-            window["trigger"] = policy(trigger, digits.pick([1, 2, 3, 4]), unit)
+def window_of(kind: Kind, digits: Digits, unit: float) -> dict[str, Any]:
+    """A window of that kind: sizes small, with or without partitions, which may go."""
+    named, evict, trigger = kind
+    window: dict[str, Any] = {"kind": named, "partitioned": digits.pick([True, True, False])}
+    if named == "batched":
+        for field in evict.split():
+            size = digits.pick([1, 2, 3, 5, 8])
+            window[field] = stretch(size, unit) if field == "within" else size
+        every = digits.pick([1, 2, 3, 5])
+        window["every"] = stretch(every, unit) if "within" in window else every
     else:
-        window = batched(digits, unit)
-    window |= {"kind": kind, "partitioned": digits.pick([True, True, False])}
+        window["eviction"] = policy(evict, digits.pick([1, 2, 3, 4, 5]), unit)
+    if trigger == "delta" and digits.pick([True, False]):
+        window["trigger"] = {"policy": "delta", "attr": "age", "size": 0}
+    elif trigger:
+        window["trigger"] = policy(trigger, digits.pick([1, 2, 3, 4]), unit)
     limit = digits.pick([None, "partitionAge", "partitionCount", "tupleCount"])
     if window["partitioned"] and limit:
         window["partition_eviction"] = policy(limit, digits.pick([1, 2, 3, 5]), unit)
     return window
-
-
-def batched(digits: Digits, unit: float) -> dict[str, Any]:
-    """What a batched window keeps and how often it changes."""
-    if digits.pick([True, False, False]):
-        return {"retain": digits.pick([1, 2, 3, 5]), "every": digits.pick([1, 2, 3, 4])}
-    retain: dict[str, Any] = digits.pick([{}, {"retain": 1}, {"retain": 2}, {"retain": 4}])
-    within, every = digits.pick([1, 2, 3, 5, 8]), digits.pick([1, 2, 3, 5])
-    return {"within": stretch(within, unit), "every": stretch(every, unit)} | retain
 
 
 class Script:
@@ -133,10 +132,11 @@ class Script:
 
 
 @st.composite
-def scripts(draw: st.DrawFn, pools: Pools | None = None) -> dict[str, Any]:
-    """A whole vector without `expect`."""
+def scripts(draw: st.DrawFn, kind: Kind | None = None, pools: Pools | None = None) -> dict[str, Any]:
+    """A whole vector without `expect`, of a kind of window if given."""
     unit = draw(st.sampled_from(MILLISECONDS))
-    window = draw(windows(unit))
+    digits = Digits(draw(CODES))
+    window = window_of(kind or digits.pick(EVERY_KIND), digits, unit)
     script = Script(window, unit, pools or POOLS)
     for code in draw(st.lists(CODES, max_size=6) | st.lists(CODES, min_size=20, max_size=40)):
         script.write(code)
