@@ -18,7 +18,7 @@ from framework.core.sequence.moments import Class, Moments, Phase, at_instants
 from framework.core.sequence.partitions import NEVER, Partitions
 from framework.core.sequence.policing import cuts_of, measured, rule
 from framework.core.sequence.starts import TICK
-from framework.core.sequence.stretch import Stretch
+from framework.core.sequence.stretch import Round, Stretch
 from framework.core.sequence.tumbling import Cuts, all_cut
 from framework.events import EventType, Reason
 from framework.policies import Delta, Time
@@ -28,18 +28,8 @@ from framework.windows import Batched, Sequence, Sliding, Tumbling
 class Keeper(Protocol):
     """Keeps tuples, or what stands for them."""
 
-    def round(
-        self,
-        stretch: Stretch,
-        table: pa.Table,
-        at: np.ndarray,
-        order: np.ndarray,
-        seq: np.ndarray,
-        moments: list[Moments],
-        *,
-        closed: bool,
-    ) -> None:
-        """Take the rows of a round. `order` sorts `table` as the stretch is; `moments` happen beside the policies'."""
+    def round(self, work: Round) -> None:
+        """Take the rows of a round."""
         ...
 
     def mark(self, codes: np.ndarray, at: int) -> None:
@@ -82,22 +72,13 @@ class LogKeeper:
         self.anew = False
         """The stored rows must be written anew: rows between those that stay were evicted, or arrival times changed."""
 
-    def round(
-        self,
-        stretch: Stretch,
-        table: pa.Table,
-        at: np.ndarray,
-        order: np.ndarray,
-        seq: np.ndarray,
-        moments: list[Moments],
-        *,
-        closed: bool,
-    ) -> None:
+    def round(self, work: Round) -> None:
         """Add the rows, ask the policies, answer, and let go of what is not wanted."""
-        if table.num_rows:
-            self._log.append(table, at, seq)
-        offsets = self._log.offsets(len(stretch.held))
-        ruling = rule(self._window, stretch, self._log, offsets, self._partitions, closed=closed)
+        if work.table.num_rows:
+            self._log.append(work.table, work.at, work.seq)
+        offsets = self._log.offsets(len(work.stretch.held))
+        ruling = rule(self._window, work.stretch, self._log, offsets, self._partitions, closed=work.closed)
+        moments = work.moments
         if isinstance(self._window, Batched):
             moments = [m for m in moments if m.kind is not EventType.INSERTION]  # waiting tuples are not in yet
         self._answer.take([*moments, *ruling.moments], offsets)
@@ -186,24 +167,14 @@ class CellKeeper:
         self._partitions = partitions
         self._answer = answer
 
-    def round(
-        self,
-        stretch: Stretch,
-        table: pa.Table,
-        at: np.ndarray,
-        order: np.ndarray,
-        seq: np.ndarray,
-        moments: list[Moments],
-        *,
-        closed: bool,
-    ) -> None:
+    def round(self, work: Round) -> None:
         """Fold the rows between the cuts."""
         policy, measure = self._window.evict, None
         if isinstance(policy, Delta):
-            measure = measured(policy, table.column(policy.attribute).to_numpy()[order])
-        cuts = cuts_of(self._window, stretch, measure, self._partitions)
-        self._emit(cuts, self._cells.fold(stretch, cuts, table, order, seq))
-        self._partitions.inside[:] = stretch.sizes - cuts.final(len(stretch.held))
+            measure = measured(policy, work.table.column(policy.attribute).to_numpy()[work.order])
+        cuts = cuts_of(self._window, work.stretch, measure, self._partitions)
+        self._emit(cuts, self._cells.fold(work.stretch, cuts, work.table, work.order, work.seq))
+        self._partitions.inside[:] = work.stretch.sizes - cuts.final(len(work.stretch.held))
 
     def mark(self, codes: np.ndarray, at: int) -> None:
         """Cut every partition of a punctuation window."""

@@ -9,7 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 
+from framework.core.sequence.moments import Moments
 from framework.core.sequence.partitions import NEVER, Partitions
 
 
@@ -48,6 +50,29 @@ class Stretch:
     def new_before(self, codes: np.ndarray, instants: np.ndarray, *, inclusive: bool = False) -> np.ndarray:
         """How many new rows of each partition arrived before each instant (or at it, if inclusive)."""
         return count_before(self.code, self.at, codes, instants, inclusive=inclusive)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Round:
+    """What a keeper is given of one round.
+
+    Attributes:
+        stretch: where the new rows lie in their partitions.
+        table: the new rows, in arrival order.
+        at: arrival time of each row of `table`, us.
+        seq: arrival number of each row of `table`.
+        order: positions in `table` of the rows of the stretch.
+        moments: what happens beside what the policies say.
+        closed: no more rows of the last instant come.
+    """
+
+    stretch: Stretch
+    table: pa.Table
+    at: np.ndarray
+    seq: np.ndarray
+    order: np.ndarray
+    moments: list[Moments]
+    closed: bool
 
 
 def count_before(

@@ -18,7 +18,7 @@ from framework.core.sequence.keeping import Keeper
 from framework.core.sequence.moments import Class, Moments, Phase, at_instants, at_rows
 from framework.core.sequence.partitions import NEVER, Partitions
 from framework.core.sequence.policing import first_due, timer_period
-from framework.core.sequence.stretch import Stretch, stop_timers
+from framework.core.sequence.stretch import Round, Stretch, stop_timers
 from framework.events import EventType
 from framework.policies import PartitionAge, Time
 from framework.windows import Batched, Sliding
@@ -131,7 +131,10 @@ class SequenceWindow:
         stretch = Stretch(
             code=codes[order], number=number, at=at[order], held=held, sizes=sizes, until=until, once=once
         )
-        self._keeper.round(stretch, table, at, order, seq, [*born, self._inserted(stretch)], closed=closed)
+        moments = [*born, self._inserted(stretch)]
+        self._keeper.round(
+            Round(stretch=stretch, table=table, at=at, seq=seq, order=order, moments=moments, closed=closed)
+        )
         self._record.clock = max(self._record.clock, end)
         self._evict(gone, gone_at)
 
