@@ -28,6 +28,10 @@ from framework.windows import Batched, Sequence, Sliding, Tumbling
 class Keeper(Protocol):
     """Keeps tuples, or what stands for them."""
 
+    def hears(self, kind: EventType) -> bool:
+        """Whether moments of this kind need be made at all."""
+        ...
+
     def round(self, work: Round) -> None:
         """Take the rows of a round."""
         ...
@@ -71,6 +75,10 @@ class LogKeeper:
         self._answer = answer
         self.anew = False
         """The stored rows must be written anew: rows between those that stay were evicted, or arrival times changed."""
+
+    def hears(self, kind: EventType) -> bool:
+        """What the answer wants."""
+        return self._answer.wants(kind)
 
     def round(self, work: Round) -> None:
         """Add the rows, ask the policies, answer, and let go of what is not wanted."""
@@ -166,6 +174,10 @@ class CellKeeper:
         self._cells = cells
         self._partitions = partitions
         self._answer = answer
+
+    def hears(self, kind: EventType) -> bool:
+        """Tumbles only, and those are made here."""
+        return False
 
     def round(self, work: Round) -> None:
         """Fold the rows between the cuts."""

@@ -131,7 +131,7 @@ class SequenceWindow:
         stretch = Stretch(
             code=codes[order], number=number, at=at[order], held=held, sizes=sizes, until=until, once=once
         )
-        moments = [*born, self._inserted(stretch)]
+        moments = [*born, self._inserted(stretch)] if self._keeper.hears(EventType.INSERTION) else born
         self._keeper.round(
             Round(stretch=stretch, table=table, at=at, seq=seq, order=order, moments=moments, closed=closed)
         )
