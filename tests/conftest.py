@@ -2,7 +2,7 @@
 
 from hypothesis import HealthCheck, settings
 
-settings.register_profile("suite", derandomize=True, max_examples=100, deadline=None, database=None)
+settings.register_profile("suite", derandomize=True, max_examples=60, deadline=None, database=None)
 settings.register_profile(
     "explore", max_examples=5000, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
