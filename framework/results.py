@@ -70,7 +70,9 @@ class Computed:
         """
         from framework.engine.checkpoint_files import CheckpointFiles
         from framework.engine.pulse import beat
+        from framework.engine.startup import check_state_settings
 
+        check_state_settings(self._pipeline.intake.df.sparkSession)
         files = CheckpointFiles(self._pipeline.intake.df.sparkSession, _folder(checkpoint))
         record = _open(files, self._pipeline)
         beat(files, "resume")
@@ -129,4 +131,6 @@ def _open(files: CheckpointFiles, pipeline: Pipeline) -> JobRecord:
 
 
 def _folder(path: str | os.PathLike[str]) -> str:
-    return os.fspath(path).rstrip("/")
+    """Return a folder by its full name: Delta takes a relative one for the name of a table."""
+    name = os.fspath(path).rstrip("/")
+    return name if ":/" in name else os.path.abspath(name)  # noqa: PTH100 -- resolve() would follow links
