@@ -149,8 +149,9 @@ class NaiveBatched(NaiveSequence):
     def turn_back(self, to: int) -> None:
         super().turn_back(to)
         if "within" in self.window:
-            passed = (to - self.state.created) // self.every() * self.every()
-            self.state.updated = min(self.state.updated, self.state.created + passed)
+            self.state.created = min(self.state.created, to)
+            passed = (to - 1 - self.state.created) // self.every() * self.every()
+            self.state.updated = min(self.state.updated, self.state.created + max(passed, 0))
 
     def every(self) -> int:
         return exact(self.window["every"])

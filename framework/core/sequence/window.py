@@ -211,15 +211,16 @@ class SequenceWindow:
     def _turn_back(self, now: int) -> None:
         """The clock is behind what was stored: timers wait a whole period [semantics 7], and nothing lies ahead of it.
 
-        A tuple that seems to have arrived later than now is taken to have arrived now; so is the last insertion.
+        A tuple that seems to have arrived later than now is taken to have arrived now; so with the last insertion,
+        and with the creation of the window. Batches keep to the timetable that begins there.
         """
         self._record.clock = now
+        self._record.ready = min(self._record.ready, now)
         self._partitions.last_at = np.minimum(self._partitions.last_at, now)
         self._keeper.turn_back(now)
         period = timer_period(self._window)
         if period is not None:
-            passed = (now - self._record.ready) // period * period
-            latest = (self._record.ready + passed if isinstance(self._window, Batched) else now) + period
+            latest = first_due(self._window, self._record.ready, np.array([now]))
             self._partitions.due = np.minimum(self._partitions.due, latest)
 
     def _skip(self, now: int) -> None:
