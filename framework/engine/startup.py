@@ -54,6 +54,16 @@ def check_session(spark: SparkSession) -> None:
             )
 
 
+def check_state_settings(spark: SparkSession) -> None:
+    """Raise `SetupError` unless queries of this session keep their state in RocksDB."""
+    name = f"{_STATE}.providerClass"
+    if spark.conf.get(name, None) != _QUERY_SETTINGS[name]:
+        raise SetupError(
+            "a query of your own on transform() needs a session from framework.session(), "
+            f"or one with {name}={_QUERY_SETTINGS[name]}"
+        )
+
+
 @contextmanager
 def query_settings(spark: SparkSession) -> Iterator[None]:
     """Give the session what the query needs while it starts: a query keeps a copy of the settings it started with."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from framework import Job
-    from framework.results import ToDelta
+    from framework.results import Computed, ToDelta
 
 Row = dict[str, Any]
 Reading = tuple[str, str | None, int | None]
@@ -50,13 +50,14 @@ class Readings:
         reader = self.spark.readStream.schema("sensor string, at timestamp, value bigint")
         return reader.option("maxFilesPerTrigger", 1).json(str(self.folder / "in"))
 
-    def declare(self, *, window: TimeInterval | None = None, total: str = "sum", **options: Any) -> ToDelta:
+    def computed(self, *, window: TimeInterval | None = None, total: str = "sum", **options: Any) -> Computed:
         given: dict[str, Any] = {"name": "readings", "partition_by": "sensor", "event_time": "at", "key_groups": 4}
         stream = windowed(self.stream(), **(given | options))
-        computed = stream.window(window or TimeInterval(60, discard_age=120)).aggregate(
-            total=getattr(agg, total)("value"), n=agg.count()
-        )
-        return computed.to_delta(self.folder / "log", view=self.folder / "view")
+        by_minute = stream.window(window or TimeInterval(60, discard_age=120))
+        return by_minute.aggregate(total=getattr(agg, total)("value"), n=agg.count())
+
+    def declare(self, **options: Any) -> ToDelta:
+        return self.computed(**options).to_delta(self.folder / "log", view=self.folder / "view")
 
     def start(self, trigger: Any = "available_now", **options: Any) -> Job:
         job = self.declare(**options).start(checkpoint=self.checkpoint, trigger=trigger)

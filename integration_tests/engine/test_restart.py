@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -86,6 +88,19 @@ def test_a_running_job_stops_between_two_batches_and_resumes_there(readings: Rea
     readings.run()
     assert sum(row["rows_in"] for row in readings.rows("log_metrics")) == 12
     assert len(readings.log()) == 10
+
+
+def test_ctrl_c_lets_the_running_batch_finish(readings: Readings) -> None:
+    """The interrupt is raised once the job has ended between two batches."""
+    readings.put(("a", "10:00:10", 1))
+    readings.put(("a", "10:00:20", 2))
+    job = readings.start(trigger="continuous")
+    job.on_batch(lambda report: os.kill(os.getpid(), signal.SIGINT) if report.batch == 1 else None)
+    with pytest.raises(KeyboardInterrupt):
+        job.await_end(timeout=300)
+
+    assert job.status().state.value == "ended"
+    assert readings.numbers("offsets") == readings.numbers("commits")
 
 
 def test_a_running_job_takes_what_is_available_and_then_a_flush(readings: Readings) -> None:

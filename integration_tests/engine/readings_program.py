@@ -1,0 +1,31 @@
+"""A program that processes the readings in a folder and ends; the kill tests run it as a process of its own.
+
+python readings_program.py FOLDER
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from framework import TimeInterval, agg, session, windowed
+
+
+def main(folder: Path) -> None:
+    """Run the job over what is there."""
+    spark = session("readings", cores=2, **{"spark.sql.shuffle.partitions": 4})
+    reader = spark.readStream.schema("sensor string, at timestamp, value bigint")
+    rows = reader.option("maxFilesPerTrigger", 1).json(str(folder / "in"))
+    job = (
+        windowed(rows, name="readings", partition_by="sensor", event_time="at", key_groups=4)
+        .window(TimeInterval(60, discard_age=120))
+        .aggregate(total=agg.sum("value"), n=agg.count())
+        .to_delta(folder / "log", view=folder / "view")
+        .start(checkpoint=folder / "checkpoint", trigger="available_now")
+    )
+    job.await_end()
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
