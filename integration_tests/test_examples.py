@@ -70,7 +70,7 @@ def test_the_average_of_a_plane_is_that_of_its_last_five_flights(spark: SparkSes
     frame = pd.read_parquet(tmp_path / "in").dropna(subset="tailnum")
     last = frame.groupby("tailnum")["delay"].rolling(5).mean().groupby("tailnum").last().dropna()
     assert got.keys() == set(last.index)
-    assert all(math.isclose(got[tail], mean, abs_tol=1e-9) for tail, mean in last.items())
+    assert all(math.isclose(got[str(tail)], mean, abs_tol=1e-9) for tail, mean in last.items())
 
 
 def test_an_alert_tells_each_reading_once(spark: SparkSession, tmp_path: Path) -> None:

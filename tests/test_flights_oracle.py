@@ -78,7 +78,7 @@ CUTS = (local(8), local(10))
 
 
 def test_log_holds_every_firing_in_the_order_of_the_watermark() -> None:
-    """A pane fires when the watermark reaches its end, again for late flights, and by the flush if it never got there."""
+    """A pane fires when the watermark reaches its end, again for late flights, and by the flush if it never does."""
     assert firings(Oracle(DAY, CUTS, HOURLY).log()) == [
         (7, 90, "D", 35.0, 3, 0, "WATERMARK"),
         (7, 200, "F", 76.25, 4, 1, "LATE"),

@@ -151,8 +151,11 @@ class Intake:
         except Exception as error:
             raise DeclarationError(f"a column has a type that Arrow cannot carry: {error}") from error
 
-    def rows(self, carried: Sequence[str]) -> DataFrame:
-        """Return what `packing.Packer` takes: key group, event time, reject struct and the carried columns."""
+    def rows(self, carried: Sequence[str], *, arrived: bool) -> DataFrame:
+        """Return what `packing.Packer` takes: key group, event time, reject struct and the carried columns.
+
+        Every column is written to Arrow row by row, so arrival times come only if somebody asks for them (`arrived`).
+        """
         source = self._with_marks(self.df)
         extra = [column(name) for name in packing.MARKS] if self.has_marks else []
         extra += [column(packing.LOT)] if self.by_file else []
@@ -161,7 +164,7 @@ class Intake:
         frame = judged.select(
             self._group().alias(packing.GROUP),
             good_time.alias(packing.TIME),
-            F.unix_micros(self._arrival()).alias(packing.ARRIVED),
+            *([F.unix_micros(self._arrival()).alias(packing.ARRIVED)] if arrived else []),
             F.when(F.col(_REASON).isNotNull(), self._rejected()).alias(packing.REJECT),
             *[column(name) for name in carried],
             *extra,

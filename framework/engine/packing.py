@@ -25,6 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from framework.core.plan import EVENT_TIME, REJECTED
+from framework.engine.worker import settle
 from framework.errors import InputError
 
 PREFIX = "_pk_"
@@ -110,6 +111,7 @@ class Packer:
         """Pack one input partition; the position runs on over its batches."""
         from pyspark import TaskContext
 
+        settle()
         context = TaskContext.get()
         part = context.partitionId() if context else 0
         at = 0

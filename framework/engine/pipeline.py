@@ -20,6 +20,7 @@ from framework.engine.intake import Intake
 from framework.engine.packing import PACKED_SCHEMA, Packer, from_segment
 from framework.engine.processor import OUTPUT_SCHEMA, GroupProcessor
 from framework.engine.pulse import pulse_rows
+from framework.engine.worker import settle
 from framework.operator import Heard
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ class Pipeline:
             by_file=intake.by_file,
             fail_on_bad=intake.on_bad == "fail",
         )
-        rows = intake.rows(self.carried).mapInArrow(packer, PACKED_SCHEMA)
+        rows = intake.rows(self.carried, arrived=self.time == AT).mapInArrow(packer, PACKED_SCHEMA)
         processor = GroupProcessor(
             self.plan,
             columns=(*self.plan.columns.names, *([self.time] if self.time else [])),
@@ -115,6 +116,7 @@ class Unpacker:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Unpack one partition."""
+        settle()
         for batch in batches:
             for body in batch.column(0):
                 yield from from_segment(body.as_py()).cast(self.schema).to_batches()

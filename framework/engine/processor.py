@@ -27,6 +27,7 @@ from framework.core.plan import Plan
 from framework.core.steps import Evict, Flush, Mark, Rows, Step, Tick, Watermark
 from framework.engine.packing import from_segment, to_segment
 from framework.engine.pulse import FIRST, LAST
+from framework.engine.worker import settle
 from state.spark_store import SparkStore
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ class GroupProcessor(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Name the state. Called once a task, and once on the driver before the query starts."""
+        settle()
         self._handle = handle
         self._store = SparkStore(handle)
         self._registered = handle.getValueState(TIMER, _TIMER_VALUE)
