@@ -16,7 +16,7 @@ _PATIENCE_S = 90.0
 
 
 class Refused(Exception):
-    """The demo cannot go on in this folder; the message says what to do."""
+    """The demo cannot run in this folder; the message says what to do."""
 
 
 @contextmanager

@@ -2,15 +2,14 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from py4j.protocol import Py4JError
 from rich.console import Console
 
-from examples.flights.claim import Refused, await_java, remember_java
+from examples.flights.claim import await_java, remember_java
 from examples.flights.data import Input
 from examples.flights.progress import Figures, ReplayView, waiting
 from examples.flights.tables import has_table, read_table
@@ -26,14 +25,6 @@ LOG, VIEW, QUARANTINE, METRICS, CHECKPOINT = (
     "worst_delay_metrics",
     "checkpoint",
 )
-# Forty small batches: on two cores Java would spend most of the time compiling, so it is asked to compile less.
-# Its code cache would then be 48 MB, and once that is full nothing is compiled any more: hence the size.
-_SMALL_BATCHES = {
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseParallelGC",
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.shuffle.partitions": "2",
-    "spark.databricks.delta.properties.defaults.checkpointInterval": "100",
-}
 _COUNTED = ("admitted", "refined_late", "dropped_late", "quarantined", "outside")
 
 
@@ -69,7 +60,7 @@ def replay(console: Console, given: Input, out: Path) -> bool:
 
     Raises:
         PanekeeperError: the job cannot start or failed; the message says what to do.
-        Refused: the Java machine of a killed run does not end, or that of this run ended all of a sudden.
+        Refused: the Java machine of a killed run does not end.
     """
     tally = Tally.of_earlier_runs(out)
     done = given.files_within(tally.total("rows_in"))
@@ -83,8 +74,6 @@ def replay(console: Console, given: Input, out: Path) -> bool:
             f"stopped after batch {done} of {given.n_files}; run `make demo` again to resume", highlight=False
         )
         return False
-    except (Py4JError, ConnectionError) as error:  # what a killed Java machine leaves of a call
-        raise Refused(f"Spark ended all of a sudden ({out / 'spark.log'}); run it again to resume") from error
     return True
 
 
@@ -94,7 +83,7 @@ def _run(console: Console, given: Input, out: Path, tally: Tally) -> None:
         from framework import session
 
         with _stderr_kept(out / "spark.log"):
-            spark = session("panekeeper-flights", **_SMALL_BATCHES)
+            spark = session("panekeeper-flights")
         remember_java(out, _java_of(spark))
     try:
         from examples.flights.pipeline import start
@@ -113,8 +102,7 @@ def _run(console: Console, given: Input, out: Path, tally: Tally) -> None:
     except JobFinished:
         pass  # killed between the flush and the mark of it
     finally:
-        with suppress(Py4JError, ConnectionError):
-            spark.stop()
+        spark.stop()
 
 
 @contextmanager
