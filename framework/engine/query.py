@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 Trigger = Literal["available_now", "continuous"] | timedelta
 """Run what is there and end; run for ever, a batch as soon as there is something; or a batch every so often."""
 
+_ONE_TRIGGER = "MicroBatchExecution.executeOneBatch"
 _TERMINATED = "org.apache.spark.sql.execution.streaming.runtime.TERMINATED$"
 
 
@@ -36,13 +37,19 @@ def end_after_batch(query: StreamingQuery, spark: SparkSession, *, wait: bool = 
     jvm: Any = spark._jvm  # noqa: SLF001 -- the state of a query has no public setter
     terminated = jvm.java.lang.Class.forName(_TERMINATED).getField("MODULE$").get(None)
     query._jsq.streamingQuery().state().set(terminated)  # noqa: SLF001 -- as above
-    idle = 0
     while wait and not has_ended(query, 0.05):
-        # No batch can begin any more; one that sleeps until its next trigger may be woken by an interrupt. Seen
-        # idle twice, because a trigger that began just before the request is not "active" at its first instant.
-        idle = 0 if query.status["isTriggerActive"] else idle + 1
-        if idle > 1:
+        # No batch can begin any more; a query that sleeps until its next trigger may be woken by an interrupt.
+        if not _in_trigger(query, jvm):
             query.stop()
+
+
+def _in_trigger(query: StreamingQuery, jvm: Any) -> bool:
+    """Whether the query's thread is anywhere between looking at its state and committing the batch.
+
+    Not `query.status["isTriggerActive"]`: that becomes true only some time after Spark has looked at the state.
+    """
+    thread = query._jsq.streamingQuery().queryExecutionThread()  # noqa: SLF001 -- as above
+    return _ONE_TRIGGER in jvm.java.util.Arrays.toString(thread.getStackTrace())
 
 
 def trigger_options(trigger: Trigger) -> dict[str, Any]:
