@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,29 +12,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framework.core.plan import EVENT_TIME, REJECTED, TIMESTAMP
+from framework.core.plan import AT, EVENT_TIME, TIMESTAMP
 from framework.core.steps import Flush, Mark, Rows, Tick, Watermark
 from framework.engine.packing import GROUP, REJECT, TIME, Packer, from_segment
 from framework.engine.processor import arrange, ceil_ms
 from framework.engine.pulse import FIRST, LAST
 from framework.errors import InputError
 
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 IDS = (12, 6, 2)
 CARRIED = pa.schema([pa.field("v", pa.int64())])
-REJECT_TYPE = pa.struct([pa.field(f.name, f.type) for f in REJECTED])
 
 
 def frame(rows: list[tuple[int, int]], *, bad: dict[int, str] | None = None, **columns: list[Any]) -> pa.RecordBatch:
     """A batch of (group, v), the event time of each being its v; `bad` gives rows a reason."""
     bad = bad or {}
     rejected = [
-        {"reason": bad[i], "detail": None, "event_time": None, "row": f"row {i}"} if i in bad else None
+        json.dumps({"reason": bad[i], "event_time": 7, "row": f"row {i}"}) if i in bad else None
         for i in range(len(rows))
     ]
     arrays = {
         GROUP: pa.array([group for group, _ in rows], pa.int32()),
         TIME: pa.array([None if i in bad else v for i, (_, v) in enumerate(rows)], TIMESTAMP),
-        REJECT: pa.array(rejected, REJECT_TYPE),
+        REJECT: pa.array(rejected, pa.string()),
         "v": pa.array([v for _, v in rows], pa.int32()),
         **{name: pa.array(values) for name, values in columns.items()},
     }
@@ -73,8 +75,21 @@ def test_rejected_rows_travel_apart() -> None:
 
     assert [(row.g, row.kind, row.n) for row in rows] == [(12, "rejected", 1), (2, "rejected", 1), (12, "rows", 1)]
     assert from_segment(rows[0].body).to_pylist() == [
-        {"reason": "WHY", "detail": None, "event_time": None, "row": "row 0"}
+        {"reason": "WHY", "detail": None, "event_time": EPOCH + timedelta(microseconds=7), "row": "row 0"}
     ]
+
+
+def test_a_row_without_an_arrival_time_arrives_with_its_batch() -> None:
+    """The batch's time stands in for an arrival time that is null, and for all of them where none is declared."""
+    of_batch = frame([(0, 1), (0, 2)], _pk_now=[900, None]), frame([(0, 3)], _pk_now=[None])
+    of_rows = frame([(0, 1), (0, 2)], _pk_now=[900, None], _pk_arrived=[5, None])
+
+    def arrivals(*batches: pa.RecordBatch) -> list[list[int]]:
+        packed = Packer(ids=IDS, carried=CARRIED, time=AT)(iter(batches))
+        return [from_segment(row.body).column(AT).to_pylist() for row in packed_rows(*packed)]
+
+    assert arrivals(*of_batch) == [[900, 900], [900]]
+    assert arrivals(of_rows) == [[5, 900]]
 
 
 def test_a_bad_row_can_fail_the_batch() -> None:

@@ -23,7 +23,7 @@ from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, BooleanType, DataType, MapType, StructType, TimestampNTZType, TimestampType
 
-from framework.engine import packing
+from framework.engine import arrival, packing
 from framework.engine.groups import MOST_GROUPS
 from framework.errors import DeclarationError
 
@@ -152,9 +152,10 @@ class Intake:
             raise DeclarationError(f"a column has a type that Arrow cannot carry: {error}") from error
 
     def rows(self, carried: Sequence[str], *, arrived: bool) -> DataFrame:
-        """Return what `packing.Packer` takes: key group, event time, reject struct and the carried columns.
+        """Return what `packing.Packer` takes: key group, event time, rejections and the carried columns.
 
-        Every column is written to Arrow row by row, so arrival times come only if somebody asks for them (`arrived`).
+        Every column costs: rows are written to Arrow one value after the other. So arrival times come only if
+        `arrived`, and a rejection is one text, null in most rows, and no struct.
         """
         source = self._with_marks(self.df)
         extra = [column(name) for name in packing.MARKS] if self.has_marks else []
@@ -164,7 +165,7 @@ class Intake:
         frame = judged.select(
             self._group().alias(packing.GROUP),
             good_time.alias(packing.TIME),
-            *([F.unix_micros(self._arrival()).alias(packing.ARRIVED)] if arrived else []),
+            *(arrival.columns(self._arrival()) if arrived else []),
             F.when(F.col(_REASON).isNotNull(), self._rejected()).alias(packing.REJECT),
             *[column(name) for name in carried],
             *extra,
@@ -197,9 +198,8 @@ class Intake:
     def _event_time(self) -> Column:
         return column(self.event_time) if self.event_time else F.lit(None).cast("timestamp")
 
-    def _arrival(self) -> Column:
-        now = F.current_timestamp()  # the batch's time in the offset log: the same when it is replayed
-        return F.coalesce(column(self.arrival_time), now) if self.arrival_time else now
+    def _arrival(self) -> Column | None:
+        return column(self.arrival_time) if self.arrival_time else None
 
     def _reason(self) -> Column:
         rules: list[tuple[Column, str]] = [(F.expr(rule), reason) for reason, rule in self.reject.items()]
@@ -207,8 +207,8 @@ class Intake:
             time = column(self.event_time)
             rules.append((time.isNull(), NULL_EVENT_TIME))
             if self.max_ahead_us is not None:
-                ahead = F.unix_micros(time) - F.unix_micros(self._arrival())
-                rules.append((ahead > F.lit(self.max_ahead_us), FUTURE_EVENT_TIME))
+                is_ahead = arrival.is_ahead(time, self._arrival(), self.max_ahead_us)
+                rules.append((is_ahead, FUTURE_EVENT_TIME))
         for name in self.numbers:
             rules.append((column(name).isNull(), NULL_ATTRIBUTE))
             if self._type(name).typeName() in ("float", "double"):
@@ -230,16 +230,17 @@ class Intake:
                 F.lit("event time "),
                 column(self.event_time).cast("string"),
                 F.lit(f" is more than {limit} ahead of its arrival at "),
-                self._arrival().cast("string"),
+                arrival.text(self._arrival()),
             )
             detail = F.when(F.col(_REASON) == FUTURE_EVENT_TIME, words)
         row = F.struct(*[column(name) for name in self.user_columns])
-        return F.struct(
+        rejected = F.struct(
             F.col(_REASON).alias("reason"),
             detail.alias("detail"),
-            self._event_time().alias("event_time"),
+            F.unix_micros(self._event_time()).alias("event_time"),
             F.to_json(row, {"ignoreNullFields": "false"}).alias("row"),
         )
+        return F.to_json(rejected)
 
     def _type(self, name: str) -> DataType:
         return self.df.schema[name].dataType
