@@ -46,8 +46,8 @@ class Replay:
     """
 
     days: int | None = None
-    coarse_files: int = 24
-    slow_files: int = 12
+    coarse_files: int = 18
+    slow_files: int = 10
 
     def __post_init__(self) -> None:
         for name, value in (("days", self.days), ("coarse_files", self.coarse_files), ("slow_files", self.slow_files)):

@@ -101,6 +101,9 @@ class DeltaSink:
     def _merge(self, newest: DataFrame, path: str, since: list[str]) -> None:
         """Step 3c. `since` are conditions that hold for all the panes of this batch: they spare Delta old files."""
         same = [f"t.{_quoted(name)} <=> s.{_quoted(name)}" for name in self._pane] or ["true"]
+        # The source is a function of what step 2 persisted, so it needs no copy of its own. (This session is the
+        # query's: Spark clones it for each of them.)
+        newest.sparkSession.conf.set("spark.databricks.delta.merge.materializeSource", "none")
         target = DeltaTable.forPath(newest.sparkSession, path).alias("t")
         merge = target.merge(newest.alias("s"), " AND ".join([*same, *since]))
         newer = f"s.{self._version} > t.{self._version}"
