@@ -79,17 +79,10 @@ def test_rejected_rows_travel_apart() -> None:
     ]
 
 
-def test_a_row_without_an_arrival_time_arrives_with_its_batch() -> None:
-    """The batch's time stands in for an arrival time that is null, and for all of them where none is declared."""
-    of_batch = frame([(0, 1), (0, 2)], _pk_now=[900, None]), frame([(0, 3)], _pk_now=[None])
-    of_rows = frame([(0, 1), (0, 2)], _pk_now=[900, None], _pk_arrived=[5, None])
-
-    def arrivals(*batches: pa.RecordBatch) -> list[list[int]]:
-        packed = Packer(ids=IDS, carried=CARRIED, time=AT)(iter(batches))
-        return [from_segment(row.body).column(AT).to_pylist() for row in packed_rows(*packed)]
-
-    assert arrivals(*of_batch) == [[900, 900], [900]]
-    assert arrivals(of_rows) == [[5, 900]]
+def test_rows_carry_their_arrival_if_the_windows_ask_for_it() -> None:
+    """Windows of the wall clock get the time at which each row arrived, us, in a column of its own."""
+    packed = Packer(ids=IDS, carried=CARRIED, time=AT).pack(frame([(0, 1), (0, 2)], _pk_arrived=[5, 9]), part=0, at=0)
+    assert [from_segment(row.body).column(AT).to_pylist() for row in packed_rows(packed)] == [[5, 9]]
 
 
 def test_a_bad_row_can_fail_the_batch() -> None:

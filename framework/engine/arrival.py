@@ -10,25 +10,21 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
-from framework.engine import packing
-
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
 _DAY_US = 86_400_000_000
 
 
-def columns(arrival: Column | None) -> list[Column]:
-    """Return the columns that tell the packer when rows arrived. The batch's time stands in the first row only."""
-    is_first = F.monotonically_increasing_id().bitwiseAND(F.lit((1 << 33) - 1)) == 0  # of the input partition
-    now = F.when(is_first, _now()).alias(packing.NOW)
-    return [now] if arrival is None else [now, F.unix_micros(arrival).alias(packing.ARRIVED)]
+def micros(arrival: Column | None) -> Column:
+    """Return when the row arrived, us."""
+    return _now() if arrival is None else F.coalesce(F.unix_micros(arrival), _now())
 
 
 def is_ahead(time: Column, arrival: Column | None, limit_us: int) -> Column:
     """Say whether a time is further than the limit after the row's arrival."""
     if arrival is not None:
-        return F.unix_micros(time) - F.coalesce(F.unix_micros(arrival), _now()) > F.lit(limit_us)
+        return F.unix_micros(time) - micros(arrival) > F.lit(limit_us)
     # Most rows are far from it, as a look at the date shows, whatever the session's time zone makes of it.
     earliest = (F.unix_date(F.current_date()) - 1) * F.lit(_DAY_US)
     is_near = F.unix_micros(time) > earliest + F.lit(limit_us)

@@ -165,7 +165,7 @@ class Intake:
         frame = judged.select(
             self._group().alias(packing.GROUP),
             good_time.alias(packing.TIME),
-            *(arrival.columns(self._arrival()) if arrived else []),
+            *([arrival.micros(self._arrival()).alias(packing.ARRIVED)] if arrived else []),
             F.when(F.col(_REASON).isNotNull(), self._rejected()).alias(packing.REJECT),
             *[column(name) for name in carried],
             *extra,

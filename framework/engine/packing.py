@@ -37,10 +37,8 @@ GROUP = "_pk_group"
 """Number of the row's key group, 0..n-1."""
 TIME = "_pk_time"
 """Event time of a good row; null for a rejected one, so that it cannot move the watermark."""
-NOW = "_pk_now"
-"""Time of the batch, us, in the first row of an input partition."""
 ARRIVED = "_pk_arrived"
-"""Arrival time of the row, us; null, or no such column, if it arrives at the batch's time."""
+"""Arrival time of the row, us; only there if the windows ask for it."""
 REJECT = "_pk_reject"
 """Why the row is rejected, as a JSON object with the fields of `REJECTED`, its time in us; null for a good row."""
 MARK = "_mark"
@@ -117,20 +115,15 @@ class Packer:
         settle()
         context = TaskContext.get()
         part = context.partitionId() if context else 0
-        at, now = 0, None
+        at = 0
         for batch in batches:
             if batch.num_rows:
-                if now is None and NOW in batch.schema.names:
-                    now = batch.column(NOW)[0].as_py()
-                yield self.pack(batch, part=part, at=at, now=now)
+                yield self.pack(batch, part=part, at=at)
             at += batch.num_rows
 
-    def pack(self, batch: pa.RecordBatch, *, part: int, at: int, now: int | None = None) -> pa.RecordBatch:
-        """Return the packed rows of one batch whose first row is number `at` of its input partition.
-
-        `now` is the time of the micro-batch, us, if the packed rows carry their arrival.
-        """
-        packed = _Packed(part=part, now=now)
+    def pack(self, batch: pa.RecordBatch, *, part: int, at: int) -> pa.RecordBatch:
+        """Return the packed rows of one batch whose first row is number `at` of its input partition."""
+        packed = _Packed(part=part)
         table = pa.Table.from_batches([batch])
         if self.by_file:
             self._pack_files(table, at, packed)
@@ -170,14 +163,14 @@ class Packer:
         groups = table.column(GROUP).to_numpy()
         reject = table.column(REJECT)
         if reject.null_count == table.num_rows:
-            self._pack_segments(self._carry(table, packed.now), groups, "rows", pos, packed)
+            self._pack_segments(self._carry(table), groups, "rows", pos, packed)
             return
         bad = pc.is_valid(reject).to_numpy(zero_copy_only=False)
         rejected = _rejected(reject.filter(pa.array(bad)).to_pylist())
         if self.fail_on_bad:
             raise _bad_input(rejected)
         self._pack_segments(rejected, groups[bad], "rejected", pos, packed)
-        good = self._carry(table.filter(pa.array(~bad)), packed.now)
+        good = self._carry(table.filter(pa.array(~bad)))
         self._pack_segments(good, groups[~bad], "rows", pos, packed)
 
     def _pack_segments(self, table: pa.Table, groups: np.ndarray, kind: str, pos: int, packed: _Packed) -> None:
@@ -188,12 +181,12 @@ class Packer:
             if high > low:
                 packed.add(group, kind, pos, high - low, to_segment(table.slice(low, high - low)))
 
-    def _carry(self, table: pa.Table, now: int | None) -> pa.Table:
+    def _carry(self, table: pa.Table) -> pa.Table:
         carried = table.select(self.carried.names).cast(self.carried)
         if self.time is None:
             return carried
-        times = table.column(TIME).cast(pa.int64()) if self.time == EVENT_TIME else _arrivals(table, now)
-        return carried.append_column(pa.field(self.time, pa.int64()), times)
+        when = TIME if self.time == EVENT_TIME else ARRIVED
+        return carried.append_column(pa.field(self.time, pa.int64()), table.column(when).cast(pa.int64()))
 
 
 @dataclass
@@ -201,7 +194,6 @@ class _Packed:
     """The packed rows of one batch, as they grow."""
 
     part: int
-    now: int | None = None
     lot: str | None = None
     rows: list[tuple[int, str, str | None, int, int, bytes | None]] = field(default_factory=list)
 
@@ -226,12 +218,6 @@ def end_of_file(lot: str) -> str:
     True
     """
     return lot.rpartition(" ")[0] + " ~"
-
-
-def _arrivals(table: pa.Table, now: int | None) -> pa.ChunkedArray | pa.Array:
-    if ARRIVED in table.column_names:
-        return table.column(ARRIVED).fill_null(now)
-    return pa.array(np.full(table.num_rows, now, dtype=np.int64))
 
 
 def _rejected(texts: list[str]) -> pa.Table:
