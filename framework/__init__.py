@@ -15,12 +15,15 @@ from framework.errors import (
     CheckpointError,
     CorruptState,
     DeclarationError,
+    DrainTimeout,
     EventError,
     ForeignCheckpoint,
     IncompatibleCheckpoint,
     InputError,
     JobFailed,
     JobFinished,
+    JobNotRunning,
+    LifecycleError,
     OutputNotWritable,
     PanekeeperError,
     SchemaMismatch,
@@ -33,20 +36,25 @@ from framework.events import Event, EventType, Pane, Reason, Timing
 from framework.operator import Emit, Listener, Operator
 from framework.policies import Count, Delta, PartitionAge, PartitionCount, Punctuation, Time, TupleCount
 from framework.windows import Batched, Sliding, TimeInterval, Tumbling
+from state.handler import CheckpointReason, OpenPartition, StateContext, StateHandler
 
 if TYPE_CHECKING:
-    from framework.engine.job import BatchReport, Job, Status
+    from framework.engine.job import BatchReport, Job
     from framework.engine.session import session
+    from framework.engine.status import Drained, Status
     from framework.stream import windowed
 
 __all__ = [
     "BatchReport",
     "Batched",
     "CheckpointError",
+    "CheckpointReason",
     "CorruptState",
     "Count",
     "DeclarationError",
     "Delta",
+    "DrainTimeout",
+    "Drained",
     "Emit",
     "Event",
     "EventError",
@@ -57,7 +65,10 @@ __all__ = [
     "Job",
     "JobFailed",
     "JobFinished",
+    "JobNotRunning",
+    "LifecycleError",
     "Listener",
+    "OpenPartition",
     "Operator",
     "OutputNotWritable",
     "Pane",
@@ -70,7 +81,9 @@ __all__ = [
     "SetupError",
     "SinkError",
     "Sliding",
+    "StateContext",
     "StateError",
+    "StateHandler",
     "StateVersionError",
     "Status",
     "Time",
@@ -89,8 +102,9 @@ __all__ = [
 
 _ON_SPARK = {
     "BatchReport": "framework.engine.job",
+    "Drained": "framework.engine.status",
     "Job": "framework.engine.job",
-    "Status": "framework.engine.job",
+    "Status": "framework.engine.status",
     "session": "framework.engine.session",
     "windowed": "framework.stream",
 }

@@ -5,10 +5,13 @@ PanekeeperError
 |-- SetupError                           the machine lacks something: install what the line says
 |-- InputError                           a row cannot be processed and the job was told to stop on it
 |-- EventError                           an event was asked for what it has not got
+|-- LifecycleError                       a state handler did what its method may not
 |-- CheckpointError                      this checkpoint and this job do not belong together
 |   |-- ForeignCheckpoint                ... it was not written by Panekeeper, or by another job
 |   |-- IncompatibleCheckpoint           ... the declaration changed since it was written
-|   `-- JobFinished                      ... it was flushed: its windows are closed for good
+|   |-- JobFinished                      ... it was flushed: its windows are closed for good
+|   `-- JobNotRunning                    ... no job runs on it that could do what was asked
+|-- DrainTimeout                         a job has not drained in time; it goes on and stays resumable
 |-- SinkError                            an output table cannot take the results
 |   |-- OutputNotWritable                ... the folder is read-only, full, or no Delta table
 |   `-- SchemaMismatch                   ... it has other columns
@@ -20,18 +23,21 @@ PanekeeperError
 
 from __future__ import annotations
 
-from state.errors import CorruptState, PanekeeperError, StateError, StateVersionError
+from state.errors import CorruptState, LifecycleError, PanekeeperError, StateError, StateVersionError
 
 __all__ = [
     "CheckpointError",
     "CorruptState",
     "DeclarationError",
+    "DrainTimeout",
     "EventError",
     "ForeignCheckpoint",
     "IncompatibleCheckpoint",
     "InputError",
     "JobFailed",
     "JobFinished",
+    "JobNotRunning",
+    "LifecycleError",
     "OutputNotWritable",
     "PanekeeperError",
     "SchemaMismatch",
@@ -72,6 +78,14 @@ class IncompatibleCheckpoint(CheckpointError):
 
 class JobFinished(CheckpointError):
     """The checkpoint was flushed: its windows are closed for good and take no more rows."""
+
+
+class JobNotRunning(CheckpointError):
+    """No job runs on this checkpoint that could do what was asked of it."""
+
+
+class DrainTimeout(PanekeeperError):
+    """A job has not drained in time. It goes on draining, and is resumable however it ends."""
 
 
 class SinkError(PanekeeperError):

@@ -70,13 +70,14 @@ class Computed:
         """
         from framework.engine.checkpoint_files import CheckpointFiles
         from framework.engine.pulse import beat
+        from framework.engine.runs import begin_run
         from framework.engine.startup import check_state_settings
 
         check_state_settings(self._pipeline.intake.df.sparkSession)
         files = CheckpointFiles(self._pipeline.intake.df.sparkSession, _folder(checkpoint))
         record = _open(files, self._pipeline)
         beat(files, "resume")
-        packed = self._pipeline.packed(files, record.group_ids)
+        packed = self._pipeline.packed(files, record.group_ids, begin_run(files))
         return unpack(packed, "results", self._pipeline.plan.results)
 
 

@@ -28,6 +28,7 @@ from framework.operator import Heard, Listener, Operator
 from framework.policies import PartitionCount, Punctuation, TupleCount
 from framework.results import Computed
 from framework.windows import Sequence, TimeInterval, Window, delta_attributes
+from state.handler import StateHandler
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -154,21 +155,35 @@ class WindowedBy:
         output = pa.schema([pa.field(name, one.bind(columns).output) for name, one in aggregates.items()])
         return self._computed(columns, output, aggregates=dict(aggregates))
 
-    def operator(self, operator: Operator, *, output: pa.Schema | str, listeners: Names[Listener] = ()) -> Computed:
+    def operator(
+        self,
+        operator: Operator,
+        *,
+        output: pa.Schema | str,
+        listeners: Names[Listener] = (),
+        handlers: Names[StateHandler] = (),
+    ) -> Computed:
         """Declare who handles the window's events, and the columns it emits.
 
         Args:
             operator: an instance; it is sent to the workers, and sees all columns of the stream.
             output: the emitted columns, as an Arrow schema or as SQL: `"spread double, n bigint"`.
             listeners: hear each event before the operator does, in this order.
+            handlers: take part in every checkpoint, in this order; an operator that is a `StateHandler` itself comes
+                before them, and the window before all.
         """
         if not isinstance(operator, Operator):
             raise DeclarationError(f"operator() takes an instance of a subclass of Operator, not {operator!r}")
         for listener in listeners:
             if not isinstance(listener, Listener):
                 raise DeclarationError(f"listeners takes instances of subclasses of Listener, not {listener!r}")
+        for handler in handlers:
+            if not isinstance(handler, StateHandler):
+                raise DeclarationError(f"handlers takes instances of subclasses of StateHandler, not {handler!r}")
         heard = Heard(operator, tuple(listeners)) if listeners else operator
-        return self._computed(self._columns(set(self._intake.user_columns)), _schema(output), operator=heard)
+        own = (operator,) if isinstance(operator, StateHandler) and operator not in handlers else ()
+        columns = self._columns(set(self._intake.user_columns))
+        return self._computed(columns, _schema(output), operator=heard, handlers=(*own, *handlers))
 
     def _columns(self, wanted: set[str]) -> pa.Schema:
         return self._intake.arrow_schema([name for name in self._intake.user_columns if name in wanted])

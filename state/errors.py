@@ -23,3 +23,10 @@ class CorruptState(StateError):
 
 class StateVersionError(StateError):
     """A stored value was written by a version of Panekeeper that this one cannot read."""
+
+
+class LifecycleError(PanekeeperError):
+    """A state handler did what its method may not: evict outside drain, write outside checkpoint.
+
+    What to do: move the call to the method that the message names.
+    """

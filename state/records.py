@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from state.codec import decode_header, encode_header
+from state.errors import CorruptState
+from state.handler import HandlerState
+from state.values import from_json, to_json
 
 NO_WATERMARK = -(2**63)
 """The watermark before the first one: smaller than every time."""
@@ -126,3 +129,55 @@ class SequenceRecord:
         fields, tables = decode_header(value)
         fields["pieces"] = dict(fields["pieces"])
         return cls(**fields, partitions=tables.get("partitions"))
+
+
+@dataclass
+class LifecycleRecord:
+    """What the state handlers of one key group wrote with the last checkpoint; segment ("handlers", 0, 0)."""
+
+    checkpoint: int
+    """Number of that checkpoint: of its micro-batch."""
+    previous: int | None
+    """The one before it, which the handlers have not yet been told to retire."""
+    run: int
+    """Number of the run that took it: how often the job had been started."""
+    handlers: list[HandlerState]
+
+    def encode(self) -> bytes:
+        """Return the record as bytes."""
+        tables = {
+            f"{number}/{name}": value
+            for number, handler in enumerate(self.handlers)
+            for name, value in handler.values.items()
+            if isinstance(value, pa.Table)
+        }
+        handlers = [
+            {
+                "name": handler.name,
+                "version": handler.version,
+                "values": {n: to_json(v) for n, v in handler.values.items() if not isinstance(v, pa.Table)},
+            }
+            for handler in self.handlers
+        ]
+        fields = {"checkpoint": self.checkpoint, "previous": self.previous, "run": self.run, "handlers": handlers}
+        return encode_header(fields, tables)
+
+    @classmethod
+    def decode(cls, value: bytes) -> LifecycleRecord:
+        """Return the record that `encode` wrote. Raises `CorruptState` or `StateVersionError`."""
+        fields, tables = decode_header(value)
+        try:
+            values = [{n: from_json(v) for n, v in one["values"].items()} for one in fields["handlers"]]
+        except ValueError as error:
+            raise CorruptState(
+                f"the stored state of a handler cannot be read ({error}); restore this checkpoint from a savepoint, "
+                "or start with a new checkpoint folder"
+            ) from error
+        for path, table in tables.items():
+            number, _, name = path.partition("/")
+            values[int(number)][name] = table
+        handlers = [
+            HandlerState(name=one["name"], version=one["version"], values=kept)
+            for one, kept in zip(fields["handlers"], values, strict=True)
+        ]
+        return cls(fields["checkpoint"], fields["previous"], fields["run"], handlers)

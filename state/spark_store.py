@@ -42,10 +42,15 @@ class SparkStore:
 
     def read(self, kind: str, slot: int, seq: int) -> bytes:
         """Return one segment, or raise `CorruptState`."""
-        value = self._segments.getValue((kind, slot, seq))
+        value = self.find(kind, slot, seq)
         if value is None:
             raise missing_segment(kind, slot, seq)
-        return bytes(value[0])
+        return value
+
+    def find(self, kind: str, slot: int, seq: int) -> bytes | None:
+        """Return one segment, or None."""
+        value = self._segments.getValue((kind, slot, seq))
+        return None if value is None else bytes(value[0])
 
     def write(self, kind: str, slot: int, seq: int, value: bytes) -> None:
         """Put one segment."""

@@ -30,6 +30,10 @@ class GroupStore(Protocol):
         """Return one segment. Raises `CorruptState` if it is not there: the header promised it."""
         ...
 
+    def find(self, kind: str, slot: int, seq: int) -> bytes | None:
+        """Return one segment, or None: nothing promised it."""
+        ...
+
     def write(self, kind: str, slot: int, seq: int, value: bytes) -> None:
         """Put one segment, replacing what stood there."""
         ...
@@ -62,10 +66,14 @@ class MemoryStore:
 
     def read(self, kind: str, slot: int, seq: int) -> bytes:
         """Return one segment, or raise `CorruptState`."""
-        try:
-            return self.entries[kind, slot, seq]
-        except KeyError:
-            raise missing_segment(kind, slot, seq) from None
+        value = self.find(kind, slot, seq)
+        if value is None:
+            raise missing_segment(kind, slot, seq)
+        return value
+
+    def find(self, kind: str, slot: int, seq: int) -> bytes | None:
+        """Return one segment, or None."""
+        return self.entries.get((kind, slot, seq))
 
     def write(self, kind: str, slot: int, seq: int, value: bytes) -> None:
         """Put one segment."""

@@ -118,7 +118,7 @@ REFUSED |= {
         r"input\[0\]\.value\.age is None",
     ),
     "a delta of text": (by_clock(DELTA, {"at": 0, "value": {"age": "1"}}), "needs a number"),
-    "a lifecycle": (by_clock({"kind": "lifecycle"}), "a lifecycle cannot be played yet"),
+    "a lifecycle without handlers": (by_clock({"kind": "lifecycle"}), "handlers"),
 }
 
 

@@ -9,6 +9,7 @@ from framework.core.answers import Aggregated, ContentSource, Outputs
 from framework.core.geometry import Geometry
 from framework.core.interval import Answer, Contents, IntervalWindow
 from framework.core.keys import Keys
+from framework.core.lifecycle import IntervalControl, Lifecycle
 from framework.core.machine import Outcome
 from framework.core.operating import Operating
 from framework.core.pending import Firings
@@ -21,7 +22,7 @@ from state.records import NO_WATERMARK, IntervalRecord
 from state.store import GroupStore
 
 
-def run_interval(plan: Plan, store: GroupStore, steps: Iterable[Step]) -> Outcome:
+def run_interval(plan: Plan, store: GroupStore, steps: Iterable[Step], lifecycle: Lifecycle | None = None) -> Outcome:
     """Do one batch of a time-interval window."""
     assert isinstance(plan.window, TimeInterval)
     before = store.read_header()
@@ -30,8 +31,12 @@ def run_interval(plan: Plan, store: GroupStore, steps: Iterable[Step]) -> Outcom
     outputs = Outputs(plan, keys, geometry)
     contents, answer = _parts(plan, store, record, keys, geometry, outputs)
     window = IntervalWindow(plan.window, record, keys, contents, answer, Firings(store, keys))
+    if lifecycle is not None:
+        lifecycle.begin(IntervalControl())
     for step in steps:
         _take(window, step)
+    if lifecycle is not None:
+        lifecycle.cut()
     header = window.save().encode()
     if header != before:
         store.write_header(header)

@@ -6,11 +6,14 @@ That is why a restart is nothing special.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from framework.core.lifecycle import Cut, Lifecycle
 from framework.core.plan import Plan
 from framework.core.steps import Step
 from framework.windows import TimeInterval
@@ -30,6 +33,7 @@ class Outcome:
         late_us: how long after its instant the most overdue wall-clock work of this batch was done; None if none was.
         open_panes: panes that still take rows; live partitions, for a window in arrival order.
         watermark: the watermark acted on (us), None before the first.
+        tuples: how many tuples are kept; None where only partial results are.
     """
 
     results: pa.Table | None
@@ -40,6 +44,7 @@ class Outcome:
     late_us: int | None = None
     open_panes: int = 0
     watermark: int | None = None
+    tuples: int | None = None
 
 
 class Machine:
@@ -50,16 +55,24 @@ class Machine:
     >>> machine.run([Rows(table), Watermark(60_000_000)]).results  # doctest: +SKIP
     """
 
-    def __init__(self, plan: Plan, store: GroupStore) -> None:
+    def __init__(self, plan: Plan, store: GroupStore, cut: Cut | None = None) -> None:
         self._plan = plan
         self._store = store
+        self._cut = cut
 
     def run(self, steps: Iterable[Step]) -> Outcome:
         """Do one batch, in order, and write the state. Raises `StateError` if what is stored cannot be used."""
         if isinstance(self._plan.window, TimeInterval):
-            from framework.core.interval_batch import run_interval
-
-            return run_interval(self._plan, self._store, steps)
-        from framework.core.sequence.batch import run_sequence
-
-        return run_sequence(self._plan, self._store, steps)
+            from framework.core.interval_batch import run_interval as run
+        else:
+            from framework.core.sequence.batch import run_sequence as run
+        if not self._plan.handlers:
+            return run(self._plan, self._store, steps)
+        if self._cut is None:
+            raise ValueError("a plan with state handlers needs to know which checkpoint this is")
+        # Each group has instances of its own, and none of them outlives the batch.
+        operator, handlers = copy.deepcopy((self._plan.operator, self._plan.handlers))
+        plan = replace(self._plan, operator=operator, handlers=handlers)
+        lifecycle = Lifecycle(handlers, self._store, self._cut)
+        with closing(lifecycle):
+            return run(plan, self._store, steps, lifecycle)

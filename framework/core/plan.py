@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from framework.windows import Sequence, TimeInterval, Window
+from state.handler import StateHandler
 
 if TYPE_CHECKING:
     from framework.agg import Aggregate
@@ -37,6 +38,7 @@ class Plan:
         aggregates: result column -> aggregate, in order; None if an operator handles the events.
         operator: handles the events; None if there are aggregates.
         output: the user's result columns (of the aggregates or of the operator).
+        handlers: state handlers in the order of their registration; the operator first, if it is one.
     """
 
     window: Window
@@ -45,6 +47,7 @@ class Plan:
     aggregates: dict[str, Aggregate] | None = None
     operator: Operator | None = None
     output: pa.Schema
+    handlers: tuple[StateHandler, ...] = ()
 
     @property
     def sequence(self) -> Sequence:

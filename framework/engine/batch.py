@@ -34,7 +34,9 @@ class Batch:
         small: tag -> these rows, where they came along; a tag that is missing here is read from the packed output.
         open_panes: key group -> panes that still take rows.
         watermark: the greatest watermark a group acted on, us; None before the first.
-        flushed: whether the batch carried the flush.
+        heard: the commands that the batch carried (`pulse.COMMANDS`).
+        tuples: key group -> tuples kept; None where only partial results are.
+        due: key group -> the watermark (us) at which it next does something, or None.
         due_at: key group -> the wall-clock instant (us) at which it next does something by itself, or None.
         late_us: how long after its instant the most overdue wall-clock work was done; None if none was.
         beat: number of the newest pulse file it heard, or None.
@@ -46,7 +48,9 @@ class Batch:
     small: dict[str, pa.Table] = field(repr=False)
     open_panes: dict[int, int]
     watermark: int | None
-    flushed: bool
+    heard: frozenset[str]
+    tuples: dict[int, int | None] = field(default_factory=dict)
+    due: dict[int, int | None] = field(default_factory=dict)
     due_at: dict[int, int | None] = field(default_factory=dict)
     late_us: int | None = None
     beat: int | None = None
@@ -80,7 +84,9 @@ def summed(number: int, packed: Iterable[Any]) -> Batch:
         },
         open_panes={group["group"]: group["open_panes"] for group in groups},
         watermark=_greatest(groups, "watermark"),
-        flushed=any(group["flushed"] for group in groups),
+        heard=frozenset(kind for group in groups for kind in group["heard"]),
+        tuples={group["group"]: group["tuples"] for group in groups},
+        due={group["group"]: group["due"] for group in groups},
         due_at={group["group"]: group["due_at"] for group in groups},
         late_us=_greatest(groups, "late_us"),
         beat=_greatest(groups, "beat"),

@@ -1,4 +1,4 @@
-"""Ctrl-C while waiting for a job: the first one is a request, the second one is the usual interrupt."""
+"""Asking a waiting program to end: the first Ctrl-C or SIGTERM is a request, the second one works as usual."""
 
 from __future__ import annotations
 
@@ -8,28 +8,34 @@ import threading
 from types import FrameType
 from typing import Any, Self
 
+_WORDS = {
+    signal.SIGINT: "Ending after this batch; press Ctrl-C again to leave at once.",
+    signal.SIGTERM: "Draining; a second SIGTERM ends at once.",
+}
+
 
 class Interrupts:
-    """Turns the first Ctrl-C into a flag. Spark's own handler would cancel the running batch instead.
+    """Notes which signal came first. Spark's own handler would cancel the running batch instead.
 
     Does nothing outside the main thread, where Python delivers no signals.
     """
 
     def __init__(self) -> None:
-        self.asked = False
-        self._before: Any = None
+        self.asked: signal.Signals | None = None
+        self._before: dict[signal.Signals, Any] = {}
         self._active = threading.current_thread() is threading.main_thread()
 
     def __enter__(self) -> Self:
         if self._active:
-            self._before = signal.signal(signal.SIGINT, self._ask)
+            self._before = {number: signal.signal(number, self._ask) for number in _WORDS}
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._active:
-            signal.signal(signal.SIGINT, self._before)
+        for number, before in self._before.items():
+            signal.signal(number, before)
 
     def _ask(self, number: int, frame: FrameType | None) -> None:
-        self.asked = True
+        self.asked = signal.Signals(number)
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        sys.stderr.write("\nEnding after this batch; press Ctrl-C again to leave at once.\n")
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        sys.stderr.write(f"\n{_WORDS[self.asked]}\n")

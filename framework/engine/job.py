@@ -6,13 +6,12 @@ boundary between two batches, where Spark's offset log and commit log agree.
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
-from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import StreamingQueryException
@@ -20,10 +19,12 @@ from pyspark.errors import StreamingQueryException
 from framework.engine.failures import BatchFailed, is_slow_worker, translate
 from framework.engine.interrupt import Interrupts
 from framework.engine.ledger import BatchReport, Ledger
-from framework.engine.pulse import Waker, beat, prune
+from framework.engine.pulse import Kind, Waker, beat, prune
 from framework.engine.query import end_after_batch, has_ended
+from framework.engine.runs import begin_run, require_settled
 from framework.engine.startup import query_settings
-from framework.errors import PanekeeperError
+from framework.engine.status import Drained, JobState, Status
+from framework.errors import DeclarationError, DrainTimeout, JobNotRunning, PanekeeperError
 from state.job_record import FLUSHED_FILE
 
 if TYPE_CHECKING:
@@ -41,48 +42,6 @@ _TRIES = 3  # starts of a query whose Python worker was too slow to come up
 _KEPT_REPORTS = 1000
 
 
-class JobState(Enum):
-    """Where a job is in its life; it only moves downwards here, but an ended one may be started anew."""
-
-    RUNNING = "running"
-    ENDED = "ended"
-    FAILED = "failed"
-    FLUSHED = "flushed"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Status:
-    """What a job has done since its `start()`, and how it stands.
-
-    Attributes:
-        name: the job's name.
-        state: running, ended (resumable), failed (resumable once the cause is gone) or flushed (finished).
-        batch: number of the last batch whose tables are written, None before the first.
-        batches: batches done since the start.
-        rows: rows read.
-        watermark: event time before which no row is expected any more; None before the first.
-        open_panes: panes that still take rows.
-        late: rows that came after their pane had fired and refined it.
-        dropped: rows that came after all their panes had closed; they are in the quarantine.
-        outside: rows that lie in no pane (a window with gaps).
-        quarantined: rows set aside before the windows, with their reason.
-        firings: rows added to the log.
-    """
-
-    name: str
-    state: JobState
-    batch: int | None
-    batches: int
-    rows: int
-    watermark: datetime | None
-    open_panes: int
-    late: int
-    dropped: int
-    outside: int
-    quarantined: int
-    firings: int
-
-
 @dataclass(frozen=True, kw_only=True)
 class Launch:
     """Everything a job needs to start its query, and to start it again."""
@@ -93,6 +52,11 @@ class Launch:
     pipeline: Pipeline
     sink: DeltaSink
     trigger: Mapping[str, Any]
+
+    @property
+    def paced(self) -> bool:
+        """Whether the query sleeps between batches even if there is something to do."""
+        return bool(self.trigger.get("processingTime", "0 seconds") != "0 seconds")
 
 
 class Job:
@@ -106,6 +70,7 @@ class Job:
         self._hearing = threading.RLock()  # who registers hears each batch once, in order
         self._entered = threading.Event()
         self._flushed = threading.Event()
+        self._drained = threading.Event()
         self._failure: BaseException | None = None
         # Windows whose clock is a column of the data, and those of event time, are not woken by ours.
         wakes = launch.pipeline.wakes and "availableNow" not in launch.trigger
@@ -124,7 +89,7 @@ class Job:
         """Wait until the job ends by itself, by `stop()` or by `flush()`; say whether it did within `timeout` seconds.
 
         Ctrl-C lets the running batch finish, ends the job and then raises `KeyboardInterrupt`; a second one leaves
-        at once (safe too: the batch is run again at the next start).
+        at once (safe too: the batch is run again at the next start). SIGTERM drains the job and returns.
 
         Raises:
             PanekeeperError: the job failed; the error says what to do, its cause is attached.
@@ -132,7 +97,10 @@ class Job:
         deadline = None if timeout is None else time.monotonic() + timeout
         with Interrupts() as interrupts:
             while not self._ended(0.2):
-                if interrupts.asked:
+                if interrupts.asked is signal.SIGTERM:
+                    self.drain()
+                    return True
+                if interrupts.asked is signal.SIGINT:
                     self.stop()
                     raise KeyboardInterrupt
                 if deadline is not None and time.monotonic() >= deadline:
@@ -158,14 +126,38 @@ class Job:
         that has already ended is started once more for it. Afterwards its checkpoint takes no more rows.
         Raises as `await_end`.
         """
-        if self.finished:
-            return
-        beat(self._launch.files, "flush")
-        while not self._flushed.wait(0.1):
-            if self._ended(0.05) and not self.finished:
-                self._start_query()
-        while not self._ended(0.2):
-            pass
+        if not self.finished:
+            self._command("flush", self._flushed)
+
+    def drain(self, timeout: float | None = None) -> Drained:
+        """Finish what has begun, keep what is open, and end the job so that it resumes there.
+
+        One more batch takes in what the source holds; state handlers hear `drain` with the reason DRAIN and may evict
+        partitions. Returns once the job has ended and its offset log and commit log agree. SIGTERM does this, too.
+
+        Args:
+            timeout: seconds to wait at most; None for as long as it takes.
+
+        Raises:
+            JobNotRunning: the job has ended already.
+            DrainTimeout: it has not ended in time; it goes on draining, and is resumable however it ends.
+            PanekeeperError: the job failed; as `await_end`.
+        """
+        if self._ended(0.01):
+            raise JobNotRunning(
+                f"job {self._launch.name!r} is not running, so there is nothing to drain: it ended after batch "
+                f"{self._ledger.batch} and resumes there at its next start()"
+            )
+        self._drained.clear()
+        try:
+            self._command("drain", self._drained, timeout)
+        except TimeoutError:
+            raise DrainTimeout(
+                f"job {self._launch.name!r} has not drained within {timeout:g} s: its batch is still running. It goes "
+                "on and ends after that; if it is killed instead, it resumes with the same batch"
+            ) from None
+        require_settled(self._launch.files)
+        return self._ledger.fill_drained(Drained, name=self._launch.name)
 
     def stop(self) -> None:
         """End the job at the end of the running batch; it resumes there at the next start.
@@ -196,6 +188,20 @@ class Job:
                 callback(report)
             self._callbacks.append(callback)
 
+    def _command(self, kind: Kind, done: threading.Event, timeout: float | None = None) -> None:
+        """Send a command and wait until a batch has heard it and the query has ended. Raises `TimeoutError`."""
+        if threading.get_ident() == self._batch_thread:
+            raise DeclarationError(f"{kind}() waits for a batch, so a callback of a batch cannot call it; use stop()")
+        deadline = None if timeout is None else time.monotonic() + timeout
+        beat(self._launch.files, kind)
+        if self._launch.paced:
+            self.stop()  # or it would sleep until its next trigger; it is started again below and hears at once
+        while not done.is_set() or not self._ended(0.05):
+            if not done.wait(0.05) and self._ended(0.05) and not done.is_set():
+                self._start_query()
+            if deadline is not None and time.monotonic() >= deadline:
+                raise TimeoutError
+
     def _start_query(self) -> None:
         """Start the query and return once its first batch has begun; try again if a Python worker was slow."""
         for attempt in range(1, _TRIES + 1):
@@ -215,7 +221,7 @@ class Job:
 
     def _launch_query(self) -> StreamingQuery:
         launch = self._launch
-        packed = launch.pipeline.packed(launch.files, launch.ids)
+        packed = launch.pipeline.packed(launch.files, launch.ids, begin_run(launch.files))
         writer = packed.writeStream.foreachBatch(self._take).queryName(launch.name)
         with query_settings(launch.files.spark):
             try:
@@ -246,8 +252,11 @@ class Job:
             self._launch.sink.commit(packed, batch, open_panes=self._ledger.open_after(batch), started=started)
         finally:
             packed.unpersist()
-        if batch.flushed:
+        if "flush" in batch.heard:
             self._finish(batch)
+        elif "drain" in batch.heard:
+            end_after_batch(self._query, self._launch.files.spark, wait=False)
+            self._drained.set()
         self._heard = batch.beat
         with self._hearing:
             report = self._ledger.note(batch, seconds=time.time() - started)

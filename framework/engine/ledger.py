@@ -50,6 +50,8 @@ class Ledger:
         self._counts: dict[str, int] = {}
         self._open: dict[int, int] = {}  # key group -> open panes; a group that slept still has them
         self._due: dict[int, int | None] = {}
+        self._due_mark: dict[int, int | None] = {}
+        self._tuples: dict[int, int | None] = {}
         self._watermark: int | None = None
         self._batch: int | None = None
         self._batches = 0
@@ -62,7 +64,12 @@ class Ledger:
     def next_due(self) -> int | None:
         """Return the next wall-clock instant (us) at which any key group does something by itself, or None."""
         with self._lock:
-            return min((due for due in self._due.values() if due is not None), default=None)
+            return _least(self._due)
+
+    @property
+    def batch(self) -> int | None:
+        """The last batch whose tables are written."""
+        return self._batch
 
     def note(self, batch: Batch, *, seconds: float) -> BatchReport:
         """Add a batch whose tables are written and return the report of it."""
@@ -71,6 +78,8 @@ class Ledger:
                 self._counts[name] = self._counts.get(name, 0) + count
             self._open |= batch.open_panes
             self._due |= batch.due_at
+            self._due_mark |= batch.due
+            self._tuples |= batch.tuples
             if batch.watermark is not None:
                 self._watermark = max(batch.watermark, self._watermark or batch.watermark)
             self._batch, self._batches = batch.number, self._batches + 1
@@ -102,6 +111,23 @@ class Ledger:
                 quarantined=counts.get("quarantined", 0),
                 firings=self._firings,
             )
+
+    def fill_drained(self, drained: Callable[..., T], *, name: str) -> T:
+        """Return `drained` filled with what is open."""
+        with self._lock:
+            tuples = [held for held in self._tuples.values() if held is not None]
+            return drained(
+                name=name,
+                batch=self._batch,
+                open_panes=sum(self._open.values()),
+                tuples=sum(tuples) if tuples else None,
+                next_due=as_time(_least(self._due)),
+                next_watermark=as_time(_least(self._due_mark)),
+            )
+
+
+def _least(due: Mapping[int, int | None]) -> int | None:
+    return min((at for at in due.values() if at is not None), default=None)
 
 
 def as_time(us: int | None) -> datetime | None:

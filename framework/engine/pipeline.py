@@ -20,6 +20,7 @@ from framework.engine.intake import Intake
 from framework.engine.packing import PACKED_SCHEMA, Packer, from_segment
 from framework.engine.processor import OUTPUT_SCHEMA, GroupProcessor
 from framework.engine.pulse import pulse_rows
+from framework.engine.runs import Run
 from framework.engine.worker import settle
 from framework.operator import Heard
 
@@ -66,6 +67,8 @@ class Pipeline:
         if plan.operator is not None:
             own = plan.operator.operator if isinstance(plan.operator, Heard) else plan.operator
             computed["operator"] = type(own).__qualname__
+        if plan.handlers:
+            computed["handlers"] = [type(handler).__qualname__ for handler in plan.handlers]
         return {
             "window": plan.window.declaration(),
             "partition_by": {field.name: str(field.type) for field in plan.keys},
@@ -77,7 +80,7 @@ class Pipeline:
             "output": {field.name: str(field.type) for field in plan.output},
         }
 
-    def packed(self, files: CheckpointFiles, ids: tuple[int, ...]) -> DataFrame:
+    def packed(self, files: CheckpointFiles, ids: tuple[int, ...], run: Run) -> DataFrame:
         """Return the plan's packed output; `ids` are the key groups', `files` the checkpoint's (for the pulse)."""
         intake = self.intake
         packer = Packer(
@@ -95,6 +98,7 @@ class Pipeline:
             order_by=intake.order_by,
             timers=self.timers,
             own_clock=intake.arrival_time is not None or intake.marked,
+            run=run,
         )
         return (
             rows.unionByName(pulse_rows(files, ids))

@@ -26,7 +26,8 @@ from framework.core.machine import Machine, Outcome
 from framework.core.plan import Plan
 from framework.core.steps import Evict, Flush, Mark, Rows, Step, Tick, Watermark
 from framework.engine.packing import from_segment, to_segment
-from framework.engine.pulse import FIRST, LAST
+from framework.engine.pulse import CHECKPOINTS, COMMANDS, FIRST, LAST
+from framework.engine.runs import Run
 from framework.engine.worker import settle
 from state.spark_store import SparkStore
 
@@ -50,12 +51,14 @@ class GroupProcessor(StatefulProcessor):
         order_by: tuple[str, ...] = (),
         timers: bool = True,
         own_clock: bool = False,
+        run: Run,
     ) -> None:
         self._plan = plan
         self._columns = list(columns)
         self._own_clock = own_clock
         self._order_by = order_by
         self._timers = timers
+        self._run_info = run
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Name the state. Called once a task, and once on the driver before the query starts."""
@@ -83,9 +86,11 @@ class GroupProcessor(StatefulProcessor):
     def _run(self, group: int, packed: list[Row], timer_values: TimerValues) -> Iterator[Row]:
         moved = watermark_step(timer_values.getCurrentWatermarkInMs()) if self._timers else []
         # Where the stream tells its own time, what our clock says would make all of it overdue.
-        heard = [row for row in packed if row.part != FIRST] if self._own_clock else packed
-        steps = arrange(heard, self._order_by, self._columns, self._plan.keys)
-        outcome = Machine(self._plan, self._store).run([*moved, *steps])
+        told = [row for row in packed if row.part != FIRST] if self._own_clock else packed
+        steps = arrange(told, self._order_by, self._columns, self._plan.keys)
+        heard = {row.kind for row in packed}
+        cut = self._run_info.cut(group, heard) if self._plan.handlers else None
+        outcome = Machine(self._plan, self._store, cut).run([*moved, *steps])
         if self._timers:
             self._set_timer(outcome.due)
         return iter(_output(group, packed, outcome))
@@ -121,7 +126,7 @@ def watermark_step(watermark_ms: int) -> list[Step]:
 
 
 def arrange(packed: Iterable[Any], order_by: tuple[str, ...], columns: list[str], keys: pa.Schema) -> list[Step]:
-    """Return a group's packed rows as steps in their order of arrival; rejected rows are no step.
+    """Return a group's packed rows as steps in their order of arrival; rejected rows and a drain are no step.
 
     Args:
         packed: rows with kind, lot, part, pos, n and body, in any order (the shuffle mixes them).
@@ -129,7 +134,7 @@ def arrange(packed: Iterable[Any], order_by: tuple[str, ...], columns: list[str]
         columns: the columns to keep after sorting.
         keys: the partition columns, for marks that name a partition.
     """
-    ordered = sorted((row for row in packed if row.kind != "rejected"), key=_place)
+    ordered = sorted((row for row in packed if row.kind not in _NO_STEP), key=_place)
     steps: list[Step] = []
     for is_rows, run in groupby(ordered, key=lambda row: row.kind == "rows"):
         if is_rows:
@@ -156,6 +161,7 @@ def _place(row: Any) -> tuple[int, str, int, int]:
     return pulse, row.lot or "", row.part, row.pos
 
 
+_NO_STEP = frozenset({"rejected", *CHECKPOINTS})
 _STEPS: dict[str, Callable[[int], Step]] = {
     "resume": lambda us: Tick(us, resume=True),
     "tick": Tick,
@@ -182,10 +188,12 @@ def _output(group: int, packed: list[Row], outcome: Outcome) -> list[Row]:
         "open_panes": outcome.open_panes,
         "firings": 0 if outcome.results is None else outcome.results.num_rows,
         "watermark": outcome.watermark,
+        "tuples": outcome.tuples,
+        "due": outcome.due,
         "due_at": outcome.due_at,
         "late_us": outcome.late_us,
         "beat": max((row.pos for row in packed if row.kind in ("resume", "tick")), default=None),
-        "flushed": any(row.kind == "flush" for row in packed),
+        "heard": sorted({row.kind for row in packed if row.kind in COMMANDS}),
     }
     rows.append(Row(tag="counts", n=0, body=json.dumps(counts).encode()))
     return rows

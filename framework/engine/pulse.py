@@ -3,7 +3,7 @@
 Spark runs no batch after a clean restart until a row arrives, so a pane that became due during an outage would
 wait for ever. Each start therefore writes one "resume"; it reaches every group in the first new batch and what is
 overdue happens then. While the job runs, the `Waker` writes a "tick" whenever a window's next instant has come.
-Commands ("flush") travel the same way. Because they stand in Spark's offset log like any
+Commands ("drain", "savepoint", "flush") travel the same way. Because they stand in Spark's offset log like any
 row, a batch that is replayed sees the same time and the same commands.
 
 The stream is a plain JSON file source over `<checkpoint>/pulse`: no Python process, one immutable file a tick,
@@ -30,7 +30,15 @@ FIRST, LAST = -1, 2**31 - 1
 """Places before and after every input partition."""
 
 
-def beat(files: CheckpointFiles, kind: Literal["resume", "tick", "flush"]) -> int:
+CHECKPOINTS = ("drain", "savepoint")
+"""Commands that ask for a checkpoint of a kind and leave the windows as they are."""
+COMMANDS = (*CHECKPOINTS, "flush")
+"""What a beat can tell beside the time; a command comes after the rows of its batch."""
+
+Kind = Literal["resume", "tick", "drain", "savepoint", "flush"]
+
+
+def beat(files: CheckpointFiles, kind: Kind) -> int:
     """Write the next pulse file and return its number. Its time is read once, here, and is data from then on."""
     written = [int(name[:-5]) for name in files.names(FOLDER) if name.endswith(".json") and name[:-5].isdigit()]
     number = max(written, default=0) + 1
@@ -51,14 +59,14 @@ def pulse_rows(files: CheckpointFiles, ids: tuple[int, ...]) -> DataFrame:
         .json(files.path(FOLDER))
     )
     groups = F.explode(F.array(*[F.lit(group) for group in ids]))
-    is_flush = F.col("kind") == "flush"
+    is_command = F.col("kind").isin(*COMMANDS)
     return beats.select(
         groups.alias("g"),
         "kind",
         F.lit(None).cast("string").alias("lot"),
-        F.when(is_flush, F.lit(LAST)).otherwise(F.lit(FIRST)).alias("part"),
+        F.when(is_command, F.lit(LAST)).otherwise(F.lit(FIRST)).alias("part"),
         F.col("number").alias("pos"),
-        F.when(is_flush, F.lit(0)).otherwise(F.col("us")).cast("long").alias("n"),
+        F.when(is_command, F.lit(0)).otherwise(F.col("us")).cast("long").alias("n"),
         F.lit(None).cast("binary").alias("body"),
     ).select(*PACKED.names)
 

@@ -51,13 +51,19 @@ def play(
         spark: the session to play on; `framework.session()` if not given. Only for `engine="spark"`.
 
     Raises:
-        DeclarationError: an unknown field or argument, a window that cannot be, or a kind not offered yet.
+        DeclarationError: an unknown field or argument, or a window that cannot be.
+
+    A vector of the kind "lifecycle" says what happens to state handlers; its events are their calls.
 
     >>> window = {"kind": "sliding", "eviction": {"policy": "count", "size": 2}}
     >>> tuples = [{"at": second, "value": {"v": second}} for second in (1, 2, 3)]
     >>> [event["tuples"] for event in play({"window": window, "input": tuples}) if event["event"] == "trigger"]
     [[{'v': 1}], [{'v': 1}, {'v': 2}], [{'v': 2}, {'v': 3}]]
     """
+    if _is_lifecycle(vector) and engine in ("memory", "spark"):
+        from framework.testing.lifecycle import play_lifecycle
+
+        return play_lifecycle(vector, engine, spark)
     parsed = parse(vector)
     runs = runs_of(parsed.items, cut, restart_after)
     if engine == "memory":
@@ -69,3 +75,8 @@ def play(
 
         return play_on_spark(parsed, runs, spark)
     raise DeclarationError(f'engine is {engine!r}; it must be "memory" or "spark"')
+
+
+def _is_lifecycle(vector: dict[str, Any]) -> bool:
+    window = vector.get("window")
+    return isinstance(window, dict) and window.get("kind") == "lifecycle"

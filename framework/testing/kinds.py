@@ -64,8 +64,6 @@ def column_of(attribute: str) -> str:
 def declared_by(window: Any) -> Declared:
     """Check the `window` of a vector. Raises `DeclarationError` naming the field or the rule."""
     kind = need(window, "kind", "window")
-    if kind == "lifecycle":
-        raise DeclarationError("a lifecycle cannot be played yet; windows can")
     if kind not in _KINDS:
         raise DeclarationError(f"window.kind is {kind!r}; known: {', '.join(_KINDS)}, lifecycle")
     partitioned = truth(window.get("partitioned", False), "window.partitioned")
@@ -80,11 +78,7 @@ def declared_by(window: Any) -> Declared:
 def _interval(window: Mapping[str, Any], partitioned: bool) -> Declared:  # noqa: FBT001 -- one caller, by table
     if "partition_eviction" in window:
         raise DeclarationError("window.partition_eviction: a time interval has no partition eviction [S0]")
-    known(
-        window,
-        _COMMON | {"intervalDuration", "creationPeriod", "discardAge", "intervalOffset", "event_time", "late"},
-        "window",
-    )
+    known(window, _INTERVAL, "window")
     event_time = need(window, "event_time", "window")
     interval = TimeInterval(
         need(window, "intervalDuration", "window"),

@@ -9,10 +9,12 @@ import numpy as np
 import pyarrow as pa
 
 from framework.core.keys import Keys
+from framework.core.lifecycle import Lifecycle
 from framework.core.machine import Outcome
 from framework.core.plan import AT, REJECTED, TIMESTAMP, Plan
 from framework.core.sequence.answers import Aggregated, Operating, Outputs
 from framework.core.sequence.cells import Cells
+from framework.core.sequence.control import SequenceControl
 from framework.core.sequence.keeping import CellKeeper, LogKeeper
 from framework.core.sequence.log import Log
 from framework.core.sequence.partitions import Partitions
@@ -23,7 +25,7 @@ from state.records import SequenceRecord
 from state.store import GroupStore
 
 
-def run_sequence(plan: Plan, store: GroupStore, steps: Iterable[Step]) -> Outcome:
+def run_sequence(plan: Plan, store: GroupStore, steps: Iterable[Step], lifecycle: Lifecycle | None = None) -> Outcome:
     """Do one batch of a tumbling, sliding or batched window."""
     before = store.read_header()
     record = SequenceRecord.decode(before)
@@ -44,12 +46,15 @@ def run_sequence(plan: Plan, store: GroupStore, steps: Iterable[Step]) -> Outcom
         log.keep_last(partitions.size)
         keeper = LogKeeper(plan.sequence, log, partitions, _answer(plan, log, keys, outputs))
     window = SequenceWindow(plan, record, keys, partitions, keeper)
-    refused = [_take(window, step) for step in steps]
+    if lifecycle is not None:
+        lifecycle.begin(SequenceControl(window, record, keys, partitions))
+    rejected = [table for table in [_take(window, step) for step in steps] if table is not None]
+    if lifecycle is not None:
+        lifecycle.cut()
     _save(record, partitions, keeper, cells)
     header = record.encode()
     if header != before:
         store.write_header(header)
-    rejected = [table for table in refused if table is not None]
     dropped = sum(table.num_rows for table in rejected)
     admitted = {"rows_in": window.rows_in + dropped, "admitted": window.rows_in, "refined_late": 0}
     return Outcome(
@@ -59,6 +64,7 @@ def run_sequence(plan: Plan, store: GroupStore, steps: Iterable[Step]) -> Outcom
         due_at=window.due(),
         late_us=window.late_us,
         open_panes=int(np.count_nonzero(partitions.live)),
+        tuples=int(partitions.size[partitions.live].sum()),
     )
 
 

@@ -1,0 +1,206 @@
+"""The StateHandler contract: how an operator's own state takes part in every checkpoint [S3].
+
+Every micro-batch is a checkpoint. In each key group that has something to do an instance of the handler lives through
+
+    reset (or nothing, at the very first) -> the batch's events -> drain -> checkpoint -> close
+
+and is thrown away. What it wrote in `checkpoint` is stored with the batch, whole or not at all, and is what the next
+instance finds in `reset`. A handler that forgets to write something is therefore wrong at once, and not on the day of
+a crash.
+
+Windows act first (outstanding evictions are delivered, contents stored or restored), then the handlers in the order of
+their registration; that order is the same for every method.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import Enum
+from typing import Any, ClassVar, Protocol
+
+import pyarrow as pa
+
+from state.errors import LifecycleError, StateVersionError
+from state.values import to_json
+
+
+class CheckpointReason(Enum):
+    """Why a checkpoint is taken."""
+
+    BATCH = "batch"
+    DRAIN = "drain"
+    SAVEPOINT = "savepoint"
+    FINAL = "final"
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenPartition:
+    """A live window partition, as `drain` may look at it.
+
+    Attributes:
+        key: the value of the one partition column, or a tuple of several.
+        tuples: how many it holds, those waiting for their batch included.
+        last_insertion: when a tuple last came.
+    """
+
+    key: Any
+    tuples: int
+    last_insertion: datetime
+
+
+class WindowControl(Protocol):
+    """What a handler may see of the windows, and do to them; the core implements it."""
+
+    @property
+    def now(self) -> datetime | None:
+        """What the wall clock last said."""
+        ...
+
+    def evict_partition(self, key: Any) -> None:
+        """Let go of a partition."""
+        ...
+
+    def partitions(self) -> list[OpenPartition]:
+        """Return the live partitions."""
+        ...
+
+
+class StateContext:
+    """What a handler is told, and what it may do, in each of its methods.
+
+    Attributes:
+        checkpoint: number of the checkpoint (of the micro-batch): the one being taken; in `reset` the one that is
+            restored, in `retire_checkpoint` the one that is no longer needed.
+        group: number of the key group. Each has handlers and state of its own.
+        reason: why the checkpoint is taken.
+        attempt: how often this batch has been begun, from 1: above 1, side effects may already have happened.
+        restarted: whether this is the group's first batch of a run: after a stop, a crash or a restore.
+        now: what the wall clock last said, for windows in arrival order; None before it said anything.
+    """
+
+    def __init__(  # noqa: PLR0913 -- only the lifecycle makes contexts
+        self,
+        *,
+        phase: str,
+        checkpoint: int,
+        group: int,
+        reason: CheckpointReason,
+        attempt: int,
+        restarted: bool,
+        values: dict[str, Any],
+        windows: WindowControl,
+        now: datetime | None = None,
+    ) -> None:
+        self.checkpoint = checkpoint
+        self.group = group
+        self.reason = reason
+        self.attempt = attempt
+        self.restarted = restarted
+        self.now = now
+        self._phase = phase
+        self._values = values
+        self._windows = windows
+
+    def write(self, name: str, value: Any) -> None:
+        """Keep a value under a name, with this checkpoint. Only in `checkpoint`; what is not written is forgotten.
+
+        A value is None, a bool, int, float, str, bytes, date, datetime, timedelta or Decimal, a list, tuple or dict of
+        such, or a `pyarrow.Table`. Raises `LifecycleError` for another one, and outside `checkpoint`.
+        """
+        self._only_in("write", "checkpoint")
+        if not isinstance(value, pa.Table):
+            try:
+                to_json(value)
+            except TypeError as error:
+                raise LifecycleError(
+                    f"the state {name!r} cannot be kept: {error}; write numbers, text, bytes, times, lists and dicts "
+                    "of them, or a pyarrow.Table"
+                ) from None
+        self._values[name] = value
+
+    def read(self, name: str, default: Any = None) -> Any:
+        """Return what was written under a name, or the default. Only in `reset`."""
+        self._only_in("read", "reset")
+        return self._values.get(name, default)
+
+    def evict_partition(self, key: Any) -> None:
+        """Let go of a window partition: PARTITION_EVICTION with all it holds, then the key starts anew [S3].
+
+        Only in `drain`, and only of a partitioned window in arrival order: else `LifecycleError`. A key that has no
+        partition is none to let go of.
+        """
+        self._only_in("evict_partition", "drain")
+        self._windows.evict_partition(key)
+
+    def partitions(self) -> list[OpenPartition]:
+        """Return the live partitions of this key group. Only in `drain`, of windows in arrival order."""
+        self._only_in("partitions", "drain")
+        return self._windows.partitions()
+
+    def _only_in(self, what: str, phase: str) -> None:
+        if self._phase != phase:
+            raise LifecycleError(f"{what}() is for {phase}(); it was called in {self._phase}()")
+
+
+class StateHandler:
+    """State of an operator's own, and its part in drain, checkpoint and reset. Every method is optional.
+
+    An operator may be one itself, or be given others by `.operator(..., handlers=[...])`. An exception in any method
+    fails the batch, which is run again: nothing of it is stored.
+    """
+
+    version: ClassVar[int] = 1
+    """Version of what `checkpoint` writes; raise it when its meaning changes."""
+    reads: ClassVar[frozenset[int]] = frozenset()
+    """Older versions that `reset` understands too; another one is refused before any event."""
+    non_blocking: ClassVar[bool] = False
+    """Whether `prepare_for_non_blocking_checkpoint` is wanted."""
+
+    def drain(self, ctx: StateContext) -> None:
+        """Finish what is outstanding, before the checkpoint; partitions may be evicted here, and only here."""
+
+    def prepare_for_non_blocking_checkpoint(self, ctx: StateContext) -> None:
+        """Set aside what `checkpoint` will write; called between the two if `non_blocking`."""
+
+    def checkpoint(self, ctx: StateContext) -> None:
+        """Write the state by `ctx.write`. Nothing may be emitted any more."""
+
+    def retire_checkpoint(self, ctx: StateContext) -> None:
+        """Hear that an earlier checkpoint is no longer needed. Not promised for each of them."""
+
+    def reset(self, ctx: StateContext) -> None:
+        """Take the state back by `ctx.read`, before any event of the batch. `ctx.restarted` tells a new run."""
+
+    def reset_to_initial_state(self, ctx: StateContext) -> None:
+        """Begin as though just created: a run that begins again and finds no checkpoint of an earlier one."""
+
+    def close(self) -> None:
+        """Let go of resources: this instance is not used again."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HandlerState:
+    """What one handler wrote with a checkpoint.
+
+    Attributes:
+        name: the handler's class.
+        version: its `version`.
+        values: what it wrote, by name.
+    """
+
+    name: str
+    version: int
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+
+def require_readable(handler: StateHandler, stored: HandlerState) -> None:
+    """Raise `StateVersionError` unless the handler can read what is stored of it."""
+    if stored.version == handler.version or stored.version in handler.reads:
+        return
+    raise StateVersionError(
+        f"the stored state of {stored.name} has version {stored.version}, this {type(handler).__qualname__} reads "
+        f"version {handler.version}; add {stored.version} to its `reads` and convert it in reset(), or run the "
+        "version that wrote it"
+    )

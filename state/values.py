@@ -1,0 +1,83 @@
+"""Values of a user's own that are kept with the state: typed, readable by any version, no pickle.
+
+JSON where it is faithful, a tagged object where it is not: `{"$bytes": ...}`, `{"$datetime": ...}`. Arrow tables travel
+beside them. What has no such form is refused when it is written, not found broken when it is read.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Callable, Mapping
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+_READ: dict[str, Callable[[Any], Any]] = {
+    "$bytes": base64.b64decode,
+    "$datetime": datetime.fromisoformat,
+    "$date": date.fromisoformat,
+    "$timedelta": lambda us: timedelta(microseconds=us),
+    "$decimal": Decimal,
+    "$float": float,
+    "$tuple": lambda items: tuple(from_json(item) for item in items),
+    "$dict": lambda pairs: {from_json(key): from_json(value) for key, value in pairs},
+}
+
+
+def to_json(value: Any) -> Any:
+    """Return a value in a JSON-able form that `from_json` turns back into an equal one of the same type.
+
+    Raises `TypeError` for what has no such form.
+
+    >>> to_json({"seen": (1, b"x")})
+    {'seen': {'$tuple': [1, {'$bytes': 'eA=='}]}}
+    """
+    if value is None or isinstance(value, bool | int | str):
+        return _plain(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else {"$float": repr(value)}
+    if isinstance(value, list):
+        return [to_json(item) for item in value]
+    if isinstance(value, Mapping):
+        if all(isinstance(key, str) and not key.startswith("$") for key in value):
+            return {key: to_json(item) for key, item in value.items()}
+        return {"$dict": [[to_json(key), to_json(item)] for key, item in value.items()]}
+    return _tagged(value)
+
+
+def from_json(value: Any) -> Any:
+    """Return the value that `to_json` was given. Raises `ValueError` for what it cannot have written."""
+    if isinstance(value, list):
+        return [from_json(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    tags = [key for key in value if key.startswith("$")]
+    if not tags:
+        return {key: from_json(item) for key, item in value.items()}
+    if len(value) != 1 or tags[0] not in _READ:
+        raise ValueError(f"{tags[0]!r} is no kind of value")
+    return _READ[tags[0]](value[tags[0]])
+
+
+def _plain(value: Any) -> Any:
+    kinds = (bool, int, str, type(None))
+    if type(value) not in kinds:  # an enum or a subclass would come back as its base
+        raise TypeError(f"{value!r} is a {type(value).__name__}")
+    return value
+
+
+def _tagged(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return {"$bytes": base64.b64encode(value).decode()}
+    if isinstance(value, datetime):
+        return {"$datetime": value.isoformat()}
+    if isinstance(value, date):
+        return {"$date": value.isoformat()}
+    if isinstance(value, timedelta):
+        return {"$timedelta": value // timedelta(microseconds=1)}
+    if isinstance(value, Decimal):
+        return {"$decimal": str(value)}
+    if isinstance(value, tuple):
+        return {"$tuple": [to_json(item) for item in value]}
+    raise TypeError(f"{value!r} is a {type(value).__name__}")

@@ -1,0 +1,96 @@
+"""State handlers to test with, and the batches of one key group to run them in."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from framework import Count, Event, EventType, Operator, StateContext, StateHandler, Tumbling
+from framework.core.lifecycle import Cut
+from framework.core.machine import Machine, Outcome
+from framework.core.plan import AT, Plan
+from framework.core.steps import Rows, Step
+from framework.operator import Emit
+from state.store import MemoryStore
+
+KEYS = pa.schema([("key", pa.string())])
+COLUMNS = pa.schema([("key", pa.string()), ("v", pa.int64())])
+OUTPUT = pa.schema([("total", pa.int64())])
+
+
+class Running(Operator, StateHandler):
+    """Emits a running total over all windows, which nothing but its own state carries."""
+
+    events: ClassVar[frozenset[EventType]] = frozenset({EventType.EVICTION, EventType.PARTITION_EVICTION})
+
+    def __init__(self) -> None:
+        self.total = 0
+
+    def handle_event(self, event: Event, emit: Emit) -> None:
+        self.total += int(event.column("v").sum())
+        emit(total=self.total)
+
+    def checkpoint(self, ctx: StateContext) -> None:
+        ctx.write("total", self.total)
+
+    def reset(self, ctx: StateContext) -> None:
+        self.total = ctx.read("total")
+
+
+def plan(*handlers: StateHandler, operator: Operator | None = None, window: Any = None, keys: pa.Schema = KEYS) -> Plan:
+    """A window with state handlers; the operator is the first of them."""
+    operator = operator or Running()
+    own = (operator,) if isinstance(operator, StateHandler) else ()
+    return Plan(
+        window=window or Tumbling(Count(2)),
+        keys=keys,
+        columns=COLUMNS,
+        operator=operator,
+        output=OUTPUT,
+        handlers=(*own, *handlers),
+    )
+
+
+def rows(*pairs: tuple[str, int], at: int = 1) -> Rows:
+    """Tuples of (key, v) that arrived at one instant."""
+    keys, values = zip(*pairs, strict=True)
+    return Rows(pa.table({"key": keys, "v": pa.array(values, pa.int64()), AT: [at] * len(keys)}))
+
+
+def run(made: Plan, store: MemoryStore, number: int, *steps: Step, **cut: Any) -> Outcome:
+    """One batch, as the checkpoint of that number."""
+    return Machine(made, store, Cut(checkpoint=number, group=0, **cut)).run(steps)
+
+
+def totals(outcome: Outcome) -> list[int]:
+    """What the operator emitted."""
+    emitted: list[int] = [] if outcome.results is None else outcome.results.column("total").to_pylist()
+    return emitted
+
+
+class Noted(StateHandler):
+    """Notes its calls in a list that all its copies share."""
+
+    calls: ClassVar[list[tuple[Any, ...]]] = []
+
+    def __init__(self, name: str = "noted") -> None:
+        self.name = name
+
+    def drain(self, ctx: StateContext) -> None:
+        self.calls.append((self.name, "drain", ctx.checkpoint, ctx.reason.value))
+
+    def checkpoint(self, ctx: StateContext) -> None:
+        self.calls.append((self.name, "checkpoint", ctx.checkpoint, ctx.attempt))
+
+    def retire_checkpoint(self, ctx: StateContext) -> None:
+        self.calls.append((self.name, "retire", ctx.checkpoint))
+
+    def reset(self, ctx: StateContext) -> None:
+        self.calls.append((self.name, "reset", ctx.checkpoint, ctx.restarted))
+
+    def reset_to_initial_state(self, ctx: StateContext) -> None:
+        self.calls.append((self.name, "initial"))
+
+    def close(self) -> None:
+        self.calls.append((self.name, "close"))
