@@ -1,0 +1,139 @@
+"""Draining a real job: from the driver, by SIGTERM, and what state handlers make of it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pytest
+
+from framework import (
+    CheckpointReason,
+    Count,
+    Event,
+    EventType,
+    JobFailed,
+    JobNotRunning,
+    Operator,
+    StateContext,
+    StateHandler,
+    Tumbling,
+    windowed,
+)
+from framework.operator import Emit
+
+if TYPE_CHECKING:
+    from framework import Job
+    from integration_tests.engine.conftest import Readings
+
+
+class Running(Operator, StateHandler):
+    """Emits the total of all windows so far, which nothing but its own state carries."""
+
+    events: ClassVar[frozenset[EventType]] = frozenset({EventType.EVICTION, EventType.PARTITION_EVICTION})
+
+    def __init__(self) -> None:
+        self.total = 0
+        self.runs = 1
+
+    def handle_event(self, event: Event, emit: Emit) -> None:
+        self.total += int(event.column("value").sum())
+        emit(kind=event.type.value, total=self.total, runs=self.runs)
+
+    def checkpoint(self, ctx: StateContext) -> None:
+        ctx.write("total", self.total)
+        ctx.write("runs", self.runs)
+
+    def reset(self, ctx: StateContext) -> None:
+        self.total = ctx.read("total")
+        self.runs = ctx.read("runs") + ctx.restarted
+
+
+class LetGoWhenDrained(StateHandler):
+    """Lets go of every partition before an upgrade."""
+
+    def drain(self, ctx: StateContext) -> None:
+        if ctx.reason is CheckpointReason.DRAIN:
+            for partition in ctx.partitions():
+                ctx.evict_partition(partition.key)
+
+
+class FailingInDrain(StateHandler):
+    """Fails when the job is drained, as often as it is tried."""
+
+    def drain(self, ctx: StateContext) -> None:
+        if ctx.reason is CheckpointReason.DRAIN:
+            raise RuntimeError("the pump is stuck")
+
+
+def start(readings: Readings, *handlers: StateHandler, trigger: Any = "continuous") -> Job:
+    """Start a job that keeps pairs of readings of a sensor, and a running total."""
+    stream = windowed(readings.stream(), name="pairs", partition_by="sensor", key_groups=1)
+    paired = stream.window(Tumbling(Count(2)))
+    computed = paired.operator(Running(), output="kind string, total bigint, runs bigint", handlers=list(handlers))
+    job = computed.to_delta(readings.folder / "log").start(checkpoint=readings.checkpoint, trigger=trigger)
+    readings.jobs.append(job)
+    return job
+
+
+def emitted(readings: Readings) -> list[tuple[Any, ...]]:
+    """What the log holds, in the order of the firings."""
+    return [
+        (row["sensor"], row["kind"], row["total"], row["runs"])
+        for row in sorted(readings.rows("log"), key=lambda row: row["firing"])
+    ]
+
+
+def test_a_drained_job_keeps_what_is_open_and_resumes_there(readings: Readings) -> None:
+    """Offsets and commits agree, the report says what is open, and an operator's own state goes on."""
+    readings.put(("a", "10:00:10", 1), ("a", "10:00:11", 2), ("b", "10:00:12", 4))
+    job = start(readings)
+    drained = job.drain(timeout=300)
+    assert (drained.open_panes, drained.tuples) == (2, 1)
+    assert "drained after batch" in str(drained)
+    assert readings.numbers("offsets") == readings.numbers("commits")
+    assert job.status().state.value == "ended"
+    with pytest.raises(JobNotRunning, match="ended after batch"):
+        job.drain()
+
+    readings.put(("b", "10:00:13", 8))
+    assert start(readings, trigger="available_now").await_end(timeout=300)
+    assert emitted(readings) == [("a", "eviction", 3, 1), ("b", "eviction", 15, 2)]
+
+
+def test_partitions_can_be_let_go_when_a_job_is_drained(readings: Readings) -> None:
+    """Their contents are told in the batch of the drain, and their keys start anew afterwards."""
+    readings.put(("a", "10:00:10", 1), ("b", "10:00:12", 4))
+    drained = start(readings, LetGoWhenDrained()).drain(timeout=300)
+    assert (drained.open_panes, drained.tuples) == (0, 0)
+    assert sorted(kind for _, kind, _, _ in emitted(readings)) == ["partition_eviction", "partition_eviction"]
+    readings.put(("a", "10:00:13", 8), ("a", "10:00:14", 16))
+    assert start(readings, LetGoWhenDrained(), trigger="available_now").await_end(timeout=300)
+    assert emitted(readings)[-1] == ("a", "eviction", 29, 2)
+
+
+def test_sigterm_drains(readings: Readings) -> None:
+    """A service manager's stop ends the job at a batch boundary, and `await_end` returns."""
+    readings.put(("a", "10:00:10", 1))
+    job = start(readings)
+    job.on_batch(lambda report: os.kill(os.getpid(), signal.SIGTERM) if report.batch == 0 else None)
+    assert job.await_end(timeout=300)
+    assert job.status().state.value == "ended"
+    assert readings.numbers("offsets") == readings.numbers("commits")
+
+
+def test_a_handler_that_raises_fails_the_batch_and_nothing_of_it_stays(readings: Readings) -> None:
+    """The error says which; with the handler mended the job goes on as if nothing had happened."""
+    readings.put(("a", "10:00:10", 1), ("a", "10:00:11", 2))
+    job = start(readings, FailingInDrain())
+    job.process_available()
+    readings.put(("a", "10:00:12", 4), ("a", "10:00:13", 8))
+    with pytest.raises(JobFailed, match="the pump is stuck"):
+        job.drain(timeout=300)
+
+    readings.spark.streams.resetTerminated()
+    mended = type("FailingInDrain", (StateHandler,), {})()
+    mended.__class__.__qualname__ = "FailingInDrain"
+    assert start(readings, mended, trigger="available_now").await_end(timeout=300)
+    assert [(key, total) for key, _, total, _ in emitted(readings)] == [("a", 3), ("a", 15)]
