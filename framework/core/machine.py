@@ -34,6 +34,7 @@ class Outcome:
         open_panes: panes that still take rows; live partitions, for a window in arrival order.
         watermark: the watermark acted on (us), None before the first.
         tuples: how many tuples are kept; None where only partial results are.
+        outage: what the first tick after the process was down did (`sequence.tally`); None in a batch without one.
     """
 
     results: pa.Table | None
@@ -45,6 +46,7 @@ class Outcome:
     open_panes: int = 0
     watermark: int | None = None
     tuples: int | None = None
+    outage: dict[str, int] | None = None
 
 
 class Machine:

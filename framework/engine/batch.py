@@ -39,6 +39,8 @@ class Batch:
         due: key group -> the watermark (us) at which it next does something, or None.
         due_at: key group -> the wall-clock instant (us) at which it next does something by itself, or None.
         late_us: how long after its instant the most overdue wall-clock work was done; None if none was.
+        outage: what the first batch after a stop found overdue, summed; None if this is not one. Windows of event time
+            know no wall clock and have nothing overdue: their sums are 0.
         beat: number of the newest pulse file it heard, or None.
     """
 
@@ -53,6 +55,7 @@ class Batch:
     due: dict[int, int | None] = field(default_factory=dict)
     due_at: dict[int, int | None] = field(default_factory=dict)
     late_us: int | None = None
+    outage: dict[str, int] | None = None
     beat: int | None = None
 
     @property
@@ -89,8 +92,15 @@ def summed(number: int, packed: Iterable[Any]) -> Batch:
         due={group["group"]: group["due"] for group in groups},
         due_at={group["group"]: group["due_at"] for group in groups},
         late_us=_greatest(groups, "late_us"),
+        outage=_outage(groups) if any(group["resumed"] for group in groups) else None,
         beat=_greatest(groups, "beat"),
     )
+
+
+def _outage(groups: list[dict[str, Any]]) -> dict[str, int]:
+    told = [group["outage"] for group in groups if group["outage"] is not None]
+    sums = {name: sum(one[name] for one in told) for name in ("timers", "results", "tuples", "partitions")}
+    return sums | {"back_us": max((one["back_us"] for one in told), default=0)}
 
 
 def _greatest(groups: list[dict[str, Any]], name: str) -> int | None:

@@ -192,7 +192,9 @@ def _output(group: int, packed: list[Row], outcome: Outcome) -> list[Row]:
         "due": outcome.due,
         "due_at": outcome.due_at,
         "late_us": outcome.late_us,
+        "outage": outcome.outage,
         "beat": max((row.pos for row in packed if row.kind in ("resume", "tick")), default=None),
+        "resumed": any(row.kind == "resume" for row in packed),
         "heard": sorted({row.kind for row in packed if row.kind in COMMANDS}),
     }
     rows.append(Row(tag="counts", n=0, body=json.dumps(counts).encode()))

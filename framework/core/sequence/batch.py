@@ -63,6 +63,7 @@ def run_sequence(plan: Plan, store: GroupStore, steps: Iterable[Step], lifecycle
         counts=admitted | {"dropped_late": dropped, "outside": 0},
         due_at=window.due(),
         late_us=window.late_us,
+        outage=window.outage,
         open_panes=int(np.count_nonzero(partitions.live)),
         tuples=int(partitions.size[partitions.live].sum()),
     )

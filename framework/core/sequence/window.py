@@ -19,6 +19,7 @@ from framework.core.sequence.moments import Class, Moments, Phase, at_instants, 
 from framework.core.sequence.partitions import NEVER, Partitions
 from framework.core.sequence.policing import first_due, timer_period
 from framework.core.sequence.stretch import Round, Stretch, stop_timers
+from framework.core.sequence.tally import Tally
 from framework.events import EventType
 from framework.policies import PartitionAge, Time
 from framework.windows import Batched, Sliding
@@ -41,6 +42,8 @@ class SequenceWindow:
         self.rows_in = 0
         self.late_us: int | None = None
         """How long after its instant the most overdue work was done."""
+        self.outage: dict[str, int] | None = None
+        """What the first tick after the process was down did, by name; None in a batch without one."""
 
     # -- what comes in ---------------------------------------------------------------------------------------
 
@@ -63,15 +66,19 @@ class SequenceWindow:
         self._begin(now)
         if self._record.final or (now < self._record.clock and not resume):
             return
+        before = Tally.of(self._record, self._partitions) if resume else None
         if now < self._record.clock:
             self._turn_back(now)
         due = self.due()
         if due is not None and due <= now:
             self.late_us = max(self.late_us or 0, now - due)
+        overdue = int(np.count_nonzero(self._partitions.live & (self._partitions.due <= now)))
         once = resume and self._window.catch_up != "each"
         if resume and self._window.catch_up == "skip":
             self._skip(now)
         self._round(self._empty, _NONE, _NONE, now, once=once, closed=closed)
+        if before is not None:
+            self.outage = Tally.of(self._record, self._partitions).since(before, overdue=overdue, now=now)
 
     def on_mark(self, kind: str) -> None:
         """A window mark cuts a punctuation window; the final mark stops all timers [semantics 5.2]."""
