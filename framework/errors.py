@@ -10,7 +10,8 @@ PanekeeperError
 |   |-- ForeignCheckpoint                ... it was not written by Panekeeper, or by another job
 |   |-- IncompatibleCheckpoint           ... the declaration changed since it was written
 |   |-- JobFinished                      ... it was flushed: its windows are closed for good
-|   `-- JobNotRunning                    ... no job runs on it that could do what was asked
+|   |-- JobNotRunning                    ... no job runs on it that could do what was asked
+|   `-- NotConfirmed                     ... what was asked forgets something and was not confirmed
 |-- DrainTimeout                         a job has not drained in time; it goes on and stays resumable
 |-- SinkError                            an output table cannot take the results
 |   |-- OutputNotWritable                ... the folder is read-only, full, or no Delta table
@@ -38,6 +39,7 @@ __all__ = [
     "JobFinished",
     "JobNotRunning",
     "LifecycleError",
+    "NotConfirmed",
     "OutputNotWritable",
     "PanekeeperError",
     "SchemaMismatch",
@@ -82,6 +84,10 @@ class JobFinished(CheckpointError):
 
 class JobNotRunning(CheckpointError):
     """No job runs on this checkpoint that could do what was asked of it."""
+
+
+class NotConfirmed(CheckpointError):
+    """What was asked forgets something, and nobody confirmed it; names what would be forgotten."""
 
 
 class DrainTimeout(PanekeeperError):

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 
 from framework.engine.pipeline import Pipeline, unpack
 from framework.engine.query import Trigger, trigger_options
-from framework.errors import DeclarationError
+from framework.errors import DeclarationError, ForeignCheckpoint
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from framework.engine.checkpoint_files import CheckpointFiles
+    from framework.engine.initial import Forgotten
     from framework.engine.job import Job
     from framework.engine.tables import Tables
     from state.job_record import JobRecord
@@ -114,14 +115,40 @@ class ToDelta:
         how = trigger_options(trigger)
         check_session(spark)
         files = CheckpointFiles(spark, _folder(checkpoint))
-        fresh = is_fresh(files)
         record = _open(files, pipeline)
-        prepare(spark, self._tables, pipeline.plan, fresh=fresh)
+        fresh = is_fresh(files)
+        prepare(spark, self._tables, pipeline.plan, fresh=fresh and not record.epoch)
         beat(files, "resume")
         sink = DeltaSink(record=record, plan=pipeline.plan, tables=self._tables)
         return Job(
             Launch(name=record.name, files=files, ids=record.group_ids, pipeline=pipeline, sink=sink, trigger=how)
         )
+
+    def reset_to_initial_state(self, *, checkpoint: str | os.PathLike[str], confirm: str | None = None) -> Forgotten:
+        """Let a stopped job forget everything: its next start begins as though it had just been created [S3].
+
+        Contents are discarded without any event, state handlers hear `reset_to_initial_state`, sources are read from
+        their beginning, and the tables take the results as a new epoch. May be killed and called again.
+
+        Args:
+            checkpoint: the job's folder.
+            confirm: the job's name, to say that all of it is meant to be forgotten.
+
+        Raises:
+            NotConfirmed: not confirmed; the error names what would be forgotten.
+            CheckpointError: the folder belongs to another job.
+        """
+        from framework.engine.checkpoint_files import CheckpointFiles
+        from framework.engine.initial import reset_to_initial_state
+        from framework.engine.startup import read_record
+
+        files = CheckpointFiles(self._pipeline.intake.df.sparkSession, _folder(checkpoint))
+        record = read_record(files)
+        name = self._pipeline.intake.name
+        if record is None or record.name != name:
+            held = "no checkpoint of Panekeeper" if record is None else f"the checkpoint of job {record.name!r}"
+            raise ForeignCheckpoint(f"{files.root} holds {held}; give the folder of job {name!r}")
+        return reset_to_initial_state(files, record, self._tables, confirm=confirm)
 
 
 def _open(files: CheckpointFiles, pipeline: Pipeline) -> JobRecord:

@@ -8,6 +8,8 @@ get SIGKILL when batch `batch` reaches that point. The points, in the order of t
     before-delta        the plan ran, no table is written
     between-delta       the first of several tables is committed
     after-delta-commit  all tables are committed, Spark's commit log is not
+
+and `during-reset`, whose number is a step of `initial.py`.
 """
 
 from __future__ import annotations

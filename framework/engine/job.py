@@ -71,6 +71,7 @@ class Job:
         self._entered = threading.Event()
         self._flushed = threading.Event()
         self._drained = threading.Event()
+        self._draining = False
         self._failure: BaseException | None = None
         # Windows whose clock is a column of the data, and those of event time, are not woken by ours.
         wakes = launch.pipeline.wakes and "availableNow" not in launch.trigger
@@ -149,6 +150,7 @@ class Job:
                 f"{self._ledger.batch} and resumes there at its next start()"
             )
         self._drained.clear()
+        self._draining = True
         try:
             self._command("drain", self._drained, timeout)
         except TimeoutError:
@@ -221,7 +223,8 @@ class Job:
 
     def _launch_query(self) -> StreamingQuery:
         launch = self._launch
-        packed = launch.pipeline.packed(launch.files, launch.ids, begin_run(launch.files))
+        self._run = begin_run(launch.files)
+        packed = launch.pipeline.packed(launch.files, launch.ids, self._run)
         writer = packed.writeStream.foreachBatch(self._take).queryName(launch.name)
         with query_settings(launch.files.spark):
             try:
@@ -254,7 +257,8 @@ class Job:
             packed.unpersist()
         if "flush" in batch.heard:
             self._finish(batch)
-        elif "drain" in batch.heard:
+        elif "drain" in batch.heard and (self._draining or batch.number != self._run.begun):
+            # The drain of an earlier run, in a batch that is run again, was not asked of this one.
             end_after_batch(self._query, self._launch.files.spark, wait=False)
             self._drained.set()
         self._heard = batch.beat

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from framework.engine.environment import check_environment
 from framework.engine.failures import first_line
 from framework.engine.groups import group_ids
+from framework.engine.initial import finish_reset
 from framework.errors import (
     CheckpointError,
     CorruptState,
@@ -96,7 +97,9 @@ def open_checkpoint(files: CheckpointFiles, *, name: str, declaration: Mapping[s
         CheckpointError: the folder cannot be written.
     """
     new = json.loads(json.dumps(fingerprint({**declaration, "key_groups": key_groups})))  # as it will be read back
-    known = _read(files)
+    known = read_record(files)
+    if known is not None:
+        known = finish_reset(files, known)
     started = not is_fresh(files)
     if known is None and (started or files.exists("metadata")):
         raise ForeignCheckpoint(
@@ -107,11 +110,13 @@ def open_checkpoint(files: CheckpointFiles, *, name: str, declaration: Mapping[s
         _require_same(files, known, name, new)
         return known
     partitions = int(files.spark.conf.get("spark.sql.shuffle.partitions") or 200)
+    begun_anew = known is not None and known.epoch > 0 and known.name == name
     record = JobRecord(
         name=name,
-        id=uuid.uuid4().hex[:12],
+        id=known.id if known is not None and begun_anew else uuid.uuid4().hex[:12],
         declaration=new,
         group_ids=group_ids(key_groups, partitions),
+        epoch=known.epoch if known is not None and begun_anew else 0,
         versions=_versions(),
     )
     try:
@@ -121,7 +126,8 @@ def open_checkpoint(files: CheckpointFiles, *, name: str, declaration: Mapping[s
     return record
 
 
-def _read(files: CheckpointFiles) -> JobRecord | None:
+def read_record(files: CheckpointFiles) -> JobRecord | None:
+    """Return what the checkpoint says of its job, None for a folder without. Raises `StateError`."""
     try:
         value = files.read_json(JOB_FILE)
     except ValueError as error:

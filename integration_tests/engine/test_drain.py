@@ -15,6 +15,7 @@ from framework import (
     EventType,
     JobFailed,
     JobNotRunning,
+    NotConfirmed,
     Operator,
     StateContext,
     StateHandler,
@@ -24,6 +25,8 @@ from framework import (
 from framework.operator import Emit
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from framework import Job
     from integration_tests.engine.conftest import Readings
 
@@ -137,3 +140,24 @@ def test_a_handler_that_raises_fails_the_batch_and_nothing_of_it_stays(readings:
     mended.__class__.__qualname__ = "FailingInDrain"
     assert start(readings, mended, trigger="available_now").await_end(timeout=300)
     assert [(key, total) for key, _, total, _ in emitted(readings)] == [("a", 3), ("a", 15)]
+
+
+def test_a_job_goes_back_to_its_initial_state_only_when_confirmed(
+    readings: Readings, fail_at: Callable[[str, int], None]
+) -> None:
+    """The error names what would be forgotten; a reset that was cut short is finished by the next start."""
+    readings.put(("a", "10:00:10", 1), ("b", "10:00:30", 2), ("a", "10:02:10", 4))
+    readings.put(("a", "10:04:10", 8))
+    readings.run()
+    first = readings.log()
+    with pytest.raises(NotConfirmed, match=r"forgets, in .*: the contents of \d+ open panes .* confirm='readings'"):
+        readings.declare().reset_to_initial_state(checkpoint=readings.checkpoint)
+    readings.run()
+    assert readings.log() == first
+
+    fail_at("during-reset", 2)
+    with pytest.raises(ConnectionError):
+        readings.declare().reset_to_initial_state(checkpoint=readings.checkpoint, confirm="readings")
+    readings.run()
+    assert readings.log() == sorted([*first, *first])
+    assert readings.log("view") == first
