@@ -8,6 +8,8 @@ PanekeeperError
 |-- CheckpointError                      this checkpoint and this job do not belong together
 |   |-- ForeignCheckpoint                ... it was not written by Panekeeper, or by another job
 |   |-- IncompatibleCheckpoint           ... the declaration changed since it was written
+|   |-- CheckpointInUse                  ... another job runs on it
+|   |-- JobNotRunning                    ... no job runs on it, so none can be asked for anything
 |   `-- JobFinished                      ... it was flushed: its windows are closed for good
 |-- SinkError                            an output table cannot take the results
 |   |-- OutputNotWritable                ... the folder is read-only, full, or no Delta table
@@ -15,6 +17,7 @@ PanekeeperError
 |-- StateError                           stored state cannot be used
 |   |-- CorruptState                     ... damaged or missing: restore a savepoint
 |   `-- StateVersionError                ... written by another version
+|-- DrainTimeout                         a job is still draining: wait on, or look at what holds it up
 `-- JobFailed                            the running job ended with an error that has no better name
 """
 
@@ -24,14 +27,17 @@ from state.errors import CorruptState, PanekeeperError, StateError, StateVersion
 
 __all__ = [
     "CheckpointError",
+    "CheckpointInUse",
     "CorruptState",
     "DeclarationError",
+    "DrainTimeout",
     "EventError",
     "ForeignCheckpoint",
     "IncompatibleCheckpoint",
     "InputError",
     "JobFailed",
     "JobFinished",
+    "JobNotRunning",
     "OutputNotWritable",
     "PanekeeperError",
     "SchemaMismatch",
@@ -70,6 +76,14 @@ class IncompatibleCheckpoint(CheckpointError):
     """The declaration of the windows changed since the checkpoint was written; lists the differing fields."""
 
 
+class CheckpointInUse(CheckpointError):
+    """Another job runs on this checkpoint, or is being started on it; names the process. Two would ruin it."""
+
+
+class JobNotRunning(CheckpointError):
+    """No job runs on this checkpoint, so none can be asked for anything. What it left is where it was left."""
+
+
 class JobFinished(CheckpointError):
     """The checkpoint was flushed: its windows are closed for good and take no more rows."""
 
@@ -84,6 +98,10 @@ class OutputNotWritable(SinkError):
 
 class SchemaMismatch(SinkError):
     """An existing Delta table has other columns than the results; lists them."""
+
+
+class DrainTimeout(PanekeeperError):
+    """A job did not come to its end in the time given. It goes on draining, and stays resumable."""
 
 
 class JobFailed(PanekeeperError):

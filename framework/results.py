@@ -96,13 +96,14 @@ class ToDelta:
                 `timedelta` begins a batch every so often.
 
         Raises:
-            CheckpointError: the folder belongs to another job or declaration, or the job was flushed.
+            CheckpointError: the folder belongs to another job or declaration, the job was flushed, or one runs on it.
             SinkError: a table cannot take the results.
             SetupError: the session cannot run it.
             StateError: what is stored cannot be used.
         """
         from framework.engine.checkpoint_files import CheckpointFiles
         from framework.engine.job import Job, Launch
+        from framework.engine.lease import starting
         from framework.engine.pulse import beat
         from framework.engine.sink import DeltaSink
         from framework.engine.startup import check_session, is_fresh
@@ -113,14 +114,23 @@ class ToDelta:
         how = trigger_options(trigger)
         check_session(spark)
         files = CheckpointFiles(spark, _folder(checkpoint))
-        fresh = is_fresh(files)
-        record = _open(files, pipeline)
-        prepare(spark, self._tables, pipeline.plan, fresh=fresh)
-        beat(files, "resume")
-        sink = DeltaSink(record=record, plan=pipeline.plan, tables=self._tables)
-        return Job(
-            Launch(name=record.name, files=files, ids=record.group_ids, pipeline=pipeline, sink=sink, trigger=how)
-        )
+        with starting(files, pipeline.intake.name) as lease:
+            fresh = is_fresh(files)
+            record = _open(files, pipeline)
+            prepare(spark, self._tables, pipeline.plan, fresh=fresh)
+            beat(files, "resume")
+            sink = DeltaSink(record=record, plan=pipeline.plan, tables=self._tables)
+            return Job(
+                Launch(
+                    name=record.name,
+                    files=files,
+                    ids=record.group_ids,
+                    pipeline=pipeline,
+                    sink=sink,
+                    trigger=how,
+                    lease=lease,
+                )
+            )
 
 
 def _open(files: CheckpointFiles, pipeline: Pipeline) -> JobRecord:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from framework.engine.batch import Batch
     from framework.engine.checkpoint_files import CheckpointFiles
+    from framework.engine.lease import Lease
     from framework.engine.pipeline import Pipeline
     from framework.engine.sink import DeltaSink
 
@@ -93,6 +94,7 @@ class Launch:
     pipeline: Pipeline
     sink: DeltaSink
     trigger: Mapping[str, Any]
+    lease: Lease
 
 
 class Job:
@@ -113,6 +115,7 @@ class Job:
         self._heard: int | None = None
         self._launched = threading.Event()
         self._batch_thread = 0
+        launch.lease.watch(self._end)
         self._start_query()
 
     @property
@@ -160,6 +163,7 @@ class Job:
         """
         if self.finished:
             return
+        self._launch.lease.hold()  # an ended job has given it back, and another one may run there now
         beat(self._launch.files, "flush")
         while not self._flushed.wait(0.1):
             if self._ended(0.05) and not self.finished:
@@ -202,6 +206,7 @@ class Job:
             self._entered.clear()
             self._launched.clear()
             self._failure = None
+            self._launch.lease.hold()
             self._query = self._launch_query()
             self._launched.set()
             try:
@@ -221,6 +226,7 @@ class Job:
             try:
                 return writer.option("checkpointLocation", launch.files.root).trigger(**launch.trigger).start()
             except Exception as error:
+                launch.lease.release(JobState.FAILED.value)
                 raise self._reason(error) from error
 
     def _take(self, packed: DataFrame, number: int) -> None:
@@ -268,11 +274,22 @@ class Job:
             ended = has_ended(self._query, seconds)
         except StreamingQueryException as error:
             raise self._reason(error) from error
-        if ended and self._waker is not None:
-            self._waker.close()
+        if ended:
+            self._launch.lease.look()
+            if self._waker is not None:
+                self._waker.close()
         return ended
 
+    def _end(self) -> str | None:
+        """Return how the job has ended, None while it runs or is being started: asked by its lease."""
+        try:
+            over = self._launched.is_set() and has_ended(self._query, 0.01)
+        except StreamingQueryException:
+            over = True
+        return self._state().value if over else None
+
     def _reason(self, error: BaseException) -> PanekeeperError:
+        self._launch.lease.look()
         return translate(self._failure or error, self._launch.name)
 
     def _state(self) -> JobState:
