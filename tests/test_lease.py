@@ -7,37 +7,17 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from framework import CheckpointError, CheckpointInUse
-from framework.engine.folder import LocalFolder
 from framework.engine.holder import RUNNING_FILE, STOPPED_FILE, Holder, read_holder
 from framework.engine.lease import TAKING_FILE, Previous, take
 from framework.engine.process import is_alive, started_at
 
-ROOT = Path(__file__).resolve().parents[1]
 SECOND = 1_000_000
-
-STARTER = """
-import sys
-from pathlib import Path
-from framework import CheckpointInUse
-from framework.engine.folder import LocalFolder
-from framework.engine.lease import take
-print("ready", flush=True)
-sys.stdin.readline()
-try:
-    take(LocalFolder(Path(sys.argv[1])), "rival")
-    print("won", flush=True)
-except CheckpointInUse:
-    print("refused", flush=True)
-sys.stdin.readline()
-"""
 
 
 class Clock:
@@ -294,40 +274,3 @@ def test_who_dies_while_starting_is_no_obstacle() -> None:
     with pytest.raises(CheckpointInUse, match=f"job '{starter.name}' .* is being started"):
         take(folder, "second", now=Clock(SECOND))
     take(folder, "second", now=Clock(61 * SECOND)).release("ended")
-
-
-def test_of_many_starters_in_one_process_one_wins(tmp_path: Path) -> None:
-    """Threads that start together: one takes the lease, all others are refused."""
-    gate = threading.Barrier(8)
-
-    def start(number: int) -> str | None:
-        gate.wait()
-        try:
-            take(LocalFolder(tmp_path), f"job-{number}").watch(lambda: None)
-        except CheckpointInUse:
-            return None
-        return f"job-{number}"
-
-    with ThreadPoolExecutor(8) as pool:
-        winners = [name for name in pool.map(start, range(8)) if name]
-    holder = read_holder(LocalFolder(tmp_path))
-    assert holder is not None
-    assert winners == [holder.name]
-
-
-def test_of_several_processes_one_wins(tmp_path: Path) -> None:
-    """The exclusive create of a local disk keeps them apart, however close they come."""
-    command = [sys.executable, "-c", STARTER, str(tmp_path)]
-    rivals = [
-        subprocess.Popen(command, cwd=ROOT, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(3)
-    ]
-    streams = [(one.stdin, one.stdout) for one in rivals]
-    assert [out.readline() for _, out in streams if out] == ["ready\n"] * 3
-    for into, _ in streams:
-        assert into
-        into.write("go\n")
-        into.flush()
-    told = sorted(out.readline().strip() for _, out in streams if out)
-    for one in rivals:
-        one.communicate("leave\n", timeout=60)
-    assert told == ["refused", "refused", "won"]
