@@ -13,6 +13,7 @@ from framework import agg
 from framework.durations import days, hours, minutes, seconds
 from framework.errors import (
     CheckpointError,
+    CheckpointInUse,
     CorruptState,
     DeclarationError,
     DrainTimeout,
@@ -49,6 +50,7 @@ __all__ = [
     "BatchReport",
     "Batched",
     "CheckpointError",
+    "CheckpointInUse",
     "CheckpointReason",
     "CorruptState",
     "Count",

@@ -9,16 +9,17 @@ PanekeeperError
 |-- CheckpointError                      this checkpoint and this job do not belong together
 |   |-- ForeignCheckpoint                ... it was not written by Panekeeper, or by another job
 |   |-- IncompatibleCheckpoint           ... the declaration changed since it was written
-|   |-- JobFinished                      ... it was flushed: its windows are closed for good
+|   |-- CheckpointInUse                  ... another job runs on it
 |   |-- JobNotRunning                    ... no job runs on it that could do what was asked
+|   |-- JobFinished                      ... it was flushed: its windows are closed for good
 |   `-- NotConfirmed                     ... what was asked forgets something and was not confirmed
-|-- DrainTimeout                         a job has not drained in time; it goes on and stays resumable
 |-- SinkError                            an output table cannot take the results
 |   |-- OutputNotWritable                ... the folder is read-only, full, or no Delta table
 |   `-- SchemaMismatch                   ... it has other columns
 |-- StateError                           stored state cannot be used
 |   |-- CorruptState                     ... damaged or missing: restore a savepoint
 |   `-- StateVersionError                ... written by another version
+|-- DrainTimeout                         a job is still draining: wait on, or look at what holds it up
 `-- JobFailed                            the running job ended with an error that has no better name
 """
 
@@ -28,6 +29,7 @@ from state.errors import CorruptState, LifecycleError, PanekeeperError, StateErr
 
 __all__ = [
     "CheckpointError",
+    "CheckpointInUse",
     "CorruptState",
     "DeclarationError",
     "DrainTimeout",
@@ -78,6 +80,10 @@ class IncompatibleCheckpoint(CheckpointError):
     """The declaration of the windows changed since the checkpoint was written; lists the differing fields."""
 
 
+class CheckpointInUse(CheckpointError):
+    """Another job runs on this checkpoint, or is being started on it; names the process. Two would ruin it."""
+
+
 class JobFinished(CheckpointError):
     """The checkpoint was flushed: its windows are closed for good and take no more rows."""
 
@@ -90,10 +96,6 @@ class NotConfirmed(CheckpointError):
     """What was asked forgets something, and nobody confirmed it; names what would be forgotten."""
 
 
-class DrainTimeout(PanekeeperError):
-    """A job has not drained in time. It goes on draining, and is resumable however it ends."""
-
-
 class SinkError(PanekeeperError):
     """An output table cannot take the results. The batch is not committed and will be run again."""
 
@@ -104,6 +106,10 @@ class OutputNotWritable(SinkError):
 
 class SchemaMismatch(SinkError):
     """An existing Delta table has other columns than the results; lists them."""
+
+
+class DrainTimeout(PanekeeperError):
+    """A job did not come to its end in the time given. It goes on draining, and stays resumable."""
 
 
 class JobFailed(PanekeeperError):

@@ -7,7 +7,7 @@ this order, and the query begins.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING
 
 from framework.engine.pipeline import Pipeline, unpack
@@ -37,6 +37,7 @@ class Computed:
         view: str | os.PathLike[str] | None = None,
         quarantine: str | os.PathLike[str] | None = None,
         metrics: str | os.PathLike[str] | None = None,
+        downtime: str | os.PathLike[str] | None = None,
     ) -> ToDelta:
         """Declare the Delta tables, by their folders.
 
@@ -45,6 +46,8 @@ class Computed:
             view: the newest refinement of each pane, kept up to date by MERGE; none if not given.
             quarantine: rows that joined no window, with the reason; `<path>_quarantine` if not given.
             metrics: one row a batch; `<path>_metrics` if not given.
+            downtime: one row for each start after the first: what the time in between did; `<path>_downtime` if not
+                given.
         """
         from framework.engine.tables import Tables
 
@@ -54,8 +57,9 @@ class Computed:
             view=None if view is None else _folder(view),
             quarantine=_folder(quarantine or f"{log}_quarantine"),
             metrics=_folder(metrics or f"{log}_metrics"),
+            downtime=_folder(downtime or f"{log}_downtime"),
         )
-        folders = [folder for folder in (tables.log, tables.view, tables.quarantine, tables.metrics) if folder]
+        folders = [folder for folder in astuple(tables) if folder]
         if len(set(folders)) < len(folders):
             raise DeclarationError(f"two tables have the same folder: {', '.join(folders)}")
         return ToDelta(self._pipeline, tables)
@@ -98,13 +102,15 @@ class ToDelta:
                 `timedelta` begins a batch every so often.
 
         Raises:
-            CheckpointError: the folder belongs to another job or declaration, or the job was flushed.
+            CheckpointError: the folder belongs to another job or declaration, the job was flushed, or one runs on it.
             SinkError: a table cannot take the results.
             SetupError: the session cannot run it.
             StateError: what is stored cannot be used.
         """
         from framework.engine.checkpoint_files import CheckpointFiles
-        from framework.engine.job import Job, Launch
+        from framework.engine.job import Job
+        from framework.engine.launch import Launch
+        from framework.engine.lease import starting
         from framework.engine.pulse import beat
         from framework.engine.sink import DeltaSink
         from framework.engine.startup import check_session, is_fresh
@@ -115,14 +121,22 @@ class ToDelta:
         how = trigger_options(trigger)
         check_session(spark)
         files = CheckpointFiles(spark, _folder(checkpoint))
-        record = _open(files, pipeline)
-        fresh = is_fresh(files)
-        prepare(spark, self._tables, pipeline.plan, fresh=fresh and not record.epoch)
-        beat(files, "resume")
-        sink = DeltaSink(record=record, plan=pipeline.plan, tables=self._tables)
-        return Job(
-            Launch(name=record.name, files=files, ids=record.group_ids, pipeline=pipeline, sink=sink, trigger=how)
-        )
+        with starting(files, pipeline.intake.name) as lease:
+            record = _open(files, pipeline)
+            prepare(spark, self._tables, pipeline.plan, fresh=is_fresh(files) and not record.epoch)
+            beat(files, "resume")
+            sink = DeltaSink(record=record, plan=pipeline.plan, tables=self._tables)
+            return Job(
+                Launch(
+                    name=record.name,
+                    files=files,
+                    ids=record.group_ids,
+                    pipeline=pipeline,
+                    sink=sink,
+                    trigger=how,
+                    lease=lease,
+                )
+            )
 
     def reset_to_initial_state(self, *, checkpoint: str | os.PathLike[str], confirm: str | None = None) -> Forgotten:
         """Let a stopped job forget everything: its next start begins as though it had just been created [S3].
@@ -140,6 +154,7 @@ class ToDelta:
         """
         from framework.engine.checkpoint_files import CheckpointFiles
         from framework.engine.initial import reset_to_initial_state
+        from framework.engine.lease import starting
         from framework.engine.startup import read_record
 
         files = CheckpointFiles(self._pipeline.intake.df.sparkSession, _folder(checkpoint))
@@ -148,7 +163,11 @@ class ToDelta:
         if record is None or record.name != name:
             held = "no checkpoint of Panekeeper" if record is None else f"the checkpoint of job {record.name!r}"
             raise ForeignCheckpoint(f"{files.root} holds {held}; give the folder of job {name!r}")
-        return reset_to_initial_state(files, record, self._tables, confirm=confirm)
+        with starting(files, name) as lease:
+            try:
+                return reset_to_initial_state(files, record, self._tables, confirm=confirm)
+            finally:
+                lease.abandon()
 
 
 def _open(files: CheckpointFiles, pipeline: Pipeline) -> JobRecord:

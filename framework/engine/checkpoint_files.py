@@ -10,6 +10,8 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from framework.engine.failures import full_text
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -44,16 +46,13 @@ class CheckpointFiles:
             stream.close()
 
     def write_json(self, name: str, value: Any, *, replace: bool = False) -> None:
-        """Write a JSON file atomically, on one line. An existing file is an error unless `replace`."""
-        manager, path = self._manager(), self._path(name)
-        manager.mkdirs(path.getParent())
-        stream = manager.createAtomic(path, replace)
+        """Write a JSON file atomically, on one line. Raises `FileExistsError` if it is there, unless `replace`."""
         try:
-            stream.write(bytearray(json.dumps(value).encode()))
-        except Exception:
-            stream.cancel()
+            self._write(name, bytearray(json.dumps(value).encode()), replace=replace)
+        except Exception as error:
+            if "FileAlreadyExistsException" in full_text(error):
+                raise FileExistsError(f"{name} in {self.root} is already there") from error
             raise
-        stream.close()
 
     def remove(self, name: str) -> None:
         """Remove a file or folder; nothing happens if it is not there."""
@@ -67,6 +66,17 @@ class CheckpointFiles:
         """Return the qualified path of a file or folder."""
         path = self._path(name)
         return str(path.getFileSystem(self._hadoop()).makeQualified(path).toString())
+
+    def _write(self, name: str, content: bytearray, *, replace: bool) -> None:
+        manager, path = self._manager(), self._path(name)
+        manager.mkdirs(path.getParent())
+        stream = manager.createAtomic(path, replace)
+        try:
+            stream.write(content)
+        except Exception:
+            stream.cancel()
+            raise
+        stream.close()
 
     def _jvm(self) -> Any:
         return self.spark._jvm  # noqa: SLF001 -- Hadoop's file systems are reached through the gateway only

@@ -10,9 +10,8 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from pyspark.errors import StreamingQueryException
 
@@ -32,31 +31,12 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from framework.engine.batch import Batch
-    from framework.engine.checkpoint_files import CheckpointFiles
-    from framework.engine.pipeline import Pipeline
-    from framework.engine.sink import DeltaSink
+    from framework.engine.downtime import Downtime
+    from framework.engine.launch import Launch
 
-__all__ = ["BatchReport", "Job", "JobState", "Launch", "Status"]
+__all__ = ["BatchReport", "Job", "JobState", "Status"]
 
-_TRIES = 3  # starts of a query whose Python worker was too slow to come up
-_KEPT_REPORTS = 1000
-
-
-@dataclass(frozen=True, kw_only=True)
-class Launch:
-    """Everything a job needs to start its query, and to start it again."""
-
-    name: str
-    files: CheckpointFiles
-    ids: tuple[int, ...]
-    pipeline: Pipeline
-    sink: DeltaSink
-    trigger: Mapping[str, Any]
-
-    @property
-    def paced(self) -> bool:
-        """Whether the query sleeps between batches even if there is something to do."""
-        return bool(self.trigger.get("processingTime", "0 seconds") != "0 seconds")
+_TRIES, _KEPT_REPORTS = 3, 1000  # _TRIES: starts of a query whose Python worker was too slow to come up
 
 
 class Job:
@@ -77,8 +57,10 @@ class Job:
         wakes = launch.pipeline.wakes and "availableNow" not in launch.trigger
         self._waker = Waker(launch.files) if wakes else None
         self._heard: int | None = None
+        self._downtime: Downtime | None = None
         self._launched = threading.Event()
         self._batch_thread = 0
+        launch.lease.watch(self._end)
         self._start_query()
 
     @property
@@ -87,7 +69,7 @@ class Job:
         return self._flushed.is_set()
 
     def await_end(self, timeout: float | None = None) -> bool:
-        """Wait until the job ends by itself, by `stop()` or by `flush()`; say whether it did within `timeout` seconds.
+        """Wait until the job ends; say whether it did within `timeout` seconds.
 
         Ctrl-C lets the running batch finish, ends the job and then raises `KeyboardInterrupt`; a second one leaves
         at once (safe too: the batch is run again at the next start). SIGTERM drains the job and returns.
@@ -116,9 +98,8 @@ class Job:
         try:
             self._query.processAllAvailable()
         except Exception as error:
-            if self._ended(0.01):
-                return
-            raise self._reason(error) from error
+            if not self._ended(0.01):
+                raise self._reason(error) from error
 
     def flush(self) -> None:
         """Fire everything that is open, close it, and finish the job: the results are marked FLUSH.
@@ -128,6 +109,7 @@ class Job:
         Raises as `await_end`.
         """
         if not self.finished:
+            self._launch.lease.hold()  # an ended job has given it back, and another one may run there now
             self._command("flush", self._flushed)
 
     def drain(self, timeout: float | None = None) -> Drained:
@@ -153,11 +135,11 @@ class Job:
         self._draining = True
         try:
             self._command("drain", self._drained, timeout)
-        except TimeoutError:
+        except TimeoutError as error:
             raise DrainTimeout(
                 f"job {self._launch.name!r} has not drained within {timeout:g} s: its batch is still running. It goes "
                 "on and ends after that; if it is killed instead, it resumes with the same batch"
-            ) from None
+            ) from error
         require_settled(self._launch.files)
         return self._ledger.fill_drained(Drained, name=self._launch.name)
 
@@ -180,6 +162,11 @@ class Job:
         """Return how the job stands, without waiting for anything."""
         return self._ledger.fill(Status, name=self._launch.name, state=self._state())
 
+    @property
+    def downtime(self) -> Downtime | None:
+        """What the time between the run before and this one did; None at a first start, or before the first batch."""
+        return self._downtime
+
     def on_batch(self, callback: Callable[[BatchReport], None]) -> None:
         """Call `callback` after each batch, once its tables are written, in the thread of the query.
 
@@ -198,8 +185,8 @@ class Job:
         beat(self._launch.files, kind)
         if self._launch.paced:
             self.stop()  # or it would sleep until its next trigger; it is started again below and hears at once
-        while not done.is_set() or not self._ended(0.05):
-            if not done.wait(0.05) and self._ended(0.05) and not done.is_set():
+        while not (self._ended(0.05) and done.is_set()):
+            if self._ended(0.01) and not done.is_set():
                 self._start_query()
             if deadline is not None and time.monotonic() >= deadline:
                 raise TimeoutError
@@ -210,6 +197,7 @@ class Job:
             self._entered.clear()
             self._launched.clear()
             self._failure = None
+            self._launch.lease.hold()
             self._query = self._launch_query()
             self._launched.set()
             try:
@@ -230,6 +218,7 @@ class Job:
             try:
                 return writer.option("checkpointLocation", launch.files.root).trigger(**launch.trigger).start()
             except Exception as error:
+                launch.lease.release(JobState.FAILED.value)
                 raise self._reason(error) from error
 
     def _take(self, packed: DataFrame, number: int) -> None:
@@ -252,7 +241,10 @@ class Job:
         started = time.time()
         try:
             batch = self._launch.sink.run_plan(packed, number)
-            self._launch.sink.commit(packed, batch, open_panes=self._ledger.open_after(batch), started=started)
+            back = self._launch.back_after(batch)
+            open_panes = self._ledger.open_after(batch)
+            self._launch.sink.commit(packed, batch, open_panes=open_panes, started=started, downtime=back)
+            self._downtime = back or self._downtime
         finally:
             packed.unpersist()
         if "flush" in batch.heard:
@@ -265,6 +257,7 @@ class Job:
         with self._hearing:
             report = self._ledger.note(batch, seconds=time.time() - started)
             self._reports.append(report)
+            self._launch.lease.note(**self._ledger.left())
             for callback in self._callbacks:
                 callback(report)
         if self._waker is not None:
@@ -281,11 +274,22 @@ class Job:
             ended = has_ended(self._query, seconds)
         except StreamingQueryException as error:
             raise self._reason(error) from error
-        if ended and self._waker is not None:
-            self._waker.close()
+        if ended:
+            self._launch.lease.look()
+            if self._waker is not None:
+                self._waker.close()
         return ended
 
+    def _end(self) -> str | None:
+        """Return how the job has ended, None while it runs or is being started: asked by its lease."""
+        try:
+            over = self._launched.is_set() and has_ended(self._query, 0.01)
+        except StreamingQueryException:
+            over = True
+        return self._state().value if over else None
+
     def _reason(self, error: BaseException) -> PanekeeperError:
+        self._launch.lease.look()
         return translate(self._failure or error, self._launch.name)
 
     def _state(self) -> JobState:

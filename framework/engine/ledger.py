@@ -112,18 +112,32 @@ class Ledger:
                 firings=self._firings,
             )
 
-    def fill_drained(self, drained: Callable[..., T], *, name: str) -> T:
-        """Return `drained` filled with what is open."""
+    def left(self) -> dict[str, Any]:
+        """Return what the job would leave open if it ended now, as JSON-able fields; times in us."""
         with self._lock:
             tuples = [held for held in self._tuples.values() if held is not None]
-            return drained(
-                name=name,
-                batch=self._batch,
-                open_panes=sum(self._open.values()),
-                tuples=sum(tuples) if tuples else None,
-                next_due=as_time(_least(self._due)),
-                next_watermark=as_time(_least(self._due_mark)),
-            )
+            return {
+                "batch": self._batch,
+                "open": {
+                    "panes": sum(self._open.values()),
+                    "tuples": sum(tuples) if tuples else None,
+                    "next_due": _least(self._due),
+                    "next_watermark": _least(self._due_mark),
+                },
+            }
+
+    def fill_drained(self, drained: Callable[..., T], *, name: str) -> T:
+        """Return `drained` filled with what is open."""
+        left = self.left()
+        still = left["open"]
+        return drained(
+            name=name,
+            batch=left["batch"],
+            open_panes=still["panes"],
+            tuples=still["tuples"],
+            next_due=as_time(still["next_due"]),
+            next_watermark=as_time(still["next_watermark"]),
+        )
 
 
 def _least(due: Mapping[int, int | None]) -> int | None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from framework.engine.checkpoint_files import CheckpointFiles
+    from framework.engine.folder import CheckpointFolder
 
 FOLDER = "pulse"
 
@@ -38,13 +39,21 @@ COMMANDS = (*CHECKPOINTS, "flush")
 Kind = Literal["resume", "tick", "drain", "savepoint", "flush"]
 
 
-def beat(files: CheckpointFiles, kind: Kind) -> int:
-    """Write the next pulse file and return its number. Its time is read once, here, and is data from then on."""
+def beat(files: CheckpointFolder, kind: Kind) -> int:
+    """Write the next pulse file and return its number. Its time is read once, here, and is data from then on.
+
+    The job and a command from outside may write at the same time; whose number is taken goes on to the next.
+    """
     written = [int(name[:-5]) for name in files.names(FOLDER) if name.endswith(".json") and name[:-5].isdigit()]
     number = max(written, default=0) + 1
-    row = {"kind": kind, "us": time.time_ns() // 1000, "number": number}
-    files.write_json(f"{FOLDER}/{number:012d}.json", row)
-    return number
+    row = {"kind": kind, "us": time.time_ns() // 1000}
+    while True:
+        try:
+            files.write_json(f"{FOLDER}/{number:012d}.json", row | {"number": number})
+        except FileExistsError:
+            number += 1
+        else:
+            return number
 
 
 def pulse_rows(files: CheckpointFiles, ids: tuple[int, ...]) -> DataFrame:

@@ -11,6 +11,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
+from pyspark.errors import StreamingQueryException
+
 from framework.errors import DeclarationError
 
 if TYPE_CHECKING:
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 Trigger = Literal["available_now", "continuous"] | timedelta
 """Run what is there and end; run for ever, a batch as soon as there is something; or a batch every so often."""
 
+_LEAVING_MS = 10_000  # a failed query closes its sources before its thread ends
 _ONE_TRIGGER = "MicroBatchExecution.executeOneBatch"
 _TERMINATED = "org.apache.spark.sql.execution.streaming.runtime.TERMINATED$"
 
@@ -27,9 +30,17 @@ _TERMINATED = "org.apache.spark.sql.execution.streaming.runtime.TERMINATED$"
 def has_ended(query: StreamingQuery, seconds: float) -> bool:
     """Wait so long for the query to end and say whether it has. Raises its error, if it ended with one.
 
-    Not `query.isActive`: that is already false while a query that was asked to end still finishes its batch.
+    Not `query.isActive`, and not the answer of `awaitTermination` either, which is the same: both call a query ended
+    that was asked to end and still finishes its batch. Ended is it once its thread is.
     """
-    return bool(query.awaitTermination(seconds))  # type: ignore[arg-type]  # takes fractions of a second
+    try:
+        if not query.awaitTermination(seconds):  # type: ignore[arg-type]  # takes fractions of a second
+            return False
+    except StreamingQueryException:
+        _thread(query).join(_LEAVING_MS)  # until then Spark refuses to start a query of this name
+        raise
+    _thread(query).join(max(1, int(seconds * 1000)))
+    return not _thread(query).isAlive()
 
 
 def end_after_batch(query: StreamingQuery, spark: SparkSession, *, wait: bool = True) -> None:
@@ -39,17 +50,21 @@ def end_after_batch(query: StreamingQuery, spark: SparkSession, *, wait: bool = 
     query._jsq.streamingQuery().state().set(terminated)  # noqa: SLF001 -- as above
     while wait and not has_ended(query, 0.05):
         # No batch can begin any more; a query that sleeps until its next trigger may be woken by an interrupt.
-        if not _in_trigger(query, jvm):
+        if not _in_trigger(query):
             query.stop()
 
 
-def _in_trigger(query: StreamingQuery, jvm: Any) -> bool:
+def _in_trigger(query: StreamingQuery) -> bool:
     """Whether the query's thread is anywhere between looking at its state and committing the batch.
 
     Not `query.status["isTriggerActive"]`: that becomes true only some time after Spark has looked at the state.
     """
-    thread = query._jsq.streamingQuery().queryExecutionThread()  # noqa: SLF001 -- as above
-    return _ONE_TRIGGER in jvm.java.util.Arrays.toString(thread.getStackTrace())
+    frames = _thread(query).getStackTrace()
+    return any(_ONE_TRIGGER in frames[at].toString() for at in reversed(range(len(frames))))  # it is an outer one
+
+
+def _thread(query: StreamingQuery) -> Any:
+    return query._jsq.streamingQuery().queryExecutionThread()  # noqa: SLF001 -- as above
 
 
 def trigger_options(trigger: Trigger) -> dict[str, Any]:

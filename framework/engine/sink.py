@@ -11,6 +11,7 @@ The commit protocol of a batch:
           and the batch's number as version; Delta skips a version it has seen.
        3c the view: a MERGE that writes a row only if its refinement (or the number of its firing) is greater than
           that of the row in the table.
+       and, in the first batch after a stop, the downtime report: an append as 3a.
        3d the metrics, last: the row of a batch says that its other tables are complete.
        A table without rows is left alone, and a batch without rows or firings commits nothing.
     4  Spark writes the batch to its commit log.
@@ -36,6 +37,7 @@ from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 from framework.core.plan import REJECTED, Plan
 from framework.engine import fault
 from framework.engine.batch import Batch, collect
+from framework.engine.downtime import DOWNTIME, Downtime
 from framework.engine.intake import column
 from framework.engine.pipeline import unpack
 from framework.engine.tables import METRICS, Tables
@@ -67,8 +69,13 @@ class DeltaSink:
         fault.reach("before-delta", number)
         return batch
 
-    def commit(self, packed: DataFrame, batch: Batch, *, open_panes: int, started: float) -> None:
-        """Step 3: one idempotent commit for each table that gets rows. `started` is when the batch began."""
+    def commit(
+        self, packed: DataFrame, batch: Batch, *, open_panes: int, started: float, downtime: Downtime | None = None
+    ) -> None:
+        """Step 3: one idempotent commit for each table that gets rows.
+
+        `started` is when the batch began, `downtime` what the time before this run did, if this is its first batch.
+        """
         commits = self._commits(packed, batch)
         if fault.armed():  # a drill counts on the order
             for commit in commits:
@@ -76,6 +83,9 @@ class DeltaSink:
                 fault.reach("between-delta", batch.number)
         else:
             _all_at_once(packed.sparkSession, commits)
+        if downtime is not None:
+            row = packed.sparkSession.createDataFrame([downtime.row()], DOWNTIME)
+            self._append(row, "downtime", self.tables.downtime, batch.number)
         if commits or batch.counts["rows_in"]:
             self._append_metrics(packed.sparkSession, batch, open_panes, started)  # 3d
         fault.reach("after-delta-commit", batch.number)

@@ -59,12 +59,14 @@ class Tables:
         view: the newest refinement of each pane, by MERGE; None if not wanted.
         quarantine: rows that joined no window, with the reason.
         metrics: one row a batch.
+        downtime: one row for each start after the first; made by the first of them.
     """
 
     log: str
     view: str | None = None
     quarantine: str
     metrics: str
+    downtime: str
 
     def schemas(self, plan: Plan) -> dict[str, StructType]:
         """Return path -> columns."""

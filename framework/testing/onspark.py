@@ -23,7 +23,9 @@ from framework.core.plan import EVENT_TIME, TIMESTAMP
 from framework.core.steps import Evict, Mark, Rows, Step, Tick, Watermark
 from framework.engine.batch import collect
 from framework.engine.checkpoint_files import CheckpointFiles
-from framework.engine.job import Job, Launch
+from framework.engine.job import Job
+from framework.engine.launch import Launch
+from framework.engine.lease import starting
 from framework.engine.packing import MARK, MARK_TEXT, MARK_VALUE
 from framework.engine.pipeline import spark_schema
 from framework.engine.pulse import beat
@@ -158,18 +160,20 @@ class SparkRun:
         """Start the job as `to_delta().start()` does, with the list in place of the tables."""
         pipeline = self.computed()._pipeline  # noqa: SLF001 -- the kit is part of the framework
         files = CheckpointFiles(self.spark, str(self.checkpoint))
-        record = open_checkpoint(files, name="play", declaration=pipeline.declaration(), key_groups=1)
-        beat(files, "resume")
-        return Job(
-            Launch(
-                name=record.name,
-                files=files,
-                ids=record.group_ids,
-                pipeline=pipeline,
-                sink=cast("DeltaSink", self.sink),
-                trigger=trigger_options("available_now"),
+        with starting(files, "play") as lease:
+            record = open_checkpoint(files, name="play", declaration=pipeline.declaration(), key_groups=1)
+            beat(files, "resume")
+            return Job(
+                Launch(
+                    name=record.name,
+                    files=files,
+                    ids=record.group_ids,
+                    pipeline=pipeline,
+                    sink=cast("DeltaSink", self.sink),
+                    trigger=trigger_options("available_now"),
+                    lease=lease,
+                )
             )
-        )
 
     def _saved(self, name: str) -> Path:
         return self.saved / quote(name, safe="")

@@ -52,8 +52,7 @@ def run_sequence(plan: Plan, store: GroupStore, steps: Iterable[Step], lifecycle
     if lifecycle is not None:
         lifecycle.cut()
     _save(record, partitions, keeper, cells)
-    header = record.encode()
-    if header != before:
+    if (header := record.encode()) != before:
         store.write_header(header)
     dropped = sum(table.num_rows for table in rejected)
     admitted = {"rows_in": window.rows_in + dropped, "admitted": window.rows_in, "refined_late": 0}

@@ -1,0 +1,126 @@
+"""The small files of a checkpoint, told apart from where they lie: what a lease and the command line need of a folder.
+
+`CheckpointFiles` keeps them wherever Spark can, through its Java machine. `LocalFolder` does the same on a local disk
+in plain Python, so looking at a checkpoint from outside starts no Java, and its create is atomic: of two processes
+that create the same file, one is told that it is there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+
+class CheckpointFolder(Protocol):
+    """Files under one folder, by relative name."""
+
+    @property
+    def root(self) -> str:
+        """The folder, as a message names it."""
+        ...
+
+    def exists(self, name: str = "") -> bool:
+        """Say whether a file or folder is there."""
+        ...
+
+    def names(self, folder: str) -> list[str]:
+        """Return the names in a folder, sorted, without hidden ones; empty if the folder is not there."""
+        ...
+
+    def read_json(self, name: str) -> Any:
+        """Return the content of a JSON file, None if it is not there. Raises `ValueError` if it is no JSON."""
+        ...
+
+    def write_json(self, name: str, value: Any, *, replace: bool = False) -> None:
+        """Write a JSON file, whole or not at all. Raises `FileExistsError` if it is there, unless `replace`."""
+        ...
+
+    def remove(self, name: str) -> None:
+        """Remove a file; nothing happens if it is not there."""
+        ...
+
+
+@dataclass(frozen=True)
+class LocalFolder:
+    """A `CheckpointFolder` on a local disk, without Spark."""
+
+    path: Path
+
+    @property
+    def root(self) -> str:
+        """The folder, as a message names it."""
+        return str(self.path)
+
+    def exists(self, name: str = "") -> bool:
+        """Say whether a file or folder is there."""
+        return (self.path / name).exists()
+
+    def names(self, folder: str) -> list[str]:
+        """Return the names in a folder, sorted, without hidden ones; empty if the folder is not there."""
+        try:
+            found = os.listdir(self.path / folder)  # noqa: PTH208 -- names are all that is wanted
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        # Hadoop keeps checksums in hidden files, and Spark writes to temporary names before it renames.
+        return sorted(name for name in found if not name.startswith(".") and not name.endswith(".tmp"))
+
+    def read_json(self, name: str) -> Any:
+        """Return the content of a JSON file, None if it is not there. Raises `ValueError` if it is no JSON."""
+        try:
+            return json.loads((self.path / name).read_bytes())
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def write_json(self, name: str, value: Any, *, replace: bool = False) -> None:
+        """Write a JSON file, whole or not at all. Raises `FileExistsError` if it is there, unless `replace`."""
+        path = self.path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        written = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+        try:
+            written.write_text(json.dumps(value))
+            if replace:
+                _forget_checksum(path)
+                written.replace(path)
+            else:
+                _create(written, path)
+        finally:
+            written.unlink(missing_ok=True)
+
+    def remove(self, name: str) -> None:
+        """Remove a file; nothing happens if it is not there."""
+        _forget_checksum(self.path / name)
+        (self.path / name).unlink(missing_ok=True)
+
+
+def local_path(checkpoint: str) -> Path | None:
+    """Return the folder on this machine that a path or URL names, None for any other file system.
+
+    >>> local_path("file:///data/checkpoint")
+    PosixPath('/data/checkpoint')
+    >>> local_path("s3a://bucket/checkpoint") is None
+    True
+    """
+    if ":/" not in checkpoint:
+        return Path(checkpoint)
+    scheme, _, rest = checkpoint.partition(":")
+    return Path("/" + rest.lstrip("/")) if scheme == "file" else None
+
+
+def _create(written: Path, path: Path) -> None:
+    """Give a written file its name. Raises `FileExistsError` if the name is taken, which a rename would not."""
+    try:
+        os.link(written, path)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without links; one small write is as good as whole
+        with path.open("x") as stream:
+            stream.write(written.read_text())
+
+
+def _forget_checksum(path: Path) -> None:
+    """Remove the checksum that Hadoop may have left beside a file: it would call the new content damaged."""
+    path.with_name(f".{path.name}.crc").unlink(missing_ok=True)

@@ -1,0 +1,62 @@
+"""Everything a job needs to start its query, and to start it again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from framework.engine import downtime
+
+if TYPE_CHECKING:
+    from framework.engine.batch import Batch
+    from framework.engine.checkpoint_files import CheckpointFiles
+    from framework.engine.lease import Lease
+    from framework.engine.pipeline import Pipeline
+    from framework.engine.sink import DeltaSink
+
+
+@dataclass(frozen=True, kw_only=True)
+class Launch:
+    """What is settled when a job starts.
+
+    Attributes:
+        name: the job's name.
+        files: its checkpoint.
+        ids: representative ids of its key groups.
+        pipeline: its plan.
+        sink: where results go.
+        trigger: how its query is triggered, as Spark names it.
+        lease: its right to run on the checkpoint.
+        started: when it was started, seconds since the epoch.
+    """
+
+    name: str
+    files: CheckpointFiles
+    ids: tuple[int, ...]
+    pipeline: Pipeline
+    sink: DeltaSink
+    trigger: Mapping[str, Any]
+    lease: Lease
+    started: float = field(default_factory=time.time)
+
+    @property
+    def paced(self) -> bool:
+        """Whether the query sleeps between batches even if there is something to do."""
+        return bool(self.trigger.get("processingTime", "0 seconds") != "0 seconds")
+
+    def back_after(self, batch: Batch) -> downtime.Downtime | None:
+        """Return what the time before this start did, if `batch` is the first one after it; None at a first start."""
+        previous = self.lease.previous
+        if batch.outage is None or previous is None:
+            return None
+        return downtime.report(
+            self.name,
+            batch.number,
+            stopped_us=previous.seen_us,
+            started_us=int(self.started * 1_000_000),
+            clean=previous.clean,
+            outage=batch.outage,
+            late_us=batch.late_us,
+        )

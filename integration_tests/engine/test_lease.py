@@ -1,0 +1,62 @@
+"""A checkpoint belongs to one running job: the lease from start to end, on real queries."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from framework import CheckpointInUse, IncompatibleCheckpoint, TimeInterval
+from framework.engine.checkpoint_files import CheckpointFiles
+
+if TYPE_CHECKING:
+    from integration_tests.engine.conftest import Readings
+
+
+def left(readings: Readings, name: str) -> Any:
+    """The content of one of our files in the checkpoint, None if it is not there."""
+    path = readings.checkpoint / "panekeeper" / name
+    return json.loads(path.read_text()) if path.exists() else None
+
+
+def test_a_second_start_is_refused_by_name_until_the_first_job_has_stopped(readings: Readings) -> None:
+    """The refused start changes nothing for the running job; afterwards the checkpoint is free."""
+    readings.put(("a", "10:00:10", 1))
+    first = readings.start(trigger="continuous")
+    running = left(readings, "running.json")
+    with pytest.raises(CheckpointInUse, match=rf"job 'readings' .*process {running['pid']}.*two jobs would ruin it"):
+        readings.start()
+    assert first.status().state.value == "running"
+
+    first.stop()
+    assert left(readings, "running.json") is None
+    assert left(readings, "stopped.json")["state"] == "ended"
+    with pytest.raises(IncompatibleCheckpoint):
+        readings.start(window=TimeInterval(30))
+    assert left(readings, "running.json") is None
+
+    second = readings.run()
+    assert second.status().state.value == "ended"
+    second.flush()
+    assert left(readings, "running.json") is None
+    assert left(readings, "stopped.json")["state"] == "flushed"
+    assert readings.log() == [("a", "10:00", 1, 1, 0, "FLUSH")]
+
+
+def test_a_job_that_failed_gives_its_checkpoint_back(readings: Readings) -> None:
+    """Whoever waits for it hears the failure; the next start follows at once."""
+    readings.put(("a", "10:00:10", 1), ("b", None, 2))
+    with pytest.raises(Exception, match="1 bad row"):
+        readings.run(on_bad="fail")
+    assert left(readings, "stopped.json")["state"] == "failed"
+    readings.run()
+
+
+def test_a_file_that_is_there_is_told_apart_from_other_failures(readings: Readings) -> None:
+    """Beats written at the same time by two processes must not take each other's number."""
+    files = CheckpointFiles(readings.spark, str(readings.checkpoint))
+    files.write_json("pulse/000000000001.json", {"number": 1})
+    with pytest.raises(FileExistsError, match=r"pulse/000000000001\.json in .* is already there"):
+        files.write_json("pulse/000000000001.json", {"number": 2})
+    assert files.read_json("pulse/000000000001.json") == {"number": 1}
