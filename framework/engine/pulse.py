@@ -13,9 +13,9 @@ numbered from 1, and no batch while nothing is written.
 from __future__ import annotations
 
 import threading
-import time
 from typing import TYPE_CHECKING, Literal
 
+from framework.engine.holder import wall_us
 from framework.engine.packing import PACKED
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def beat(files: CheckpointFolder, kind: Kind) -> int:
     """
     written = [int(name[:-5]) for name in files.names(FOLDER) if name.endswith(".json") and name[:-5].isdigit()]
     number = max(written, default=0) + 1
-    row = {"kind": kind, "us": time.time_ns() // 1000}
+    row = {"kind": kind, "us": wall_us()}
     while True:
         try:
             files.write_json(f"{FOLDER}/{number:012d}.json", row | {"number": number})
@@ -113,11 +113,15 @@ class Waker:
     def _run(self) -> None:
         while True:
             with self._changed:
-                wait = None if self._due is None else self._due / 1e6 - time.time()
+                wait = None if self._due is None else (self._due - wall_us()) / 1e6
                 if self._closed:
                     return
                 if wait is None or wait > 0:
-                    self._changed.wait(wait)
+                    self._wait(wait)
                     continue
                 self._due = None  # the batch that hears the tick tells the next instant
             beat(self._files, "tick")
+
+    def _wait(self, seconds: float | None) -> None:
+        """Wait so long, or until something changed."""
+        self._changed.wait(seconds)

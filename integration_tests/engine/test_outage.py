@@ -1,0 +1,124 @@
+"""Wall-clock windows on a real job across a stop: what is overdue happens at once, and a report says so."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from framework import Count, Sliding, Time, Tumbling, agg, windowed
+from framework.engine import pulse
+
+if TYPE_CHECKING:
+    from framework import Job
+    from integration_tests.engine.conftest import Readings
+
+MINUTE_US = 60_000_000
+
+
+class Later:
+    """A clock that runs ahead of the real one, by as much as it is told."""
+
+    def __init__(self) -> None:
+        self.ahead_us = 0
+
+    def __call__(self) -> int:
+        return int(datetime.now(UTC).timestamp() * 1_000_000) + self.ahead_us
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Later:
+    """The clock that the pulse tells; set ahead, it makes an outage of any length."""
+    later = Later()
+    monkeypatch.setattr(pulse, "wall_us", later)
+    return later
+
+
+def start(readings: Readings, window: Any, trigger: Any = "available_now") -> Job:
+    """Start a job that counts readings by the wall clock."""
+    stream = windowed(readings.stream(), name="outage", partition_by="sensor", key_groups=2)
+    counted = stream.window(window).aggregate(n=agg.count(), total=agg.sum("value"))
+    job = counted.to_delta(readings.folder / "log").start(checkpoint=readings.checkpoint, trigger=trigger)
+    readings.jobs.append(job)
+    return job
+
+
+def fired(readings: Readings) -> list[tuple[Any, ...]]:
+    """What the log holds, without its instants."""
+    return sorted((row["sensor"], row["n"], row["total"], row["reason"]) for row in readings.rows("log"))
+
+
+def test_an_overdue_tumble_happens_with_no_data_and_is_reported(readings: Readings, clock: Later) -> None:
+    """A job that ends when nothing is left to read still does what is due, once, and says what the outage did."""
+    readings.put(("a", "10:00:10", 1), ("a", "10:00:11", 2), ("b", "10:00:12", 4))
+    first = start(readings, Tumbling(Time(1800)))
+    assert first.await_end(timeout=300)
+    assert first.downtime is None
+    clock.ahead_us += 100 * MINUTE_US
+    second = start(readings, Tumbling(Time(1800)))
+    assert second.await_end(timeout=300)
+
+    assert fired(readings) == [("a", 2, 3, "OVERDUE"), ("b", 1, 4, "OVERDUE")]
+    report = second.downtime
+    assert report is not None
+    assert (report.clean, report.timers_overdue, report.results) == (True, 2, 2)
+    assert report.late_seconds == pytest.approx(70 * 60, abs=120)
+    assert "timers overdue" in str(report)
+    rows = readings.rows("log_downtime")
+    assert [(row["batch"], row["timers_overdue"], row["clean"]) for row in rows] == [(report.batch, 2, True)]
+
+
+def test_tuples_that_ran_out_of_time_while_the_job_was_down_leave_first(readings: Readings, clock: Later) -> None:
+    """Before the new tuples of the same batch come in [S3]."""
+    window = Sliding(evict=Time(600), trigger=Count(1))
+    readings.put(("a", "10:00:10", 1), ("a", "10:00:11", 2))
+    assert start(readings, window).await_end(timeout=300)
+    clock.ahead_us += 60 * MINUTE_US
+    assert start(readings, window).await_end(timeout=300)
+    job = start(readings, window)
+    assert job.await_end(timeout=300)
+    assert readings.rows("log_downtime")[0]["tuples_aged_out"] == 2
+    assert sum(row["tuples_aged_out"] for row in readings.rows("log_downtime")) == 2
+
+
+def test_an_hour_of_idleness_costs_a_handful_of_batches(
+    readings: Readings, clock: Later, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An idle job runs no batch and commits nothing between two instants of its windows."""
+    waits: list[float] = []
+
+    def wait(self: pulse.Waker, seconds: float | None) -> None:
+        if seconds is None or len(waits) == 3:
+            self._changed.wait(seconds)
+        else:
+            waits.append(seconds)
+            clock.ahead_us += int(seconds * 1_000_000)
+
+    monkeypatch.setattr(pulse.Waker, "_wait", wait)
+    readings.put(("a", "10:00:10", 1))
+    job = start(readings, Tumbling(Time(1200)), trigger="continuous")
+    tumbled = _reports(job, until=lambda: len(waits) == 3)
+    job.stop()
+
+    assert sum(waits) == pytest.approx(timedelta(hours=1).total_seconds(), abs=120)
+    assert len(tumbled) <= 5
+    assert len(readings.numbers("commits")) <= 6
+    versions = [path.name for path in (readings.folder / "log_metrics" / "_delta_log").glob("*.json")]
+    assert len(versions) <= 6
+
+
+def _reports(job: Job, *, until: Any) -> list[Any]:
+    import threading
+
+    seen: list[Any] = []
+    done = threading.Event()
+
+    def hear(report: Any) -> None:
+        seen.append(report)
+        if until():
+            done.set()
+
+    job.on_batch(hear)
+    assert done.wait(300)
+    return seen
