@@ -29,7 +29,7 @@ from framework.engine.lease import starting
 from framework.engine.packing import MARK, MARK_TEXT, MARK_VALUE
 from framework.engine.pipeline import spark_schema
 from framework.engine.pulse import beat
-from framework.engine.query import trigger_options
+from framework.engine.query import Trigger, trigger_options
 from framework.engine.startup import open_checkpoint
 from framework.stream import windowed
 from framework.testing.cuts import Batch
@@ -71,13 +71,14 @@ def play_on_spark(vector: Vector, batches: Iterable[Batch], spark: SparkSession 
 class SparkRun:
     """One vector on Spark, in a folder of its own. Everything that lasts is in its checkpoint."""
 
-    def __init__(self, vector: Vector, spark: SparkSession, folder: Path) -> None:
+    def __init__(self, vector: Vector, spark: SparkSession, folder: Path, name: str = "play") -> None:
         self.vector = vector
+        self.name = name
         self.spark = spark
         self.input = folder / "input"
         self.checkpoint = folder / "checkpoint"
         self.saved = folder / "saved"
-        self.input.mkdir()
+        self.input.mkdir(exist_ok=True)
         self.sink = Listed()
         self.schema = input_schema(vector)
         self.waiting: list[Step] = []  # steps that open the next micro-batch
@@ -124,7 +125,7 @@ class SparkRun:
             self.write([])
         if self.done == len(self.files):
             return
-        self._job().await_end()
+        self.job("available_now").await_end()
         self.done = len(self.files)
 
     def save(self, name: str) -> None:
@@ -147,7 +148,7 @@ class SparkRun:
         rows = source.parquet(str(self.input))
         stream = windowed(
             rows,
-            name="play",
+            name=self.name,
             partition_by=KEY if self.vector.partitioned else None,
             event_time=None if self.vector.declared.event_time is None else _TIME,
             max_ahead=None,
@@ -156,12 +157,12 @@ class SparkRun:
         )
         return stream.window(self.vector.window).operator(recorder_for(self.vector), output=OUTPUT)
 
-    def _job(self) -> Job:
+    def job(self, trigger: Trigger) -> Job:
         """Start the job as `to_delta().start()` does, with the list in place of the tables."""
         pipeline = self.computed()._pipeline  # noqa: SLF001 -- the kit is part of the framework
         files = CheckpointFiles(self.spark, str(self.checkpoint))
-        with starting(files, "play") as lease:
-            record = open_checkpoint(files, name="play", declaration=pipeline.declaration(), key_groups=1)
+        with starting(files, self.name) as lease:
+            record = open_checkpoint(files, name=self.name, declaration=pipeline.declaration(), key_groups=1)
             beat(files, "resume")
             return Job(
                 Launch(
@@ -170,7 +171,7 @@ class SparkRun:
                     ids=record.group_ids,
                     pipeline=pipeline,
                     sink=cast("DeltaSink", self.sink),
-                    trigger=trigger_options("available_now"),
+                    trigger=trigger_options(trigger),
                     lease=lease,
                 )
             )

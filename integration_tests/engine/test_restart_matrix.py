@@ -1,0 +1,62 @@
+"""Every kind of window through every way to stop and come back, on Spark, against the memory engine."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from framework.testing import difference, play
+from integration_tests.engine.matrix import KINDS, WAYS, StoppedRun, folder_of, vector
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of every kind that a SIGKILL met in the midst of a batch."""
+    root = tmp_path_factory.mktemp("killed")
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
+    done = subprocess.run(
+        [sys.executable, "-m", "integration_tests.engine.matrix", str(root)],
+        env=os.environ | {"PYTHONPATH": path},
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        timeout=900,
+        check=False,
+    )
+    assert done.returncode == -signal.SIGKILL
+    return root
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("data", [True, False], ids=["data-after", "nothing-after"])
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_events_are_those_of_the_memory_engine(
+    kind: str,
+    way: str,
+    data: bool,  # noqa: FBT001 -- of the matrix
+    spark: SparkSession,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+) -> None:
+    """None is lost, none comes twice, and what is overdue comes first, with or without data after the stop."""
+    expected = play(vector(kind, WAYS[way], data=data))
+    if WAYS[way].stop == "kill":
+        folder = folder_of(request.getfixturevalue("killed"), kind, data=data)
+        run = StoppedRun(kind, WAYS[way], spark, folder, data=data)
+        run.attach()
+    else:
+        run = StoppedRun(kind, WAYS[way], spark, tmp_path, data=data)
+        run.begin()
+        run.stop()
+    assert difference(expected, run.come_back()) is None
