@@ -15,7 +15,8 @@ PanekeeperError
 |-- StateError                           stored state cannot be used
 |   |-- CorruptState                     ... damaged or missing: restore a savepoint
 |   `-- StateVersionError                ... written by another version
-`-- JobFailed                            the running job ended with an error that has no better name
+|-- JobFailed                            the running job ended with an error that has no better name
+`-- SavepointError                       a savepoint cannot be made, read or restored: see `recovery.errors`
 """
 
 from __future__ import annotations

@@ -7,12 +7,13 @@ this order, and the query begins.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from framework.engine.pipeline import Pipeline, unpack
 from framework.engine.query import Trigger, trigger_options
 from framework.errors import DeclarationError
+from state.job_record import TABLES_FILE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -116,6 +117,7 @@ class ToDelta:
         fresh = is_fresh(files)
         record = _open(files, pipeline)
         prepare(spark, self._tables, pipeline.plan, fresh=fresh)
+        files.write_json(TABLES_FILE, asdict(self._tables), replace=True)
         beat(files, "resume")
         sink = DeltaSink(record=record, plan=pipeline.plan, tables=self._tables)
         return Job(
