@@ -41,7 +41,9 @@ class Command:
 
 def commands() -> tuple[Command, ...]:
     """All of them, in the order in which `--help` lists them."""
-    return ()
+    from recovery.commands_savepoint import savepoint_commands
+
+    return savepoint_commands()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
