@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -81,7 +81,8 @@ class FolderArchive:
                 os.fsync(target.fileno())
             unfinished.replace(path)
         except OSError as error:
-            unfinished.unlink(missing_ok=True)
+            with suppress(OSError):
+                unfinished.unlink()
             raise self._unusable(error) from error
 
     def _unusable(self, error: OSError) -> ArchiveError:

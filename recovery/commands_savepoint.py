@@ -126,12 +126,9 @@ def _savepoint(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _savepoint_words(fields: dict[str, Any]) -> str:
-    lines = [
-        (
-            f"savepoint {fields['name']} of job {fields['job']} as of batch {fields['batch']} is in {fields['location']}: "
-            f"{fields['files']} files, {amount(fields['bytes_sent'])} sent, {amount(fields['bytes_reused'])} reused"
-        )
-    ]
+    what = f"savepoint {fields['name']} of job {fields['job']} as of batch {fields['batch']}"
+    cost = f"{fields['files']} files, {amount(fields['bytes_sent'])} sent, {amount(fields['bytes_reused'])} reused"
+    lines = [f"{what} is in {fields['location']}: {cost}"]
     if fields["unfinished"] is not None:
         lines.append(f"batch {fields['unfinished']} was begun and never committed; it is not in the savepoint")
     return "\n".join(lines)

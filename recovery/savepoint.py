@@ -12,6 +12,8 @@ exist. Do not prune while a savepoint is being made: its blobs belong to no mani
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -77,11 +79,12 @@ def savepoint(
         require_stopped(folder)
     if archive.exists(manifest_file(name)):
         raise SavepointRefused(f"there is a savepoint {name!r} in {archive.location} already; choose another name")
-    found = read_checkpoint(folder)  # 1
-    tables = _tables(found, spark)
-    files = _described(found)
-    cost = send(archive, folder, files, progress)  # 2
-    _prove(archive, folder, files)  # 3
+    with _still(folder):
+        found = read_checkpoint(folder)  # 1
+        tables = _tables(found, spark)
+        files = [describe(folder, path) for path in found.files()]
+        cost = send(archive, folder, files, progress)  # 2
+        _prove(archive, folder, files)  # 3
     manifest = _manifest(found, name, made_at or datetime.now(UTC), tables, files)
     archive.put_bytes(manifest_file(name), manifest.encode())  # 4
     return Savepoint(location=archive.location, manifest=manifest, bytes_sent=cost.sent, bytes_reused=cost.reused)
@@ -92,12 +95,14 @@ def opened(place: str | os.PathLike[str] | Archive, s3: S3Options | None) -> Arc
     return archive_at(place, s3) if isinstance(place, str | os.PathLike) else place
 
 
-def _described(found: Checkpoint) -> list[SavedFile]:
+@contextmanager
+def _still(folder: Path) -> Iterator[None]:
+    """Say what it means if a file of the checkpoint goes away while it is read."""
     try:
-        return [describe(found.folder, path) for path in found.files()]
+        yield
     except FileNotFoundError as error:
         raise SavepointError(
-            f"{error.filename} went away while it was copied: a job works on {found.folder}; stop it first"
+            f"{error.filename} went away while it was copied: a job works on {folder}; stop it first"
         ) from error
 
 
