@@ -69,10 +69,15 @@ class S3Archive:
 
     def get(self, name: str, into: Sink) -> None:
         """Write a file's bytes into `into`. Raises `KeyError` if it is not there."""
-        if not self.exists(name):
-            raise KeyError(name)
+        from botocore.exceptions import ClientError
+
         with self._told() as client:
-            client.download_fileobj(self._bucket, self._key(name), _InOrder(into), Config=self._transfer())
+            try:
+                client.download_fileobj(self._bucket, self._key(name), _InOrder(into), Config=self._transfer())
+            except ClientError as error:
+                if _code(error) in _MISSING:
+                    raise KeyError(name) from None
+                raise
 
     def sizes(self, prefix: str = "") -> dict[str, int]:
         """Return name -> bytes of the files whose name begins with `prefix`."""

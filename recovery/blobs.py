@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
 
 from recovery.archive import Archive, Sink
 from recovery.errors import DamagedSavepoint
 from recovery.manifest import SavedFile
 
 _PIECE = 1024 * 1024
+_THREADS = 8  # most files are small, and each costs a round trip or a flush of the disk
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,21 +62,34 @@ def describe(folder: Path, path: str) -> SavedFile:
     return SavedFile(path=path, size=checked.size, sha256=checked.sha256)
 
 
-def send(archive: Archive, folder: Path, files: list[SavedFile], progress: Listener | None) -> Progress:
+def side_by_side(do: Callable[[SavedFile], Result], files: Sequence[SavedFile]) -> Iterator[tuple[SavedFile, Result]]:
+    """Do something with each file, several at a time; give the results in order, or raise the first error."""
+    pool = ThreadPoolExecutor(_THREADS)
+    try:
+        yield from zip(files, pool.map(do, files), strict=True)
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def send(archive: Archive, folder: Path, files: Sequence[SavedFile], progress: Listener | None) -> Progress:
     """Store what the archive has not got yet, and return what was sent and what was there."""
     unique = {file.blob: file for file in files}
-    held: Mapping[str, int] = archive.sizes("blobs/")
+    held = archive.sizes("blobs/")
+    new = [file for file in unique.values() if held.get(file.blob) != file.size]
     total = sum(file.size for file in unique.values())
-    sent = reused = 0
-    for file in unique.values():
-        if held.get(file.blob) == file.size:
-            reused += file.size
-        else:
-            archive.put_file(file.blob, folder / file.path)
-            sent += file.size
+    reused = total - sum(file.size for file in new)
+    sent = 0
+    for file, _ in side_by_side(lambda file: archive.put_file(file.blob, folder / file.path), new):
+        sent += file.size
         if progress is not None:
             progress(Progress(sent=sent, reused=reused, total=total))
     return Progress(sent=sent, reused=reused, total=total)
+
+
+def unsound(archive: Archive, files: Sequence[SavedFile]) -> list[SavedFile]:
+    """Read each distinct content back and return those that are missing or altered."""
+    unique = list({file.blob: file for file in files}.values())
+    return [file for file, sound in side_by_side(lambda file: is_sound(archive, file), unique) if not sound]
 
 
 def is_sound(archive: Archive, file: SavedFile) -> bool:

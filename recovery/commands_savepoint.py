@@ -107,6 +107,7 @@ def summary(manifest: Manifest) -> dict[str, Any]:
         "unfinished": manifest.unfinished,
         "files": len(manifest.files),
         "bytes": manifest.size,
+        "tables": {role: table.version for role, table in manifest.tables.items()},
     }
 
 
@@ -131,6 +132,8 @@ def _savepoint_words(fields: dict[str, Any]) -> str:
     lines = [f"{what} is in {fields['location']}: {cost}"]
     if fields["unfinished"] is not None:
         lines.append(f"batch {fields['unfinished']} was begun and never committed; it is not in the savepoint")
+    if not fields["tables"]:
+        lines.append("this checkpoint names no Delta tables, so a restore will leave all tables as they are")
     return "\n".join(lines)
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from recovery.archive import Archive, S3Options, archive_at
-from recovery.blobs import Listener, describe, is_sound, send
+from recovery.blobs import Listener, describe, is_sound, send, unsound
 from recovery.checkpoint_folder import Checkpoint, local_folder, read_checkpoint
 from recovery.delta_log import local_table, newest_version, versions_after_batch
 from recovery.errors import DamagedSavepoint, SavepointError, SavepointRefused
@@ -107,9 +107,7 @@ def _still(folder: Path) -> Iterator[None]:
 
 
 def _prove(archive: Archive, folder: Path, files: list[SavedFile]) -> None:
-    for file in {file.blob: file for file in files}.values():
-        if is_sound(archive, file):
-            continue
+    for file in unsound(archive, files):
         archive.put_file(file.blob, folder / file.path)
         if not is_sound(archive, file):
             raise DamagedSavepoint(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from recovery.archive import Archive, S3Options
-from recovery.blobs import is_sound
+from recovery.blobs import unsound
 from recovery.errors import DamagedSavepoint, NoSuchSavepoint, SavepointError, SavepointRefused
 from recovery.manifest import Manifest, checked_name, manifest_file
 from recovery.savepoint import opened
@@ -83,8 +83,7 @@ def verify(
     """
     archive = opened(location, s3)
     manifest = show(archive, name)
-    distinct = {file.blob: file for file in manifest.files}
-    damaged = [file.path for file in distinct.values() if not is_sound(archive, file)]
+    damaged = [file.path for file in unsound(archive, manifest.files)]
     if damaged:
         raise DamagedSavepoint(
             f"{len(damaged)} files of savepoint {name!r} are missing or altered: {', '.join(damaged[:5])}"
