@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -40,11 +42,14 @@ def require_version(spark: SparkSession, table: SavedTable) -> None:
 
 def restore_table(spark: SparkSession, table: SavedTable) -> None:
     """Take a table back to its version; nothing happens if it stands there already, or was just taken there."""
-    newest = DeltaTable.forPath(spark, table.path).history(1).select("version", "operation", "operationParameters")
-    version, operation, parameters = newest.collect()[0]
-    if version == table.version or (operation == "RESTORE" and parameters.get("version") == str(table.version)):
-        return
-    DeltaTable.forPath(spark, table.path).restoreToVersion(table.version)
+    with _told(f"{table.path} could not be taken back to version {table.version}", "run the same restore again"):
+        delta = DeltaTable.forPath(spark, table.path)
+        version, operation, parameters = (
+            delta.history(1).select("version", "operation", "operationParameters").collect()[0]
+        )
+        just_restored = operation == "RESTORE" and parameters.get("version") == str(table.version)
+        if version != table.version and not just_restored:
+            delta.restoreToVersion(table.version)
 
 
 def copy_table(spark: SparkSession, table: SavedTable, *, to: str, deep: bool) -> None:
@@ -52,10 +57,20 @@ def copy_table(spark: SparkSession, table: SavedTable, *, to: str, deep: bool) -
 
     A shallow copy takes no room and reads the files of the original, so a VACUUM of the original may break it.
     """
-    if deep:
-        _at(spark, table).write.format("delta").save(to)
-        return
-    DeltaTable.forPath(spark, table.path).cloneAtVersion(table.version, to, isShallow=True)
+    with _told(f"{table.path} could not be copied to {to}", "remove the clone's folder and begin anew"):
+        if deep:
+            _at(spark, table).write.format("delta").save(to)
+        else:
+            DeltaTable.forPath(spark, table.path).cloneAtVersion(table.version, to, isShallow=True)
+
+
+@contextmanager
+def _told(what: str, advice: str) -> Iterator[None]:
+    """Turn what Spark says into our error."""
+    try:
+        yield
+    except Exception as error:
+        raise SavepointError(f"{what} ({first_line(error)}); see to that and {advice}") from error
 
 
 def _at(spark: SparkSession, table: SavedTable) -> DataFrame:

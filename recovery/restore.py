@@ -37,7 +37,7 @@ from recovery.manifest import Manifest
 from recovery.plan import Plan, plan_restore
 from recovery.savepoint import opened
 from recovery.shelf import show
-from state.errors import CorruptState
+from state.errors import CorruptState, StateError
 from state.job_record import JOB_FILE, RESTORING_SUFFIX, JobRecord
 
 if TYPE_CHECKING:
@@ -116,7 +116,8 @@ def restore(
     archive = opened(location, s3)
     manifest = show(archive, name)
     places = Places(checkpoint=local_folder(checkpoint or manifest.checkpoint))
-    require_stopped(places.checkpoint)
+    for folder in (places.checkpoint, Path(manifest.checkpoint)):  # both write to these tables
+        require_stopped(folder)
     begun = _begun(places, archive, name)
     plan = plan_restore(manifest, places.checkpoint, spark=spark)  # 1
     if dry_run:
@@ -142,7 +143,14 @@ def _begun(places: Places, archive: Archive, name: str) -> Intent | None:
         raise SavepointRefused(
             f"a restore of savepoint {begun.name!r} from {begun.location} was interrupted; run that one again first"
         )
+    if not places.incoming.exists() and not _is_in_place(places, begun):
+        return None  # somebody removed the copy: begin anew
     return begun
+
+
+def _is_in_place(places: Places, begun: Intent) -> bool:
+    record = _present(places.checkpoint)
+    return record is not None and record.epoch == begun.epoch
 
 
 def _copy(archive: Archive, manifest: Manifest, places: Places, plan: Plan, progress: Listener | None) -> Intent:
@@ -165,11 +173,15 @@ def _is_same(checkpoint: Path, manifest: Manifest) -> bool:
 
     Where it is gone, or is another, nobody knows them; then a new id makes sure that none is used twice.
     """
+    record = _present(checkpoint)
+    return record is not None and record.id == manifest.job_id
+
+
+def _present(checkpoint: Path) -> JobRecord | None:
     try:
-        record = read_record(checkpoint)
-    except Exception:  # noqa: BLE001 -- damaged, newer, unreadable: it tells nothing
-        return False
-    return isinstance(record, JobRecord) and record.id == manifest.job_id
+        return read_record(checkpoint)
+    except (StateError, OSError):
+        return None  # damaged or of another version: it tells nothing
 
 
 def _complete(

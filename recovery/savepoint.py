@@ -26,6 +26,7 @@ from recovery.delta_log import local_table, newest_version, versions_after_batch
 from recovery.errors import DamagedSavepoint, SavepointError, SavepointRefused
 from recovery.lease import require_stopped
 from recovery.manifest import Manifest, SavedFile, SavedTable, checked_name, manifest_file
+from state.job_record import RESTORING_SUFFIX
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -67,7 +68,7 @@ def savepoint(
         spark: needed only for tables that are on no local disk.
 
     Raises:
-        SavepointRefused: the job is running, or the name is taken or cannot be one.
+        SavepointRefused: the job is running, a restore of it was interrupted, or the name is taken or cannot be one.
         SavepointError: there is nothing to save, or a table is gone.
         ArchiveError: the location cannot be used.
         StateError: the checkpoint's record is damaged.
@@ -77,6 +78,8 @@ def savepoint(
     folder = local_folder(checkpoint)
     if not paused:
         require_stopped(folder)
+    if folder.with_name(folder.name + RESTORING_SUFFIX).exists():
+        raise SavepointRefused(f"a restore of {folder} was interrupted; run the same restore again first")
     if archive.exists(manifest_file(name)):
         raise SavepointRefused(f"there is a savepoint {name!r} in {archive.location} already; choose another name")
     with _still(folder):

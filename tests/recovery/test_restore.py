@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -119,8 +120,21 @@ def test_an_interrupted_restore_must_be_completed_before_another(job: FakeCheckp
     killed_at("tables", archive, job)
     with pytest.raises(SavepointRefused, match=r"a restore of savepoint 'one' .* was interrupted"):
         restore(archive, "two")
+    with pytest.raises(SavepointRefused, match=r"a restore of .* was interrupted"):
+        savepoint(job.folder, "three", to=archive)
     restore(archive, "one")
     restore(archive, "two")
+
+
+def test_an_interrupted_restore_whose_copy_is_gone_begins_anew(job: FakeCheckpoint, archive: MemoryArchive) -> None:
+    """It is never taken for done."""
+    savepoint(job.folder, "one", to=archive)
+    job.run()
+    killed_at("tables", archive, job)
+    shutil.rmtree(job.folder.with_name("checkpoint.incoming"))
+    restore(archive, "one")
+    assert not (job.folder / "commits/3").exists()
+    assert [path.name for path in job.folder.parent.iterdir()] == ["checkpoint"]
 
 
 def test_a_damaged_savepoint_is_noticed_before_anything_is_touched(job: FakeCheckpoint, archive: MemoryArchive) -> None:
@@ -141,6 +155,8 @@ def test_a_running_job_is_not_restored(job: FakeCheckpoint, archive: MemoryArchi
     job.put(RUNNING_FILE, json.dumps({"host": socket.gethostname(), "pid": os.getpid()}))
     with pytest.raises(SavepointRefused, match="is running"):
         restore(archive, "one")
+    with pytest.raises(SavepointRefused, match="is running"):  # its tables would go back under it
+        restore(archive, "one", checkpoint=job.folder.with_name("other"))
 
 
 def test_a_folder_that_is_not_this_jobs_is_left_alone(
