@@ -20,6 +20,8 @@ from recovery.shelf import show, verify
 if TYPE_CHECKING:
     from integration_tests.engine.conftest import Reading, Readings
 
+pytestmark = pytest.mark.slow
+
 FILES: list[list[Reading]] = [
     [("a", "10:00:10", 1), ("b", None, 2)],
     [("a", "10:01:30", 4), ("b", "10:02:30", 8)],
