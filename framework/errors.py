@@ -20,7 +20,8 @@ PanekeeperError
 |   |-- CorruptState                     ... damaged or missing: restore a savepoint
 |   `-- StateVersionError                ... written by another version
 |-- DrainTimeout                         a job is still draining: wait on, or look at what holds it up
-`-- JobFailed                            the running job ended with an error that has no better name
+|-- JobFailed                            the running job ended with an error that has no better name
+`-- SavepointError                       a savepoint cannot be made, read or restored: see `recovery.errors`
 """
 
 from __future__ import annotations

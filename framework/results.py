@@ -7,12 +7,13 @@ this order, and the query begins.
 from __future__ import annotations
 
 import os
-from dataclasses import astuple, dataclass
+from dataclasses import asdict, astuple, dataclass
 from typing import TYPE_CHECKING
 
 from framework.engine.pipeline import Pipeline, unpack
 from framework.engine.query import Trigger, trigger_options
 from framework.errors import DeclarationError, ForeignCheckpoint
+from state.job_record import TABLES_FILE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -124,7 +125,8 @@ class ToDelta:
         with starting(files, pipeline.intake.name) as lease:
             record = _open(files, pipeline)
             prepare(spark, self._tables, pipeline.plan, fresh=is_fresh(files) and not record.epoch)
-            beat(files, "resume")
+            files.write_json(TABLES_FILE, asdict(self._tables), replace=True)
+            resumed = beat(files, "resume")
             sink = DeltaSink(record=record, plan=pipeline.plan, tables=self._tables)
             return Job(
                 Launch(
@@ -134,6 +136,7 @@ class ToDelta:
                     pipeline=pipeline,
                     sink=sink,
                     trigger=how,
+                    resumed=resumed,
                     lease=lease,
                 )
             )

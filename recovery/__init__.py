@@ -1,1 +1,23 @@
-"""Around a stop: savepoints, restore, drills. Imports `framework` and `state`; nothing imports it."""
+"""Around a stop: savepoints, restore, drills. Imports `framework` and `state`; nothing imports it.
+
+cli.py                  the command `panekeeper`: a table of subcommands
+commands_savepoint.py   ... those around savepoints
+commands_restore.py     ... restore and clone
+savepoint.py            makes a savepoint; its steps are numbered there
+shelf.py                the savepoints of a location: list, show, verify, prune
+restore.py              takes a job and its tables back; its steps are numbered there
+plan.py                 what a restore would change, and whether it may
+clone.py                a copy of a job beside it
+copying.py              from a savepoint to a checkpoint folder
+manifest.py             what a savepoint consists of
+blobs.py                contents by their checksum
+archive.py              where savepoints live: the protocol
+archive_folder.py       ... in a local folder
+archive_s3.py           ... in S3
+checkpoint_folder.py    Spark's checkpoint read as files
+delta_log.py            versions of Delta tables, without Spark
+delta_tables.py         Delta tables at a version, with Spark
+state_values.py         reads and decodes all stored state, with Spark
+lease.py                does a process run this job?
+errors.py               what can go wrong
+"""

@@ -41,6 +41,7 @@ class Batch:
         late_us: how long after its instant the most overdue wall-clock work was done; None if none was.
         outage: what the first batch after a stop found overdue, summed; None if this is not one. Windows of event time
             know no wall clock and have nothing overdue: their sums are 0.
+        drain: number of the newest pulse file that asked for a drain, or None.
         beat: number of the newest pulse file it heard, or None.
     """
 
@@ -56,6 +57,7 @@ class Batch:
     due_at: dict[int, int | None] = field(default_factory=dict)
     late_us: int | None = None
     outage: dict[str, int] | None = None
+    drain: int | None = None
     beat: int | None = None
 
     @property
@@ -93,6 +95,7 @@ def summed(number: int, packed: Iterable[Any]) -> Batch:
         due_at={group["group"]: group["due_at"] for group in groups},
         late_us=_greatest(groups, "late_us"),
         outage=_outage(groups) if any(group["resumed"] for group in groups) else None,
+        drain=_greatest(groups, "drain"),
         beat=_greatest(groups, "beat"),
     )
 

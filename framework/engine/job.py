@@ -11,6 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from pyspark.errors import StreamingQueryException
@@ -51,7 +52,6 @@ class Job:
         self._entered = threading.Event()
         self._flushed = threading.Event()
         self._drained = threading.Event()
-        self._draining = False
         self._failure: BaseException | None = None
         # Windows whose clock is a column of the data, and those of event time, are not woken by ours.
         wakes = launch.pipeline.wakes and "availableNow" not in launch.trigger
@@ -81,7 +81,8 @@ class Job:
         with Interrupts() as interrupts:
             while not self._ended(0.2):
                 if interrupts.asked is signal.SIGTERM:
-                    self.drain()
+                    with suppress(JobNotRunning):  # it has just ended by itself
+                        self.drain()
                     return True
                 if interrupts.asked is signal.SIGINT:
                     self.stop()
@@ -132,7 +133,6 @@ class Job:
                 f"{self._ledger.batch} and resumes there at its next start()"
             )
         self._drained.clear()
-        self._draining = True
         try:
             self._command("drain", self._drained, timeout)
         except TimeoutError as error:
@@ -211,8 +211,7 @@ class Job:
 
     def _launch_query(self) -> StreamingQuery:
         launch = self._launch
-        self._run = begin_run(launch.files)
-        packed = launch.pipeline.packed(launch.files, launch.ids, self._run)
+        packed = launch.pipeline.packed(launch.files, launch.ids, begin_run(launch.files))
         writer = packed.writeStream.foreachBatch(self._take).queryName(launch.name)
         with query_settings(launch.files.spark):
             try:
@@ -249,8 +248,7 @@ class Job:
             packed.unpersist()
         if "flush" in batch.heard:
             self._finish(batch)
-        elif "drain" in batch.heard and (self._draining or batch.number != self._run.begun):
-            # The drain of an earlier run, in a batch that is run again, was not asked of this one.
+        elif batch.drain is not None and batch.drain > self._launch.resumed:  # an older one was asked of another run
             end_after_batch(self._query, self._launch.files.spark, wait=False)
             self._drained.set()
         self._heard = batch.beat

@@ -28,6 +28,7 @@ class Launch:
         pipeline: its plan.
         sink: where results go.
         trigger: how its query is triggered, as Spark names it.
+        resumed: number of the pulse file with which it resumes.
         lease: its right to run on the checkpoint.
         started: when it was started, seconds since the epoch.
     """
@@ -38,6 +39,7 @@ class Launch:
     pipeline: Pipeline
     sink: DeltaSink
     trigger: Mapping[str, Any]
+    resumed: int
     lease: Lease
     started: float = field(default_factory=time.time)
 

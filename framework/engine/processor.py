@@ -86,7 +86,8 @@ class GroupProcessor(StatefulProcessor):
     def _run(self, group: int, packed: list[Row], timer_values: TimerValues) -> Iterator[Row]:
         moved = watermark_step(timer_values.getCurrentWatermarkInMs()) if self._timers else []
         # Where the stream tells its own time, what our clock says would make all of it overdue.
-        told = [row for row in packed if row.part != FIRST] if self._own_clock else packed
+        clocks = (*CHECKPOINTS, "resume", "tick") if self._own_clock else ()
+        told = [row for row in packed if not (row.part in (FIRST, LAST) and row.kind in clocks)]
         steps = arrange(told, self._order_by, self._columns, self._plan.keys)
         heard = {row.kind for row in packed}
         cut = self._run_info.cut(group, heard) if self._plan.handlers else None
@@ -126,7 +127,7 @@ def watermark_step(watermark_ms: int) -> list[Step]:
 
 
 def arrange(packed: Iterable[Any], order_by: tuple[str, ...], columns: list[str], keys: pa.Schema) -> list[Step]:
-    """Return a group's packed rows as steps in their order of arrival; rejected rows and a drain are no step.
+    """Return a group's packed rows as steps in their order of arrival; rejected rows are no step.
 
     Args:
         packed: rows with kind, lot, part, pos, n and body, in any order (the shuffle mixes them).
@@ -134,7 +135,7 @@ def arrange(packed: Iterable[Any], order_by: tuple[str, ...], columns: list[str]
         columns: the columns to keep after sorting.
         keys: the partition columns, for marks that name a partition.
     """
-    ordered = sorted((row for row in packed if row.kind not in _NO_STEP), key=_place)
+    ordered = sorted((row for row in packed if row.kind != "rejected"), key=_place)
     steps: list[Step] = []
     for is_rows, run in groupby(ordered, key=lambda row: row.kind == "rows"):
         if is_rows:
@@ -161,10 +162,10 @@ def _place(row: Any) -> tuple[int, str, int, int]:
     return pulse, row.lot or "", row.part, row.pos
 
 
-_NO_STEP = frozenset({"rejected", *CHECKPOINTS})
 _STEPS: dict[str, Callable[[int], Step]] = {
     "resume": lambda us: Tick(us, resume=True),
     "tick": Tick,
+    **dict.fromkeys(CHECKPOINTS, Tick),  # a checkpoint that somebody asked for is taken at a certain time
     "clock": lambda us: Tick(us, closed=True),
     "watermark": Watermark,
     "mark:window": lambda _: Mark("window"),
@@ -195,6 +196,7 @@ def _output(group: int, packed: list[Row], outcome: Outcome) -> list[Row]:
         "outage": outcome.outage,
         "beat": max((row.pos for row in packed if row.kind in ("resume", "tick")), default=None),
         "resumed": any(row.kind == "resume" for row in packed),
+        "drain": max((row.pos for row in packed if row.kind == "drain"), default=None),
         "heard": sorted({row.kind for row in packed if row.kind in COMMANDS}),
     }
     rows.append(Row(tag="counts", n=0, body=json.dumps(counts).encode()))

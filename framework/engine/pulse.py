@@ -75,7 +75,7 @@ def pulse_rows(files: CheckpointFiles, ids: tuple[int, ...]) -> DataFrame:
         F.lit(None).cast("string").alias("lot"),
         F.when(is_command, F.lit(LAST)).otherwise(F.lit(FIRST)).alias("part"),
         F.col("number").alias("pos"),
-        F.when(is_command, F.lit(0)).otherwise(F.col("us")).cast("long").alias("n"),
+        F.when(F.col("kind") == "flush", F.lit(0)).otherwise(F.col("us")).cast("long").alias("n"),
         F.lit(None).cast("binary").alias("body"),
     ).select(*PACKED.names)
 

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
+from framework.engine.checkpoint_files import CheckpointFiles
 from framework.engine.environment import check_environment
 from framework.engine.failures import first_line
 from framework.engine.groups import group_ids
@@ -26,12 +27,10 @@ from framework.errors import (
     SetupError,
 )
 from state.fingerprint import compare, fingerprint
-from state.job_record import FLUSHED_FILE, JOB_FILE, JobRecord
+from state.job_record import FLUSHED_FILE, JOB_FILE, RESTORING_SUFFIX, JobRecord
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-    from framework.engine.checkpoint_files import CheckpointFiles
 
 _DELTA = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -94,8 +93,9 @@ def open_checkpoint(files: CheckpointFiles, *, name: str, declaration: Mapping[s
         IncompatibleCheckpoint: the declaration changed since the checkpoint was written.
         JobFinished: the job was flushed.
         StateError: the record is damaged, or from another version.
-        CheckpointError: the folder cannot be written.
+        CheckpointError: the folder cannot be written, or a restore of it was interrupted.
     """
+    _require_no_half_restore(files)
     new = json.loads(json.dumps(fingerprint({**declaration, "key_groups": key_groups})))  # as it will be read back
     known = read_record(files)
     if known is not None:
@@ -124,6 +124,15 @@ def open_checkpoint(files: CheckpointFiles, *, name: str, declaration: Mapping[s
     except Exception as error:
         raise CheckpointError(f"the checkpoint folder {files.root} cannot be written: {first_line(error)}") from error
     return record
+
+
+def _require_no_half_restore(files: CheckpointFiles) -> None:
+    intent = files.root.rstrip("/") + RESTORING_SUFFIX
+    if CheckpointFiles(files.spark, intent).exists():
+        raise CheckpointError(
+            f"a restore of {files.root} was interrupted ({intent} is there), so checkpoint and tables may not fit "
+            "together; run the same restore again: it goes on where it stopped"
+        )
 
 
 def read_record(files: CheckpointFiles) -> JobRecord | None:

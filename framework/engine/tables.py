@@ -21,6 +21,7 @@ from pyspark.sql.types import (
 
 from framework.core.plan import REJECTED, Plan
 from framework.engine.checkpoint_files import CheckpointFiles
+from framework.engine.downtime import DOWNTIME
 from framework.engine.failures import first_line
 from framework.engine.pipeline import spark_schema
 from framework.errors import OutputNotWritable, SchemaMismatch, SinkError
@@ -59,7 +60,7 @@ class Tables:
         view: the newest refinement of each pane, by MERGE; None if not wanted.
         quarantine: rows that joined no window, with the reason.
         metrics: one row a batch.
-        downtime: one row for each start after the first; made by the first of them.
+        downtime: one row for each start after the first.
     """
 
     log: str
@@ -73,7 +74,12 @@ class Tables:
         schemas = {self.log: spark_schema(plan.results)}
         if self.view is not None:
             schemas[self.view] = spark_schema(plan.results)
-        return {**schemas, self.quarantine: spark_schema(REJECTED), self.metrics: METRICS}
+        return {
+            **schemas,
+            self.quarantine: spark_schema(REJECTED),
+            self.metrics: METRICS,
+            self.downtime: DOWNTIME,
+        }
 
 
 def prepare(spark: SparkSession, tables: Tables, plan: Plan, *, fresh: bool) -> None:

@@ -163,7 +163,7 @@ class SparkRun:
         files = CheckpointFiles(self.spark, str(self.checkpoint))
         with starting(files, self.name) as lease:
             record = open_checkpoint(files, name=self.name, declaration=pipeline.declaration(), key_groups=1)
-            beat(files, "resume")
+            resumed = beat(files, "resume")
             return Job(
                 Launch(
                     name=record.name,
@@ -172,6 +172,7 @@ class SparkRun:
                     pipeline=pipeline,
                     sink=cast("DeltaSink", self.sink),
                     trigger=trigger_options(trigger),
+                    resumed=resumed,
                     lease=lease,
                 )
             )

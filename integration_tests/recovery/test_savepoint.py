@@ -1,0 +1,225 @@
+"""Savepoints of a real job: back to one and on again gives the tables of a job that was never taken back."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from framework import CheckpointError, JobFailed
+from framework.errors import CorruptState
+from recovery.clone import clone
+from recovery.errors import DamagedSavepoint, TableVersionLost
+from recovery.restore import STEPS, restore
+from recovery.savepoint import Savepoint, savepoint
+from recovery.shelf import show, verify
+
+if TYPE_CHECKING:
+    from integration_tests.engine.conftest import Reading, Readings
+
+pytestmark = pytest.mark.slow
+
+FILES: list[list[Reading]] = [
+    [("a", "10:00:10", 1), ("b", None, 2)],
+    [("a", "10:01:30", 4), ("b", "10:02:30", 8)],
+    [("a", "10:00:40", 16), ("c", "10:02:40", 32)],
+    [("c", "10:09:30", 64), ("b", "10:00:01", 128)],
+]
+LOG = [
+    ("a", "10:00", 1, 1, 0, "WATERMARK"),
+    ("a", "10:00", 17, 2, 1, "LATE"),
+    ("a", "10:01", 4, 1, 0, "WATERMARK"),
+    ("b", "10:00", 128, 1, 0, "LATE"),
+    ("b", "10:02", 8, 1, 0, "WATERMARK"),
+    ("c", "10:02", 32, 1, 0, "WATERMARK"),
+]
+
+
+class Saved:
+    """The readings with a place for savepoints; `run` starts the job on what is there."""
+
+    def __init__(self, readings: Readings) -> None:
+        self.readings = readings
+        self.place = readings.folder / "savepoints"
+
+    def put(self, first: int, last: int) -> None:
+        for rows in FILES[first : last + 1]:
+            self.readings.put(*rows)
+
+    def run(self, first: int, last: int) -> None:
+        self.put(first, last)
+        self.readings.run()
+
+    def save(self, name: str) -> Savepoint:
+        return savepoint(self.readings.checkpoint, name, to=self.place)
+
+    def restore(self, name: str, **options: Any) -> Any:
+        return restore(self.place, name, spark=self.readings.spark, **options)
+
+    def require_undisturbed(self) -> None:
+        """The tables are those of a job that ran once over all files."""
+        assert self.readings.log() == LOG
+        assert self.readings.log("view") == LOG[1:]
+        assert len(self.readings.rows("log_quarantine")) == 1
+        metrics = self.readings.rows("log_metrics")
+        assert sum(row["rows_in"] for row in metrics) == 8
+        assert len({row["batch"] for row in metrics}) == len(metrics)
+
+
+@pytest.fixture
+def saved(readings: Readings) -> Saved:
+    """The readings with a place for savepoints."""
+    return Saved(readings)
+
+
+def test_back_to_a_savepoint_and_on_again_gives_what_it_would_have_given(saved: Saved) -> None:
+    """Tables, state and place in the source go back together; batches that are run again are not skipped."""
+    saved.run(0, 1)
+    made = saved.save("one")
+    assert set(made.manifest.tables) == {"log", "view", "quarantine", "metrics"}
+    assert made.manifest.settings["spark.sql.shuffle.partitions"] == "4"
+    before = {table: saved.readings.rows(table) for table in ("log", "view", "log_metrics")}
+    saved.run(2, 3)
+    saved.require_undisturbed()
+
+    plan = saved.restore("one")
+    assert plan.forgotten is not None
+    assert all(move.old > move.new for role, move in plan.tables.items() if role in ("log", "view", "metrics"))
+    assert {table: saved.readings.rows(table) for table in before} == before
+    saved.readings.run()
+    saved.require_undisturbed()
+
+    second = saved.save("two")
+    assert second.bytes_sent > 0
+    saved.restore("one")  # once more: the epoch of the first restore is not used again
+    saved.readings.run()
+    saved.require_undisturbed()
+
+
+def test_a_second_savepoint_after_little_change_sends_little(saved: Saved) -> None:
+    """Files never change once written, so only those of the new batches are sent; each savepoint is whole."""
+    saved.run(0, 2)
+    first = saved.save("one")
+    saved.run(3, 3)
+    second = saved.save("two")
+    assert second.bytes_sent < first.bytes_sent
+    assert second.bytes_reused > first.bytes_sent / 2
+    values = [verify(saved.place, name, deep=True, spark=saved.readings.spark).values for name in ("one", "two")]
+    assert all(values)
+
+
+def test_a_restore_killed_after_any_step_is_completed_by_the_same_call(saved: Saved) -> None:
+    """In between, no job starts on tables and state that do not fit together."""
+
+    class Killed(Exception):
+        pass
+
+    def kill_at(step: str) -> Callable[[str], None]:
+        def reached(at: str) -> None:
+            if at == step:
+                raise Killed
+
+        return reached
+
+    saved.run(0, 1)
+    saved.save("one")
+    saved.run(2, 3)
+    for step in STEPS:
+        with pytest.raises(Killed):
+            saved.restore("one", reached=kill_at(step))
+        if step != "copied":
+            with pytest.raises(CheckpointError, match=r"a restore of .* was interrupted"):
+                saved.readings.start()
+        saved.restore("one")
+    saved.readings.run()
+    saved.require_undisturbed()
+    assert sorted(p.name for p in saved.readings.folder.iterdir() if p.name.startswith("checkpoint")) == ["checkpoint"]
+
+
+def test_a_batch_that_stands_in_some_tables_only_is_not_in_the_savepoint(
+    saved: Saved, fail_at: Callable[[str, int], None]
+) -> None:
+    """It was interrupted between two commits: the savepoint is as of the batch before it, in each table."""
+    saved.put(0, 3)
+    fail_at("between-delta", 2)
+    with pytest.raises(JobFailed):
+        saved.readings.run()
+    assert saved.save("one").manifest.unfinished == 2
+    saved.restore("one")
+    assert max(row["batch"] for row in saved.readings.rows("log_metrics")) == 1
+    saved.readings.run()
+    saved.require_undisturbed()
+
+
+def test_what_cannot_be_restored_is_told_before_anything_is_touched(saved: Saved) -> None:
+    """A damaged file, state that was damaged before it was saved, a table whose old files were vacuumed."""
+    saved.run(0, 1)
+    made = saved.save("one")
+    saved.run(2, 3)  # refines a pane: the view's old files are in its new version no more
+    present = saved.readings.log()
+
+    blob = saved.place / max(made.manifest.files, key=lambda file: file.size).blob
+    good = blob.read_bytes()
+    blob.write_bytes(good[:-1] + bytes([good[-1] ^ 1]))
+    with pytest.raises(DamagedSavepoint, match="missing or altered"):
+        verify(saved.place, "one")
+    with pytest.raises(DamagedSavepoint, match="is damaged"):
+        saved.restore("one")
+    blob.write_bytes(good)
+
+    for changelog in saved.readings.checkpoint.glob("state/0/*/*.changelog"):
+        changelog.write_bytes(os.urandom(changelog.stat().st_size))
+    for snapshot in saved.readings.checkpoint.glob("state/0/*/*.zip"):
+        snapshot.write_bytes(os.urandom(snapshot.stat().st_size))
+    saved.save("rotten")
+    verify(saved.place, "rotten")
+    with pytest.raises(CorruptState, match="cannot be read"):
+        verify(saved.place, "rotten", deep=True, spark=saved.readings.spark)
+
+    _vacuum(saved.readings, "view")
+    with pytest.raises(TableVersionLost, match=r"view no longer holds version .* were vacuumed"):
+        saved.restore("one")
+    assert saved.readings.log() == present
+
+
+def _vacuum(readings: Readings, table: str) -> None:
+    spark = readings.spark
+    spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
+    try:
+        spark.sql(f"VACUUM delta.`{readings.folder / table}` RETAIN 0 HOURS").collect()
+    finally:
+        spark.conf.unset("spark.databricks.delta.retentionDurationCheck.enabled")
+
+
+@pytest.mark.parametrize("deep", [False, True])
+def test_a_clone_runs_beside_the_job_and_leaves_it_alone(saved: Saved, tmp_path: Path, *, deep: bool) -> None:
+    """It goes on from the savepoint to the same results, in tables of its own."""
+    saved.run(0, 1)
+    saved.save("one")
+    before = saved.readings.log()
+    made = clone(saved.place, "one", into=tmp_path / "clone", deep=deep, spark=saved.readings.spark)
+    saved.put(2, 3)
+    job = saved.readings.computed().to_delta(made.tables["log"], view=made.tables["view"])
+    assert job.start(checkpoint=made.checkpoint, trigger="available_now").await_end(timeout=300)
+
+    assert saved.readings.log("clone/log") == LOG
+    assert saved.readings.log("clone/view") == LOG[1:]
+    assert saved.readings.log() == before
+    assert show(saved.place, "one").checkpoint == str(saved.readings.checkpoint)
+
+
+def test_a_savepoint_can_be_restored_to_another_folder(saved: Saved) -> None:
+    """The old checkpoint may be gone; a beat that was heard is not heard again."""
+    saved.run(0, 1)
+    saved.save("one")
+    saved.run(2, 3)
+    saved.readings.checkpoint.rename(saved.readings.folder / "lost")
+    new = saved.readings.folder / "elsewhere"
+    saved.restore("one", checkpoint=new)
+    job = saved.readings.declare().start(checkpoint=new, trigger="available_now")
+    assert job.await_end(timeout=300)
+    saved.require_undisturbed()
+    verify(saved.place, "one", deep=True, spark=saved.readings.spark)

@@ -1,0 +1,116 @@
+"""Contents by their checksum: equal ones are kept once, whichever savepoint brought them; none is trusted unread."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, TypeVar
+
+from recovery.archive import Archive, Sink
+from recovery.errors import DamagedSavepoint
+from recovery.manifest import SavedFile
+
+_PIECE = 1024 * 1024
+_THREADS = 8  # most files are small, and each costs a round trip or a flush of the disk
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """How far a transfer is, in bytes: `sent` over the line, `reused` because the archive held them, of `total`."""
+
+    sent: int
+    reused: int
+    total: int
+
+
+Listener = Callable[[Progress], None]
+
+
+class Checked:
+    """A sink that takes a checksum, and passes the bytes on if there is somewhere to pass them."""
+
+    def __init__(self, into: Sink | None = None) -> None:
+        self._hash = hashlib.sha256()
+        self._into = into
+        self.size = 0
+
+    def write(self, data: bytes, /) -> int:
+        """Take the next piece."""
+        self._hash.update(data)
+        self.size += len(data)
+        if self._into is not None:
+            self._into.write(data)
+        return len(data)
+
+    @property
+    def sha256(self) -> str:
+        """The checksum of what came so far."""
+        return self._hash.hexdigest()
+
+
+def describe(folder: Path, path: str) -> SavedFile:
+    """Return size and checksum of a file of the checkpoint."""
+    checked = Checked()
+    with (folder / path).open("rb") as source:
+        while piece := source.read(_PIECE):
+            checked.write(piece)
+    return SavedFile(path=path, size=checked.size, sha256=checked.sha256)
+
+
+def side_by_side(do: Callable[[SavedFile], Result], files: Sequence[SavedFile]) -> Iterator[tuple[SavedFile, Result]]:
+    """Do something with each file, several at a time; give the results in order, or raise the first error."""
+    pool = ThreadPoolExecutor(_THREADS)
+    try:
+        yield from zip(files, pool.map(do, files), strict=True)
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def send(archive: Archive, folder: Path, files: Sequence[SavedFile], progress: Listener | None) -> Progress:
+    """Store what the archive has not got yet, and return what was sent and what was there."""
+    unique = {file.blob: file for file in files}
+    held = archive.sizes("blobs/")
+    new = [file for file in unique.values() if held.get(file.blob) != file.size]
+    total = sum(file.size for file in unique.values())
+    reused = total - sum(file.size for file in new)
+    sent = 0
+    for file, _ in side_by_side(lambda file: archive.put_file(file.blob, folder / file.path), new):
+        sent += file.size
+        if progress is not None:
+            progress(Progress(sent=sent, reused=reused, total=total))
+    return Progress(sent=sent, reused=reused, total=total)
+
+
+def unsound(archive: Archive, files: Sequence[SavedFile]) -> list[SavedFile]:
+    """Read each distinct content back and return those that are missing or altered."""
+    unique = list({file.blob: file for file in files}.values())
+    return [file for file, sound in side_by_side(lambda file: is_sound(archive, file), unique) if not sound]
+
+
+def is_sound(archive: Archive, file: SavedFile) -> bool:
+    """Read a blob back and say whether it is what it should be."""
+    checked = Checked()
+    try:
+        archive.get(file.blob, checked)
+    except KeyError:
+        return False
+    return (checked.size, checked.sha256) == (file.size, file.sha256)
+
+
+def fetch(archive: Archive, file: SavedFile, into: BinaryIO) -> None:
+    """Write a blob into an open file. Raises `DamagedSavepoint` if it is missing or altered."""
+    checked = Checked(into)
+    try:
+        archive.get(file.blob, checked)
+    except KeyError:
+        raise DamagedSavepoint(f"{file.blob} ({file.path}) is missing; use another savepoint") from None
+    if (checked.size, checked.sha256) != (file.size, file.sha256):
+        raise DamagedSavepoint(
+            f"{file.blob} ({file.path}) is damaged: {checked.size} bytes of {file.size}, checksum "
+            f"{checked.sha256[:12]}...; use another savepoint"
+        )

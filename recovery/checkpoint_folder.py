@@ -1,0 +1,174 @@
+"""A stopped job's checkpoint, read as files: which batch it stands at, and what belongs to it as of that batch.
+
+Needs no Spark. Knows the layout of Spark 4.2's checkpoints; `moved` is the only place that changes one of their files.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+from urllib.parse import quote
+
+from recovery.errors import SavepointError, SavepointRefused
+from state.errors import CorruptState
+from state.job_record import FLUSHED_FILE, JOB_FILE, TABLES_FILE, JobRecord
+
+RUNNING_FILE = "panekeeper/running.json"
+"""Says which process runs the job; never part of a savepoint."""
+
+_COPIED = ("offsets", "commits", "sources", "state", "metadata", "panekeeper", "pulse")
+_STATE_FILE = re.compile(r"(\d+)(_.*)?\.(changelog|zip)(\.crc)?")
+_NUMBER = re.compile(r"(\d+)(\.compact)?")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checkpoint:
+    """A checkpoint folder as it stands.
+
+    Attributes:
+        folder: its full name.
+        record: what it says of its job.
+        batch: the last committed batch.
+        unfinished: a batch that was begun after it, or None.
+        settings: the Spark settings it pins.
+        tables: role -> path of the Delta tables.
+    """
+
+    folder: Path
+    record: JobRecord
+    batch: int
+    unfinished: int | None
+    settings: dict[str, str]
+    tables: dict[str, str]
+
+    def files(self) -> list[str]:
+        """Return the paths of what belongs to the checkpoint as of `batch`, sorted."""
+        ends = _source_ends(self.folder / "offsets" / str(self.batch))
+        return sorted(path for path in _walk(self.folder) if _belongs(self.folder, path, self.batch, ends))
+
+
+def local_folder(checkpoint: str | os.PathLike[str]) -> Path:
+    """Return a checkpoint's folder by its full name. Raises `SavepointRefused` if it is on no local disk."""
+    name = os.fspath(checkpoint).rstrip("/")
+    if name.startswith("file:"):
+        name = name.removeprefix("file:").removeprefix("//")
+    if ":/" in name:
+        raise SavepointRefused(
+            f"the checkpoint {name} is on no local disk; savepoints are made of, and restored to, local folders"
+        )
+    return Path(os.path.abspath(name))  # noqa: PTH100 -- resolve() would follow links, and Spark does not
+
+
+def read_checkpoint(folder: Path) -> Checkpoint:
+    """Return how a checkpoint stands.
+
+    Raises:
+        SavepointError: there is no checkpoint of ours, or no batch of it was committed yet.
+        StateError: its record is damaged or from another version.
+    """
+    record = read_record(folder)
+    if record is None:
+        raise SavepointError(f"{folder} holds no checkpoint of Panekeeper's ({JOB_FILE} is not there); name its folder")
+    commits = _numbers(folder / "commits")
+    if not commits:
+        raise SavepointError(f"no batch of {folder} was committed yet, so there is nothing to save; let the job run")
+    batch = max(commits)
+    later = [number for number in _numbers(folder / "offsets") if number > batch]
+    offset = folder / "offsets" / str(batch)
+    if not offset.is_file():
+        raise SavepointError(f"{folder} is incomplete: it has commits/{batch} and no offsets/{batch}")
+    tables = _json(folder / TABLES_FILE) or {}
+    return Checkpoint(
+        folder=folder,
+        record=record,
+        batch=batch,
+        unfinished=min(later, default=None),
+        settings=json.loads(offset.read_text().splitlines()[1])["conf"],
+        tables={role: path for role, path in tables.items() if path is not None},
+    )
+
+
+def read_record(folder: Path) -> JobRecord | None:
+    """Return what a checkpoint says of its job, None if it says nothing. Raises `StateError` if it cannot be read."""
+    value = _json(folder / JOB_FILE)
+    return None if value is None else JobRecord.from_json(value)
+
+
+def names_folder(path: str) -> bool:
+    """Say whether Spark writes full names into this file of a checkpoint."""
+    parts = PurePosixPath(path).parts
+    return parts[0] == "sources" or "_metadata" in parts
+
+
+def moved(path: str, content: bytes, *, old: Path, new: Path) -> bytes:
+    """Return the content of a checkpoint's file as it must be in another folder.
+
+    Spark writes full names into the logs of file sources (ours is the pulse) and into the metadata of its state. An
+    old name left there would make the job hear old beats again, or read the old folder.
+    """
+    if old == new or not names_folder(path):
+        return content
+    text = content.decode()
+    for before, after in {str(old): str(new), quote(str(old)): quote(str(new))}.items():
+        for scheme in ("file://", "file:"):
+            text = text.replace(f"{scheme}{before}/", f"{scheme}{after}/")
+    return text.encode()
+
+
+def _walk(folder: Path) -> Iterator[str]:
+    for name in _COPIED:
+        top = folder / name
+        paths = [top] if top.is_file() else sorted(top.rglob("*"))
+        for path in paths:
+            # Hidden files are Hadoop's checksums of local files: it does without, and a savepoint has its own.
+            if path.is_file() and not path.name.startswith("."):
+                yield path.relative_to(folder).as_posix()
+
+
+def _belongs(folder: Path, path: str, batch: int, ends: list[int | None]) -> bool:
+    parts = PurePosixPath(path).parts
+    name = parts[-1]
+    match parts[0]:
+        case "offsets" | "commits":
+            return name.isdigit() and int(name) <= batch
+        case "sources":
+            end = ends[int(parts[1])] if int(parts[1]) < len(ends) else None
+            number = _NUMBER.fullmatch(name)
+            return end is None or number is None or int(number[1]) <= end
+        case "state":
+            if "_metadata" in parts and name.isdigit():
+                return int(name) <= batch
+            version = _STATE_FILE.fullmatch(name)
+            return version is None or int(version[1]) <= batch + 1  # a batch writes the version after its number
+    if path == FLUSHED_FILE:
+        return int(_json(folder / path)["batch"]) <= batch
+    return path != RUNNING_FILE
+
+
+def _source_ends(offset: Path) -> list[int | None]:
+    """Return, for each source, the last entry of its own log that the batch has read; None: it keeps no such log."""
+    return [_log_offset(line) for line in offset.read_text().splitlines()[2:]]
+
+
+def _log_offset(line: str) -> int | None:
+    try:
+        value = json.loads(line)
+    except ValueError:
+        return None
+    return value["logOffset"] if isinstance(value, dict) and set(value) == {"logOffset"} else None
+
+
+def _numbers(folder: Path) -> list[int]:
+    return [int(path.name) for path in folder.iterdir() if path.name.isdigit()] if folder.is_dir() else []
+
+
+def _json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_bytes()) if path.is_file() else None
+    except ValueError as error:
+        raise CorruptState(f"{path} is damaged; restore this checkpoint from a savepoint") from error

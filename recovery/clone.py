@@ -1,0 +1,106 @@
+"""A job beside itself: a savepoint's checkpoint and copies of its tables in a scratch folder. Touches no original.
+
+For drills, and to try new code on old state. Start the clone with `to_delta(into/"log", view=into/"view")` and
+`start(checkpoint=into/"checkpoint")`; it reads the same sources as the original.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from recovery.archive import Archive, S3Options
+from recovery.blobs import Listener
+from recovery.checkpoint_folder import local_folder, read_record
+from recovery.copying import materialize
+from recovery.errors import SavepointRefused
+from recovery.manifest import Manifest
+from recovery.savepoint import opened
+from recovery.shelf import show
+from state.job_record import JOB_FILE, TABLES_FILE
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# As a job declared with to_delta(into/"log", view=into/"view") names them.
+_FOLDERS = {"log": "log", "view": "view", "quarantine": "log_quarantine", "metrics": "log_metrics"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clone:
+    """Where the parts of a clone are."""
+
+    name: str
+    checkpoint: Path
+    tables: Mapping[str, str]
+
+
+def clone(
+    location: str | os.PathLike[str] | Archive,
+    name: str,
+    *,
+    into: str | os.PathLike[str],
+    deep: bool = False,
+    s3: S3Options | None = None,
+    spark: SparkSession | None = None,
+    progress: Listener | None = None,
+) -> Clone:
+    """Make a clone of a savepoint in a new folder. If it fails, remove the folder and begin anew.
+
+    Args:
+        location: where the savepoint is.
+        name: which one.
+        into: a folder that is not there yet, or is empty.
+        deep: copy the rows of the tables. Otherwise the copies read the files of the originals, take no room, and
+            break if those are vacuumed.
+        s3: how to reach S3.
+        spark: the session that copies the tables; a new one if not given.
+        progress: called after each file.
+
+    Raises:
+        SavepointRefused: `into` holds something.
+        TableVersionLost: a table no longer holds the recorded version.
+        DamagedSavepoint: the savepoint is damaged.
+    """
+    archive = opened(location, s3)
+    manifest = show(archive, name)
+    top = local_folder(into)
+    if top.exists() and (not top.is_dir() or any(top.iterdir())):
+        raise SavepointRefused(f"{top} is there and not empty; name a new folder for the clone")
+    tables = _copy_tables(manifest, top, deep=deep, spark=spark)
+    checkpoint = top / "checkpoint"
+    incoming = top / "checkpoint.incoming"
+    materialize(archive, manifest, into=incoming, runs_at=checkpoint, progress=progress)
+    _give_identity(incoming, tables)
+    incoming.rename(checkpoint)
+    return Clone(name=name, checkpoint=checkpoint, tables=tables)
+
+
+def _give_identity(checkpoint: Path, tables: Mapping[str, str]) -> None:
+    """Make it another job: its own transactions, its own query (Spark runs one of an id at a time), its own tables."""
+    record = read_record(checkpoint)
+    assert record is not None
+    own = replace(record, id=uuid.uuid4().hex[:12], epoch=record.epoch + 1)
+    (checkpoint / JOB_FILE).write_text(json.dumps(own.to_json()))
+    (checkpoint / TABLES_FILE).write_text(json.dumps({role: tables.get(role) for role in _FOLDERS}))
+    (checkpoint / "metadata").write_text(json.dumps({"id": str(uuid.uuid4())}))
+
+
+def _copy_tables(manifest: Manifest, top: Path, *, deep: bool, spark: SparkSession | None) -> dict[str, str]:
+    if not manifest.tables:
+        return {}
+    from framework.engine.session import session
+    from recovery.delta_tables import copy_table, require_version
+
+    running = spark or session("panekeeper clone")
+    for table in manifest.tables.values():
+        require_version(running, table)
+    copies = {role: str(top / _FOLDERS.get(role, role)) for role in manifest.tables}
+    for role, table in manifest.tables.items():
+        copy_table(running, table, to=copies[role], deep=deep)
+    return copies

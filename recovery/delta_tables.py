@@ -1,0 +1,91 @@
+"""Delta tables at a recorded version: is it still there, go back to it, copy it. Needs Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from delta.tables import DeltaTable
+
+from framework.engine.failures import first_line
+from recovery.delta_log import has_version, local_table
+from recovery.errors import SavepointError, TableVersionLost
+from recovery.manifest import SavedTable
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def version_of(spark: SparkSession, path: str) -> int:
+    """Return a table's newest version. Raises `SavepointError` if there is no Delta table."""
+    try:
+        return int(DeltaTable.forPath(spark, path).history(1).select("version").collect()[0][0])
+    except Exception as error:
+        raise SavepointError(f"{path} cannot be read as a Delta table ({first_line(error)})") from error
+
+
+def require_version(spark: SparkSession, table: SavedTable) -> None:
+    """Raise `TableVersionLost` unless the table can still be read as of the savepoint: its log and each file."""
+    folder = local_table(table.path)
+    if folder is not None and not has_version(folder, table.version):
+        raise _lost(table, "its log does not reach back that far, or the table is gone")
+    try:
+        files = _at(spark, table).inputFiles()
+    except Exception as error:
+        raise _lost(table, first_line(error)) from error
+    missing = [file for file in files if not _is_there(spark, file)]
+    if missing:
+        raise _lost(table, f"{len(missing)} of its {len(files)} files were vacuumed")
+
+
+def restore_table(spark: SparkSession, table: SavedTable) -> None:
+    """Take a table back to its version; nothing happens if it stands there already, or was just taken there."""
+    with _told(f"{table.path} could not be taken back to version {table.version}", "run the same restore again"):
+        delta = DeltaTable.forPath(spark, table.path)
+        version, operation, parameters = (
+            delta.history(1).select("version", "operation", "operationParameters").collect()[0]
+        )
+        just_restored = operation == "RESTORE" and parameters.get("version") == str(table.version)
+        if version != table.version and not just_restored:
+            delta.restoreToVersion(table.version)
+
+
+def copy_table(spark: SparkSession, table: SavedTable, *, to: str, deep: bool) -> None:
+    """Make a new table with the rows of the recorded version.
+
+    A shallow copy takes no room and reads the files of the original, so a VACUUM of the original may break it.
+    """
+    with _told(f"{table.path} could not be copied to {to}", "remove the clone's folder and begin anew"):
+        if deep:
+            _at(spark, table).write.format("delta").save(to)
+        else:
+            DeltaTable.forPath(spark, table.path).cloneAtVersion(table.version, to, isShallow=True)
+
+
+@contextmanager
+def _told(what: str, advice: str) -> Iterator[None]:
+    """Turn what Spark says into our error."""
+    try:
+        yield
+    except Exception as error:
+        raise SavepointError(f"{what} ({first_line(error)}); see to that and {advice}") from error
+
+
+def _at(spark: SparkSession, table: SavedTable) -> DataFrame:
+    return spark.read.format("delta").option("versionAsOf", table.version).load(table.path)
+
+
+def _is_there(spark: SparkSession, file: str) -> bool:
+    jvm: Any = spark._jvm  # noqa: SLF001 -- Hadoop's file systems are reached through the gateway only
+    path = jvm.org.apache.hadoop.fs.Path(unquote(file))
+    return bool(path.getFileSystem(spark._jsc.hadoopConfiguration()).exists(path))  # noqa: SLF001 -- as above
+
+
+def _lost(table: SavedTable, why: str) -> TableVersionLost:
+    return TableVersionLost(
+        f"the Delta table {table.path} no longer holds version {table.version} of this savepoint: {why}. Nothing was "
+        "changed. Use a newer savepoint; to keep versions longer, raise delta.logRetentionDuration and "
+        "delta.deletedFileRetentionDuration of the table."
+    )

@@ -1,0 +1,146 @@
+"""The savepoints of a location: list them, look at one, verify it, and remove old ones. Nothing here changes a job."""
+
+from __future__ import annotations
+
+import io
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from recovery.archive import Archive, S3Options
+from recovery.blobs import unsound
+from recovery.errors import DamagedSavepoint, NoSuchSavepoint, SavepointError, SavepointRefused
+from recovery.manifest import Manifest, checked_name, manifest_file
+from recovery.savepoint import opened
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Place = str | os.PathLike[str] | Archive
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verified:
+    """What `verify` read: files and bytes of the savepoint, and stored values decoded (None: not asked for)."""
+
+    name: str
+    files: int
+    bytes: int
+    values: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pruned:
+    """What `prune` removed: names of savepoints, then blobs that no savepoint needs any more, and their bytes."""
+
+    removed: tuple[str, ...]
+    kept: tuple[str, ...]
+    blobs: int
+    bytes: int
+
+
+def savepoints(location: Place, *, s3: S3Options | None = None) -> Mapping[str, Manifest | SavepointError]:
+    """Return the savepoints of a location by name, oldest first; a manifest that cannot be read is its error."""
+    archive = opened(location, s3)
+    found: dict[str, Manifest | SavepointError] = {}
+    for file in archive.sizes("savepoints/"):
+        name = file.removeprefix("savepoints/").removesuffix(".json")
+        try:
+            found[name] = _read(archive, name)
+        except SavepointError as error:
+            found[name] = error
+    return dict(sorted(found.items(), key=lambda one: _age(one[1])))
+
+
+def show(location: Place, name: str, *, s3: S3Options | None = None) -> Manifest:
+    """Return one savepoint. Raises `NoSuchSavepoint`, or what `Manifest.decode` raises."""
+    archive = opened(location, s3)
+    if not archive.exists(manifest_file(checked_name(name))):
+        there = [file.removeprefix("savepoints/").removesuffix(".json") for file in archive.sizes("savepoints/")]
+        known = f"it holds {', '.join(there)}" if there else "it holds none"
+        raise NoSuchSavepoint(f"there is no savepoint {name!r} in {archive.location}: {known}")
+    return _read(archive, name)
+
+
+def verify(
+    location: Place, name: str, *, deep: bool = False, s3: S3Options | None = None, spark: SparkSession | None = None
+) -> Verified:
+    """Read every file of a savepoint back and compare its checksum.
+
+    Args:
+        location: where it is.
+        name: which one.
+        deep: also put the copy into a scratch folder, read its state with Spark and decode each stored value.
+        s3: how to reach S3.
+        spark: the session for `deep`; a new one if not given.
+
+    Raises:
+        DamagedSavepoint: files are missing or altered; the message lists them.
+        CorruptState: `deep`: a stored value cannot be decoded.
+    """
+    archive = opened(location, s3)
+    manifest = show(archive, name)
+    damaged = [file.path for file in unsound(archive, manifest.files)]
+    if damaged:
+        raise DamagedSavepoint(
+            f"{len(damaged)} files of savepoint {name!r} are missing or altered: {', '.join(damaged[:5])}"
+            f"{', ...' if len(damaged) > 5 else ''}; use another savepoint"  # noqa: PLR2004 -- enough to look into
+        )
+    values = _decode_state(archive, manifest, spark) if deep else None
+    return Verified(name=name, files=len(manifest.files), bytes=manifest.size, values=values)
+
+
+def prune(location: Place, *, keep: int, s3: S3Options | None = None) -> Pruned:
+    """Remove all but the newest `keep` savepoints of each job, and the blobs that none of the others needs.
+
+    Raises:
+        SavepointRefused: `keep` is below 1, or a manifest cannot be read, so that what it needs is not known.
+    """
+    if keep < 1:
+        raise SavepointRefused(f"keep is {keep}; keep at least 1 savepoint of each job")
+    archive = opened(location, s3)
+    manifests = []
+    for name, found in savepoints(archive).items():
+        if isinstance(found, SavepointError):
+            raise SavepointRefused(f"nothing was removed: what savepoint {name!r} needs is not known ({found})")
+        manifests.append(found)
+    kept = [one for one in manifests if _rank(one, manifests) < keep]
+    removed = [one.name for one in manifests if one not in kept]
+    for name in removed:  # manifests first: a kill leaves blobs too many, never a savepoint without its blobs
+        archive.delete(manifest_file(name))
+    needed = {blob for one in kept for blob in one.blobs}
+    unused = {blob: size for blob, size in archive.sizes("blobs/").items() if blob not in needed}
+    for blob in unused:
+        archive.delete(blob)
+    names = tuple(one.name for one in kept)
+    return Pruned(removed=tuple(removed), kept=names, blobs=len(unused), bytes=sum(unused.values()))
+
+
+def _rank(one: Manifest, manifests: list[Manifest]) -> int:
+    """Return how many savepoints of the same job are newer."""
+    own = [(other.made_at, other.name) for other in manifests if other.job == one.job]
+    return sum(other > (one.made_at, one.name) for other in own)
+
+
+def _read(archive: Archive, name: str) -> Manifest:
+    data = io.BytesIO()
+    archive.get(manifest_file(name), data)
+    return Manifest.decode(data.getvalue(), name)
+
+
+def _age(found: Manifest | SavepointError) -> float:
+    return found.made_at.timestamp() if isinstance(found, Manifest) else 0.0
+
+
+def _decode_state(archive: Archive, manifest: Manifest, spark: SparkSession | None) -> int:
+    from framework.engine.session import session
+    from recovery.copying import materialize
+    from recovery.state_values import decode_all
+
+    with tempfile.TemporaryDirectory(prefix="panekeeper-verify-") as scratch:
+        folder = Path(scratch).resolve() / "checkpoint"
+        materialize(archive, manifest, into=folder, runs_at=folder)
+        return decode_all(spark or session("panekeeper verify"), folder)

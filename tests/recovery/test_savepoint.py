@@ -1,0 +1,222 @@
+"""What a savepoint holds, what it leaves out, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from recovery.checkpoint_folder import RUNNING_FILE, moved
+from recovery.delta_log import has_version
+from recovery.errors import DamagedSavepoint, NoSuchSavepoint, SavepointError, SavepointRefused
+from recovery.manifest import Manifest
+from recovery.savepoint import savepoint
+from recovery.shelf import savepoints, show, verify
+from state.job_record import FLUSHED_FILE
+
+if TYPE_CHECKING:
+    from tests.recovery.conftest import FakeCheckpoint, MemoryArchive
+
+
+def paths(manifest: Manifest) -> set[str]:
+    """The checkpoint's files in a savepoint."""
+    return {file.path for file in manifest.files}
+
+
+def test_a_savepoint_holds_every_file_of_a_cleanly_stopped_job(job: FakeCheckpoint, archive: MemoryArchive) -> None:
+    """Nothing is left out but Hadoop's hidden checksums."""
+    job.put("offsets/.2.crc", "x")
+    made = savepoint(job.folder, "one", to=archive)
+    assert paths(made.manifest) == set(job.contents()) - {"offsets/.2.crc"}
+    assert (made.manifest.batch, made.manifest.unfinished) == (2, None)
+    assert made.manifest.settings == {"spark.sql.shuffle.partitions": "2"}
+    assert show(archive, "one") == made.manifest
+
+
+def test_a_batch_without_its_commit_is_left_out_wherever_it_wrote(job: FakeCheckpoint, archive: MemoryArchive) -> None:
+    """Its offsets, its source's log, its state and its metadata: the copy is as of the last commit, and says so."""
+    before = set(job.contents())
+    job.begin()
+    job.put("state/0/_metadata/v2/3", "v2\n{}")
+    job.put(FLUSHED_FILE, '{"batch": 3}')
+    made = savepoint(job.folder, "one", to=archive)
+    assert paths(made.manifest) == before
+    assert (made.manifest.batch, made.manifest.unfinished) == (2, 3)
+
+
+def test_a_finished_job_stays_finished(job: FakeCheckpoint, archive: MemoryArchive) -> None:
+    """The mark of a flush that was committed is part of the savepoint; the lease of a process never is."""
+    job.put(FLUSHED_FILE, '{"batch": 2}')
+    job.lease(pid=1, host="elsewhere")
+    found = paths(savepoint(job.folder, "one", to=archive).manifest)
+    assert FLUSHED_FILE in found
+    assert RUNNING_FILE not in found
+
+
+def test_a_second_savepoint_sends_only_what_is_new(job: FakeCheckpoint, archive: MemoryArchive) -> None:
+    """One more batch costs the bytes of that batch."""
+    first = savepoint(job.folder, "one", to=archive)
+    again = savepoint(job.folder, "two", to=archive)
+    later = savepoint(job.run().folder, "three", to=archive)
+    assert (first.bytes_reused, again.bytes_sent) == (0, 0)
+    assert again.bytes_reused == first.bytes_sent
+    new = sum(len(text) for path, text in job.contents().items() if path not in paths(first.manifest))
+    assert 0 < later.bytes_sent <= new
+
+
+def test_a_blob_that_an_earlier_savepoint_left_damaged_is_sent_again(
+    job: FakeCheckpoint, archive: MemoryArchive
+) -> None:
+    """What is reused is read back like what is sent."""
+    savepoint(job.folder, "one", to=archive)
+    blob = next(iter(archive.sizes("blobs/")))
+    archive.files[blob] = b"?" * len(archive.files[blob])
+    savepoint(job.folder, "two", to=archive)
+    assert verify(archive, "one").files == verify(archive, "two").files
+
+
+class Forgetful:
+    """An archive that alters what it is given."""
+
+    def __init__(self, inner: MemoryArchive) -> None:
+        self._inner = inner
+        self.location = "forgetful"
+        self.sizes, self.exists, self.get, self.delete = inner.sizes, inner.exists, inner.get, inner.delete
+
+    def put_file(self, name: str, path: Path) -> None:
+        self._inner.put_bytes(name, path.read_bytes()[:-1])
+
+    def put_bytes(self, name: str, data: bytes) -> None:
+        self._inner.put_bytes(name, data)
+
+
+def test_no_manifest_is_written_if_the_copy_comes_back_altered(job: FakeCheckpoint, archive: MemoryArchive) -> None:
+    """A savepoint exists only if all of it was read back."""
+    with pytest.raises(DamagedSavepoint, match="came back altered"):
+        savepoint(job.folder, "one", to=Forgetful(archive))
+    assert savepoints(archive) == {}
+
+
+def test_verify_names_what_is_damaged_or_missing(job: FakeCheckpoint, archive: MemoryArchive) -> None:
+    """One flipped byte, one file gone."""
+    made = savepoint(job.folder, "one", to=archive)
+    files = {file.path: file for file in made.manifest.files}
+    damaged, gone = files["offsets/1"].blob, files["offsets/2"].blob
+    archive.files[damaged] = bytes([archive.files[damaged][0] ^ 1]) + archive.files[damaged][1:]
+    del archive.files[gone]
+    with pytest.raises(DamagedSavepoint, match=r"2 files of savepoint 'one' .* offsets/1, offsets/2"):
+        verify(archive, "one")
+
+
+def test_a_name_is_given_once(job: FakeCheckpoint, archive: MemoryArchive) -> None:
+    """A savepoint is never overwritten."""
+    savepoint(job.folder, "one", to=archive)
+    with pytest.raises(SavepointRefused, match="'one' in memory already"):
+        savepoint(job.folder, "one", to=archive)
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "..", ".hidden", "a b", "ü", "x" * 101])
+def test_a_name_that_could_lead_elsewhere_is_refused(job: FakeCheckpoint, archive: MemoryArchive, name: str) -> None:
+    """Letters, digits, dots, underscores and dashes only."""
+    with pytest.raises(SavepointRefused, match="cannot name a savepoint"):
+        savepoint(job.folder, name, to=archive)
+
+
+def test_a_running_job_is_refused_unless_its_own_process_holds_it_still(
+    job: FakeCheckpoint, archive: MemoryArchive
+) -> None:
+    """The lease of a live process stands in the way; that of a dead one does not."""
+    job.lease(pid=os.getpid())
+    with pytest.raises(SavepointRefused, match="is in use"):
+        savepoint(job.folder, "one", to=archive)
+    savepoint(job.folder, "one", to=archive, paused=True)
+    job.lease(pid=2**22 + 1)
+    savepoint(job.folder, "two", to=archive)
+
+
+def test_what_is_no_checkpoint_is_told(job: FakeCheckpoint, archive: MemoryArchive, tmp_path: Path) -> None:
+    """A folder without a job, a job without a batch, a checkpoint far away."""
+    with pytest.raises(SavepointError, match="holds no checkpoint"):
+        savepoint(tmp_path / "nowhere", "one", to=archive)
+    for commit in (job.folder / "commits").iterdir():
+        commit.unlink()
+    with pytest.raises(SavepointError, match=r"no batch .* was committed yet"):
+        savepoint(job.folder, "one", to=archive)
+    with pytest.raises(SavepointRefused, match="on no local disk"):
+        savepoint("s3a://bucket/checkpoint", "one", to=archive)
+
+
+def test_an_unknown_name_lists_the_known_ones(job: FakeCheckpoint, archive: MemoryArchive) -> None:
+    """So that a typing error is seen at once."""
+    savepoint(job.folder, "before-upgrade", to=archive)
+    with pytest.raises(NoSuchSavepoint, match="it holds before-upgrade"):
+        show(archive, "before-upgrad")
+
+
+def commit(table: Path, version: int, *, at: int, batch: int | None = None, role: str = "log") -> None:
+    """Write one commit into a Delta log."""
+    actions = [{"commitInfo": {"timestamp": at, "operation": "WRITE"}}]
+    if batch is not None:
+        actions.append({"txn": {"appId": f"readings/{role}@0123456789ab#0", "version": batch}})
+    log = table / "_delta_log"
+    log.mkdir(parents=True, exist_ok=True)
+    (log / f"{version:020d}.json").write_text("\n".join(json.dumps(action) for action in actions))
+
+
+def test_the_tables_of_a_clean_stop_are_taken_as_they_stand(
+    job: FakeCheckpoint, archive: MemoryArchive, tmp_path: Path
+) -> None:
+    """Their newest versions."""
+    for version in range(4):
+        commit(tmp_path / "log", version, at=version)
+    job.tables(log=str(tmp_path / "log"), view=None)
+    made = savepoint(job.folder, "one", to=archive)
+    assert {role: table.version for role, table in made.manifest.tables.items()} == {"log": 3}
+
+
+def test_tables_that_hold_part_of_an_unfinished_batch_are_taken_before_it(
+    job: FakeCheckpoint, archive: MemoryArchive, tmp_path: Path
+) -> None:
+    """Batch 3 stands in the log and the view, not yet in the metrics; 3 is run again, and must not stand twice.
+
+    time      10    20       21       22          30       31
+    log       0     1 (b2)                        2 (b3)
+    view      0              1 (b2)                        2 (b3)
+    metrics   0                       1 (b2)
+    """
+    commit(tmp_path / "log", 0, at=10)
+    commit(tmp_path / "log", 1, at=20, batch=2)
+    commit(tmp_path / "log", 2, at=30, batch=3)
+    commit(tmp_path / "view", 0, at=10)
+    commit(tmp_path / "view", 1, at=21)
+    commit(tmp_path / "view", 2, at=31)
+    commit(tmp_path / "metrics", 0, at=10)
+    commit(tmp_path / "metrics", 1, at=22, batch=2, role="metrics")
+    job.begin()
+    job.tables(**{role: str(tmp_path / role) for role in ("log", "view", "metrics")})
+    made = savepoint(job.folder, "one", to=archive)
+    assert {role: table.version for role, table in made.manifest.tables.items()} == {"log": 1, "view": 1, "metrics": 1}
+
+
+def test_a_log_that_was_cleaned_up_no_longer_has_its_old_versions(tmp_path: Path) -> None:
+    """A version needs a checkpoint of the log at or before it, and every commit from there on."""
+    for version in range(6):
+        commit(tmp_path, version, at=version)
+    assert all(has_version(tmp_path, version) for version in range(6))
+    for version in range(3):
+        (tmp_path / "_delta_log" / f"{version:020d}.json").unlink()
+    (tmp_path / "_delta_log" / f"{4:020d}.checkpoint.parquet").touch()
+    assert [version for version in range(7) if has_version(tmp_path, version)] == [4, 5]
+
+
+def test_names_of_the_folder_are_changed_only_where_spark_put_them() -> None:
+    """In the logs of file sources and the metadata of the state; with one slash or three, and as a URL quotes them."""
+    old, new = Path("/a/my job"), Path("/b")
+    text = b'{"path":"file:///a/my%20job/pulse/1.json"} file:/a/my job/state file:///a/my%20job2/x'
+    changed = b'{"path":"file:///b/pulse/1.json"} file:/b/state file:///a/my%20job2/x'
+    assert moved("sources/1/0", text, old=old, new=new) == changed
+    assert moved("state/0/_metadata/v2/0", text, old=old, new=new) == changed
+    assert moved("state/0/0/1_u.zip", text, old=old, new=new) == text
