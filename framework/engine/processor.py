@@ -178,6 +178,7 @@ _STEPS: dict[str, Callable[[int], Step]] = {
 def _output(group: int, packed: list[Row], outcome: Outcome) -> list[Row]:
     rows = [Row(tag="rejected", n=row.n, body=bytes(row.body)) for row in packed if row.kind == "rejected"]
     quarantined = sum(row.n for row in rows)
+    beats = [row for row in packed if row.part in (FIRST, LAST)]  # in-band marks are of the same kinds
     for tag, table in (("rejected", outcome.rejected), ("results", outcome.results)):
         if table is not None and table.num_rows:
             rows.append(Row(tag=tag, n=table.num_rows, body=to_segment(table)))
@@ -194,10 +195,10 @@ def _output(group: int, packed: list[Row], outcome: Outcome) -> list[Row]:
         "due_at": outcome.due_at,
         "late_us": outcome.late_us,
         "outage": outcome.outage,
-        "beat": max((row.pos for row in packed if row.kind in ("resume", "tick")), default=None),
-        "resumed": any(row.kind == "resume" for row in packed),
-        "drain": max((row.pos for row in packed if row.kind == "drain"), default=None),
-        "heard": sorted({row.kind for row in packed if row.kind in COMMANDS}),
+        "beat": max((row.pos for row in beats if row.kind in ("resume", "tick")), default=None),
+        "resumed": any(row.kind == "resume" for row in beats),
+        "drain": max((row.pos for row in beats if row.kind == "drain"), default=None),
+        "heard": sorted({row.kind for row in beats if row.kind in COMMANDS}),
     }
     rows.append(Row(tag="counts", n=0, body=json.dumps(counts).encode()))
     return rows
