@@ -77,7 +77,8 @@ class StateContext:
         reason: why the checkpoint is taken.
         attempt: how often this batch has been begun, from 1: above 1, side effects may already have happened.
         restarted: whether this is the group's first batch of a run: after a stop, a crash or a restore.
-        now: what the wall clock last said, for windows in arrival order; None before it said anything.
+        now: what the wall clock last said to this group's windows; when a drain was asked for, if it is one (but not
+            where `arrival_time` is the clock). None before anything was said.
     """
 
     def __init__(  # noqa: PLR0913 -- only the lifecycle makes contexts

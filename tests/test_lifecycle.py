@@ -16,6 +16,7 @@ from framework import (
     Count,
     StateContext,
     StateHandler,
+    Time,
     Tumbling,
 )
 from framework.core.steps import Tick
@@ -188,3 +189,22 @@ def test_fields_that_nobody_wrote_have_a_default() -> None:
         windows=None,  # type: ignore[arg-type]  # reading needs no window
     )
     assert found.read("new", 5) == 5
+
+
+class Telling(StateHandler):
+    """Remembers what time it is told, and since when a partition has been idle."""
+
+    told: ClassVar[list[Any]] = []
+
+    def drain(self, ctx: StateContext) -> None:
+        self.told.append((ctx.now, [ctx.now - one.last_insertion for one in ctx.partitions() if ctx.now]))
+
+
+def test_a_drain_tells_handlers_the_time_and_lets_nothing_fall_due() -> None:
+    """How long a partition has been idle is known, though no tick came; its timer waits for the next start."""
+    Telling.told.clear()
+    made, store = plan(Telling(), window=Tumbling(Time(10))), MemoryStore()
+    run(made, store, 0, Tick(0), rows(("a", 1), at=1_000_000))
+    drained = run(made, store, 1, reason=CheckpointReason.DRAIN, now_us=61_000_000)
+    assert drained.results is None
+    assert Telling.told[-1] == (datetime(1970, 1, 1, 0, 1, 1, tzinfo=UTC), [timedelta(seconds=60)])

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from state.errors import CorruptState, LifecycleError
@@ -31,6 +31,7 @@ from state.handler import (
 from state.records import LifecycleRecord
 from state.store import GroupStore
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _PLACE = ("handlers", 0, 0)
 
 
@@ -45,6 +46,8 @@ class Cut:
         attempt: how often this batch has been begun, from 1.
         run: how often the job has been started, from 1.
         fresh: whether no batch had been committed when this run began.
+        now_us: when a checkpoint was asked for that did not come by itself, us since the epoch. Handlers are told;
+            windows are not: a drain lets nothing fall due [semantics 7].
     """
 
     checkpoint: int
@@ -53,6 +56,7 @@ class Cut:
     attempt: int = 1
     run: int = 1
     fresh: bool = True
+    now_us: int | None = None
 
 
 class Lifecycle:
@@ -138,8 +142,13 @@ class Lifecycle:
             restarted=self._restarted,
             values={} if values is None else values,
             windows=self._windows,
-            now=self._windows.now,
+            now=self._now(),
         )
+
+    def _now(self) -> datetime | None:
+        told = [] if self._cut.now_us is None else [_EPOCH + timedelta(microseconds=self._cut.now_us)]
+        seen = [] if self._windows.now is None else [self._windows.now]
+        return max(told + seen, default=None)
 
 
 class IntervalControl:

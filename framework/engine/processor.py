@@ -22,6 +22,7 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from pyspark.sql.types import LongType, StructField, StructType
 
+from framework.core.lifecycle import Cut
 from framework.core.machine import Machine, Outcome
 from framework.core.plan import Plan
 from framework.core.steps import Evict, Flush, Mark, Rows, Step, Tick, Watermark
@@ -86,15 +87,18 @@ class GroupProcessor(StatefulProcessor):
     def _run(self, group: int, packed: list[Row], timer_values: TimerValues) -> Iterator[Row]:
         moved = watermark_step(timer_values.getCurrentWatermarkInMs()) if self._timers else []
         # Where the stream tells its own time, what our clock says would make all of it overdue.
-        clocks = (*CHECKPOINTS, "resume", "tick") if self._own_clock else ()
-        told = [row for row in packed if not (row.part in (FIRST, LAST) and row.kind in clocks)]
+        told = [row for row in packed if row.part != FIRST] if self._own_clock else packed
         steps = arrange(told, self._order_by, self._columns, self._plan.keys)
-        heard = {row.kind for row in packed}
-        cut = self._run_info.cut(group, heard) if self._plan.handlers else None
+        cut = self._cut(group, packed) if self._plan.handlers else None
         outcome = Machine(self._plan, self._store, cut).run([*moved, *steps])
         if self._timers:
             self._set_timer(outcome.due)
         return iter(_output(group, packed, outcome))
+
+    def _cut(self, group: int, packed: list[Row]) -> Cut:
+        asked = [row.n for row in packed if row.kind in CHECKPOINTS]
+        now = None if self._own_clock else max(asked, default=None)
+        return self._run_info.cut(group, {row.kind for row in packed}, now)
 
     def _set_timer(self, due_us: int | None) -> None:
         """Keep exactly one timer, at `due_us`. Each call is a round trip, so an unchanged timer costs one read."""
@@ -127,7 +131,7 @@ def watermark_step(watermark_ms: int) -> list[Step]:
 
 
 def arrange(packed: Iterable[Any], order_by: tuple[str, ...], columns: list[str], keys: pa.Schema) -> list[Step]:
-    """Return a group's packed rows as steps in their order of arrival; rejected rows are no step.
+    """Return a group's packed rows as steps in their order of arrival; rejected rows and a drain are no step.
 
     Args:
         packed: rows with kind, lot, part, pos, n and body, in any order (the shuffle mixes them).
@@ -135,7 +139,7 @@ def arrange(packed: Iterable[Any], order_by: tuple[str, ...], columns: list[str]
         columns: the columns to keep after sorting.
         keys: the partition columns, for marks that name a partition.
     """
-    ordered = sorted((row for row in packed if row.kind != "rejected"), key=_place)
+    ordered = sorted((row for row in packed if row.kind not in _NO_STEP), key=_place)
     steps: list[Step] = []
     for is_rows, run in groupby(ordered, key=lambda row: row.kind == "rows"):
         if is_rows:
@@ -162,10 +166,10 @@ def _place(row: Any) -> tuple[int, str, int, int]:
     return pulse, row.lot or "", row.part, row.pos
 
 
+_NO_STEP = frozenset({"rejected", *CHECKPOINTS})  # a drain lets nothing fall due [semantics 7]
 _STEPS: dict[str, Callable[[int], Step]] = {
     "resume": lambda us: Tick(us, resume=True),
     "tick": Tick,
-    **dict.fromkeys(CHECKPOINTS, Tick),  # a checkpoint that somebody asked for is taken at a certain time
     "clock": lambda us: Tick(us, closed=True),
     "watermark": Watermark,
     "mark:window": lambda _: Mark("window"),

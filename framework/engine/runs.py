@@ -42,8 +42,8 @@ class Run:
     begun: int | None = None
     attempt: int = 1
 
-    def cut(self, group: int, heard: Iterable[str]) -> Cut:
-        """Return the checkpoint that the running task's batch is. Called on a worker."""
+    def cut(self, group: int, heard: Iterable[str], now_us: int | None = None) -> Cut:
+        """Return the checkpoint that the running task's batch is, asked for at an instant (us). Called on a worker."""
         from pyspark import TaskContext
 
         context = TaskContext.get()
@@ -59,6 +59,7 @@ class Run:
             attempt=again + context.attemptNumber(),
             run=self.number,
             fresh=self.fresh,
+            now_us=now_us,
         )
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recovery.errors import SavepointRefused
@@ -18,6 +18,8 @@ from tests.recovery.conftest import FakeCheckpoint, MemoryArchive
 
 HISTORY = st.lists(st.tuples(st.sampled_from("ab"), st.dictionaries(st.sampled_from("xyz"), st.integers(0, 3))))
 """Which job is saved, and what three of its files hold then; equal contents occur in both jobs."""
+
+FEW = settings(max_examples=settings().max_examples // 4)
 
 
 def save_all(folder: Path, history: list[tuple[str, dict[str, int]]], archive: MemoryArchive) -> None:
@@ -30,6 +32,7 @@ def save_all(folder: Path, history: list[tuple[str, dict[str, int]]], archive: M
         savepoint(jobs[name].folder, f"s{number}", to=archive, made_at=made_at)
 
 
+@FEW
 @given(history=HISTORY, keep=st.integers(1, 3))
 def test_prune_never_removes_a_blob_that_another_savepoint_needs(
     history: list[tuple[str, dict[str, int]]], keep: int
@@ -48,6 +51,7 @@ def test_prune_never_removes_a_blob_that_another_savepoint_needs(
     assert set(archive.sizes("blobs/")) == needed
 
 
+@FEW
 @given(history=HISTORY)
 def test_no_content_is_sent_twice(history: list[tuple[str, dict[str, int]]]) -> None:
     """Whichever job or savepoint brought it first."""
