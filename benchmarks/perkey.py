@@ -6,6 +6,7 @@ batch, state types given as structs, at most one timer a pane, numpy for the ari
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -115,6 +116,7 @@ class Firings(StatefulProcessor):
                 }
             )
 
+    @abstractmethod
     def fire(self, at: np.ndarray, held: int, since: int) -> tuple[list[tuple[int, int, int]], int, int]:
         """Return the firings, where the rows still wanted begin, and the number of rows since the last firing.
 
@@ -125,7 +127,6 @@ class Firings(StatefulProcessor):
 
         A firing is (the row that made it fire, first row of its content, row after its content).
         """
-        raise NotImplementedError
 
     def close(self) -> None:
         """Nothing to close."""

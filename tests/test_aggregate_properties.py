@@ -16,21 +16,10 @@ from framework.core.plan import EVENT_TIME, Plan
 from framework.core.steps import Rows, Step, Watermark
 from framework.testing.vector import Vector, parse
 from state.store import MemoryStore
-from tests.model.aggregates import firings
+from tests.model.aggregates import CONTENT, PARTIAL, firings
 from tests.model.cases import vectors
 from tests.model.interval import NaiveInterval, exact
 
-PARTIAL = {
-    "count": agg.count(),
-    "count_x": agg.count("x"),
-    "sum": agg.sum("n"),
-    "mean": agg.mean("n"),
-    "max": agg.max("x"),
-    "arg_max": agg.arg_max("x", "who"),
-    "first": agg.first("who"),
-    "last": agg.last("who"),
-}
-CONTENT = PARTIAL | {"collect": agg.collect("who")}
 COLUMNS = pa.schema({"key": pa.string(), "n": pa.int64(), "x": pa.float64(), "who": pa.string()})
 VALUES: dict[str, list[Any]] = {
     "n": [None, 0, 1, 1, -9, 4],

@@ -22,23 +22,12 @@ from framework.testing.memory import MemoryRun
 from framework.testing.recorder import TUPLE
 from framework.testing.vector import Vector, parse
 from framework.windows import Batched, Stream
-from tests.model.aggregates import NAIVE
+from tests.model.aggregates import CONTENT, NAIVE, PARTIAL
 from tests.model.cases import CUTS, restarts
 from tests.model.interval import exact
 from tests.model.kinds import play_naively
 from tests.model.scripts import POOLS, Pools, scripts
 
-PARTIAL = {
-    "count": agg.count(),
-    "count_x": agg.count("x"),
-    "sum": agg.sum("n"),
-    "mean": agg.mean("n"),
-    "max": agg.max("x"),
-    "arg_max": agg.arg_max("x", "who"),
-    "first": agg.first("who"),
-    "last": agg.last("who"),
-}
-CONTENT = PARTIAL | {"collect": agg.collect("who")}
 ROUGHLY = PARTIAL | {"total": agg.sum("x"), "middle": agg.mean("x"), "spread": agg.stddev("x")}
 TYPES = {"n": pa.int64(), "x": pa.float64(), "who": pa.string()}
 VALUES: Pools = {

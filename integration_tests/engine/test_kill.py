@@ -12,27 +12,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from framework.engine.fault import POINTS
+from integration_tests.engine.story import FILES, LOG
 
 if TYPE_CHECKING:
-    from integration_tests.engine.conftest import Reading, Readings
+    from integration_tests.engine.conftest import Readings
 
 PROGRAM = Path(__file__).with_name("readings_program.py")
 ROOT = PROGRAM.parents[2]
-
-FILES: list[list[Reading]] = [
-    [("a", "10:00:10", 1), ("b", None, 2)],
-    [("a", "10:01:30", 4), ("b", "10:02:30", 8)],
-    [("a", "10:00:40", 16), ("c", "10:02:40", 32)],
-    [("c", "10:09:30", 64), ("b", "10:00:01", 128)],
-]
-LOG = [
-    ("a", "10:00", 1, 1, 0, "WATERMARK"),
-    ("a", "10:00", 17, 2, 1, "LATE"),
-    ("a", "10:01", 4, 1, 0, "WATERMARK"),
-    ("b", "10:00", 128, 1, 0, "LATE"),
-    ("b", "10:02", 8, 1, 0, "WATERMARK"),
-    ("c", "10:02", 32, 1, 0, "WATERMARK"),
-]
 
 
 def run(folder: Path, **environment: str) -> int:

@@ -21,7 +21,7 @@ from framework.core.sequence.starts import TICK
 from framework.core.sequence.stretch import Round, Stretch
 from framework.core.sequence.tumbling import Cuts, all_cut
 from framework.events import EventType, Reason
-from framework.policies import Delta, Time
+from framework.policies import Delta, Punctuation, Time
 from framework.windows import Batched, Sequence, Sliding, Tumbling
 
 
@@ -99,7 +99,7 @@ class LogKeeper:
 
     def mark(self, codes: np.ndarray, at: int) -> None:
         """Cut every partition of a punctuation window, empty ones too."""
-        if isinstance(self._window, Tumbling) and self._window.evict.declaration()["policy"] == "punctuation":
+        if isinstance(self._window, Tumbling) and isinstance(self._window.evict, Punctuation):
             self._cut(codes, at, Reason.PUNCTUATION)
 
     def flush(self, codes: np.ndarray, at: int) -> None:
@@ -190,7 +190,7 @@ class CellKeeper:
 
     def mark(self, codes: np.ndarray, at: int) -> None:
         """Cut every partition of a punctuation window."""
-        if self._window.evict.declaration()["policy"] == "punctuation":
+        if isinstance(self._window.evict, Punctuation):
             self._cut(codes, at, Reason.PUNCTUATION)
 
     def flush(self, codes: np.ndarray, at: int) -> None:
