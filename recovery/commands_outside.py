@@ -50,7 +50,7 @@ def drain_words(told: dict[str, Any]) -> str:
     ]
     left = told.get("open")
     if left is not None:
-        counts = ", ".join(f"{name} {left[name]}" for name in ("partitions", "panes", "tuples") if name in left)
+        counts = ", ".join(f"{name} {left[name]}" for name in ("panes", "tuples") if left.get(name) is not None)
         lines.append(f"still open: {counts or 'nothing'}")
         if left.get("next_due") is not None:
             lines.append(f"next due: {show_time(left['next_due'])}")

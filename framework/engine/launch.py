@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -49,11 +50,14 @@ class Launch:
         return bool(self.trigger.get("processingTime", "0 seconds") != "0 seconds")
 
     def back_after(self, batch: Batch) -> downtime.Downtime | None:
-        """Return what the time before this start did, if `batch` is the first one after it; None at a first start."""
+        """Return what the time before this start did, if `batch` is the first one after it; None at a first start.
+
+        It is told on stderr, too.
+        """
         previous = self.lease.previous
         if batch.outage is None or previous is None:
             return None
-        return downtime.report(
+        report = downtime.report(
             self.name,
             batch.number,
             stopped_us=previous.seen_us,
@@ -62,3 +66,5 @@ class Launch:
             outage=batch.outage,
             late_us=batch.late_us,
         )
+        sys.stderr.write(f"\n{report}\n")
+        return report

@@ -1,18 +1,19 @@
 """A program that processes the readings in a folder and ends; the kill tests run it as a process of its own.
 
-python readings_program.py FOLDER
+python readings_program.py FOLDER [continuous]
 """
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Literal
 
 from framework import TimeInterval, agg, session, windowed
 
 
-def main(folder: Path) -> None:
-    """Run the job over what is there."""
+def main(folder: Path, trigger: Literal["available_now", "continuous"] = "available_now") -> None:
+    """Run the job over what is there, or until it is asked to end."""
     spark = session("readings", cores=2, **{"spark.sql.shuffle.partitions": 4})
     reader = spark.readStream.schema("sensor string, at timestamp, value bigint")
     rows = reader.option("maxFilesPerTrigger", 1).json(str(folder / "in"))
@@ -21,11 +22,11 @@ def main(folder: Path) -> None:
         .window(TimeInterval(60, discard_age=120))
         .aggregate(total=agg.sum("value"), n=agg.count())
         .to_delta(folder / "log", view=folder / "view")
-        .start(checkpoint=folder / "checkpoint", trigger="available_now")
+        .start(checkpoint=folder / "checkpoint", trigger=trigger)
     )
     job.await_end()
     spark.stop()
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), "continuous" if sys.argv[2:] == ["continuous"] else "available_now")

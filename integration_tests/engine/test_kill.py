@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +15,7 @@ import pytest
 
 from framework.engine.fault import POINTS
 from integration_tests.engine.story import FILES, LOG
+from recovery import cli
 
 if TYPE_CHECKING:
     from integration_tests.engine.conftest import Readings
@@ -21,17 +24,19 @@ PROGRAM = Path(__file__).with_name("readings_program.py")
 ROOT = PROGRAM.parents[2]
 
 
-def run(folder: Path, **environment: str) -> int:
-    """Run the program on a folder in a process of its own and return how it ended."""
+def begin(folder: Path, *arguments: str, **environment: str) -> subprocess.Popen[bytes]:
+    """Begin the program on a folder in a process of its own."""
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
-    done = subprocess.run(
-        [sys.executable, str(PROGRAM), str(folder)],
+    return subprocess.Popen(
+        [sys.executable, str(PROGRAM), str(folder), *arguments],
         env=os.environ | {"PYTHONPATH": path} | environment,
         stdout=subprocess.DEVNULL,
-        timeout=600,
-        check=False,
     )
-    return done.returncode
+
+
+def run(folder: Path, **environment: str) -> int:
+    """Run the program to its end and return how it ended."""
+    return begin(folder, **environment).wait(timeout=600)
 
 
 @pytest.mark.slow
@@ -48,3 +53,27 @@ def test_a_kill_at_any_step_loses_nothing_and_repeats_nothing(readings: Readings
     assert readings.log("view") == LOG[1:]
     assert len(readings.rows("log_quarantine")) == 1
     assert sum(row["rows_in"] for row in readings.rows("log_metrics")) == 8
+
+
+@pytest.mark.slow
+def test_a_job_is_drained_from_another_process(readings: Readings, capsys: pytest.CaptureFixture[str]) -> None:
+    """`panekeeper drain` returns once the job has ended with nothing half done, and says what it left open."""
+    for rows in FILES[:2]:
+        readings.put(*rows)
+    program = begin(readings.folder, "continuous")
+    while program.poll() is None and not (readings.checkpoint / "commits" / "1").exists():
+        time.sleep(0.2)  # until it runs, however long that takes
+    code = cli.main(["drain", str(readings.checkpoint), "--timeout", "300", "--json"])
+
+    assert code == 0
+    assert program.wait(timeout=300) == 0
+    assert readings.numbers("offsets") == readings.numbers("commits")
+    told = json.loads(capsys.readouterr().out)
+    assert told["open"]["panes"] > 0
+    assert cli.main(["drain", str(readings.checkpoint)]) == 1
+    assert "is not running" in capsys.readouterr().err or "no job" in capsys.readouterr().err
+
+    for rows in FILES[2:]:
+        readings.put(*rows)
+    assert run(readings.folder) == 0
+    assert readings.log() == LOG

@@ -49,7 +49,9 @@ def fired(readings: Readings) -> list[tuple[Any, ...]]:
     return sorted((row["sensor"], row["n"], row["total"], row["reason"]) for row in readings.rows("log"))
 
 
-def test_an_overdue_tumble_happens_with_no_data_and_is_reported(readings: Readings, clock: Later) -> None:
+def test_an_overdue_tumble_happens_with_no_data_and_is_reported(
+    readings: Readings, clock: Later, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A job that ends when nothing is left to read still does what is due, once, and says what the outage did."""
     readings.put(("a", "10:00:10", 1), ("a", "10:00:11", 2), ("b", "10:00:12", 4))
     first = start(readings, Tumbling(Time(1800)))
@@ -64,7 +66,8 @@ def test_an_overdue_tumble_happens_with_no_data_and_is_reported(readings: Readin
     assert report is not None
     assert (report.clean, report.timers_overdue, report.results) == (True, 2, 2)
     assert report.late_seconds == pytest.approx(70 * 60, abs=120)
-    assert "timers overdue" in str(report)
+    assert str(report) in capsys.readouterr().err
+    assert "timers overdue       2, the oldest by" in str(report)
     rows = readings.rows("log_downtime")
     assert [(row["batch"], row["timers_overdue"], row["clean"]) for row in rows] == [(report.batch, 2, True)]
 
