@@ -11,6 +11,7 @@ import pytest
 from framework import (
     CheckpointReason,
     Count,
+    DrainTimeout,
     Event,
     EventType,
     JobFailed,
@@ -114,6 +115,16 @@ def test_partitions_can_be_let_go_when_a_job_is_drained(readings: Readings) -> N
     readings.put(("a", "10:00:13", 8), ("a", "10:00:14", 16))
     assert start(readings, LetGoWhenDrained(), trigger="available_now").await_end(timeout=300)
     assert emitted(readings)[-1] == ("a", "eviction", 29, 2)
+
+
+def test_a_drain_that_takes_too_long_goes_on_by_itself(readings: Readings) -> None:
+    """The error says that the job is resumable however it ends; it ends at the boundary of its batch."""
+    readings.put(("a", "10:00:10", 1))
+    job = start(readings)
+    with pytest.raises(DrainTimeout, match="if it is killed instead, it resumes with the same batch"):
+        job.drain(timeout=0.001)
+    assert job.await_end(timeout=300)
+    assert readings.numbers("offsets") == readings.numbers("commits")
 
 
 def test_sigterm_drains(readings: Readings) -> None:

@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
 from framework import (
+    CorruptState,
     DeclarationError,
     ForeignCheckpoint,
     IncompatibleCheckpoint,
@@ -108,6 +109,30 @@ def test_a_checkpoint_that_is_not_ours_is_refused(readings: Readings) -> None:
 
     with pytest.raises(ForeignCheckpoint, match="did not start"):
         readings.start()
+
+
+def test_a_damaged_state_file_is_told_and_nothing_is_written(readings: Readings) -> None:
+    """The error says what to do; the tables stay as they were, and so do the windows once the file is mended."""
+    readings.put(("a", "10:00:10", 1), ("a", "10:00:20", 2))
+    readings.run()
+    before = readings.log()
+    kept = {path: path.read_bytes() for path in (readings.checkpoint / "state" / "0").rglob("*.changelog")}
+    assert kept
+    for path in kept:
+        path.write_bytes(b"not what it was")
+        path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+    readings.spark.streams.resetTerminated()
+    jvm: Any = readings.spark._jvm
+    jvm.org.apache.spark.sql.execution.streaming.state.StateStore.stop()  # a new process has none of it in memory
+    readings.put(("a", "10:02:10", 4))
+    with pytest.raises(CorruptState, match="restore this checkpoint from a savepoint"):
+        readings.run()
+    assert readings.log() == before
+
+    for path, content in kept.items():
+        path.write_bytes(content)
+    readings.run()
+    assert readings.log() == [("a", "10:00", 3, 2, 0, "WATERMARK")]
 
 
 def test_tables_that_cannot_take_the_results_are_refused_before_anything_runs(readings: Readings) -> None:
