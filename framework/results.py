@@ -114,7 +114,7 @@ class ToDelta:
         from framework.engine.lease import starting
         from framework.engine.pulse import beat
         from framework.engine.sink import DeltaSink
-        from framework.engine.startup import check_session, is_fresh
+        from framework.engine.startup import check_session, is_fresh, require_no_half_restore
         from framework.engine.tables import prepare
 
         pipeline = self._pipeline
@@ -122,6 +122,7 @@ class ToDelta:
         how = trigger_options(trigger)
         check_session(spark)
         files = CheckpointFiles(spark, _folder(checkpoint))
+        require_no_half_restore(files)
         with starting(files, pipeline.intake.name) as lease:
             record = _open(files, pipeline)
             prepare(spark, self._tables, pipeline.plan, fresh=is_fresh(files) and not record.epoch)

@@ -95,7 +95,7 @@ def open_checkpoint(files: CheckpointFiles, *, name: str, declaration: Mapping[s
         StateError: the record is damaged, or from another version.
         CheckpointError: the folder cannot be written, or a restore of it was interrupted.
     """
-    _require_no_half_restore(files)
+    require_no_half_restore(files)
     new = json.loads(json.dumps(fingerprint({**declaration, "key_groups": key_groups})))  # as it will be read back
     known = read_record(files)
     if known is not None:
@@ -126,7 +126,8 @@ def open_checkpoint(files: CheckpointFiles, *, name: str, declaration: Mapping[s
     return record
 
 
-def _require_no_half_restore(files: CheckpointFiles) -> None:
+def require_no_half_restore(files: CheckpointFiles) -> None:
+    """Raise `CheckpointError` between the two halves of a restore. Writes nothing, not even a lease."""
     intent = files.root.rstrip("/") + RESTORING_SUFFIX
     if CheckpointFiles(files.spark, intent).exists():
         raise CheckpointError(

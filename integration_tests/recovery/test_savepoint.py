@@ -79,7 +79,7 @@ def test_back_to_a_savepoint_and_on_again_gives_what_it_would_have_given(saved: 
     """Tables, state and place in the source go back together; batches that are run again are not skipped."""
     saved.run(0, 1)
     made = saved.save("one")
-    assert set(made.manifest.tables) == {"log", "view", "quarantine", "metrics"}
+    assert set(made.manifest.tables) == {"log", "view", "quarantine", "metrics", "downtime"}
     assert made.manifest.settings["spark.sql.shuffle.partitions"] == "4"
     before = {table: saved.readings.rows(table) for table in ("log", "view", "log_metrics")}
     saved.run(2, 3)
