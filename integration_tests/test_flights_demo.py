@@ -126,5 +126,5 @@ def test_ctrl_c_stops_between_batches_and_the_next_run_resumes(tmp_path: Path, u
     assert re.search(r"stopped after batch \d+", demo.told), demo.told
     resumed = Demo.begin(out)
     assert resumed.end() == 0, resumed.told
-    assert re.search(r"resuming at batch \d+ of 16", resumed.told), resumed.told
+    assert re.search(r"resuming at batch \d+ of \d+", resumed.told), resumed.told
     assert content(out) == content(undisturbed)
