@@ -81,8 +81,7 @@ def test_tuples_that_ran_out_of_time_while_the_job_was_down_leave_first(readings
     assert start(readings, window).await_end(timeout=300)
     job = start(readings, window)
     assert job.await_end(timeout=300)
-    assert readings.rows("log_downtime")[0]["tuples_aged_out"] == 2
-    assert sum(row["tuples_aged_out"] for row in readings.rows("log_downtime")) == 2
+    assert sorted(row["tuples_aged_out"] for row in readings.rows("log_downtime")) == [0, 2]
 
 
 def test_an_hour_of_idleness_costs_a_handful_of_batches(
