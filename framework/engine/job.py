@@ -20,7 +20,7 @@ from framework.engine.failures import BatchFailed, is_slow_worker, translate
 from framework.engine.interrupt import Interrupts
 from framework.engine.ledger import BatchReport, Ledger
 from framework.engine.pulse import Kind, Waker, beat, prune
-from framework.engine.query import end_after_batch, has_ended
+from framework.engine.query import end_after_batch, end_between_batches, has_ended
 from framework.engine.runs import begin_run, require_settled
 from framework.engine.startup import query_settings
 from framework.engine.status import Drained, JobState, Status
@@ -52,6 +52,7 @@ class Job:
         self._entered = threading.Event()
         self._flushed = threading.Event()
         self._drained = threading.Event()
+        self._stopping = threading.Event()
         self._failure: BaseException | None = None
         # Windows whose clock is a column of the data, and those of event time, are not woken by ours.
         wakes = launch.pipeline.wakes and "availableNow" not in launch.trigger
@@ -149,14 +150,11 @@ class Job:
         Returns once the query has ended, with nothing half done; called by a callback of `on_batch`, at once.
         Raises as `await_end` if the job failed.
         """
+        self._stopping.set()
         if threading.get_ident() == self._batch_thread:
-            end_after_batch(self._query, self._launch.files.spark, wait=False)
-        elif not self._ended(0.01):
-            try:
-                end_after_batch(self._query, self._launch.files.spark)
-            except StreamingQueryException as error:
-                raise self._reason(error) from error
-            self._ended(0.01)
+            return
+        while not self._ended(0.01):
+            end_between_batches(self._query, self._launch.files.spark)
 
     def status(self) -> Status:
         """Return how the job stands, without waiting for anything."""
@@ -196,6 +194,7 @@ class Job:
         for attempt in range(1, _TRIES + 1):
             self._entered.clear()
             self._launched.clear()
+            self._stopping.clear()
             self._failure = None
             self._launch.lease.hold()
             self._query = self._launch_query()
@@ -249,7 +248,7 @@ class Job:
         if "flush" in batch.heard:
             self._finish(batch)
         elif batch.drain is not None and batch.drain > self._launch.resumed:  # an older one was asked of another run
-            end_after_batch(self._query, self._launch.files.spark, wait=False)
+            self._stopping.set()
             self._drained.set()
         self._heard = batch.beat
         with self._hearing:
@@ -260,12 +259,14 @@ class Job:
                 callback(report)
         if self._waker is not None:
             self._waker.expect(self._ledger.next_due())
+        if self._stopping.is_set():
+            end_after_batch(self._query, self._launch.files.spark)
 
     def _finish(self, batch: Batch) -> None:
         """Close the checkpoint for good: the tables hold everything, and the query ends with this batch."""
         self._launch.files.write_json(FLUSHED_FILE, {"batch": batch.number}, replace=True)
         self._flushed.set()
-        end_after_batch(self._query, self._launch.files.spark, wait=False)
+        self._stopping.set()
 
     def _ended(self, seconds: float) -> bool:
         try:

@@ -3,7 +3,9 @@
 `StreamingQuery.stop()` interrupts the thread that runs the batch. If that thread is inside a Python `foreachBatch`
 (nearly always, with a busy stream), Spark 4.2 answers with a StackOverflowError, and the batch is left half done.
 So the query is *asked* to end instead: its state is set to TERMINATED, which Spark looks at before it begins the
-next batch. The running one is finished and committed, and then the query's thread leaves its loop.
+next batch. Spark looks at it once more, though, when a batch is planned and before it runs, and interrupts itself
+there. So there are two safe places to ask from, and no other: inside `foreachBatch`, where the running batch has
+passed both looks, and while the query's thread sleeps between batches.
 """
 
 from __future__ import annotations
@@ -23,8 +25,9 @@ Trigger = Literal["available_now", "continuous"] | timedelta
 """Run what is there and end; run for ever, a batch as soon as there is something; or a batch every so often."""
 
 _LEAVING_MS = 10_000  # a failed query closes its sources before its thread ends
-_ONE_TRIGGER = "MicroBatchExecution.executeOneBatch"
-_TERMINATED = "org.apache.spark.sql.execution.streaming.runtime.TERMINATED$"
+_STATES = "org.apache.spark.sql.execution.streaming.runtime"
+_SLEEPS_IN = ("MicroBatchExecution.executeOneBatch", "util.SystemClock.waitTillTime")  # the callers of Thread.sleep
+_INNERMOST = 6  # frames; the JVM's own part of a sleep is one to three of them
 
 
 def has_ended(query: StreamingQuery, seconds: float) -> bool:
@@ -43,24 +46,45 @@ def has_ended(query: StreamingQuery, seconds: float) -> bool:
     return not _thread(query).isAlive()
 
 
-def end_after_batch(query: StreamingQuery, spark: SparkSession, *, wait: bool = True) -> None:
-    """Ask the query to end after the batch it is running; `wait` until it has. Raises the error of that batch."""
-    jvm: Any = spark._jvm  # noqa: SLF001 -- the state of a query has no public setter
-    terminated = jvm.java.lang.Class.forName(_TERMINATED).getField("MODULE$").get(None)
-    query._jsq.streamingQuery().state().set(terminated)  # noqa: SLF001 -- as above
-    while wait and not has_ended(query, 0.05):
-        # No batch can begin any more; a query that sleeps until its next trigger may be woken by an interrupt.
-        if not _in_trigger(query):
-            query.stop()
+def end_after_batch(query: StreamingQuery, spark: SparkSession) -> None:
+    """Let the query end after the batch it is running. To be called inside the `foreachBatch` of that batch."""
+    _set_state(query, spark, "TERMINATED")
 
 
-def _in_trigger(query: StreamingQuery) -> bool:
-    """Whether the query's thread is anywhere between looking at its state and committing the batch.
+def end_between_batches(query: StreamingQuery, spark: SparkSession) -> bool:
+    """End the query if its thread sleeps, as it does with nothing to do or until its next trigger; say whether it did.
 
-    Not `query.status["isTriggerActive"]`: that becomes true only some time after Spark has looked at the state.
+    Spark constructs a batch under a lock. With that lock held here, a thread that was asleep before and after its state
+    was set has not looked at it in between: it will, and begins nothing. One that woke up may have seen the old state
+    and is waiting for the lock; it gets the old state back and goes on.
     """
+    lock = query._jsq.streamingQuery().awaitProgressLock()  # noqa: SLF001 -- a query has no public lock
+    lock.lock()
+    try:
+        if not _asleep(query):
+            return False
+        _set_state(query, spark, "TERMINATED")
+        if not _asleep(query):
+            _set_state(query, spark, "ACTIVE")
+            return False
+    finally:
+        lock.unlock()
+    query.stop()  # wakes it: it might sleep for hours
+    return True
+
+
+def _set_state(query: StreamingQuery, spark: SparkSession, name: str) -> None:
+    jvm: Any = spark._jvm  # noqa: SLF001 -- the state of a query has no public setter
+    state = jvm.java.lang.Class.forName(f"{_STATES}.{name}$").getField("MODULE$").get(None)
+    query._jsq.streamingQuery().state().set(state)  # noqa: SLF001 -- as above
+
+
+def _asleep(query: StreamingQuery) -> bool:
+    """Whether the query's thread sleeps between two batches: in its own loop, or on the clock of its trigger."""
     frames = _thread(query).getStackTrace()
-    return any(_ONE_TRIGGER in frames[at].toString() for at in reversed(range(len(frames))))  # it is an outer one
+    names = [frames[at].toString() for at in range(min(len(frames), _INNERMOST))]
+    callers = [name for name in names if "java.lang.Thread" not in name]
+    return len(callers) < len(names) and bool(callers) and any(place in callers[0] for place in _SLEEPS_IN)
 
 
 def _thread(query: StreamingQuery) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -74,6 +75,19 @@ def test_a_running_job_stops_between_two_batches_and_resumes_there(readings: Rea
     readings.run()
     assert sum(row["rows_in"] for row in readings.rows("log_metrics")) == 12
     assert len(readings.log()) == 10
+
+
+def test_a_stop_asked_for_while_a_batch_is_planned_lets_it_finish(readings: Readings) -> None:
+    """Spark interrupts itself if it finds the query ended between writing a batch's offsets and running it."""
+    for minute in range(6):
+        readings.put(("a", f"10:{minute:02d}:10", 1))
+    job = readings.start(trigger="continuous")
+    while readings.numbers("offsets")[-1] < 2:
+        time.sleep(0.001)  # a batch whose offsets have just been written is being planned
+    job.stop()
+
+    assert job.status().state.value == "ended"
+    assert readings.numbers("offsets") == readings.numbers("commits")
 
 
 def test_ctrl_c_lets_the_running_batch_finish(readings: Readings) -> None:
