@@ -6,7 +6,7 @@ Numbers are taken as *decimal* seconds: 1.1 is exactly 1,100,000 us, not the bin
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 
 from framework.errors import DeclarationError
@@ -15,6 +15,12 @@ Duration = int | float | Decimal | timedelta
 """What a duration may be given as; plain numbers are seconds."""
 
 _US = timedelta(microseconds=1)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def as_time(us: int) -> datetime:
+    """Return microseconds since the epoch as a time in UTC, exactly: `fromtimestamp` would go through a float."""
+    return _EPOCH + timedelta(microseconds=us)
 
 
 def seconds(value: float | Decimal) -> timedelta:

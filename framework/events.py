@@ -7,12 +7,13 @@ Contents are Arrow slices of one larger table, made when asked for, so an unread
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import pyarrow as pa
 
+from framework.durations import as_time
 from framework.errors import EventError
 
 if TYPE_CHECKING:
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 T = TypeVar("T")
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class EventType(Enum):
@@ -66,12 +65,12 @@ class Pane(NamedTuple):
     @property
     def start(self) -> datetime:
         """The first instant of the pane (UTC)."""
-        return _EPOCH + timedelta(microseconds=self.start_us)
+        return as_time(self.start_us)
 
     @property
     def end(self) -> datetime:
         """The first instant after the pane (UTC)."""
-        return _EPOCH + timedelta(microseconds=self.end_us)
+        return as_time(self.end_us)
 
     def __str__(self) -> str:
         return f"[{self.start.isoformat()}, {self.end.isoformat()})"
@@ -136,7 +135,7 @@ class Event:
     @property
     def at(self) -> datetime:
         """Wall-clock instant of the event (UTC). Raises `EventError` for a time interval."""
-        return _EPOCH + timedelta(microseconds=self.at_us)
+        return as_time(self.at_us)
 
     @property
     def table(self) -> pa.Table:

@@ -76,14 +76,13 @@ class Computed:
         """
         from framework.engine.checkpoint_files import CheckpointFiles
         from framework.engine.pulse import beat
-        from framework.engine.runs import begin_run
         from framework.engine.startup import check_state_settings
 
         check_state_settings(self._pipeline.intake.df.sparkSession)
         files = CheckpointFiles(self._pipeline.intake.df.sparkSession, _folder(checkpoint))
         record = _open(files, self._pipeline)
         beat(files, "resume")
-        packed = self._pipeline.packed(files, record.group_ids, begin_run(files))
+        packed = self._pipeline.packed(files, record.group_ids)
         return unpack(packed, "results", self._pipeline.plan.results)
 
 
@@ -112,7 +111,6 @@ class ToDelta:
         from framework.engine.job import Job
         from framework.engine.launch import Launch
         from framework.engine.lease import starting
-        from framework.engine.pulse import beat
         from framework.engine.sink import DeltaSink
         from framework.engine.startup import check_session, is_fresh, require_no_half_restore
         from framework.engine.tables import prepare
@@ -127,20 +125,8 @@ class ToDelta:
             record = _open(files, pipeline)
             prepare(spark, self._tables, pipeline.plan, fresh=is_fresh(files) and not record.epoch)
             files.write_json(TABLES_FILE, asdict(self._tables), replace=True)
-            resumed = beat(files, "resume")
             sink = DeltaSink(record=record, plan=pipeline.plan, tables=self._tables)
-            return Job(
-                Launch(
-                    name=record.name,
-                    files=files,
-                    ids=record.group_ids,
-                    pipeline=pipeline,
-                    sink=sink,
-                    trigger=how,
-                    resumed=resumed,
-                    lease=lease,
-                )
-            )
+            return Job(Launch.resume(files, record, pipeline, sink, how, lease))
 
     def reset_to_initial_state(self, *, checkpoint: str | os.PathLike[str], confirm: str | None = None) -> Forgotten:
         """Let a stopped job forget everything: its next start begins as though it had just been created [S3].

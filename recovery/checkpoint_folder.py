@@ -14,12 +14,11 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import quote
 
+from framework.engine.folder import LocalFolder, batch_numbers, local_path
+from framework.engine.holder import RUNNING_FILE
 from recovery.errors import SavepointError, SavepointRefused
 from state.errors import CorruptState
 from state.job_record import FLUSHED_FILE, JOB_FILE, TABLES_FILE, JobRecord
-
-RUNNING_FILE = "panekeeper/running.json"
-"""Says which process runs the job; never part of a savepoint."""
 
 _COPIED = ("offsets", "commits", "sources", "state", "metadata", "panekeeper", "pulse")
 _STATE_FILE = re.compile(r"(\d+)(_.*)?\.(changelog|zip)(\.crc)?")
@@ -55,13 +54,12 @@ class Checkpoint:
 def local_folder(checkpoint: str | os.PathLike[str]) -> Path:
     """Return a checkpoint's folder by its full name. Raises `SavepointRefused` if it is on no local disk."""
     name = os.fspath(checkpoint).rstrip("/")
-    if name.startswith("file:"):
-        name = name.removeprefix("file:").removeprefix("//")
-    if ":/" in name:
+    local = local_path(name)
+    if local is None:
         raise SavepointRefused(
             f"the checkpoint {name} is on no local disk; savepoints are made of, and restored to, local folders"
         )
-    return Path(os.path.abspath(name))  # noqa: PTH100 -- resolve() would follow links, and Spark does not
+    return Path(os.path.abspath(local))  # noqa: PTH100 -- resolve() would follow links, and Spark does not
 
 
 def read_checkpoint(folder: Path) -> Checkpoint:
@@ -74,11 +72,11 @@ def read_checkpoint(folder: Path) -> Checkpoint:
     record = read_record(folder)
     if record is None:
         raise SavepointError(f"{folder} holds no checkpoint of Panekeeper's ({JOB_FILE} is not there); name its folder")
-    commits = _numbers(folder / "commits")
+    commits = batch_numbers(LocalFolder(folder), "commits")
     if not commits:
         raise SavepointError(f"no batch of {folder} was committed yet, so there is nothing to save; let the job run")
     batch = max(commits)
-    later = [number for number in _numbers(folder / "offsets") if number > batch]
+    later = [number for number in batch_numbers(LocalFolder(folder), "offsets") if number > batch]
     offset = folder / "offsets" / str(batch)
     if not offset.is_file():
         raise SavepointError(f"{folder} is incomplete: it has commits/{batch} and no offsets/{batch}")
@@ -147,7 +145,7 @@ def _belongs(folder: Path, path: str, batch: int, ends: list[int | None]) -> boo
             return version is None or int(version[1]) <= batch + 1  # a batch writes the version after its number
     if path == FLUSHED_FILE:
         return int(_json(folder / path)["batch"]) <= batch
-    return path != RUNNING_FILE
+    return path != RUNNING_FILE  # it says which process runs the job
 
 
 def _source_ends(offset: Path) -> list[int | None]:
@@ -161,10 +159,6 @@ def _log_offset(line: str) -> int | None:
     except ValueError:
         return None
     return value["logOffset"] if isinstance(value, dict) and set(value) == {"logOffset"} else None
-
-
-def _numbers(folder: Path) -> list[int]:
-    return [int(path.name) for path in folder.iterdir() if path.name.isdigit()] if folder.is_dir() else []
 
 
 def _json(path: Path) -> Any:

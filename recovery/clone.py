@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # As a job declared with to_delta(into/"log", view=into/"view") names them.
-_FOLDERS = {"log": "log", "view": "view", "quarantine": "log_quarantine", "metrics": "log_metrics"}
+_FOLDERS = {"log": "log", "view": "view"} | {role: f"log_{role}" for role in ("quarantine", "metrics", "downtime")}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,13 +14,6 @@ _COMMIT = re.compile(r"(\d{20})\.json")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(\..*)?\.parquet")
 
 
-def local_table(path: str) -> Path | None:
-    """Return the folder of a table, or None if it is on no local disk."""
-    if path.startswith("file:"):
-        path = path.removeprefix("file:").removeprefix("//")
-    return None if ":/" in path else Path(path)
-
-
 def newest_version(table: Path) -> int:
     """Return the newest version. Raises `SavepointError` if there is no Delta table."""
     versions = _commits(table)

@@ -10,7 +10,8 @@ from urllib.parse import unquote
 from delta.tables import DeltaTable
 
 from framework.engine.failures import first_line
-from recovery.delta_log import has_version, local_table
+from framework.engine.folder import local_path
+from recovery.delta_log import has_version
 from recovery.errors import SavepointError, TableVersionLost
 from recovery.manifest import SavedTable
 
@@ -28,7 +29,7 @@ def version_of(spark: SparkSession, path: str) -> int:
 
 def require_version(spark: SparkSession, table: SavedTable) -> None:
     """Raise `TableVersionLost` unless the table can still be read as of the savepoint: its log and each file."""
-    folder = local_table(table.path)
+    folder = local_path(table.path)
     if folder is not None and not has_version(folder, table.version):
         raise _lost(table, "its log does not reach back that far, or the table is gone")
     try:

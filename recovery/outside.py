@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from framework.engine.folder import CheckpointFolder, LocalFolder, local_path
+from framework.engine.folder import CheckpointFolder, LocalFolder, batch_numbers, local_path
 from framework.engine.holder import STOPPED_FILE, Holder, read_holder, show_time, wall_us
 from framework.engine.pulse import FOLDER, beat
 from framework.errors import CheckpointError, DrainTimeout, ForeignCheckpoint, JobFailed, JobNotRunning
@@ -194,12 +194,8 @@ def _stopped(folder: CheckpointFolder) -> dict[str, Any]:
 
 def _numbers(folder: CheckpointFolder) -> tuple[int | None, int | None]:
     """Return the last batch begun and the last one finished, as Spark's logs have them."""
-    commit = _last(folder, "commits")  # first: a batch that ends in between must not look committed before it began
-    return _last(folder, "offsets"), commit
-
-
-def _last(folder: CheckpointFolder, log: str) -> int | None:
-    return max((int(name) for name in folder.names(log) if name.isdecimal()), default=None)
+    commits = batch_numbers(folder, "commits")  # first: a batch must not look committed before it began
+    return max(batch_numbers(folder, "offsets"), default=None), max(commits, default=None)
 
 
 def _state(holder: Holder | None, stopped: dict[str, Any], *, running: bool, finished: bool) -> str:

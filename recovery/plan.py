@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from framework.engine.folder import local_path
 from recovery.checkpoint_folder import read_checkpoint, read_record
-from recovery.delta_log import local_table, newest_version
+from recovery.delta_log import newest_version
 from recovery.errors import SavepointError, SavepointRefused
 from recovery.manifest import Manifest
 from state.errors import StateError
@@ -110,7 +111,7 @@ def _moves(manifest: Manifest, spark: SparkSession | None) -> dict[str, TableMov
     moves = {}
     for role, table in manifest.tables.items():
         require_version(running, table)
-        folder = local_table(table.path)
+        folder = local_path(table.path)
         old = version_of(running, table.path) if folder is None else newest_version(folder)
         moves[role] = TableMove(path=table.path, old=old, new=table.version)
     return moves

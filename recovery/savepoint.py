@@ -19,10 +19,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from framework.engine.folder import local_path
 from recovery.archive import Archive, S3Options, archive_at
 from recovery.blobs import Listener, describe, is_sound, send, unsound
 from recovery.checkpoint_folder import Checkpoint, local_folder, read_checkpoint
-from recovery.delta_log import local_table, newest_version, versions_after_batch
+from recovery.delta_log import newest_version, versions_after_batch
 from recovery.errors import DamagedSavepoint, SavepointError, SavepointRefused
 from recovery.lease import require_stopped
 from recovery.manifest import Manifest, SavedFile, SavedTable, checked_name, manifest_file
@@ -120,7 +121,7 @@ def _prove(archive: Archive, folder: Path, files: list[SavedFile]) -> None:
 
 
 def _tables(found: Checkpoint, spark: SparkSession | None) -> dict[str, SavedTable]:
-    local = {role: folder for role, path in found.tables.items() if (folder := local_table(path)) is not None}
+    local = {role: folder for role, path in found.tables.items() if (folder := local_path(path)) is not None}
     if len(local) == len(found.tables):
         if found.unfinished is None:
             versions = {role: newest_version(folder) for role, folder in local.items()}

@@ -15,9 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any
 
+from framework.durations import as_time
 from state.errors import CorruptState, LifecycleError
 from state.handler import (
     CheckpointReason,
@@ -31,7 +32,6 @@ from state.handler import (
 from state.records import LifecycleRecord
 from state.store import GroupStore
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _PLACE = ("handlers", 0, 0)
 
 
@@ -100,9 +100,9 @@ class Lifecycle:
             previous, self._previous = self._previous, None
             self._each(lambda handler, ctx: handler.retire_checkpoint(ctx), "retire_checkpoint", previous)
 
-    def cut(self, checkpoint: int | None = None) -> None:
+    def cut(self) -> None:
         """Take the checkpoint: drain, then checkpoint; what the handlers wrote is stored with the batch."""
-        number = self._cut.checkpoint if checkpoint is None else checkpoint
+        number = self._cut.checkpoint
         self._each(lambda handler, ctx: handler.drain(ctx), "drain", number)
         for handler in self._handlers:
             if handler.non_blocking:
@@ -146,7 +146,7 @@ class Lifecycle:
         )
 
     def _now(self) -> datetime | None:
-        told = [] if self._cut.now_us is None else [_EPOCH + timedelta(microseconds=self._cut.now_us)]
+        told = [] if self._cut.now_us is None else [as_time(self._cut.now_us)]
         seen = [] if self._windows.now is None else [self._windows.now]
         return max(told + seen, default=None)
 

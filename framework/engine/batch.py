@@ -34,7 +34,7 @@ class Batch:
         small: tag -> these rows, where they came along; a tag that is missing here is read from the packed output.
         open_panes: key group -> panes that still take rows.
         watermark: the greatest watermark a group acted on, us; None before the first.
-        heard: the commands that the batch carried (`pulse.COMMANDS`).
+        flushed: whether it closed everything.
         tuples: key group -> tuples kept; None where only partial results are.
         due: key group -> the watermark (us) at which it next does something, or None.
         due_at: key group -> the wall-clock instant (us) at which it next does something by itself, or None.
@@ -51,7 +51,7 @@ class Batch:
     small: dict[str, pa.Table] = field(repr=False)
     open_panes: dict[int, int]
     watermark: int | None
-    heard: frozenset[str]
+    flushed: bool
     tuples: dict[int, int | None] = field(default_factory=dict)
     due: dict[int, int | None] = field(default_factory=dict)
     due_at: dict[int, int | None] = field(default_factory=dict)
@@ -89,7 +89,7 @@ def summed(number: int, packed: Iterable[Any]) -> Batch:
         },
         open_panes={group["group"]: group["open_panes"] for group in groups},
         watermark=_greatest(groups, "watermark"),
-        heard=frozenset(kind for group in groups for kind in group["heard"]),
+        flushed=any(group["flushed"] for group in groups),
         tuples={group["group"]: group["tuples"] for group in groups},
         due={group["group"]: group["due"] for group in groups},
         due_at={group["group"]: group["due_at"] for group in groups},

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from pyspark.sql.types import BooleanType, DoubleType, LongType, StringType, StructField, StructType, TimestampType
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+from framework.durations import as_time
 
 DOWNTIME = StructType(
     [
@@ -98,8 +98,8 @@ def report(
     return Downtime(
         job=job,
         batch=batch,
-        stopped_at=_EPOCH + timedelta(microseconds=stopped_us),
-        started_at=_EPOCH + timedelta(microseconds=started_us),
+        stopped_at=as_time(stopped_us),
+        started_at=as_time(started_us),
         seconds=round((started_us - stopped_us) / 1e6, 3),
         clean=clean,
         timers_overdue=outage["timers"],

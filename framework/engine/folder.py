@@ -96,6 +96,11 @@ class LocalFolder:
         (self.path / name).unlink(missing_ok=True)
 
 
+def batch_numbers(folder: CheckpointFolder, log: str) -> list[int]:
+    """Return the batches in one of Spark's logs, "offsets" or "commits", in ascending order."""
+    return sorted(int(name) for name in folder.names(log) if name.isdecimal())
+
+
 def local_path(checkpoint: str) -> Path | None:
     """Return the folder on this machine that a path or URL names, None for any other file system.
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from framework.engine import fault
+from framework.engine.folder import batch_numbers
 from framework.errors import NotConfirmed
 from state.job_record import FLUSHED_FILE, JOB_FILE, JobRecord
 
@@ -58,11 +59,10 @@ def reset_to_initial_state(
     files: CheckpointFiles, record: JobRecord, tables: Tables, *, confirm: str | None
 ) -> Forgotten:
     """Forget everything. Raises `NotConfirmed`, naming what would be forgotten, unless `confirm` is the job's name."""
-    begun = [int(name) for name in files.names("offsets") if name.isdigit()]
     forgotten = Forgotten(
         job=record.name,
         checkpoint=files.root,
-        batch=max(begun, default=None),
+        batch=max(batch_numbers(files, "offsets"), default=None),
         open_panes=_open_panes(files, tables),
         epoch=record.epoch + 1,
     )

@@ -21,7 +21,7 @@ from framework.engine.interrupt import Interrupts
 from framework.engine.ledger import BatchReport, Ledger
 from framework.engine.pulse import Kind, Waker, beat, prune
 from framework.engine.query import end_after_batch, end_between_batches, has_ended
-from framework.engine.runs import begin_run, require_settled
+from framework.engine.runs import require_settled
 from framework.engine.startup import query_settings
 from framework.engine.status import Drained, JobState, Status
 from framework.errors import DeclarationError, DrainTimeout, JobNotRunning, PanekeeperError
@@ -142,7 +142,7 @@ class Job:
                 "on and ends after that; if it is killed instead, it resumes with the same batch"
             ) from error
         require_settled(self._launch.files)
-        return self._ledger.fill_drained(Drained, name=self._launch.name)
+        return self._ledger.drained(self._launch.name)
 
     def stop(self) -> None:
         """End the job at the end of the running batch; it resumes there at the next start.
@@ -158,7 +158,7 @@ class Job:
 
     def status(self) -> Status:
         """Return how the job stands, without waiting for anything."""
-        return self._ledger.fill(Status, name=self._launch.name, state=self._state())
+        return self._ledger.status(self._launch.name, self._state())
 
     @property
     def downtime(self) -> Downtime | None:
@@ -210,7 +210,7 @@ class Job:
 
     def _launch_query(self) -> StreamingQuery:
         launch = self._launch
-        packed = launch.pipeline.packed(launch.files, launch.ids, begin_run(launch.files))
+        packed = launch.pipeline.packed(launch.files, launch.record.group_ids)
         writer = packed.writeStream.foreachBatch(self._take).queryName(launch.name)
         with query_settings(launch.files.spark):
             try:
@@ -245,7 +245,7 @@ class Job:
             self._downtime = back or self._downtime
         finally:
             packed.unpersist()
-        if "flush" in batch.heard:
+        if batch.flushed:
             self._finish(batch)
         elif batch.drain is not None and batch.drain > self._launch.resumed:  # an older one was asked of another run
             self._stopping.set()

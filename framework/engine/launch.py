@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from framework.engine import downtime
+from framework.engine.pulse import beat
 
 if TYPE_CHECKING:
     from framework.engine.batch import Batch
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from framework.engine.lease import Lease
     from framework.engine.pipeline import Pipeline
     from framework.engine.sink import DeltaSink
+    from state.job_record import JobRecord
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,9 +25,8 @@ class Launch:
     """What is settled when a job starts.
 
     Attributes:
-        name: the job's name.
-        files: its checkpoint.
-        ids: representative ids of its key groups.
+        files: the job's checkpoint.
+        record: what the checkpoint says of the job.
         pipeline: its plan.
         sink: where results go.
         trigger: how its query is triggered, as Spark names it.
@@ -34,15 +35,35 @@ class Launch:
         started: when it was started, seconds since the epoch.
     """
 
-    name: str
     files: CheckpointFiles
-    ids: tuple[int, ...]
+    record: JobRecord
     pipeline: Pipeline
     sink: DeltaSink
     trigger: Mapping[str, Any]
     resumed: int
     lease: Lease
     started: float = field(default_factory=time.time)
+
+    @classmethod
+    def resume(
+        cls,
+        files: CheckpointFiles,
+        record: JobRecord,
+        pipeline: Pipeline,
+        sink: DeltaSink,
+        trigger: Mapping[str, Any],
+        lease: Lease,
+    ) -> Launch:
+        """Tell the windows that the job goes on, which wakes what is overdue, and return its launch."""
+        number = beat(files, "resume")
+        return cls(
+            files=files, record=record, pipeline=pipeline, sink=sink, trigger=trigger, resumed=number, lease=lease
+        )
+
+    @property
+    def name(self) -> str:
+        """The job's name."""
+        return self.record.name
 
     @property
     def paced(self) -> bool:

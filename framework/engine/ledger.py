@@ -6,17 +6,16 @@ Nothing here lasts: the metrics table has the same numbers, one row a batch.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, TypeVar
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from framework.durations import as_time
+from framework.engine.status import Drained, JobState, Status
 
 if TYPE_CHECKING:
     from framework.engine.batch import Batch
-
-T = TypeVar("T")
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,22 +87,23 @@ class Ledger:
                 batch=batch.number,
                 rows=batch.counts["rows_in"],
                 counts={name: count for name, count in batch.counts.items() if name != "rows_in"},
-                watermark=as_time(self._watermark),
+                watermark=_time(self._watermark),
                 open_panes=sum(self._open.values()),
                 firings=batch.rows["results"],
                 seconds=seconds,
             )
 
-    def fill(self, status: Callable[..., T], **identity: Any) -> T:
-        """Return `status` filled with the sums."""
+    def status(self, name: str, state: JobState) -> Status:
+        """Return how the job of this name and state stands."""
         with self._lock:
             counts = self._counts
-            return status(
-                **identity,
+            return Status(
+                name=name,
+                state=state,
                 batch=self._batch,
                 batches=self._batches,
                 rows=counts.get("rows_in", 0),
-                watermark=as_time(self._watermark),
+                watermark=_time(self._watermark),
                 open_panes=sum(self._open.values()),
                 late=counts.get("refined_late", 0),
                 dropped=counts.get("dropped_late", 0),
@@ -126,17 +126,17 @@ class Ledger:
                 },
             }
 
-    def fill_drained(self, drained: Callable[..., T], *, name: str) -> T:
-        """Return `drained` filled with what is open."""
+    def drained(self, name: str) -> Drained:
+        """Return what the job of this name left open."""
         left = self.left()
         still = left["open"]
-        return drained(
+        return Drained(
             name=name,
             batch=left["batch"],
             open_panes=still["panes"],
             tuples=still["tuples"],
-            next_due=as_time(still["next_due"]),
-            next_watermark=as_time(still["next_watermark"]),
+            next_due=_time(still["next_due"]),
+            next_watermark=_time(still["next_watermark"]),
         )
 
 
@@ -144,6 +144,5 @@ def _least(due: Mapping[int, int | None]) -> int | None:
     return min((at for at in due.values() if at is not None), default=None)
 
 
-def as_time(us: int | None) -> datetime | None:
-    """Return microseconds since the epoch as a time in UTC."""
-    return None if us is None else _EPOCH + timedelta(microseconds=us)
+def _time(us: int | None) -> datetime | None:
+    return None if us is None else as_time(us)

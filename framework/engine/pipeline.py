@@ -20,7 +20,7 @@ from framework.engine.intake import Intake
 from framework.engine.packing import PACKED_SCHEMA, Packer, from_segment
 from framework.engine.processor import OUTPUT_SCHEMA, GroupProcessor
 from framework.engine.pulse import pulse_rows
-from framework.engine.runs import Run
+from framework.engine.runs import Run, begin_run
 from framework.engine.worker import settle
 from framework.operator import Heard
 
@@ -80,8 +80,8 @@ class Pipeline:
             "output": {field.name: str(field.type) for field in plan.output},
         }
 
-    def packed(self, files: CheckpointFiles, ids: tuple[int, ...], run: Run) -> DataFrame:
-        """Return the plan's packed output; `ids` are the key groups', `files` the checkpoint's (for the pulse)."""
+    def packed(self, files: CheckpointFiles, ids: tuple[int, ...]) -> DataFrame:
+        """Return the plan's packed output for one more run; `ids` are the key groups', `files` the checkpoint's."""
         intake = self.intake
         packer = Packer(
             ids=ids,
@@ -98,7 +98,7 @@ class Pipeline:
             order_by=intake.order_by,
             timers=self.timers,
             own_clock=intake.arrival_time is not None or intake.marked,
-            run=run,
+            run=begin_run(files) if self.plan.handlers else Run(),  # nobody else is told
         )
         return (
             rows.unionByName(pulse_rows(files, ids))

@@ -27,7 +27,7 @@ from framework.core.machine import Machine, Outcome
 from framework.core.plan import Plan
 from framework.core.steps import Evict, Flush, Mark, Rows, Step, Tick, Watermark
 from framework.engine.packing import from_segment, to_segment
-from framework.engine.pulse import CHECKPOINTS, COMMANDS, FIRST, LAST
+from framework.engine.pulse import CHECKPOINTS, FIRST, LAST
 from framework.engine.runs import Run
 from framework.engine.worker import settle
 from state.spark_store import SparkStore
@@ -202,7 +202,7 @@ def _output(group: int, packed: list[Row], outcome: Outcome) -> list[Row]:
         "beat": max((row.pos for row in beats if row.kind in ("resume", "tick")), default=None),
         "resumed": any(row.kind == "resume" for row in beats),
         "drain": max((row.pos for row in beats if row.kind == "drain"), default=None),
-        "heard": sorted({row.kind for row in beats if row.kind in COMMANDS}),
+        "flushed": any(row.kind == "flush" for row in beats),
     }
     rows.append(Row(tag="counts", n=0, body=json.dumps(counts).encode()))
     return rows

@@ -33,8 +33,6 @@ FIRST, LAST = -1, 2**31 - 1
 
 CHECKPOINTS = ("drain", "savepoint")
 """Commands that ask for a checkpoint of a kind and leave the windows as they are."""
-COMMANDS = (*CHECKPOINTS, "flush")
-"""What a beat can tell beside the time; a command comes after the rows of its batch."""
 
 Kind = Literal["resume", "tick", "drain", "savepoint", "flush"]
 
@@ -68,14 +66,14 @@ def pulse_rows(files: CheckpointFiles, ids: tuple[int, ...]) -> DataFrame:
         .json(files.path(FOLDER))
     )
     groups = F.explode(F.array(*[F.lit(group) for group in ids]))
-    is_command = F.col("kind").isin(*COMMANDS)
+    is_command = F.col("kind").isin(*CHECKPOINTS, "flush")  # it comes after the rows of its batch
     return beats.select(
         groups.alias("g"),
         "kind",
         F.lit(None).cast("string").alias("lot"),
         F.when(is_command, F.lit(LAST)).otherwise(F.lit(FIRST)).alias("part"),
         F.col("number").alias("pos"),
-        F.when(F.col("kind") == "flush", F.lit(0)).otherwise(F.col("us")).cast("long").alias("n"),
+        F.col("us").alias("n"),
         F.lit(None).cast("binary").alias("body"),
     ).select(*PACKED.names)
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from framework.core.lifecycle import Cut
+from framework.engine.folder import batch_numbers
 from framework.errors import CorruptState
 from state.handler import CheckpointReason
 
@@ -65,7 +66,7 @@ class Run:
 
 def require_settled(files: CheckpointFiles) -> None:
     """Raise `CorruptState` unless every batch that was begun is committed."""
-    offsets, commits = _numbers(files, "offsets"), _numbers(files, "commits")
+    offsets, commits = batch_numbers(files, "offsets"), batch_numbers(files, "commits")
     if offsets[-1:] != commits[-1:]:
         raise CorruptState(
             f"{files.root} has begun batch {offsets[-1:]} and committed {commits[-1:]} although its job has ended; "
@@ -76,12 +77,8 @@ def require_settled(files: CheckpointFiles) -> None:
 def begin_run(files: CheckpointFiles) -> Run:
     """Count one more run of the job and return what is known of it. Called by the driver, before the query starts."""
     known = files.read_json(RUNS_FILE) or {"runs": 0, "begun": None, "attempts": 0}
-    offsets, commits = _numbers(files, "offsets"), _numbers(files, "commits")
+    offsets, commits = batch_numbers(files, "offsets"), batch_numbers(files, "commits")
     begun = offsets[-1] if offsets and offsets[-1:] != commits[-1:] else None
     attempts = 0 if begun is None else 1 + (known["attempts"] if known["begun"] == begun else 0)
     files.write_json(RUNS_FILE, {"runs": known["runs"] + 1, "begun": begun, "attempts": attempts}, replace=True)
     return Run(number=known["runs"] + 1, fresh=not commits, begun=begun, attempt=attempts + 1)
-
-
-def _numbers(files: CheckpointFiles, folder: str) -> list[int]:
-    return sorted(int(name) for name in files.names(folder) if name.isdigit())

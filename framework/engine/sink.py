@@ -26,7 +26,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -35,6 +35,7 @@ from delta.tables import DeltaTable
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
 from framework.core.plan import REJECTED, Plan
+from framework.durations import as_time
 from framework.engine import fault
 from framework.engine.batch import Batch, collect
 from framework.engine.downtime import DOWNTIME, Downtime
@@ -47,8 +48,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from state.job_record import JobRecord
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,7 +149,7 @@ class DeltaSink:
             "batch_time": datetime.fromtimestamp(started, UTC),
             **batch.counts,
             "balanced": batch.balanced,
-            "watermark": None if batch.watermark is None else _EPOCH + timedelta(microseconds=batch.watermark),
+            "watermark": None if batch.watermark is None else as_time(batch.watermark),
             "open_panes": open_panes,
             "firings": batch.rows["results"],
             "late_ms": None if batch.late_us is None else batch.late_us // 1000,

@@ -28,7 +28,6 @@ from framework.engine.launch import Launch
 from framework.engine.lease import starting
 from framework.engine.packing import MARK, MARK_TEXT, MARK_VALUE
 from framework.engine.pipeline import spark_schema
-from framework.engine.pulse import beat
 from framework.engine.query import Trigger, trigger_options
 from framework.engine.startup import open_checkpoint
 from framework.stream import windowed
@@ -163,19 +162,8 @@ class SparkRun:
         files = CheckpointFiles(self.spark, str(self.checkpoint))
         with starting(files, self.name) as lease:
             record = open_checkpoint(files, name=self.name, declaration=pipeline.declaration(), key_groups=1)
-            resumed = beat(files, "resume")
-            return Job(
-                Launch(
-                    name=record.name,
-                    files=files,
-                    ids=record.group_ids,
-                    pipeline=pipeline,
-                    sink=cast("DeltaSink", self.sink),
-                    trigger=trigger_options(trigger),
-                    resumed=resumed,
-                    lease=lease,
-                )
-            )
+            sink = cast("DeltaSink", self.sink)
+            return Job(Launch.resume(files, record, pipeline, sink, trigger_options(trigger), lease))
 
     def _saved(self, name: str) -> Path:
         return self.saved / quote(name, safe="")

@@ -11,6 +11,7 @@ import pytest
 
 from framework import CheckpointError, JobFailed
 from framework.errors import CorruptState
+from integration_tests.engine.story import FILES, LOG
 from recovery.clone import clone
 from recovery.errors import DamagedSavepoint, TableVersionLost
 from recovery.restore import STEPS, restore
@@ -18,24 +19,9 @@ from recovery.savepoint import Savepoint, savepoint
 from recovery.shelf import show, verify
 
 if TYPE_CHECKING:
-    from integration_tests.engine.conftest import Reading, Readings
+    from integration_tests.engine.conftest import Readings
 
 pytestmark = pytest.mark.slow
-
-FILES: list[list[Reading]] = [
-    [("a", "10:00:10", 1), ("b", None, 2)],
-    [("a", "10:01:30", 4), ("b", "10:02:30", 8)],
-    [("a", "10:00:40", 16), ("c", "10:02:40", 32)],
-    [("c", "10:09:30", 64), ("b", "10:00:01", 128)],
-]
-LOG = [
-    ("a", "10:00", 1, 1, 0, "WATERMARK"),
-    ("a", "10:00", 17, 2, 1, "LATE"),
-    ("a", "10:01", 4, 1, 0, "WATERMARK"),
-    ("b", "10:00", 128, 1, 0, "LATE"),
-    ("b", "10:02", 8, 1, 0, "WATERMARK"),
-    ("c", "10:02", 32, 1, 0, "WATERMARK"),
-]
 
 
 class Saved:

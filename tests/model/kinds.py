@@ -175,7 +175,11 @@ class NaiveBatched(NaiveSequence):
             self.tell("trigger", text, keep)
 
 
-NAIVE = {"tumbling": NaiveTumbling, "sliding": NaiveSliding, "batched": NaiveBatched}
+NAIVE: dict[str, type[NaiveTumbling | NaiveSliding | NaiveBatched]] = {
+    "tumbling": NaiveTumbling,
+    "sliding": NaiveSliding,
+    "batched": NaiveBatched,
+}
 
 
 def play_naively(vector: dict[str, Any]) -> list[Event]:

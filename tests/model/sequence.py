@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import json
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -183,15 +184,17 @@ class NaiveSequence:
 
     # What the kinds of windows do each in their own way.
 
-    def on_create(self, text: str, part: Partition) -> None: ...
+    def on_create(self, text: str, part: Partition) -> None:
+        """Most kinds do nothing when a partition is created."""
 
-    def on_tuple(self, text: str, part: Partition, new: Held) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def on_tuple(self, text: str, part: Partition, new: Held) -> None: ...
 
     def due_in(self, text: str, part: Partition) -> Iterable[Due]:
         return ()
 
-    def on_due(self, kind: int, text: str, part: Partition) -> None: ...
+    def on_due(self, kind: int, text: str, part: Partition) -> None:
+        """Windows without a clock are never due."""
 
     def on_mark(self, mark: str) -> None:
         if mark == "final":

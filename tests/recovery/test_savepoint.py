@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from recovery.checkpoint_folder import RUNNING_FILE, moved
+from framework.engine.holder import RUNNING_FILE
+from recovery.checkpoint_folder import moved
 from recovery.delta_log import has_version
 from recovery.errors import DamagedSavepoint, NoSuchSavepoint, SavepointError, SavepointRefused
 from recovery.manifest import Manifest

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,14 +9,15 @@ import pyarrow as pa
 
 from framework.core.keys import Keys
 from framework.core.sequence.partitions import Partitions
+from framework.durations import as_time
 from state.errors import LifecycleError
 from state.handler import OpenPartition
 from state.records import NO_WATERMARK, SequenceRecord
 
 if TYPE_CHECKING:
-    from framework.core.sequence.window import SequenceWindow
+    from datetime import datetime
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+    from framework.core.sequence.window import SequenceWindow
 
 
 class SequenceControl:
@@ -32,7 +32,7 @@ class SequenceControl:
     @property
     def now(self) -> datetime | None:
         """What the wall clock last said."""
-        return None if self._record.clock == NO_WATERMARK else _time(self._record.clock)
+        return None if self._record.clock == NO_WATERMARK else as_time(self._record.clock)
 
     def evict_partition(self, key: Any) -> None:
         """Let go of a partition. Raises `LifecycleError` for a window without partitions, or a key of another shape."""
@@ -53,12 +53,8 @@ class SequenceControl:
         live = np.flatnonzero(self._partitions.live)
         sizes = self._partitions.size[live].tolist()
         return [
-            OpenPartition(key=key, tuples=size, last_insertion=_time(at))
+            OpenPartition(key=key, tuples=size, last_insertion=as_time(at))
             for key, size, at in zip(
                 self._keys.values(live.tolist()), sizes, self._partitions.last_at[live].tolist(), strict=True
             )
         ]
-
-
-def _time(us: int) -> datetime:
-    return _EPOCH + timedelta(microseconds=us)
