@@ -4,6 +4,7 @@ cli.py                  the command `panekeeper`: a table of subcommands
 commands_savepoint.py   ... those around savepoints
 commands_restore.py     ... restore and clone
 savepoint.py            makes a savepoint; its steps are numbered there
+marking.py              ... and asks a running job for the batch it is made of
 shelf.py                the savepoints of a location: list, show, verify, prune
 restore.py              takes a job and its tables back; its steps are numbered there
 plan.py                 what a restore would change, and whether it may

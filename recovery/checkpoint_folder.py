@@ -1,4 +1,4 @@
-"""A stopped job's checkpoint, read as files: which batch it stands at, and what belongs to it as of that batch.
+"""A job's checkpoint, read as files: which batch it stands at, and what belongs to it as of that batch.
 
 Needs no Spark. Knows the layout of Spark 4.2's checkpoints; `moved` is the only place that changes one of their files.
 """
@@ -16,6 +16,7 @@ from urllib.parse import quote
 
 from framework.engine.folder import LocalFolder, batch_numbers, local_path
 from framework.engine.holder import RUNNING_FILE
+from framework.engine.pulse import FOLDER as PULSE
 from recovery.errors import SavepointError, SavepointRefused
 from state.errors import CorruptState
 from state.job_record import FLUSHED_FILE, JOB_FILE, TABLES_FILE, JobRecord
@@ -23,6 +24,7 @@ from state.job_record import FLUSHED_FILE, JOB_FILE, TABLES_FILE, JobRecord
 _COPIED = ("offsets", "commits", "sources", "state", "metadata", "panekeeper", "pulse")
 _STATE_FILE = re.compile(r"(\d+)(_.*)?\.(changelog|zip)(\.crc)?")
 _NUMBER = re.compile(r"(\d+)(\.compact)?")
+_BEAT = re.compile(r"\d{12}\.json")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,8 +34,9 @@ class Checkpoint:
     Attributes:
         folder: its full name.
         record: what it says of its job.
-        batch: the last committed batch.
-        unfinished: a batch that was begun after it, or None.
+        batch: the batch as of which it is read: the last committed one, unless another was asked for.
+        unfinished: a batch that was begun after the last committed one, or None.
+        followed: whether the tables may hold rows of later batches.
         settings: the Spark settings it pins.
         tables: role -> path of the Delta tables.
     """
@@ -42,13 +45,15 @@ class Checkpoint:
     record: JobRecord
     batch: int
     unfinished: int | None
+    followed: bool
     settings: dict[str, str]
     tables: dict[str, str]
 
     def files(self) -> list[str]:
         """Return the paths of what belongs to the checkpoint as of `batch`, sorted."""
-        ends = _source_ends(self.folder / "offsets" / str(self.batch))
-        return sorted(path for path in _walk(self.folder) if _belongs(self.folder, path, self.batch, ends))
+        ends = _source_ends(self.folder, self.batch)
+        heard = {number for number, (source, entry) in _beats(self.folder).items() if _has_read(ends, source, entry)}
+        return sorted(path for path in _walk(self.folder) if _belongs(self.folder, path, self.batch, ends, heard))
 
 
 def local_folder(checkpoint: str | os.PathLike[str]) -> Path:
@@ -62,8 +67,12 @@ def local_folder(checkpoint: str | os.PathLike[str]) -> Path:
     return Path(os.path.abspath(local))  # noqa: PTH100 -- resolve() would follow links, and Spark does not
 
 
-def read_checkpoint(folder: Path) -> Checkpoint:
+def read_checkpoint(folder: Path, *, batch: int | None = None) -> Checkpoint:
     """Return how a checkpoint stands.
+
+    Args:
+        folder: its folder.
+        batch: a committed batch, as of which it is read although the job goes on; the last one if not given.
 
     Raises:
         SavepointError: there is no checkpoint of ours, or no batch of it was committed yet.
@@ -75,8 +84,9 @@ def read_checkpoint(folder: Path) -> Checkpoint:
     commits = batch_numbers(LocalFolder(folder), "commits")
     if not commits:
         raise SavepointError(f"no batch of {folder} was committed yet, so there is nothing to save; let the job run")
-    batch = max(commits)
-    later = [number for number in batch_numbers(LocalFolder(folder), "offsets") if number > batch]
+    later = [number for number in batch_numbers(LocalFolder(folder), "offsets") if number > commits[-1]]
+    followed = bool(later) or batch is not None
+    batch = commits[-1] if batch is None else batch
     offset = folder / "offsets" / str(batch)
     if not offset.is_file():
         raise SavepointError(f"{folder} is incomplete: it has commits/{batch} and no offsets/{batch}")
@@ -86,6 +96,7 @@ def read_checkpoint(folder: Path) -> Checkpoint:
         record=record,
         batch=batch,
         unfinished=min(later, default=None),
+        followed=followed,
         settings=json.loads(offset.read_text().splitlines()[1])["conf"],
         tables={role: path for role, path in tables.items() if path is not None},
     )
@@ -95,6 +106,15 @@ def read_record(folder: Path) -> JobRecord | None:
     """Return what a checkpoint says of its job, None if it says nothing. Raises `StateError` if it cannot be read."""
     value = _json(folder / JOB_FILE)
     return None if value is None else JobRecord.from_json(value)
+
+
+def batch_that_heard(folder: Path, number: int) -> int | None:
+    """Return the first batch that has read a file of the pulse; None if none has begun to yet."""
+    place = _beats(folder).get(number)
+    if place is None:
+        return None
+    batches = batch_numbers(LocalFolder(folder), "offsets")
+    return next((batch for batch in batches if _has_read(_source_ends(folder, batch), *place)), None)
 
 
 def names_folder(path: str) -> bool:
@@ -128,7 +148,7 @@ def _walk(folder: Path) -> Iterator[str]:
                 yield path.relative_to(folder).as_posix()
 
 
-def _belongs(folder: Path, path: str, batch: int, ends: list[int | None]) -> bool:
+def _belongs(folder: Path, path: str, batch: int, ends: list[int | None], heard: set[int]) -> bool:
     parts = PurePosixPath(path).parts
     name = parts[-1]
     match parts[0]:
@@ -138,19 +158,43 @@ def _belongs(folder: Path, path: str, batch: int, ends: list[int | None]) -> boo
             end = ends[int(parts[1])] if int(parts[1]) < len(ends) else None
             number = _NUMBER.fullmatch(name)
             return end is None or number is None or int(number[1]) <= end
+        case "pulse":  # a command that a later batch hears is none of this copy's; what was heard keeps the numbering
+            return _BEAT.fullmatch(name) is None or int(name.removesuffix(".json")) in heard
         case "state":
-            if "_metadata" in parts and name.isdigit():
-                return int(name) <= batch
-            version = _STATE_FILE.fullmatch(name)
-            return version is None or int(version[1]) <= batch + 1  # a batch writes the version after its number
+            return _state_version(parts) <= batch + 1  # a batch writes the version after its number
     if path == FLUSHED_FILE:
         return int(_json(folder / path)["batch"]) <= batch
     return path != RUNNING_FILE  # it says which process runs the job
 
 
-def _source_ends(offset: Path) -> list[int | None]:
+def _state_version(parts: tuple[str, ...]) -> int:
+    """Return which version of the state a file is for; 0 for all of them."""
+    if "_metadata" in parts:
+        return int(parts[-1]) + 1 if parts[-1].isdigit() else 0
+    version = _STATE_FILE.fullmatch(parts[-1])
+    return 0 if version is None else int(version[1])
+
+
+def _source_ends(folder: Path, batch: int) -> list[int | None]:
     """Return, for each source, the last entry of its own log that the batch has read; None: it keeps no such log."""
-    return [_log_offset(line) for line in offset.read_text().splitlines()[2:]]
+    return [_log_offset(line) for line in (folder / "offsets" / str(batch)).read_text().splitlines()[2:]]
+
+
+def _has_read(ends: list[int | None], source: int, entry: int) -> bool:
+    end = ends[source] if source < len(ends) else None
+    return end is not None and entry <= end
+
+
+def _beats(folder: Path) -> dict[int, tuple[int, int]]:
+    """Return number of a pulse file -> the source that has seen it, and the entry of its log that names it."""
+    seen = {}
+    for log in sorted(folder.glob("sources/*/*")):
+        for line in log.read_text().splitlines() if _NUMBER.fullmatch(log.name) else ():
+            entry = json.loads(line) if line.startswith("{") else {}
+            path = PurePosixPath(entry.get("path", ""))
+            if path.parent.name == PULSE and _BEAT.fullmatch(path.name):
+                seen[int(path.stem)] = (int(log.parent.name), entry["batchId"])
+    return seen
 
 
 def _log_offset(line: str) -> int | None:

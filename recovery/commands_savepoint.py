@@ -24,7 +24,7 @@ def savepoint_commands() -> tuple[Command, ...]:
     return (
         Command(
             name="savepoint",
-            help="copy a stopped job's checkpoint, with the versions of its tables, and verify the copy",
+            help="copy a job's checkpoint, with the versions of its tables, and verify the copy",
             arguments=_savepoint_arguments,
             run=_savepoint,
             words=_savepoint_words,
@@ -115,13 +115,27 @@ def _savepoint_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("checkpoint", metavar="CHECKPOINT", help="the job's checkpoint folder")
     parser.add_argument("name", metavar="NAME", help="letters, digits, . _ -")
     parser.add_argument("--to", required=True, metavar="LOCATION", help="a folder or s3://bucket/prefix")
+    parser.add_argument(
+        "--timeout",
+        type=float,
+        default=300.0,
+        metavar="S",
+        help="wait so long for a running job (300)",
+    )
     reach_arguments(parser)
 
 
 def _savepoint(options: argparse.Namespace) -> dict[str, Any]:
     from recovery.savepoint import savepoint
 
-    made = savepoint(options.checkpoint, options.name, to=options.to, s3=reach(options), progress=progress_line())
+    made = savepoint(
+        options.checkpoint,
+        options.name,
+        to=options.to,
+        s3=reach(options),
+        progress=progress_line(),
+        timeout=options.timeout,
+    )
     cost = {"location": made.location, "bytes_sent": made.bytes_sent, "bytes_reused": made.bytes_reused}
     return {**summary(made.manifest), **cost}
 

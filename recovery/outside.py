@@ -16,7 +16,7 @@ from typing import Any
 
 from framework.engine.folder import CheckpointFolder, LocalFolder, batch_numbers, local_path
 from framework.engine.holder import STOPPED_FILE, Holder, read_holder, show_time, wall_us
-from framework.engine.pulse import FOLDER, beat
+from framework.engine.pulse import FOLDER, Kind, beat
 from framework.errors import CheckpointError, DrainTimeout, ForeignCheckpoint, JobFailed, JobNotRunning
 from state.job_record import FLUSHED_FILE, JOB_FILE
 
@@ -100,7 +100,7 @@ def drain(
     if holder is None or not holder.is_alive(began):
         raise JobNotRunning(_nobody(folder, holder))
     deadline = began + int(timeout * 1e6)
-    command = _Command(folder)
+    command = Command(folder, "drain")
     while _runs(folder, holder, now()):
         command.insist()
         _wait(folder, holder, timeout, left=deadline - now(), sleep=sleep)
@@ -115,18 +115,19 @@ def drain(
     return _drained(folder, holder, numbers, seconds=(now() - began) / 1e6)
 
 
-class _Command:
-    """The drain on its way: a file of the pulse, written again if another process got the number after all."""
+class Command:
+    """A command on its way: a file of the pulse, written again if another process got the number after all."""
 
-    def __init__(self, folder: CheckpointFolder) -> None:
+    def __init__(self, folder: CheckpointFolder, kind: Kind) -> None:
         self._folder = folder
-        self._number = beat(folder, "drain")
+        self._kind: Kind = kind
+        self.number = beat(folder, kind)
 
     def insist(self) -> None:
         """Write the command again if its file is another's: a rename through Java may miss that it was there."""
-        row = self._folder.read_json(f"{FOLDER}/{self._number:012d}.json")
-        if row is not None and row["kind"] != "drain":
-            self._number = beat(self._folder, "drain")
+        row = self._folder.read_json(f"{FOLDER}/{self.number:012d}.json")
+        if row is not None and row["kind"] != self._kind:
+            self.number = beat(self._folder, self._kind)
 
 
 def _runs(folder: CheckpointFolder, holder: Holder, now: int) -> bool:

@@ -1,6 +1,8 @@
-"""Makes a savepoint: a verified copy of a stopped job's checkpoint, with the versions of its tables.
+"""Makes a savepoint: a verified copy of a job's checkpoint, with the versions of its tables.
 
-    1  The checkpoint is read as of its last committed batch, and so are the versions of the tables.
+    0  A running job takes one batch for it, of which state handlers are told. It goes on meanwhile: Spark never
+       changes a file that it wrote, and keeps those of a hundred batches.
+    1  The checkpoint is read as of that batch, or the last committed one, and so are the versions of the tables.
     2  Its files are stored as blobs, named by their checksum; what the archive holds already is not sent again.
     3  Every blob is read back and compared. One that another savepoint left damaged is sent once more.
     4  The manifest is written.
@@ -12,8 +14,8 @@ exist. Do not prune while a savepoint is being made: its blobs belong to no mani
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,16 +23,18 @@ from typing import TYPE_CHECKING
 
 from framework.engine.folder import local_path
 from recovery.archive import Archive, S3Options, archive_at
-from recovery.blobs import Listener, describe, is_sound, send, unsound
+from recovery.blobs import Listener, Progress, describe, is_sound, send, unsound
 from recovery.checkpoint_folder import Checkpoint, local_folder, read_checkpoint
 from recovery.delta_log import newest_version, versions_after_batch
 from recovery.errors import DamagedSavepoint, SavepointError, SavepointRefused
-from recovery.lease import require_stopped
 from recovery.manifest import Manifest, SavedFile, SavedTable, checked_name, manifest_file
+from recovery.marking import mark_batch
 from state.job_record import RESTORING_SUFFIX
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_TRIES = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,20 +47,22 @@ class Savepoint:
     bytes_reused: int
 
 
-def savepoint(
+def savepoint(  # noqa: PLR0913 -- all but two have a default that fits
     checkpoint: str | os.PathLike[str],
     name: str,
     *,
     to: str | os.PathLike[str] | Archive,
     s3: S3Options | None = None,
     progress: Listener | None = None,
-    paused: bool = False,
+    timeout: float = 300.0,
     made_at: datetime | None = None,
     spark: SparkSession | None = None,
+    sleep: Callable[[float], None] = time.sleep,
 ) -> Savepoint:
-    """Make a savepoint of a stopped job.
+    """Make a savepoint of a job, whether it runs or not.
 
-    If a batch was begun and never committed, the savepoint is as of the batch before it; the manifest says so.
+    That of a running job is as of a batch which it takes for this; the job may run in this process or another one. Of
+    a stopped job it is as of the last committed batch; the manifest says if another one had been begun.
 
     Args:
         checkpoint: the job's checkpoint, a local folder.
@@ -64,12 +70,14 @@ def savepoint(
         to: a folder, `s3://bucket/prefix`, or an archive. Savepoints that share it share what they have in common.
         s3: how to reach S3.
         progress: called after each file.
-        paused: the caller itself runs the job and holds it still between two batches.
+        timeout: how long a running job may take until its next batch is done, in seconds.
         made_at: when; now, if not given.
         spark: needed only for tables that are on no local disk.
+        sleep: waits so many seconds.
 
     Raises:
-        SavepointRefused: the job is running, a restore of it was interrupted, or the name is taken or cannot be one.
+        SavepointRefused: a running job took no batch in time, a restore of it was interrupted, or the name is taken or
+            cannot be one.
         SavepointError: there is nothing to save, or a table is gone.
         ArchiveError: the location cannot be used.
         StateError: the checkpoint's record is damaged.
@@ -77,18 +85,12 @@ def savepoint(
     checked_name(name)
     archive = opened(to, s3)
     folder = local_folder(checkpoint)
-    if not paused:
-        require_stopped(folder)
     if folder.with_name(folder.name + RESTORING_SUFFIX).exists():
         raise SavepointRefused(f"a restore of {folder} was interrupted; run the same restore again first")
     if archive.exists(manifest_file(name)):
         raise SavepointRefused(f"there is a savepoint {name!r} in {archive.location} already; choose another name")
-    with _still(folder):
-        found = read_checkpoint(folder)  # 1
-        tables = _tables(found, spark)
-        files = [describe(folder, path) for path in found.files()]
-        cost = send(archive, folder, files, progress)  # 2
-        _prove(archive, folder, files)  # 3
+    batch = mark_batch(folder, timeout=timeout, sleep=sleep)  # 0
+    found, tables, files, cost = _copied(folder, batch, archive, progress, spark)
     manifest = _manifest(found, name, made_at or datetime.now(UTC), tables, files)
     archive.put_bytes(manifest_file(name), manifest.encode())  # 4
     return Savepoint(location=archive.location, manifest=manifest, bytes_sent=cost.sent, bytes_reused=cost.reused)
@@ -99,15 +101,26 @@ def opened(place: str | os.PathLike[str] | Archive, s3: S3Options | None) -> Arc
     return archive_at(place, s3) if isinstance(place, str | os.PathLike) else place
 
 
-@contextmanager
-def _still(folder: Path) -> Iterator[None]:
-    """Say what it means if a file of the checkpoint goes away while it is read."""
-    try:
-        yield
-    except FileNotFoundError as error:
-        raise SavepointError(
-            f"{error.filename} went away while it was copied: a job works on {folder}; stop it first"
-        ) from error
+def _copied(
+    folder: Path, batch: int | None, archive: Archive, progress: Listener | None, spark: SparkSession | None
+) -> tuple[Checkpoint, dict[str, SavedTable], list[SavedFile], Progress]:
+    """Do steps 1 to 3, once more if a job at work removed a file that it no longer needs."""
+    for attempt in range(1, _TRIES + 1):
+        try:
+            found = read_checkpoint(folder, batch=batch)  # 1
+            tables = _tables(found, spark)
+            files = [describe(folder, path) for path in found.files()]
+            cost = send(archive, folder, files, progress)  # 2
+            _prove(archive, folder, files)  # 3
+        except FileNotFoundError as error:
+            if attempt == _TRIES:
+                raise SavepointError(
+                    f"{error.filename} went away while it was copied, {_TRIES} times: a job works on {folder}, and "
+                    "faster than this copy; drain it first"
+                ) from error
+        else:
+            return found, tables, files, cost
+    raise AssertionError("the last attempt returns or raises")
 
 
 def _prove(archive: Archive, folder: Path, files: list[SavedFile]) -> None:
@@ -123,14 +136,15 @@ def _prove(archive: Archive, folder: Path, files: list[SavedFile]) -> None:
 def _tables(found: Checkpoint, spark: SparkSession | None) -> dict[str, SavedTable]:
     local = {role: folder for role, path in found.tables.items() if (folder := local_path(path)) is not None}
     if len(local) == len(found.tables):
-        if found.unfinished is None:
+        if not found.followed:
             versions = {role: newest_version(folder) for role, folder in local.items()}
         else:
             ids = {role: found.record.transaction(role) for role in local}
             versions = versions_after_batch(local, ids, found.batch)
-    elif found.unfinished is not None:
+    elif found.followed:
         raise SavepointRefused(
-            f"batch {found.unfinished} was begun and may stand in some tables; start the job, stop it and try again"
+            f"tables of {found.folder} are on no local disk and may hold rows of batches after {found.batch}; "
+            "drain the job and try again"
         )
     else:
         versions = _versions_by_spark(found, spark)

@@ -85,6 +85,26 @@ def test_back_to_a_savepoint_and_on_again_gives_what_it_would_have_given(saved: 
     saved.require_undisturbed()
 
 
+def test_a_running_job_is_saved_between_two_of_its_batches_and_goes_on(saved: Saved) -> None:
+    """What it does meanwhile and after is not in the savepoint; going back to it loses and doubles nothing."""
+    saved.put(0, 1)
+    job = saved.readings.start(trigger="continuous")
+    job.process_available()
+    before = {table: saved.readings.rows(table) for table in ("log", "view")}
+    saved.save("one")
+    saved.put(2, 3)
+    job.process_available()
+    assert job.status().state.value == "running"
+    job.stop()
+    saved.require_undisturbed()
+
+    assert verify(saved.place, "one", deep=True, spark=saved.readings.spark).values
+    saved.restore("one")
+    assert {table: saved.readings.rows(table) for table in before} == before
+    saved.readings.run()
+    saved.require_undisturbed()
+
+
 def test_a_second_savepoint_after_little_change_sends_little(saved: Saved) -> None:
     """Files never change once written, so only those of the new batches are sent; each savepoint is whole."""
     saved.run(0, 2)

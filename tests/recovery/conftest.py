@@ -20,6 +20,7 @@ class FakeCheckpoint:
     def __init__(self, folder: Path, *, job: str = "readings", job_id: str = "0123456789ab") -> None:
         self.folder = folder
         self.batch = -1
+        self.beats = 0
         record = JobRecord(
             name=job,
             id=job_id,
@@ -47,9 +48,11 @@ class FakeCheckpoint:
         self.put(TABLES_FILE, json.dumps(paths))
 
     def beat(self, number: int) -> None:
-        """A beat that the pulse has read."""
+        """Let the next batch read a beat, which is written now unless it was before."""
         name = f"{number:012d}.json"
-        self.put(f"pulse/{name}", f'{{"number": {number}}}')
+        self.beats = number
+        if not (self.folder / "pulse" / name).exists():
+            self.put(f"pulse/{name}", f'{{"kind": "tick", "us": 0, "number": {number}}}')
         self.put(
             f"sources/1/{number - 1}", f'v1\n{{"path":"file://{self.folder}/pulse/{name}","batchId":{number - 1}}}'
         )
@@ -59,7 +62,7 @@ class FakeCheckpoint:
         number = self.batch + 1
         settings = json.dumps({"batchWatermarkMs": 0, "conf": {"spark.sql.shuffle.partitions": "2"}})
         self.put(f"sources/0/{number}", f'v1\n{{"path":"file:///in/{number}.json"}}')
-        self.put(f"offsets/{number}", f'v1\n{settings}\n{{"logOffset":{number}}}\n{{"logOffset":0}}')
+        self.put(f"offsets/{number}", f'v1\n{settings}\n{{"logOffset":{number}}}\n{{"logOffset":{self.beats - 1}}}')
         for partition in (0, 1):
             self.put(f"state/0/{partition}/{number + 1}_u{number}.changelog", f"{number} of {partition} " * 20)
 

@@ -17,9 +17,10 @@ from recovery.manifest import Manifest
 from recovery.savepoint import savepoint
 from recovery.shelf import savepoints, show, verify
 from state.job_record import FLUSHED_FILE
+from tests.recovery.conftest import MemoryArchive
 
 if TYPE_CHECKING:
-    from tests.recovery.conftest import FakeCheckpoint, MemoryArchive
+    from tests.recovery.conftest import FakeCheckpoint
 
 
 def paths(manifest: Manifest) -> set[str]:
@@ -126,16 +127,74 @@ def test_a_name_that_could_lead_elsewhere_is_refused(job: FakeCheckpoint, archiv
         savepoint(job.folder, name, to=archive)
 
 
-def test_a_running_job_is_refused_unless_its_own_process_holds_it_still(
+def test_a_running_job_is_saved_as_of_the_batch_it_takes_for_it(job: FakeCheckpoint, archive: MemoryArchive) -> None:
+    """Not as of a later one, which it may have done meanwhile; what that one wrote and heard is left out."""
+    job.lease(pid=os.getpid())
+
+    def work(_: float) -> None:
+        job.beat(2)  # the command, which savepoint() wrote
+        job.run(1)
+        job.beat(3)
+        job.run(1)
+
+    made = savepoint(job.folder, "one", to=archive, sleep=work)
+    assert made.manifest.batch == 3
+    kept = paths(made.manifest)
+    assert {path for path in kept if path.startswith("pulse/")} == {f"pulse/{n:012d}.json" for n in (1, 2)}
+    assert {"offsets/3", "commits/3", "state/0/1/4_u3.changelog"} <= kept
+    assert not {"offsets/4", "commits/4", "state/0/1/5_u4.changelog"} & kept
+
+
+def test_a_running_job_that_does_nothing_is_not_waited_for_without_end(
     job: FakeCheckpoint, archive: MemoryArchive
 ) -> None:
-    """The lease of a live process stands in the way; that of a dead one does not."""
+    """The lease of a live process means that a batch will come; that of a dead one means nothing."""
     job.lease(pid=os.getpid())
-    with pytest.raises(SavepointRefused, match="is in use"):
-        savepoint(job.folder, "one", to=archive)
-    savepoint(job.folder, "one", to=archive, paused=True)
+    with pytest.raises(SavepointRefused, match=r"has finished no batch within 0 s, .* drain it first"):
+        savepoint(job.folder, "one", to=archive, timeout=0)
     job.lease(pid=2**22 + 1)
     savepoint(job.folder, "two", to=archive)
+
+
+def test_a_job_that_ends_instead_is_saved_as_it_ended(job: FakeCheckpoint, archive: MemoryArchive) -> None:
+    """Nobody will hear the command any more, and a next run is not troubled by it."""
+    job.lease(pid=os.getpid())
+    made = savepoint(job.folder, "one", to=archive, sleep=lambda _: job.lease(pid=2**22 + 1))
+    assert made.manifest.batch == 2
+    assert "pulse/000000000002.json" not in paths(made.manifest)
+
+
+def test_a_file_that_a_working_job_removes_is_not_missed(job: FakeCheckpoint) -> None:
+    """The copy begins anew, with what is there then."""
+    beat = job.folder / "pulse" / "000000000001.json"
+
+    class Meanwhile(MemoryArchive):
+        def put_file(self, name: str, path: Path) -> None:
+            beat.unlink(missing_ok=True)  # the job needs it no more
+            super().put_file(name, path)
+
+    archive = Meanwhile()
+    made = savepoint(job.folder, "one", to=archive)
+    assert "pulse/000000000001.json" not in paths(made.manifest)
+    assert verify(archive, "one").files == len(made.manifest.files)
+
+
+def test_a_copy_that_never_gets_to_an_end_is_given_up(job: FakeCheckpoint) -> None:
+    """A job that removes files faster than they are copied must be drained first."""
+
+    class Race(MemoryArchive):
+        def put_file(self, name: str, path: Path) -> None:
+            content = path.read_bytes()
+            path.unlink()
+            try:
+                super().put_file(name, path)
+            finally:
+                path.write_bytes(content)  # the next time it is another one that goes
+
+    archive = Race()
+    with pytest.raises(SavepointError, match=r"went away while it was copied, 5 times"):
+        savepoint(job.folder, "one", to=archive)
+    assert savepoints(archive) == {}
 
 
 def test_what_is_no_checkpoint_is_told(job: FakeCheckpoint, archive: MemoryArchive, tmp_path: Path) -> None:
