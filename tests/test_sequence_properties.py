@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from framework.core.steps import Flush
+from framework.core.plan import AT
+from framework.core.steps import Flush, Rows, Step, Tick
 from framework.testing import difference, play
 from framework.testing.cuts import runs_of
 from framework.testing.memory import MemoryRun
@@ -31,6 +34,45 @@ def test_the_core_tells_what_the_model_tells(kind: Kind, cut: Any, data: st.Data
     restart = data.draw(restarts(vector))
     expected = play_naively(vector)
     got = play(vector, cut=cut, restart_after=restart)
+    assert difference(expected, got) is None
+    assert difference(got, expected) is None
+
+
+class Declared(MemoryRun):
+    """Arrival times come with the rows, as by `arrival_time=`: many instants in one table, with no tick between."""
+
+    def run(self, steps: Iterable[Step]) -> list[dict[str, Any]]:
+        return super().run(_merged(steps))
+
+
+def _merged(steps: Iterable[Step]) -> Iterator[Step]:
+    now: int | None = None
+    waiting: list[pa.Table] = []
+    for step in [*steps, None]:
+        match step:
+            case Tick(us, False, False):
+                now = us
+            case Rows(table) if now is not None:
+                waiting.append(table.append_column(AT, pa.array([now] * table.num_rows, pa.int64())))
+            case _:
+                if waiting:
+                    yield Rows(pa.concat_tables(waiting))
+                    waiting = []
+                if now is not None:
+                    yield Tick(now)
+                if step is not None:
+                    yield step
+
+
+@pytest.mark.parametrize("kind", EVERY_KIND, ids=str)
+@FEW
+@given(data=st.data(), cut=CUTS)
+def test_many_instants_in_one_table_are_taken_one_after_the_other(kind: Kind, cut: Any, data: st.DataObject) -> None:
+    """What is due between two rows of a table happens between them, as though the clock had been told."""
+    vector = data.draw(scripts(kind))
+    expected = play_naively(vector)
+    run = Declared(parse(vector))
+    got = run.play(runs_of(run.vector.items, cut, "none"))
     assert difference(expected, got) is None
     assert difference(got, expected) is None
 
