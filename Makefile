@@ -21,7 +21,7 @@ test: java $(VENV)/.installed-dev $(VENV)/.jars ## Run all tests: the fast ones 
 	@echo "Fast tests"
 	@$(PYTHON) -m pytest tests
 	@echo "Tests on real Spark"
-	@$(PYTHON) -m pytest integration_tests
+	@$(PYTHON) -m pytest integration_tests --numprocesses 2 --dist loadgroup
 
 fast: $(VENV)/.installed-dev ## Run the tests that start no Java
 	@$(PYTHON) -m pytest tests

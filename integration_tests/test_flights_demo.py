@@ -17,7 +17,7 @@ pytest.importorskip("duckdb", reason="the demo needs the extra panekeeper[demo]"
 from examples.flights.replay import LOG, QUARANTINE, VIEW
 from examples.flights.tables import read_table
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.xdist_group("flights")]
 
 ROOT = Path(__file__).resolve().parents[1]
 DAYS = 3

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parents[2]
+
+
+def _grouped(way: str) -> Any:
+    """All runs that were killed are found by one process: they were killed together."""
+    return pytest.param(way, marks=pytest.mark.xdist_group("killed")) if WAYS[way].stop == "kill" else way
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +44,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("data", [True, False], ids=["data-after", "nothing-after"])
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", [_grouped(way) for way in WAYS])
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_events_are_those_of_the_memory_engine(
     kind: str,
