@@ -2,6 +2,8 @@
 
 Time and commands are data. Nothing behind this point reads a clock; a batch that is replayed is the same list of
 steps and gives the same outcome.
+
+Each step is for the window of one input port, `port`; a time or a command for several is a step for each.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ class Rows:
     """
 
     table: pa.Table
+    port: int = 0
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,7 @@ class Watermark:
     """No row with an earlier event time is expected any more; us since the epoch."""
 
     us: int
+    port: int = 0
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,7 @@ class Tick:
     us: int
     resume: bool = False
     closed: bool = False
+    port: int = 0
 
 
 @dataclass(frozen=True)
@@ -48,11 +53,14 @@ class Mark:
     """A punctuation in the stream: the end of a window's worth of tuples, or of the stream."""
 
     kind: Literal["window", "final"]
+    port: int = 0
 
 
 @dataclass(frozen=True)
 class Flush:
     """Fire what is open, close everything, and take no more rows."""
+
+    port: int = 0
 
 
 @dataclass(frozen=True)
@@ -60,6 +68,7 @@ class Evict:
     """Let go of these partitions; a table of the partition columns. Only windows in arrival order know it [S3]."""
 
     keys: pa.Table
+    port: int = 0
 
 
 Step = Rows | Watermark | Tick | Mark | Flush | Evict

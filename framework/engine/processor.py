@@ -23,7 +23,8 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from pyspark.sql.types import LongType, StructField, StructType
 
 from framework.core.lifecycle import Cut
-from framework.core.machine import Machine, Outcome
+from framework.core.machine import Machine
+from framework.core.outcome import Outcome
 from framework.core.plan import Plan
 from framework.core.steps import Evict, Flush, Mark, Rows, Step, Tick, Watermark
 from framework.engine.packing import from_segment, to_segment
