@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from framework.core.plan import AT, EVENT_TIME, TIMESTAMP
 from framework.core.steps import Flush, Mark, Rows, Tick, Watermark
+from framework.engine.order import Ordering, arrange
 from framework.engine.packing import GROUP, REJECT, TIME, Packer, from_segment
-from framework.engine.processor import arrange, ceil_ms
+from framework.engine.processor import ceil_ms
 from framework.engine.pulse import FIRST, LAST
 from framework.errors import InputError
 
@@ -53,7 +54,8 @@ def packed_rows(*batches: pa.RecordBatch) -> list[SimpleNamespace]:
 
 def heard(rows: list[SimpleNamespace], group: int, *order_by: str) -> list[Any]:
     """What one group hears, in order: the values of `v` for rows, the step itself for a mark."""
-    steps = arrange([row for row in rows if row.g == IDS[group]], order_by, ["v"], pa.schema([]))
+    port = Ordering(columns=("v",), order_by=order_by, keys=pa.schema([]), paned=True)
+    steps = arrange([row for row in rows if row.g == IDS[group]], [port])
     return [step.table["v"].to_pylist() if isinstance(step, Rows) else step for step in steps]
 
 
@@ -123,8 +125,8 @@ def test_arrival_order_survives_the_shuffle(parts: list[list[tuple[int, int]]], 
 def test_time_comes_before_the_rows_and_a_flush_after_them() -> None:
     """Ticks of the pulse precede every input partition, a flush follows them all; order_by sorts in between."""
     rows = packed_rows(packer().pack(frame([(0, 9), (0, 3)]), part=0, at=0))
-    rows.append(SimpleNamespace(g=12, kind="flush", lot=None, part=LAST, pos=5, n=0, body=None))
-    rows.append(SimpleNamespace(g=12, kind="tick", lot=None, part=FIRST, pos=4, n=77, body=None))
+    rows.append(SimpleNamespace(g=12, port=0, kind="flush", lot=None, part=LAST, pos=5, n=0, body=None))
+    rows.append(SimpleNamespace(g=12, port=0, kind="tick", lot=None, part=FIRST, pos=4, n=77, body=None))
 
     assert heard(rows, 0) == [Tick(77), [9, 3], Flush()]
     assert heard(rows, 0, "v") == [Tick(77), [3, 9], Flush()]

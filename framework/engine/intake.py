@@ -123,6 +123,11 @@ class Intake:
         marks = packing.MARKS if self.marked else ()
         return [name for name in self.df.columns if name not in marks]
 
+    @property
+    def key_types(self) -> list[DataType]:
+        """Types of the partition columns: a key group is found by a hash that differs between types."""
+        return [self._type(name) for name in self.partition_by]
+
     def require(self, what: str, names: Sequence[str]) -> None:
         """Raise `DeclarationError` for a name that is no column; `what` says who asked for it."""
         for name in names:

@@ -3,9 +3,10 @@
 Spark hands Python state one row at a time; a few large segments cost some hundred times less. This file decides
 how rows are cut into segments and in which order they will be put together again. It knows nothing of windows.
 
-A packed row is `(g, kind, lot, part, pos, n, body)`:
+A packed row is `(g, port, kind, lot, part, pos, n, body)`:
 
     g     representative id of the key group (`groups.py`)
+    port  number of the input port, 0 if there is one; 0 for the pulse, which is for all
     kind  "rows" | "rejected" | "watermark" | "resume" | "tick" | "clock" | "evict" | "mark:window" | "mark:final" |
           "flush"
     lot   the input file, where the end of each file is a mark: files then come whole and in the order of their age
@@ -55,10 +56,11 @@ LOT = "_pk_lot"
 AFTER = "after"
 """A mark that follows its row instead of standing in its place."""
 
-PACKED_SCHEMA = "g int, kind string, lot string, part int, pos bigint, n bigint, body binary"
+PACKED_SCHEMA = "g int, port int, kind string, lot string, part int, pos bigint, n bigint, body binary"
 PACKED = pa.schema(
     [
         pa.field("g", pa.int32()),
+        pa.field("port", pa.int32()),
         pa.field("kind", pa.string()),
         pa.field("lot", pa.string()),
         pa.field("part", pa.int32()),
@@ -99,6 +101,7 @@ class Packer:
         marked: whether the input has the mark columns.
         by_file: whether the input has the lot column, and the end of each file is a mark.
         fail_on_bad: raise `InputError` for a rejected row instead of passing it on.
+        port: number of the input port.
     """
 
     ids: tuple[int, ...]
@@ -107,6 +110,7 @@ class Packer:
     marked: bool = False
     by_file: bool = False
     fail_on_bad: bool = False
+    port: int = 0
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Pack one input partition; the position runs on over its batches."""
@@ -123,7 +127,7 @@ class Packer:
 
     def pack(self, batch: pa.RecordBatch, *, part: int, at: int) -> pa.RecordBatch:
         """Return the packed rows of one batch whose first row is number `at` of its input partition."""
-        packed = _Packed(part=part)
+        packed = _Packed(part=part, port=self.port)
         table = pa.Table.from_batches([batch])
         if self.by_file:
             self._pack_files(table, at, packed)
@@ -194,6 +198,7 @@ class _Packed:
     """The packed rows of one batch, as they grow."""
 
     part: int
+    port: int
     lot: str | None = None
     rows: list[tuple[int, str, str | None, int, int, bytes | None]] = field(default_factory=list)
 
@@ -206,7 +211,7 @@ class _Packed:
 
     def batch(self) -> pa.RecordBatch:
         group, kind, lot, pos, n, body = zip(*self.rows, strict=True) if self.rows else ((),) * 6
-        columns = [group, kind, lot, [self.part] * len(group), pos, n, body]
+        columns = [group, [self.port] * len(group), kind, lot, [self.part] * len(group), pos, n, body]
         arrays = [pa.array(values, f.type) for values, f in zip(columns, PACKED, strict=True)]
         return pa.record_batch(arrays, schema=PACKED)
 
