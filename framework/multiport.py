@@ -1,7 +1,7 @@
 """`ports(...)`: one operator over the windows of several streams, its input ports.
 
     orders = windowed(orders_df, name="match", partition_by="symbol").window(Tumbling(Time(1)))
-    quotes = windowed(quotes_df, name="match", partition_by="symbol").window(Sliding(Count(20)))
+    quotes = windowed(quotes_df, name="match", partition_by="symbol").window(Sliding(evict=Count(20)))
     ports(orders, quotes).operator(Match(), output="price double").to_delta(path).start(checkpoint=folder)
 
 The ports are numbered from 0 in the order given, and that order holds everywhere: in a batch, in every method of the

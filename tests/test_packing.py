@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from framework.core.plan import AT, EVENT_TIME, TIMESTAMP
 from framework.core.steps import Flush, Mark, Rows, Tick, Watermark
-from framework.engine.order import Ordering, arrange
+from framework.engine.order import Ordering, arrange, watermark_steps
 from framework.engine.packing import GROUP, REJECT, TIME, Packer, from_segment
 from framework.engine.processor import ceil_ms
 from framework.engine.pulse import FIRST, LAST
@@ -130,6 +130,27 @@ def test_time_comes_before_the_rows_and_a_flush_after_them() -> None:
 
     assert heard(rows, 0) == [Tick(77), [9, 3], Flush()]
     assert heard(rows, 0, "v") == [Tick(77), [3, 9], Flush()]
+
+
+def test_ports_are_heard_one_after_the_other_and_the_clock_before_all() -> None:
+    """Whichever task read them; a port whose stream tells its own time does not hear ours, all hear a flush."""
+    ports = [
+        Ordering(columns=("v",), keys=pa.schema([]), paned=False),
+        Ordering(columns=("v",), keys=pa.schema([]), paned=True, own_clock=True),
+        Ordering(columns=("v",), order_by=("v",), keys=pa.schema([]), paned=False),
+    ]
+    rows = [
+        SimpleNamespace(g=12, port=0, kind="flush", lot=None, part=LAST, pos=5, n=0, body=None),
+        *packed_rows(packer(port=2).pack(frame([(0, 9), (0, 3)]), part=0, at=0)),
+        *packed_rows(packer(port=1).pack(frame([(0, 8), (0, 4)]), part=1, at=0)),
+        *packed_rows(packer(port=0).pack(frame([(0, 7)]), part=2, at=0)),
+        SimpleNamespace(g=12, port=0, kind="tick", lot=None, part=FIRST, pos=4, n=77, body=None),
+    ]
+    steps = [step for step in arrange(rows, ports) if not isinstance(step, Rows)]
+    assert steps == [Tick(77), Tick(77, port=2), Flush(), Flush(1), Flush(2)]
+    tables = [(step.port, step.table["v"].to_pylist()) for step in arrange(rows, ports) if isinstance(step, Rows)]
+    assert tables == [(0, [7]), (1, [8, 4]), (2, [3, 9])]
+    assert watermark_steps(5, ports) == [Watermark(5_000, 1)]
 
 
 @given(st.integers(-(10**15), 10**15))
