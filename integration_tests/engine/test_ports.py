@@ -29,7 +29,7 @@ from framework.operator import Emit
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from framework.results import Computed
+    from framework import Job
     from integration_tests.engine.conftest import Readings
 
 
@@ -73,15 +73,16 @@ class Quotes:
         return self.readings.spark.readStream.schema(schema).json(str(self.folder))
 
 
-def declared(quotes: Quotes, *, size: int = 3) -> Computed:
-    """Pairs of orders, and the last quotes, by symbol."""
+def start(quotes: Quotes, *, size: int = 3, trigger: Any = "available_now") -> Job:
+    """Start a job on pairs of orders, and the last quotes, by symbol."""
     readings = quotes.readings
     orders = windowed(readings.stream(), name="match", partition_by="sensor", key_groups=2)
     prices = windowed(
         quotes.stream(), name="match", partition_by="symbol", key_groups=2, reject={"NO_PRICE": "price IS NULL"}
     )
     met = ports(orders.window(Tumbling(Count(2))), prices.window(Sliding(evict=Count(size))))
-    return met.operator(Match(), output="orders bigint, best bigint")
+    matched = met.operator(Match(), output="orders bigint, best bigint")
+    return matched.to_delta(readings.folder / "log").start(checkpoint=readings.checkpoint, trigger=trigger)
 
 
 def emitted(readings: Readings) -> list[tuple[Any, ...]]:
@@ -95,21 +96,17 @@ def test_two_streams_meet_in_one_job_that_is_drained_and_resumed(readings: Readi
     quotes = Quotes(readings)
     readings.put(("a", "10:00:10", 1), ("b", "10:00:11", 2))
     quotes.put(("a", 70), ("b", 50), ("a", None), ("a", 60), ("a", 10))
-    start = {"checkpoint": readings.checkpoint}
-    job = declared(quotes).to_delta(readings.folder / "log").start(**start, trigger="continuous")
-    drained = job.drain(timeout=300)
+    drained = start(quotes, trigger="continuous").drain(timeout=300)
     assert (drained.open_panes, drained.tuples) == (4, 2 + 4)
     assert emitted(readings) == []
 
     with pytest.raises(IncompatibleCheckpoint, match=r"port_1\.window\.evict"):
-        declared(quotes, size=2).to_delta(readings.folder / "log").start(**start)
+        start(quotes, size=2)
     readings.put(("a", "10:00:12", 4), ("b", "10:00:13", 8))
-    assert declared(quotes).to_delta(readings.folder / "log").start(**start, trigger="available_now").await_end(300)
     readings.put(("b", "10:00:14", 16), ("b", "10:00:15", 32))
-    quotes.put(("a", 20), ("b", 40))
-    job = declared(quotes).to_delta(readings.folder / "log").start(**start, trigger="available_now")
-    assert job.await_end(300)
-    assert emitted(readings) == [("a", 0, 5, 70), ("b", 0, 10, 50), ("b", 0, 48, 50)]
+    quotes.put(("a", 20), ("b", 90))  # with the first of these files, and after it: it came to port 1
+    assert start(quotes).await_end(300)
+    assert emitted(readings) == [("a", 0, 5, 70), ("b", 0, 10, 50), ("b", 0, 48, 90)]
     assert [(row["port"], row["reason"]) for row in readings.rows("log_quarantine")] == [(1, "NO_PRICE")]
     metrics = readings.rows("log_metrics")
     assert all(row["balanced"] for row in metrics)
@@ -139,7 +136,7 @@ def test_ports_that_do_not_fit_together_are_refused_where_they_are_declared(read
     ]:
         with pytest.raises(DeclarationError, match=said):
             ports(*streams)
-    with pytest.raises(DeclarationError, match="use .operator"):
+    with pytest.raises(DeclarationError, match="for each stream"):
         ports(order(), quote()).aggregate(n=1)
     with pytest.raises(DeclarationError, match="'port' has the name"):
         ports(order(), quote()).operator(Match(), output="port int")
