@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from framework.core.plan import AT, EVENT_TIME, TIMESTAMP
-from framework.core.steps import Flush, Mark, Rows, Tick, Watermark
-from framework.engine.order import Ordering, arrange, watermark_steps
+from framework.core.steps import Flush, Mark, Progress, Rows, Tick, Watermark
+from framework.engine.order import Ordering, arrange
 from framework.engine.packing import GROUP, REJECT, TIME, Packer, from_segment
 from framework.engine.processor import ceil_ms
 from framework.engine.pulse import FIRST, LAST
@@ -54,7 +54,7 @@ def packed_rows(*batches: pa.RecordBatch) -> list[SimpleNamespace]:
 
 def heard(rows: list[SimpleNamespace], group: int, *order_by: str) -> list[Any]:
     """What one group hears, in order: the values of `v` for rows, the step itself for a mark."""
-    port = Ordering(columns=("v",), order_by=order_by, keys=pa.schema([]), paned=True)
+    port = Ordering(columns=("v",), order_by=order_by, keys=pa.schema([]))
     steps = arrange([row for row in rows if row.g == IDS[group]], [port])
     return [step.table["v"].to_pylist() if isinstance(step, Rows) else step for step in steps]
 
@@ -135,9 +135,9 @@ def test_time_comes_before_the_rows_and_a_flush_after_them() -> None:
 def test_ports_are_heard_one_after_the_other_and_the_clock_before_all() -> None:
     """Whichever task read them; a port whose stream tells its own time does not hear ours, all hear a flush."""
     ports = [
-        Ordering(columns=("v",), keys=pa.schema([]), paned=False),
-        Ordering(columns=("v",), keys=pa.schema([]), paned=True, own_clock=True),
-        Ordering(columns=("v",), order_by=("v",), keys=pa.schema([]), paned=False),
+        Ordering(columns=("v",), keys=pa.schema([])),
+        Ordering(columns=("v",), keys=pa.schema([]), own_clock=True),
+        Ordering(columns=("v",), order_by=("v",), keys=pa.schema([])),
     ]
     rows = [
         SimpleNamespace(g=12, port=0, kind="flush", lot=None, part=LAST, pos=5, n=0, body=None),
@@ -150,7 +150,19 @@ def test_ports_are_heard_one_after_the_other_and_the_clock_before_all() -> None:
     assert steps == [Tick(77), Tick(77, port=2), Flush(), Flush(1), Flush(2)]
     tables = [(step.port, step.table["v"].to_pylist()) for step in arrange(rows, ports) if isinstance(step, Rows)]
     assert tables == [(0, [7]), (1, [8, 4]), (2, [3, 9])]
-    assert watermark_steps(5, ports) == [Watermark(5_000, 1)]
+
+
+def test_every_group_is_told_how_far_event_time_has_come_on_each_of_several_ports() -> None:
+    """The greatest of its input partitions, less the port's delay, after the rows; a rejected row tells nothing."""
+    ports = [Ordering(columns=("v",), keys=pa.schema([]))] * 2
+    batches = [
+        *packer(port=1, lag_us=5)(iter([frame([(0, 30), (0, 20)]), frame([(1, 40), (0, 99)], bad={1: "WHY"})])),
+        *packer(port=0, lag_us=0)(iter([frame([(2, 50)])])),
+        *packer(port=0, lag_us=0)(iter([frame([(2, 7)], bad={0: "WHY"})])),
+        packer(port=1, lag_us=5).reached(10, part=9, at=0),
+    ]
+    told = [arrange([row for row in packed_rows(*batches) if row.g == group], ports)[-1] for group in IDS]
+    assert told == [Progress(((0, 50), (1, 35)))] * len(IDS)
 
 
 @given(st.integers(-(10**15), 10**15))

@@ -21,7 +21,7 @@ from framework import (
     Tumbling,
 )
 from framework.core.plan import EVENT_TIME
-from framework.core.steps import Flush, Tick, Watermark
+from framework.core.steps import Flush, Progress, Tick, Watermark
 from state.store import MemoryStore
 from tests.model.handlers import Noted
 from tests.model.two_ports import Item, plan, play, rows, run, told
@@ -116,6 +116,16 @@ def test_a_port_of_panes_and_one_of_arrival_order_share_a_log() -> None:
     seen = [{n for n, v in row.items() if v is None} for row in done.results.to_pylist()]
     assert seen == [{"pane_start", "pane_end", "refinement"}, {"fired_at", "firing", "window_mark"}]
     assert (made.mixed, plan().mixed) == (True, False)
+
+
+def test_the_watermark_of_several_ports_is_the_least_of_theirs() -> None:
+    """None before each has told a time, never back, and not forgotten by a restart [semantics 6.5]."""
+    made, store, marks = plan(windows=(TimeInterval(10), TimeInterval(10))), MemoryStore(), []
+    for number, reached in enumerate([((0, 30),), ((1, 12),), ((0, 40), (1, 11)), ((1, 60),)]):
+        progress = Progress(tuple((port, seconds * 1_000_000) for port, seconds in reached))
+        store = store.copy()
+        marks.append(run(made, store, number, progress, run=number + 1).watermark)
+    assert marks == [None, 12_000_000, 12_000_000, 40_000_000]
 
 
 def test_port_0_is_stored_as_the_only_window_of_a_job_is() -> None:

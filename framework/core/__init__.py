@@ -9,6 +9,7 @@ The core is pure: numpy and Arrow, no Spark, no clock, no disk. A micro-batch of
     machine.py     one batch of one key group: windows in port order, then state handlers
     lifecycle.py   the state handlers of a key group
     outcome.py     what a batch did; several ports as one
+    horizon.py     the watermark of several ports
     keys.py        partitions as small numbers, for one batch
     aggregates/    how sums, extremes, sketches fold and merge, column-wise
 

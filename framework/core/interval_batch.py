@@ -15,7 +15,7 @@ from framework.core.pending import Firings
 from framework.core.plan import Plan
 from framework.core.rowlog import RowLog
 from framework.core.slices import Slices
-from framework.core.steps import Flush, Rows, Step, Watermark
+from framework.core.steps import Flush, PortStep, Rows, Watermark
 from framework.windows import TimeInterval
 from state.records import NO_WATERMARK, IntervalRecord
 from state.store import GroupStore
@@ -35,7 +35,7 @@ class IntervalBatch:
         self._window = IntervalWindow(plan.window, self._record, keys, contents, answer, Firings(store, keys))
         self.control = IntervalControl()
 
-    def take(self, step: Step) -> None:
+    def take(self, step: PortStep) -> None:
         """Do one step. A time interval knows neither the wall clock nor punctuation [semantics 6.3]."""
         match step:
             case Rows(table):

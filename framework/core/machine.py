@@ -14,12 +14,13 @@ from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import replace
 
+from framework.core.horizon import Horizon
 from framework.core.interval_batch import IntervalBatch
 from framework.core.lifecycle import Cut, Lifecycle
 from framework.core.outcome import Outcome, joined
 from framework.core.plan import Plan
 from framework.core.sequence.batch import SequenceBatch
-from framework.core.steps import Step
+from framework.core.steps import Progress, Step
 from state.store import GroupStore, PortStore
 
 
@@ -52,8 +53,10 @@ class Machine:
         windows = [_window(port, self._store) for port in plan.ports]
         if lifecycle is not None:
             lifecycle.begin([window.control for window in windows])
+        horizon = Horizon(self._store, [port.port for port in plan.ports if port.paned])
         for step in steps:
-            windows[step.port].take(step)
+            for own in horizon.advance(step) if isinstance(step, Progress) else [step]:
+                windows[own.port].take(own)
         if lifecycle is not None:
             lifecycle.drain()
         outcomes = [window.save() for window in windows]

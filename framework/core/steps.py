@@ -3,7 +3,8 @@
 Time and commands are data. Nothing behind this point reads a clock; a batch that is replayed is the same list of
 steps and gives the same outcome.
 
-Each step is for the window of one input port, `port`; a time or a command for several is a step for each.
+Each step but `Progress` is for the window of one input port, `port`; a time or a command for several is a step for
+each.
 """
 
 from __future__ import annotations
@@ -32,6 +33,16 @@ class Watermark:
 
     us: int
     port: int = 0
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far event time has come on some of several ports: (port, us less the port's delay), of this batch.
+
+    It comes after the rows of all ports: those of a batch are judged by what was known before it.
+    """
+
+    reached: tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True)
@@ -71,4 +82,7 @@ class Evict:
     port: int = 0
 
 
-Step = Rows | Watermark | Tick | Mark | Flush | Evict
+PortStep = Rows | Watermark | Tick | Mark | Flush | Evict
+"""What the window of one port takes."""
+
+Step = PortStep | Progress

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from framework.core.plan import AT, EVENT_TIME, Plan
+from framework.core.plan import AT, Plan
 from framework.engine.intake import Intake
 from framework.engine.order import Ordering
 from framework.engine.packing import PACKED_SCHEMA, Packer, from_segment
@@ -34,10 +34,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Inlet:
-    """One input port: where its rows come from, and the plan of its window."""
+    """One input port: where its rows come from, and the plan of its window; `alone` if it is the only one."""
 
     intake: Intake
     plan: Plan
+    alone: bool
 
     @property
     def carried(self) -> list[str]:
@@ -46,8 +47,8 @@ class Inlet:
 
     @property
     def timers(self) -> bool:
-        """Whether Spark's watermark drives the window; with marks in the stream, they do."""
-        return self.plan.time == EVENT_TIME and not self.intake.marked
+        """Whether Spark's watermark drives the window; with marks in the stream, or several ports, it does not."""
+        return self.alone and self.plan.paned and not self.intake.marked
 
     @property
     def wakes(self) -> bool:
@@ -82,8 +83,10 @@ class Inlet:
             by_file=intake.by_file,
             fail_on_bad=intake.on_bad == "fail",
             port=self.plan.port,
+            lag_us=None if self.alone or not self.plan.paned else intake.watermark_us,
         )
-        return intake.rows(self.carried, arrived=self.time == AT).mapInArrow(packer, PACKED_SCHEMA)
+        rows = intake.rows(self.carried, arrived=self.time == AT, watermark=self.alone)
+        return rows.mapInArrow(packer, PACKED_SCHEMA)
 
     def ordering(self) -> Ordering:
         """Return what the workers must know to put the port's rows in order."""
@@ -91,7 +94,6 @@ class Inlet:
             columns=(*self.plan.columns.names, *([self.time] if self.time else [])),
             order_by=self.intake.order_by,
             keys=self.plan.keys,
-            paned=self.plan.paned,
             own_clock=self.intake.arrival_time is not None or self.intake.marked,
         )
 
@@ -111,7 +113,9 @@ class Pipeline:
     def ports(self) -> list[Inlet]:
         """The input ports, in order."""
         intakes = (self.intake, *self.further)
-        return [Inlet(intake=intake, plan=plan) for intake, plan in zip(intakes, self.plan.ports, strict=True)]
+        alone = not self.further
+        pairs = zip(intakes, self.plan.ports, strict=True)
+        return [Inlet(intake=intake, plan=plan, alone=alone) for intake, plan in pairs]
 
     @property
     def timers(self) -> bool:

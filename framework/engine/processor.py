@@ -24,7 +24,7 @@ from framework.core.lifecycle import Cut
 from framework.core.machine import Machine
 from framework.core.outcome import Outcome, on_port
 from framework.core.plan import Plan
-from framework.engine.order import Ordering, arrange, watermark_steps
+from framework.engine.order import Ordering, arrange, watermark_step
 from framework.engine.packing import from_segment, to_segment
 from framework.engine.pulse import CHECKPOINTS, FIRST, LAST
 from framework.engine.runs import Run
@@ -80,7 +80,7 @@ class GroupProcessor(StatefulProcessor):
         """Nothing to close: the store belongs to Spark."""
 
     def _run(self, group: int, packed: list[Row], timer_values: TimerValues) -> Iterator[Row]:
-        moved = watermark_steps(timer_values.getCurrentWatermarkInMs(), self._ports) if self._timers else []
+        moved = watermark_step(timer_values.getCurrentWatermarkInMs()) if self._timers else []
         steps = arrange(packed, self._ports)
         cut = self._cut(group, packed) if self._plan.handlers else None
         outcome = Machine(self._plan, self._store, cut).run([*moved, *steps])

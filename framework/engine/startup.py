@@ -41,7 +41,6 @@ _QUERY_SETTINGS = {
     f"{_STATE}.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
     f"{_STATE}.rocksdb.changelogCheckpointing.enabled": "true",
     f"{_STATE}.rocksdb.trackTotalNumberOfRows": "false",
-    "spark.sql.streaming.multipleWatermarkPolicy": "min",  # of several ports: nothing is late for the slowest
 }
 
 

@@ -17,7 +17,7 @@ from framework.core.sequence.keeping import CellKeeper, LogKeeper
 from framework.core.sequence.log import Log
 from framework.core.sequence.partitions import Partitions
 from framework.core.sequence.window import SequenceWindow
-from framework.core.steps import Evict, Flush, Mark, Rows, Step, Tick
+from framework.core.steps import Evict, Flush, Mark, PortStep, Rows, Tick
 from framework.windows import Tumbling, delta_attributes
 from state.records import SequenceRecord
 from state.store import GroupStore
@@ -51,7 +51,7 @@ class SequenceBatch:
         self._rejected: list[pa.Table] = []
         self.control = SequenceControl(self._window, record, keys, partitions)
 
-    def take(self, step: Step) -> None:
+    def take(self, step: PortStep) -> None:
         """Do one step. Event time means nothing here."""
         window = self._window
         match step:
