@@ -113,6 +113,35 @@ def test_two_streams_meet_in_one_job_that_is_drained_and_resumed(readings: Readi
     assert (sum(row["rows_in"] for row in metrics), sum(row["quarantined"] for row in metrics)) == (13, 1)
 
 
+class PerMinute(Operator):
+    """Tells how many readings a minute had."""
+
+    def handle_event(self, event: Event, emit: Emit) -> None:
+        emit(n=event.table.num_rows)
+
+
+def test_streams_that_speak_in_turns_complete_the_panes_of_each_other(readings: Readings) -> None:
+    """The watermark is the least of both ports', and a restart forgets neither."""
+    (readings.folder / "second").mkdir()
+    second = type(readings)(readings.spark, readings.folder / "second")
+
+    def run() -> list[tuple[Any, ...]]:
+        minutes = [
+            windowed(one.stream(), name="turns", partition_by="sensor", event_time="at", key_groups=2).window(
+                TimeInterval(60)
+            )
+            for one in (readings, second)
+        ]
+        counted = ports(*minutes).operator(PerMinute(), output="n bigint").to_delta(readings.folder / "log")
+        assert counted.start(checkpoint=readings.checkpoint, trigger="available_now").await_end(300)
+        return sorted((row["port"], f"{row['pane_start']:%H:%M}", row["n"]) for row in readings.rows("log"))
+
+    readings.put(("a", "10:00:10", 1), ("b", "10:00:20", 1), ("a", "10:05:00", 2))
+    assert run() == []
+    second.put(("a", "10:00:30", 4), ("a", "10:02:30", 8))
+    assert run() == [(0, "10:00", 1), (0, "10:00", 1), (1, "10:00", 1)]
+
+
 def test_ports_that_do_not_fit_together_are_refused_where_they_are_declared(readings: Readings) -> None:
     """Each message names the values and the rule."""
     quotes = Quotes(readings)
