@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from framework.engine.job import BatchReport, Job
     from framework.engine.session import session
     from framework.engine.status import Drained, Status
+    from framework.multiport import ports
     from framework.stream import windowed
 
 __all__ = [
@@ -99,6 +100,7 @@ __all__ = [
     "days",
     "hours",
     "minutes",
+    "ports",
     "seconds",
     "session",
     "windowed",
@@ -109,6 +111,7 @@ _ON_SPARK = {
     "Drained": "framework.engine.status",
     "Job": "framework.engine.job",
     "Status": "framework.engine.status",
+    "ports": "framework.multiport",
     "session": "framework.engine.session",
     "windowed": "framework.stream",
 }

@@ -84,9 +84,22 @@ class Event:
         key: the partition: the value of the one partition column, a tuple of several, None without partitioning.
         reason: why a TRIGGER fired; None for other events.
         refinement: how often this partition and pane fired before (0 the first time); None unless TRIGGER.
+        port: number of the input port whose window it happened to; 0 for an operator over one window.
     """
 
-    __slots__ = ("_at", "_content", "_index", "_pane", "_table", "_timing", "key", "reason", "refinement", "type")
+    __slots__ = (
+        "_at",
+        "_content",
+        "_index",
+        "_pane",
+        "_table",
+        "_timing",
+        "key",
+        "port",
+        "reason",
+        "refinement",
+        "type",
+    )
 
     def __init__(  # noqa: PLR0913 -- only the windows make events
         self,
@@ -100,11 +113,13 @@ class Event:
         at_us: int | None = None,
         reason: Reason | None = None,
         refinement: int | None = None,
+        port: int = 0,
     ) -> None:
         self.type = type
         self.key = key
         self.reason = reason
         self.refinement = refinement
+        self.port = port
         self._content = content
         self._table: pa.Table | None = None
         self._pane = pane
@@ -167,5 +182,6 @@ class Event:
         return value
 
     def __repr__(self) -> str:
+        port = f", port={self.port}" if self.port else ""
         pane = f", pane={self._pane}" if self._pane else ""
-        return f"Event({self.type.name}, key={self.key!r}{pane})"
+        return f"Event({self.type.name}, key={self.key!r}{port}{pane})"

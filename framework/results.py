@@ -49,9 +49,17 @@ class Computed:
             metrics: one row a batch; `<path>_metrics` if not given.
             downtime: one row for each start after the first: what the time in between did; `<path>_downtime` if not
                 given.
+
+        Raises:
+            DeclarationError: two tables in one folder, or a view of ports of which only some have panes.
         """
         from framework.engine.tables import Tables
 
+        if view is not None and self._pipeline.plan.mixed:
+            raise DeclarationError(
+                f"view is {view!r}, but some ports are time intervals and others are not: no row of one can be newer "
+                "than a row of the other; read the log instead"
+            )
         log = _folder(path)
         tables = Tables(
             log=log,

@@ -6,6 +6,8 @@
       .to_delta(path, view=...)      where results go; or .transform(checkpoint=...) for any other sink
       .start(checkpoint=...)         run it
 
+One operator over the windows of several streams: `ports(...)` in `framework/multiport.py`.
+
 Each step checks what it was given and returns a new object; nothing runs before `start()`.
 """
 
@@ -14,18 +16,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from collections.abc import Sequence as Names
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
 from framework.agg import Aggregate
-from framework.core.plan import Plan
 from framework.durations import Duration, days, to_us
 from framework.engine.intake import Intake
-from framework.engine.pipeline import Pipeline
 from framework.errors import DeclarationError
-from framework.operator import Heard, Listener, Operator
-from framework.policies import PartitionCount, Punctuation, TupleCount
+from framework.inputs import Input, aggregated, needs_one_group, operated
+from framework.operator import Listener, Operator
+from framework.policies import Punctuation
 from framework.results import Computed
 from framework.windows import Sequence, TimeInterval, Window, delta_attributes
 from state.handler import StateHandler
@@ -112,8 +113,8 @@ class Windowed:
         if isinstance(window, TimeInterval):
             if self._intake.event_time is None:
                 raise DeclarationError("a TimeInterval is a range of event time: give windowed() an event_time column")
-            return WindowedBy(self._intake, window)
-        return WindowedBy(self._in_arrival_order(window), window)
+            return WindowedBy(Input(self._intake, window))
+        return WindowedBy(Input(self._in_arrival_order(window), window))
 
     def _in_arrival_order(self, window: Sequence) -> Intake:
         intake, limit = self._intake, window.partition_eviction
@@ -130,8 +131,7 @@ class Windowed:
         attributes = delta_attributes(window)
         intake.require("the attribute of a Delta policy", attributes)
         intake.require_numbers(attributes)
-        # What all partitions share needs them in one place (docs/decisions/0004-what-is-shared-between-partitions.md).
-        groups = 1 if isinstance(limit, PartitionCount | TupleCount) else intake.key_groups
+        groups = 1 if needs_one_group(window) else intake.key_groups
         return replace(intake, numbers=attributes, key_groups=groups)
 
 
@@ -139,8 +139,7 @@ class Windowed:
 class WindowedBy:
     """A stream and its window, waiting for what to compute."""
 
-    _intake: Intake
-    _window: Window
+    _input: Input
 
     def aggregate(self, **aggregates: Aggregate) -> Computed:
         """Declare the result columns. Raises `DeclarationError` for an unknown column or an unfit type."""
@@ -149,11 +148,8 @@ class WindowedBy:
         for name, aggregate in aggregates.items():
             if not isinstance(aggregate, Aggregate):
                 raise DeclarationError(f"aggregate {name}: {aggregate!r} is none; use agg.max('column') and the like")
-            self._intake.require(f"aggregate {name}={aggregate}", aggregate.columns)
-        read = {column for aggregate in aggregates.values() for column in aggregate.columns}
-        columns = self._columns(read | {*self._intake.partition_by, *self._intake.numbers})
-        output = pa.schema([pa.field(name, one.bind(columns).output) for name, one in aggregates.items()])
-        return self._computed(columns, output, aggregates=dict(aggregates))
+            self._input.intake.require(f"aggregate {name}={aggregate}", aggregate.columns)
+        return aggregated(self._input, aggregates)
 
     def operator(
         self,
@@ -172,44 +168,10 @@ class WindowedBy:
             handlers: take part in every checkpoint, in this order; an operator that is a `StateHandler` itself comes
                 before them, and the window before all.
         """
-        if not isinstance(operator, Operator):
-            raise DeclarationError(f"operator() takes an instance of a subclass of Operator, not {operator!r}")
-        for listener in listeners:
-            if not isinstance(listener, Listener):
-                raise DeclarationError(f"listeners takes instances of subclasses of Listener, not {listener!r}")
-        for handler in handlers:
-            if not isinstance(handler, StateHandler):
-                raise DeclarationError(f"handlers takes instances of subclasses of StateHandler, not {handler!r}")
-        heard = Heard(operator, tuple(listeners)) if listeners else operator
-        own = (operator,) if isinstance(operator, StateHandler) and operator not in handlers else ()
-        columns = self._columns(set(self._intake.user_columns))
-        return self._computed(columns, _schema(output), operator=heard, handlers=(*own, *handlers))
-
-    def _columns(self, wanted: set[str]) -> pa.Schema:
-        return self._intake.arrow_schema([name for name in self._intake.user_columns if name in wanted])
-
-    def _computed(self, columns: pa.Schema, output: pa.Schema, **what: Any) -> Computed:
-        keys = pa.schema([columns.field(name) for name in self._intake.partition_by])
-        plan = Plan(window=self._window, keys=keys, columns=columns, output=output, **what)
-        for name in output.names:
-            if plan.results.names.count(name) > 1:
-                raise DeclarationError(f"the result column {name!r} has the name of a column that every result has")
-        return Computed(Pipeline(intake=self._intake, plan=plan))
+        return operated([self._input], operator, output, listeners, handlers)
 
 
 def _names(given: str | Names[str] | None) -> tuple[str, ...]:
     if given is None:
         return ()
     return (given,) if isinstance(given, str) else tuple(given)
-
-
-def _schema(output: pa.Schema | str) -> pa.Schema:
-    if isinstance(output, pa.Schema):
-        return output
-    from pyspark.sql.pandas.types import to_arrow_schema
-    from pyspark.sql.types import StructType
-
-    try:
-        return to_arrow_schema(StructType([*StructType.fromDDL(output)]), timezone="UTC")  # type: ignore[misc]
-    except Exception as error:
-        raise DeclarationError(f'output is {output!r}; write columns as SQL does: "spread double, n bigint"') from error

@@ -14,7 +14,7 @@ their registration; that order is the same for every method.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
@@ -91,7 +91,7 @@ class StateContext:
         attempt: int,
         restarted: bool,
         values: dict[str, Any],
-        windows: WindowControl,
+        windows: Sequence[WindowControl],
         now: datetime | None = None,
     ) -> None:
         self.checkpoint = checkpoint
@@ -126,19 +126,29 @@ class StateContext:
         self._only_in("read", "reset")
         return self._values.get(name, default)
 
-    def evict_partition(self, key: Any) -> None:
+    @property
+    def ports(self) -> int:
+        """How many input ports the operator has, each with a window; they are numbered from 0."""
+        return len(self._windows)
+
+    def evict_partition(self, key: Any, *, port: int = 0) -> None:
         """Let go of a window partition: PARTITION_EVICTION with all it holds, then the key starts anew [S3].
 
         Only in `drain`, and only of a partitioned window in arrival order: else `LifecycleError`. A key that has no
-        partition is none to let go of.
+        partition is none to let go of. Other ports keep theirs.
         """
         self._only_in("evict_partition", "drain")
-        self._windows.evict_partition(key)
+        self._window(port).evict_partition(key)
 
-    def partitions(self) -> list[OpenPartition]:
-        """Return the live partitions of this key group. Only in `drain`, of windows in arrival order."""
+    def partitions(self, *, port: int = 0) -> list[OpenPartition]:
+        """Return the live partitions of a port, in this key group. Only in `drain`, of windows in arrival order."""
         self._only_in("partitions", "drain")
-        return self._windows.partitions()
+        return self._window(port).partitions()
+
+    def _window(self, port: int) -> WindowControl:
+        if not 0 <= port < self.ports:
+            raise LifecycleError(f"there is no port {port}: this operator has {self.ports}, numbered from 0")
+        return self._windows[port]
 
     def _only_in(self, what: str, phase: str) -> None:
         if self._phase != phase:

@@ -132,6 +132,23 @@ class SequenceRecord:
 
 
 @dataclass
+class HorizonRecord:
+    """How far event time has come on each of several ports; segment ("horizon", 0, 0)."""
+
+    reached: dict[int, int] = field(default_factory=dict)
+    """Port -> greatest event time seen in any key group, less the port's delay, us since the epoch."""
+
+    def encode(self) -> bytes:
+        """Return the record as bytes."""
+        return encode_header({"reached": sorted(self.reached.items())}, {})
+
+    @classmethod
+    def decode(cls, value: bytes | None) -> HorizonRecord:
+        """Return the record that `encode` wrote; without one, no port has told any time."""
+        return cls() if value is None else cls(reached=dict(decode_header(value)[0]["reached"]))
+
+
+@dataclass
 class LifecycleRecord:
     """What the state handlers of one key group wrote with the last checkpoint; segment ("handlers", 0, 0)."""
 

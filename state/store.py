@@ -91,6 +91,45 @@ class MemoryStore:
         return twin
 
 
+class PortStore:
+    """The part of a group's store that the window of one input port has, after port 0.
+
+    Port 0 keeps the names that the only window of a job has. So a job with one port is stored as before there were
+    several.
+    """
+
+    def __init__(self, store: GroupStore, port: int) -> None:
+        self._store = store
+        self._port = port
+
+    def read_header(self) -> bytes | None:
+        """Return the header of this port as last written."""
+        return self._store.find(self._kind("header"), 0, 0)
+
+    def write_header(self, value: bytes) -> None:
+        """Replace the header of this port."""
+        self._store.write(self._kind("header"), 0, 0, value)
+
+    def read(self, kind: str, slot: int, seq: int) -> bytes:
+        """Return one segment, or raise `CorruptState`."""
+        return self._store.read(self._kind(kind), slot, seq)
+
+    def find(self, kind: str, slot: int, seq: int) -> bytes | None:
+        """Return one segment, or None."""
+        return self._store.find(self._kind(kind), slot, seq)
+
+    def write(self, kind: str, slot: int, seq: int, value: bytes) -> None:
+        """Put one segment."""
+        self._store.write(self._kind(kind), slot, seq, value)
+
+    def remove(self, kind: str, slot: int, seq: int) -> None:
+        """Drop one segment."""
+        self._store.remove(self._kind(kind), slot, seq)
+
+    def _kind(self, kind: str) -> str:
+        return f"port {self._port}/{kind}"
+
+
 def missing_segment(kind: str, slot: int, seq: int) -> CorruptState:
     """The error for a segment that the header lists and the store has not."""
     return CorruptState(

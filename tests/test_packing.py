@@ -13,9 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from framework.core.plan import AT, EVENT_TIME, TIMESTAMP
-from framework.core.steps import Flush, Mark, Rows, Tick, Watermark
+from framework.core.steps import Flush, Mark, Progress, Rows, Tick, Watermark
+from framework.engine.order import Ordering, arrange
 from framework.engine.packing import GROUP, REJECT, TIME, Packer, from_segment
-from framework.engine.processor import arrange, ceil_ms
+from framework.engine.processor import ceil_ms
 from framework.engine.pulse import FIRST, LAST
 from framework.errors import InputError
 
@@ -53,7 +54,8 @@ def packed_rows(*batches: pa.RecordBatch) -> list[SimpleNamespace]:
 
 def heard(rows: list[SimpleNamespace], group: int, *order_by: str) -> list[Any]:
     """What one group hears, in order: the values of `v` for rows, the step itself for a mark."""
-    steps = arrange([row for row in rows if row.g == IDS[group]], order_by, ["v"], pa.schema([]))
+    port = Ordering(columns=("v",), order_by=order_by, keys=pa.schema([]))
+    steps = arrange([row for row in rows if row.g == IDS[group]], [port])
     return [step.table["v"].to_pylist() if isinstance(step, Rows) else step for step in steps]
 
 
@@ -123,11 +125,44 @@ def test_arrival_order_survives_the_shuffle(parts: list[list[tuple[int, int]]], 
 def test_time_comes_before_the_rows_and_a_flush_after_them() -> None:
     """Ticks of the pulse precede every input partition, a flush follows them all; order_by sorts in between."""
     rows = packed_rows(packer().pack(frame([(0, 9), (0, 3)]), part=0, at=0))
-    rows.append(SimpleNamespace(g=12, kind="flush", lot=None, part=LAST, pos=5, n=0, body=None))
-    rows.append(SimpleNamespace(g=12, kind="tick", lot=None, part=FIRST, pos=4, n=77, body=None))
+    rows.append(SimpleNamespace(g=12, port=0, kind="flush", lot=None, part=LAST, pos=5, n=0, body=None))
+    rows.append(SimpleNamespace(g=12, port=0, kind="tick", lot=None, part=FIRST, pos=4, n=77, body=None))
 
     assert heard(rows, 0) == [Tick(77), [9, 3], Flush()]
     assert heard(rows, 0, "v") == [Tick(77), [3, 9], Flush()]
+
+
+def test_ports_are_heard_one_after_the_other_and_the_clock_before_all() -> None:
+    """Whichever task read them; a port whose stream tells its own time does not hear ours, all hear a flush."""
+    ports = [
+        Ordering(columns=("v",), keys=pa.schema([])),
+        Ordering(columns=("v",), keys=pa.schema([]), own_clock=True),
+        Ordering(columns=("v",), order_by=("v",), keys=pa.schema([])),
+    ]
+    rows = [
+        SimpleNamespace(g=12, port=0, kind="flush", lot=None, part=LAST, pos=5, n=0, body=None),
+        *packed_rows(packer(port=2).pack(frame([(0, 9), (0, 3)]), part=0, at=0)),
+        *packed_rows(packer(port=1).pack(frame([(0, 8), (0, 4)]), part=1, at=0)),
+        *packed_rows(packer(port=0).pack(frame([(0, 7)]), part=2, at=0)),
+        SimpleNamespace(g=12, port=0, kind="tick", lot=None, part=FIRST, pos=4, n=77, body=None),
+    ]
+    steps = [step for step in arrange(rows, ports) if not isinstance(step, Rows)]
+    assert steps == [Tick(77), Tick(77, port=2), Flush(), Flush(1), Flush(2)]
+    tables = [(step.port, step.table["v"].to_pylist()) for step in arrange(rows, ports) if isinstance(step, Rows)]
+    assert tables == [(0, [7]), (1, [8, 4]), (2, [3, 9])]
+
+
+def test_every_group_is_told_how_far_event_time_has_come_on_each_of_several_ports() -> None:
+    """The greatest of its input partitions, less the port's delay, after the rows; a rejected row tells nothing."""
+    ports = [Ordering(columns=("v",), keys=pa.schema([]))] * 2
+    batches = [
+        *packer(port=1, lag_us=5)(iter([frame([(0, 30), (0, 20)]), frame([(1, 40), (0, 99)], bad={1: "WHY"})])),
+        *packer(port=0, lag_us=0)(iter([frame([(2, 50)])])),
+        *packer(port=0, lag_us=0)(iter([frame([(2, 7)], bad={0: "WHY"})])),
+        packer(port=1, lag_us=5).reached(10, part=9, at=0),
+    ]
+    told = [arrange([row for row in packed_rows(*batches) if row.g == group], ports)[-1] for group in IDS]
+    assert told == [Progress(((0, 50), (1, 35)))] * len(IDS)
 
 
 @given(st.integers(-(10**15), 10**15))

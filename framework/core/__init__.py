@@ -6,13 +6,16 @@ The core is pure: numpy and Arrow, no Spark, no clock, no disk. A micro-batch of
 
     steps.py       what a batch is made of; time and commands are data
     plan.py        what the job asks for: window, partition columns, aggregates or operator
-    machine.py     one batch of one key group
+    machine.py     one batch of one key group: windows in port order, then state handlers
+    lifecycle.py   the state handlers of a key group
+    outcome.py     what a batch did; several ports as one
+    horizon.py     the watermark of several ports
     keys.py        partitions as small numbers, for one batch
     aggregates/    how sums, extremes, sketches fold and merge, column-wise
 
 Time-interval windows:
 
-    interval_batch.py  one batch: read the header, take the steps, write the header
+    interval_batch.py  one batch of one window: read the header, take the steps, write the header
     interval.py    the life of panes: assign -> apply -> decide -> emit
     geometry.py    where panes and slices lie: arithmetic on event time
     cells.py       what a partition has in a pane: runs of sorted rows

@@ -1,14 +1,15 @@
 """Calling the state handlers of one key group: which method, in which order, with what they wrote before [S3].
 
-    begin    reset(last checkpoint) for a group that has one; reset_to_initial_state() if the job ran before and no
-             checkpoint of it was ever completed; nothing at the very first start
-    retire   the checkpoint before the last one is no longer needed: the last one is committed, or the batch after it
-             would not run. So it is the first thing that handlers hear after their reset
-    cut      drain all, [prepare all that are non-blocking,] checkpoint all; what they wrote is stored
-    close    the instances are not used again
+    begin       reset(last checkpoint) for a group that has one; reset_to_initial_state() if the job ran before and no
+                checkpoint of it was ever completed; nothing at the very first start
+    retire      the checkpoint before the last one is no longer needed: the last one is committed, or the batch after
+                it would not run. So it is the first thing that handlers hear after their reset
+    drain       drain all, [prepare all that are non-blocking]
+    checkpoint  checkpoint all; what they wrote is stored
+    close       the instances are not used again
 
-The windows of the group act before the handlers: they were restored when `begin` is called, and have delivered their
-outstanding evictions when `cut` is.
+The windows of the group act before the handlers, in port order: they were restored when `begin` is called, have
+delivered their outstanding evictions when `drain` is, and are stored when `checkpoint` is.
 """
 
 from __future__ import annotations
@@ -66,13 +67,16 @@ class Lifecycle:
         self._handlers = handlers
         self._store = store
         self._cut = cut
-        self._windows: WindowControl = IntervalControl()
+        self._windows: Sequence[WindowControl] = ()
         self._last: int | None = None
         self._previous: int | None = None
         self._restarted = False
 
-    def begin(self, windows: WindowControl, *, retire: bool = True) -> None:
-        """Give the handlers their state back, before any event of the batch. `windows` are what they may act on."""
+    def begin(self, windows: Sequence[WindowControl], *, retire: bool = True) -> None:
+        """Give the handlers their state back, before any event of the batch.
+
+        `windows` are what they may act on, one for each port.
+        """
         self._windows = windows
         stored = self._store.find(*_PLACE)
         if stored is None:
@@ -100,14 +104,18 @@ class Lifecycle:
             previous, self._previous = self._previous, None
             self._each(lambda handler, ctx: handler.retire_checkpoint(ctx), "retire_checkpoint", previous)
 
-    def cut(self) -> None:
-        """Take the checkpoint: drain, then checkpoint; what the handlers wrote is stored with the batch."""
+    def drain(self) -> None:
+        """Begin the checkpoint: the handlers finish what is outstanding, and may still change the windows."""
         number = self._cut.checkpoint
         self._each(lambda handler, ctx: handler.drain(ctx), "drain", number)
         for handler in self._handlers:
             if handler.non_blocking:
                 phase = "prepare_for_non_blocking_checkpoint"
                 handler.prepare_for_non_blocking_checkpoint(self._context(phase, number))
+
+    def checkpoint(self) -> None:
+        """Complete the checkpoint: what the handlers write is stored with the batch."""
+        number = self._cut.checkpoint
         states = []
         for handler in self._handlers:
             written: dict[str, Any] = {}
@@ -147,7 +155,7 @@ class Lifecycle:
 
     def _now(self) -> datetime | None:
         told = [] if self._cut.now_us is None else [as_time(self._cut.now_us)]
-        seen = [] if self._windows.now is None else [self._windows.now]
+        seen = [window.now for window in self._windows if window.now is not None]
         return max(told + seen, default=None)
 
 

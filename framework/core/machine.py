@@ -2,6 +2,9 @@
 
 A machine is built anew for every batch from what the store holds and is thrown away after it; nothing else lasts.
 That is why a restart is nothing special.
+
+It decides the order of what concerns all ports of an operator: windows in port order, then its state handlers in the
+order of their registration, for every method [S3].
 """
 
 from __future__ import annotations
@@ -9,44 +12,16 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-import pyarrow as pa
-
+from framework.core.horizon import Horizon
+from framework.core.interval_batch import IntervalBatch
 from framework.core.lifecycle import Cut, Lifecycle
+from framework.core.outcome import Outcome, joined
 from framework.core.plan import Plan
-from framework.core.steps import Step
-from framework.windows import TimeInterval
-from state.store import GroupStore
-
-
-@dataclass(frozen=True, kw_only=True)
-class Outcome:
-    """What one batch did in one key group.
-
-    Attributes:
-        results: rows of the result log, or None.
-        rejected: rows that join no window (`framework.core.plan.REJECTED`), or None.
-        counts: where the rows went: rows_in is the sum of admitted, refined_late, dropped_late and outside.
-        due: the watermark (us) at which this group next has something to do; None if nothing is open.
-        due_at: the wall-clock instant (us) at which something happens by itself; None if nothing will.
-        late_us: how long after its instant the most overdue wall-clock work of this batch was done; None if none was.
-        open_panes: panes that still take rows; live partitions, for a window in arrival order.
-        watermark: the watermark acted on (us), None before the first.
-        tuples: how many tuples are kept; None where only partial results are.
-        outage: what the first tick after the process was down did (`sequence.tally`); None in a batch without one.
-    """
-
-    results: pa.Table | None
-    rejected: pa.Table | None
-    counts: dict[str, int]
-    due: int | None = None
-    due_at: int | None = None
-    late_us: int | None = None
-    open_panes: int = 0
-    watermark: int | None = None
-    tuples: int | None = None
-    outage: dict[str, int] | None = None
+from framework.core.sequence.batch import SequenceBatch
+from framework.core.steps import Progress, Step
+from state.store import GroupStore, PortStore
 
 
 class Machine:
@@ -64,17 +39,33 @@ class Machine:
 
     def run(self, steps: Iterable[Step]) -> Outcome:
         """Do one batch, in order, and write the state. Raises `StateError` if what is stored cannot be used."""
-        if isinstance(self._plan.window, TimeInterval):
-            from framework.core.interval_batch import run_interval as run
-        else:
-            from framework.core.sequence.batch import run_sequence as run
         if not self._plan.handlers:
-            return run(self._plan, self._store, steps)
+            return self._run(self._plan, steps, None)
         if self._cut is None:
             raise ValueError("a plan with state handlers needs to know which checkpoint this is")
         # Each group has instances of its own, and none of them outlives the batch.
         operator, handlers = copy.deepcopy((self._plan.operator, self._plan.handlers))
         plan = replace(self._plan, operator=operator, handlers=handlers)
-        lifecycle = Lifecycle(handlers, self._store, self._cut)
-        with closing(lifecycle):
-            return run(plan, self._store, steps, lifecycle)
+        with closing(Lifecycle(handlers, self._store, self._cut)) as lifecycle:
+            return self._run(plan, steps, lifecycle)
+
+    def _run(self, plan: Plan, steps: Iterable[Step], lifecycle: Lifecycle | None) -> Outcome:
+        windows = [_window(port, self._store) for port in plan.ports]
+        if lifecycle is not None:
+            lifecycle.begin([window.control for window in windows])
+        horizon = Horizon(self._store, [port.port for port in plan.ports if port.paned])
+        for step in steps:
+            for own in horizon.advance(step) if isinstance(step, Progress) else [step]:
+                windows[own.port].take(own)
+        if lifecycle is not None:
+            lifecycle.drain()
+        outcomes = [window.save() for window in windows]
+        if lifecycle is not None:
+            lifecycle.checkpoint()
+        return joined(plan, outcomes)
+
+
+def _window(plan: Plan, store: GroupStore) -> IntervalBatch | SequenceBatch:
+    """Return the window of one port, restored from its part of the store."""
+    own = PortStore(store, plan.port) if plan.port else store
+    return IntervalBatch(plan, own) if plan.paned else SequenceBatch(plan, own)

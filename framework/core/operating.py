@@ -12,7 +12,7 @@ from framework.core.answers import NO_PANE, Outputs
 from framework.core.geometry import Geometry
 from framework.core.interval import PaneTurn
 from framework.core.keys import Keys
-from framework.core.plan import EVENT_TIME
+from framework.core.plan import EVENT_TIME, Plan
 from framework.core.rowlog import RowLog
 from framework.errors import DeclarationError
 from framework.events import Event, EventType, Pane
@@ -24,16 +24,17 @@ class Operating:
 
     def __init__(
         self,
+        plan: Plan,
         operator: Operator,
-        output: pa.Schema,
         log: RowLog,
         keys: Keys,
         geometry: Geometry,
         outputs: Outputs,
     ) -> None:
+        self._port = plan.port
         self._operator = operator
         self._wanted = operator.events
-        self._emitted = Emitted(output)
+        self._emitted = Emitted(plan.output)
         self._log = log
         self._keys = keys
         self._geometry = geometry
@@ -50,7 +51,7 @@ class Operating:
         plain = table.drop_columns([EVENT_TIME])
         names = self._keys.values([code for code, _ in grouped])
         for ((code, pane), rows), key in zip(grouped.items(), names, strict=True):
-            event = Event(EventType.INSERTION, key, taking(plain, rows), pane=self._pane(pane))
+            event = Event(EventType.INSERTION, key, taking(plain, rows), pane=self._pane(pane), port=self._port)
             self._tell(event, Origin(code, pane))
         self._collect()
 
@@ -62,7 +63,7 @@ class Operating:
         plain = table.drop_columns([EVENT_TIME])
         for code in dict.fromkeys(codes.tolist()):
             rows = np.flatnonzero(codes == code).tolist()
-            event = Event(EventType.DROP, self._keys.values([code])[0], taking(plain, rows))
+            event = Event(EventType.DROP, self._keys.values([code])[0], taking(plain, rows), port=self._port)
             self._tell(event, Origin(code, NO_PANE))
         self._collect()
 
@@ -91,7 +92,7 @@ class Operating:
 
         def whole(kind: EventType) -> None:
             for code, (low, high) in stretch.items():
-                event = Event(kind, names[code], slicing(rows, low, high), pane=pane)
+                event = Event(kind, names[code], slicing(rows, low, high), pane=pane, port=self._port)
                 self._tell(event, Origin(code, turn.pane))
 
         if turn.full and EventType.INITIAL_FULL in self._wanted:
@@ -110,6 +111,7 @@ class Operating:
                     index=trigger.index,
                     reason=trigger.reason,
                     refinement=refinement,
+                    port=self._port,
                 )
                 self._tell(event, Origin(code, turn.pane, refinement, trigger.reason.value))
         if turn.close and EventType.CLOSE in self._wanted:

@@ -2,6 +2,9 @@
 
 Time and commands are data. Nothing behind this point reads a clock; a batch that is replayed is the same list of
 steps and gives the same outcome.
+
+Each step but `Progress` is for the window of one input port, `port`; a time or a command for several is a step for
+each.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ class Rows:
     """
 
     table: pa.Table
+    port: int = 0
 
 
 @dataclass(frozen=True)
@@ -28,6 +32,17 @@ class Watermark:
     """No row with an earlier event time is expected any more; us since the epoch."""
 
     us: int
+    port: int = 0
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far event time has come on some of several ports: (port, us less the port's delay), of this batch.
+
+    It comes after the rows of all ports: those of a batch are judged by what was known before it.
+    """
+
+    reached: tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True)
@@ -41,6 +56,7 @@ class Tick:
     us: int
     resume: bool = False
     closed: bool = False
+    port: int = 0
 
 
 @dataclass(frozen=True)
@@ -48,11 +64,14 @@ class Mark:
     """A punctuation in the stream: the end of a window's worth of tuples, or of the stream."""
 
     kind: Literal["window", "final"]
+    port: int = 0
 
 
 @dataclass(frozen=True)
 class Flush:
     """Fire what is open, close everything, and take no more rows."""
+
+    port: int = 0
 
 
 @dataclass(frozen=True)
@@ -60,6 +79,10 @@ class Evict:
     """Let go of these partitions; a table of the partition columns. Only windows in arrival order know it [S3]."""
 
     keys: pa.Table
+    port: int = 0
 
 
-Step = Rows | Watermark | Tick | Mark | Flush | Evict
+PortStep = Rows | Watermark | Tick | Mark | Flush | Evict
+"""What the window of one port takes."""
+
+Step = PortStep | Progress

@@ -123,6 +123,11 @@ class Intake:
         marks = packing.MARKS if self.marked else ()
         return [name for name in self.df.columns if name not in marks]
 
+    @property
+    def key_types(self) -> list[DataType]:
+        """Types of the partition columns: a key group is found by a hash that differs between types."""
+        return [self._type(name) for name in self.partition_by]
+
     def require(self, what: str, names: Sequence[str]) -> None:
         """Raise `DeclarationError` for a name that is no column; `what` says who asked for it."""
         for name in names:
@@ -151,11 +156,12 @@ class Intake:
         except Exception as error:
             raise DeclarationError(f"a column has a type that Arrow cannot carry: {error}") from error
 
-    def rows(self, carried: Sequence[str], *, arrived: bool) -> DataFrame:
+    def rows(self, carried: Sequence[str], *, arrived: bool, watermark: bool) -> DataFrame:
         """Return what `packing.Packer` takes: key group, event time, rejections and the carried columns.
 
         Every column costs: rows are written to Arrow one value after the other. So arrival times come only if
-        `arrived`, and a rejection is one text, null in most rows, and no struct.
+        `arrived`, and a rejection is one text, null in most rows, and no struct. Spark keeps a watermark of the event
+        time if `watermark`.
         """
         source = self._with_marks(self.df)
         extra = [column(name) for name in packing.MARKS] if self.has_marks else []
@@ -170,7 +176,7 @@ class Intake:
             *[column(name) for name in carried],
             *extra,
         )
-        if self.event_time is None or self.marked:
+        if self.event_time is None or self.marked or not watermark:
             return frame
         return frame.withWatermark(packing.TIME, f"{-(-self.watermark_us // 1000)} milliseconds")
 

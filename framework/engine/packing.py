@@ -3,14 +3,15 @@
 Spark hands Python state one row at a time; a few large segments cost some hundred times less. This file decides
 how rows are cut into segments and in which order they will be put together again. It knows nothing of windows.
 
-A packed row is `(g, kind, lot, part, pos, n, body)`:
+A packed row is `(g, port, kind, lot, part, pos, n, body)`:
 
     g     representative id of the key group (`groups.py`)
-    kind  "rows" | "rejected" | "watermark" | "resume" | "tick" | "clock" | "evict" | "mark:window" | "mark:final" |
-          "flush"
+    port  number of the input port, 0 if there is one; 0 for the pulse, which is for all
+    kind  "rows" | "rejected" | "reached" | "watermark" | "resume" | "tick" | "clock" | "evict" | "mark:window" |
+          "mark:final" | "flush"
     lot   the input file, where the end of each file is a mark: files then come whole and in the order of their age
     part  input partition, pos: position in it. (lot, part, pos) is the order of arrival inside a micro-batch
-    n     number of rows; for "watermark", "resume", "tick" and "clock" the time, us
+    n     number of rows; for "reached", "watermark", "resume", "tick" and "clock" the time, us
     body  an Arrow IPC stream; of a mark its text, or null
 """
 
@@ -50,15 +51,19 @@ MARK_TEXT = "_mark_text"
 
 MARKS = (MARK, MARK_VALUE, MARK_TEXT)
 
+REACHED = "reached"
+"""Kind of the packed rows that say how far event time has come on a port."""
+
 LOT = "_pk_lot"
 """The input file and the part of it a row comes from, in a form that sorts by age; only where files end in marks."""
 AFTER = "after"
 """A mark that follows its row instead of standing in its place."""
 
-PACKED_SCHEMA = "g int, kind string, lot string, part int, pos bigint, n bigint, body binary"
+PACKED_SCHEMA = "g int, port int, kind string, lot string, part int, pos bigint, n bigint, body binary"
 PACKED = pa.schema(
     [
         pa.field("g", pa.int32()),
+        pa.field("port", pa.int32()),
         pa.field("kind", pa.string()),
         pa.field("lot", pa.string()),
         pa.field("part", pa.int32()),
@@ -99,6 +104,8 @@ class Packer:
         marked: whether the input has the mark columns.
         by_file: whether the input has the lot column, and the end of each file is a mark.
         fail_on_bad: raise `InputError` for a rejected row instead of passing it on.
+        port: number of the input port.
+        lag_us: delay of the port's watermark, if every group is to be told how far event time has come; else None.
     """
 
     ids: tuple[int, ...]
@@ -107,6 +114,8 @@ class Packer:
     marked: bool = False
     by_file: bool = False
     fail_on_bad: bool = False
+    port: int = 0
+    lag_us: int | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Pack one input partition; the position runs on over its batches."""
@@ -115,15 +124,24 @@ class Packer:
         settle()
         context = TaskContext.get()
         part = context.partitionId() if context else 0
-        at = 0
+        at, latest = 0, None
         for batch in batches:
             if batch.num_rows:
                 yield self.pack(batch, part=part, at=at)
+                latest = max((us for us in (latest, _latest(batch)) if us is not None), default=None)
             at += batch.num_rows
+        if latest is not None and self.lag_us is not None:
+            yield self.reached(latest, part=part, at=at)
+
+    def reached(self, us: int, *, part: int, at: int) -> pa.RecordBatch:
+        """Return the packed rows that tell every group how far event time has come in an input partition."""
+        packed = _Packed(part=part, port=self.port)
+        packed.mark(self.ids, REACHED, at, us - (self.lag_us or 0))
+        return packed.batch()
 
     def pack(self, batch: pa.RecordBatch, *, part: int, at: int) -> pa.RecordBatch:
         """Return the packed rows of one batch whose first row is number `at` of its input partition."""
-        packed = _Packed(part=part)
+        packed = _Packed(part=part, port=self.port)
         table = pa.Table.from_batches([batch])
         if self.by_file:
             self._pack_files(table, at, packed)
@@ -194,6 +212,7 @@ class _Packed:
     """The packed rows of one batch, as they grow."""
 
     part: int
+    port: int
     lot: str | None = None
     rows: list[tuple[int, str, str | None, int, int, bytes | None]] = field(default_factory=list)
 
@@ -206,9 +225,15 @@ class _Packed:
 
     def batch(self) -> pa.RecordBatch:
         group, kind, lot, pos, n, body = zip(*self.rows, strict=True) if self.rows else ((),) * 6
-        columns = [group, kind, lot, [self.part] * len(group), pos, n, body]
+        columns = [group, [self.port] * len(group), kind, lot, [self.part] * len(group), pos, n, body]
         arrays = [pa.array(values, f.type) for values, f in zip(columns, PACKED, strict=True)]
         return pa.record_batch(arrays, schema=PACKED)
+
+
+def _latest(batch: pa.RecordBatch) -> int | None:
+    """Return the greatest event time of good rows, us; None if no row has one."""
+    latest: int | None = pc.max(batch.column(TIME).cast(pa.int64())).as_py()
+    return latest
 
 
 def end_of_file(lot: str) -> str:

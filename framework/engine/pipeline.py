@@ -1,4 +1,4 @@
-"""The streaming plan: intake -> pack -> + pulse -> processor, one row a segment all the way.
+"""The streaming plan: intake -> pack, for each port, -> + pulse -> processor, one row a segment all the way.
 
 Only wiring; each stage says in its own file what it decides. The plan's output is packed rows of three tags
 (`processor.OUTPUT_SCHEMA`); `unpack` turns those of one tag into ordinary rows.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -15,8 +16,9 @@ from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from framework.core.plan import AT, EVENT_TIME, Plan
+from framework.core.plan import AT, Plan
 from framework.engine.intake import Intake
+from framework.engine.order import Ordering
 from framework.engine.packing import PACKED_SCHEMA, Packer, from_segment
 from framework.engine.processor import OUTPUT_SCHEMA, GroupProcessor
 from framework.engine.pulse import pulse_rows
@@ -31,11 +33,12 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pipeline:
-    """Intake and plan of one job: all that is needed to build its streaming plan."""
+class Inlet:
+    """One input port: where its rows come from, and the plan of its window; `alone` if it is the only one."""
 
     intake: Intake
     plan: Plan
+    alone: bool
 
     @property
     def carried(self) -> list[str]:
@@ -44,12 +47,12 @@ class Pipeline:
 
     @property
     def timers(self) -> bool:
-        """Whether Spark's watermark drives the windows; with marks in the stream, they do."""
-        return self.plan.time == EVENT_TIME and not self.intake.marked
+        """Whether Spark's watermark drives the window; with marks in the stream, or several ports, it does not."""
+        return self.alone and self.plan.paned and not self.intake.marked
 
     @property
     def wakes(self) -> bool:
-        """Whether windows wait for instants of the wall clock."""
+        """Whether the window waits for instants of the wall clock."""
         return not self.plan.paned and self.intake.arrival_time is None and not self.intake.marked
 
     @property
@@ -57,6 +60,72 @@ class Pipeline:
         """The time that rows carry. Where marks tell the clock and no arrival time is declared, it is the clock's."""
         clocked = self.plan.time == AT and self.intake.marked and self.intake.arrival_time is None
         return None if clocked else self.plan.time
+
+    def declaration(self) -> dict[str, Any]:
+        """Return what of this port must not change between two runs on one checkpoint."""
+        return {
+            "window": self.plan.window.declaration(),
+            "partition_by": {field.name: str(field.type) for field in self.plan.keys},
+            "event_time": self.intake.event_time,
+            "punctuation": self.intake.punctuation,
+            "marks": self.intake.marks,
+            "column": {field.name: str(field.type) for field in self.plan.columns},
+        }
+
+    def packed(self, ids: tuple[int, ...]) -> DataFrame:
+        """Return the port's rows, packed for the key groups of these ids."""
+        intake = self.intake
+        packer = Packer(
+            ids=ids,
+            carried=intake.arrow_schema(self.carried),
+            time=self.time,
+            marked=intake.has_marks,
+            by_file=intake.by_file,
+            fail_on_bad=intake.on_bad == "fail",
+            port=self.plan.port,
+            lag_us=None if self.alone or not self.plan.paned else intake.watermark_us,
+        )
+        rows = intake.rows(self.carried, arrived=self.time == AT, watermark=self.alone)
+        return rows.mapInArrow(packer, PACKED_SCHEMA)
+
+    def ordering(self) -> Ordering:
+        """Return what the workers must know to put the port's rows in order."""
+        return Ordering(
+            columns=(*self.plan.columns.names, *([self.time] if self.time else [])),
+            order_by=self.intake.order_by,
+            keys=self.plan.keys,
+            own_clock=self.intake.arrival_time is not None or self.intake.marked,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pipeline:
+    """Intake and plan of one job: all that is needed to build its streaming plan.
+
+    `intake` is that of port 0, which is the only one unless there are `further` ones.
+    """
+
+    intake: Intake
+    plan: Plan
+    further: tuple[Intake, ...] = ()
+
+    @property
+    def ports(self) -> list[Inlet]:
+        """The input ports, in order."""
+        intakes = (self.intake, *self.further)
+        alone = not self.further
+        pairs = zip(intakes, self.plan.ports, strict=True)
+        return [Inlet(intake=intake, plan=plan, alone=alone) for intake, plan in pairs]
+
+    @property
+    def timers(self) -> bool:
+        """Whether Spark's watermark drives any window."""
+        return any(port.timers for port in self.ports)
+
+    @property
+    def wakes(self) -> bool:
+        """Whether any window waits for instants of the wall clock."""
+        return any(port.wakes for port in self.ports)
 
     def declaration(self) -> dict[str, Any]:
         """Return what must not change between two runs on one checkpoint."""
@@ -69,39 +138,26 @@ class Pipeline:
             computed["operator"] = type(own).__qualname__
         if plan.handlers:
             computed["handlers"] = [type(handler).__qualname__ for handler in plan.handlers]
+        first, *others = self.ports
         return {
-            "window": plan.window.declaration(),
-            "partition_by": {field.name: str(field.type) for field in plan.keys},
-            "event_time": self.intake.event_time,
-            "punctuation": self.intake.punctuation,
-            "marks": self.intake.marks,
-            "column": {field.name: str(field.type) for field in plan.columns},
+            **first.declaration(),
             **computed,
             "output": {field.name: str(field.type) for field in plan.output},
+            **{f"port_{number}": port.declaration() for number, port in enumerate(others, 1)},
         }
 
     def packed(self, files: CheckpointFiles, ids: tuple[int, ...]) -> DataFrame:
         """Return the plan's packed output for one more run; `ids` are the key groups', `files` the checkpoint's."""
-        intake = self.intake
-        packer = Packer(
-            ids=ids,
-            carried=intake.arrow_schema(self.carried),
-            time=self.time,
-            marked=intake.has_marks,
-            by_file=intake.by_file,
-            fail_on_bad=intake.on_bad == "fail",
-        )
-        rows = intake.rows(self.carried, arrived=self.time == AT).mapInArrow(packer, PACKED_SCHEMA)
+        ports = self.ports
         processor = GroupProcessor(
             self.plan,
-            columns=(*self.plan.columns.names, *([self.time] if self.time else [])),
-            order_by=intake.order_by,
+            ports=tuple(port.ordering() for port in ports),
             timers=self.timers,
-            own_clock=intake.arrival_time is not None or intake.marked,
             run=begin_run(files) if self.plan.handlers else Run(),  # nobody else is told
         )
+        inputs = [*(port.packed(ids) for port in ports), pulse_rows(files, ids)]
         return (
-            rows.unionByName(pulse_rows(files, ids))
+            reduce(lambda rows, more: rows.unionByName(more), inputs)
             .groupBy("g")
             .transformWithState(
                 statefulProcessor=processor,

@@ -1,7 +1,7 @@
 """The stateful processor: one key group, one batch; packed rows in, the machine run, packed rows out.
 
-It decides in which order a group hears things: Spark's watermark, the ticks, the segments by (part, pos) with the
-marks between them, a flush last. What a window does with them is `framework.core.machine`'s business.
+It wires: in which order a group hears things is `order.py`'s business, what a window does with them
+`framework.core.machine`'s.
 
 With event time Spark keeps one timer a group, at the watermark at which the group next has something to do; so a
 batch that only moves the watermark wakes the groups that are due, and nobody else.
@@ -13,19 +13,18 @@ object for the driver.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
-from itertools import groupby
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from pyspark.sql.types import LongType, StructField, StructType
 
 from framework.core.lifecycle import Cut
-from framework.core.machine import Machine, Outcome
+from framework.core.machine import Machine
+from framework.core.outcome import Outcome, on_port
 from framework.core.plan import Plan
-from framework.core.steps import Evict, Flush, Mark, Rows, Step, Tick, Watermark
+from framework.engine.order import Ordering, arrange, watermark_step
 from framework.engine.packing import from_segment, to_segment
 from framework.engine.pulse import CHECKPOINTS, FIRST, LAST
 from framework.engine.runs import Run
@@ -48,16 +47,12 @@ class GroupProcessor(StatefulProcessor):
         self,
         plan: Plan,
         *,
-        columns: tuple[str, ...],
-        order_by: tuple[str, ...] = (),
+        ports: tuple[Ordering, ...],
         timers: bool = True,
-        own_clock: bool = False,
         run: Run,
     ) -> None:
         self._plan = plan
-        self._columns = list(columns)
-        self._own_clock = own_clock
-        self._order_by = order_by
+        self._ports = ports
         self._timers = timers
         self._run_info = run
 
@@ -86,18 +81,16 @@ class GroupProcessor(StatefulProcessor):
 
     def _run(self, group: int, packed: list[Row], timer_values: TimerValues) -> Iterator[Row]:
         moved = watermark_step(timer_values.getCurrentWatermarkInMs()) if self._timers else []
-        # Where the stream tells its own time, what our clock says would make all of it overdue.
-        told = [row for row in packed if row.part != FIRST] if self._own_clock else packed
-        steps = arrange(told, self._order_by, self._columns, self._plan.keys)
+        steps = arrange(packed, self._ports)
         cut = self._cut(group, packed) if self._plan.handlers else None
         outcome = Machine(self._plan, self._store, cut).run([*moved, *steps])
         if self._timers:
             self._set_timer(outcome.due)
-        return iter(_output(group, packed, outcome))
+        return iter(_output(self._plan, group, packed, outcome))
 
     def _cut(self, group: int, packed: list[Row]) -> Cut:
         asked = [row.n for row in packed if row.kind in CHECKPOINTS]
-        now = None if self._own_clock else max(asked, default=None)
+        now = None if all(port.own_clock for port in self._ports) else max(asked, default=None)
         return self._run_info.cut(group, {row.kind for row in packed}, now)
 
     def _set_timer(self, due_us: int | None) -> None:
@@ -125,62 +118,8 @@ def ceil_ms(us: int) -> int:
     return -(-us // 1000)
 
 
-def watermark_step(watermark_ms: int) -> list[Step]:
-    """Return Spark's watermark as a step; nothing while it is unset (0, or -1 without event time)."""
-    return [Watermark(watermark_ms * 1000)] if watermark_ms > 0 else []
-
-
-def arrange(packed: Iterable[Any], order_by: tuple[str, ...], columns: list[str], keys: pa.Schema) -> list[Step]:
-    """Return a group's packed rows as steps in their order of arrival; rejected rows and a drain are no step.
-
-    Args:
-        packed: rows with kind, lot, part, pos, n and body, in any order (the shuffle mixes them).
-        order_by: columns that declare the order of arrival; sorts the rows between two marks.
-        columns: the columns to keep after sorting.
-        keys: the partition columns, for marks that name a partition.
-    """
-    ordered = sorted((row for row in packed if row.kind not in _NO_STEP), key=_place)
-    steps: list[Step] = []
-    for is_rows, run in groupby(ordered, key=lambda row: row.kind == "rows"):
-        if is_rows:
-            table = pa.concat_tables([from_segment(row.body) for row in run]).combine_chunks()
-            if order_by:
-                table = table.sort_by([(name, "ascending") for name in order_by])  # stable: ties keep input order
-            steps.append(Rows(table.select(columns)))
-        else:
-            once = {(row.kind, row.lot or row.part, row.lot or row.pos): row for row in run}
-            steps.extend(_step(row, keys) for row in once.values())
-    return steps
-
-
-def _step(row: Any, keys: pa.Schema) -> Step:
-    if row.kind != "evict":
-        return _STEPS[row.kind](row.n)
-    values = json.loads(bytes(row.body))
-    return Evict(pa.Table.from_pylist([dict(zip(keys.names, values, strict=True))], schema=keys))
-
-
-def _place(row: Any) -> tuple[int, str, int, int]:
-    """Order of arrival: the pulse's ticks, then files by age where they matter, then partitions; a flush last."""
-    pulse = row.part if row.part in (FIRST, LAST) else 0
-    return pulse, row.lot or "", row.part, row.pos
-
-
-_NO_STEP = frozenset({"rejected", *CHECKPOINTS})  # a drain lets nothing fall due [semantics 7]
-_STEPS: dict[str, Callable[[int], Step]] = {
-    "resume": lambda us: Tick(us, resume=True),
-    "tick": Tick,
-    "clock": lambda us: Tick(us, closed=True),
-    "watermark": Watermark,
-    "mark:window": lambda _: Mark("window"),
-    "mark:final": lambda _: Mark("final"),
-    "flush": lambda _: Flush(),
-}
-"""What the kinds of packed rows mean that carry at most a time."""
-
-
-def _output(group: int, packed: list[Row], outcome: Outcome) -> list[Row]:
-    rows = [Row(tag="rejected", n=row.n, body=bytes(row.body)) for row in packed if row.kind == "rejected"]
+def _output(plan: Plan, group: int, packed: list[Row], outcome: Outcome) -> list[Row]:
+    rows = [Row(tag="rejected", n=row.n, body=_rejected(plan, row)) for row in packed if row.kind == "rejected"]
     quarantined = sum(row.n for row in rows)
     beats = [row for row in packed if row.part in (FIRST, LAST)]  # in-band marks are of the same kinds
     for tag, table in (("rejected", outcome.rejected), ("results", outcome.results)):
@@ -206,3 +145,9 @@ def _output(group: int, packed: list[Row], outcome: Outcome) -> list[Row]:
     }
     rows.append(Row(tag="counts", n=0, body=json.dumps(counts).encode()))
     return rows
+
+
+def _rejected(plan: Plan, row: Row) -> bytes:
+    """Return a segment of rejected rows as the quarantine takes it."""
+    body = bytes(row.body)
+    return to_segment(on_port(from_segment(body), row.port, plan.rejected)) if plan.further else body

@@ -69,6 +69,7 @@ def pulse_rows(files: CheckpointFiles, ids: tuple[int, ...]) -> DataFrame:
     is_command = F.col("kind").isin(*CHECKPOINTS, "flush")  # it comes after the rows of its batch
     return beats.select(
         groups.alias("g"),
+        F.lit(0).alias("port"),
         "kind",
         F.lit(None).cast("string").alias("lot"),
         F.when(is_command, F.lit(LAST)).otherwise(F.lit(FIRST)).alias("part"),

@@ -34,7 +34,7 @@ import pyarrow.compute as pc
 from delta.tables import DeltaTable
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
-from framework.core.plan import REJECTED, Plan
+from framework.core.plan import PORT, Plan
 from framework.durations import as_time
 from framework.engine import fault
 from framework.engine.batch import Batch, collect
@@ -95,7 +95,7 @@ class DeltaSink:
             results = _rows(packed, batch, "results", self.plan.results)
             commits.append(lambda: self._append(results, "log", self.tables.log, batch.number))  # 3a
         if batch.rows["rejected"]:
-            rejected = _rows(packed, batch, "rejected", REJECTED)
+            rejected = _rows(packed, batch, "rejected", self.plan.rejected)
             commits.append(lambda: self._append(rejected, "quarantine", self.tables.quarantine, batch.number))  # 3b
         if batch.rows["results"] and self.tables.view is not None:
             view = self.tables.view
@@ -135,8 +135,9 @@ class DeltaSink:
 
     @property
     def _pane(self) -> list[str]:
-        """What a row of the view stands for: a partition and pane, or a partition."""
-        return [*self.plan.keys.names, *(["pane_start", "pane_end"] if self.plan.paned else [])]
+        """What a row of the view stands for: a partition and pane, or a partition; of one of several ports."""
+        port = [PORT] if self.plan.further else []
+        return [*self.plan.keys.names, *port, *(["pane_start", "pane_end"] if self.plan.paned else [])]
 
     @property
     def _version(self) -> str:

@@ -19,7 +19,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from framework.core.plan import REJECTED, Plan
+from framework.core.plan import Plan
 from framework.engine.checkpoint_files import CheckpointFiles
 from framework.engine.downtime import DOWNTIME
 from framework.engine.failures import first_line
@@ -76,7 +76,7 @@ class Tables:
             schemas[self.view] = spark_schema(plan.results)
         return {
             **schemas,
-            self.quarantine: spark_schema(REJECTED),
+            self.quarantine: spark_schema(plan.rejected),
             self.metrics: METRICS,
             self.downtime: DOWNTIME,
         }

@@ -125,11 +125,12 @@ def perform(act: Act, declared: Declared, store: GroupStore) -> list[Call]:
     handlers = [Recorder(name, calls, non_blocking=declared.non_blocking) for name in declared.handlers]
     cut = Cut(checkpoint=act.checkpoint, group=0, run=act.run, fresh=not act.cut_before)
     lifecycle = Lifecycle(handlers, store, cut)
-    lifecycle.begin(IntervalControl(), retire=False)
+    lifecycle.begin([IntervalControl()], retire=False)
     if act.told:
         calls.clear()
     if act.kind == "cut":
-        lifecycle.cut()
+        lifecycle.drain()
+        lifecycle.checkpoint()
         lifecycle.retire()
     elif act.kind == "shutdown":
         lifecycle.close()

@@ -8,7 +8,8 @@ import pyarrow as pa
 
 from framework import Count, Event, EventType, Operator, StateContext, StateHandler, Tumbling
 from framework.core.lifecycle import Cut
-from framework.core.machine import Machine, Outcome
+from framework.core.machine import Machine
+from framework.core.outcome import Outcome
 from framework.core.plan import AT, Plan
 from framework.core.steps import Rows, Step
 from framework.operator import Emit

@@ -151,6 +151,7 @@ class Operating:
     """Answers moments by calling the operator, one after the other, in the documented order."""
 
     def __init__(self, plan: Plan, operator: Operator, log: Log, keys: Keys, outputs: Outputs) -> None:
+        self._port = plan.port
         self._operator = operator
         self._emitted = Emitted(plan.output)
         self._log = log
@@ -179,7 +180,7 @@ class Operating:
             content = slicing(rows, begin + moment.low, begin + moment.high)
         else:
             content = taking(rows, (begin + moment.content).tolist())
-        event = Event(moment.kind, key, content, at_us=moment.at, reason=moment.reason)
+        event = Event(moment.kind, key, content, at_us=moment.at, reason=moment.reason, port=self._port)
         reason = moment.reason.value if moment.reason else None
         self._emitted.origin = Origin(moment.code, moment.at, None, reason)
         self._operator.handle_event(event, self._emitted)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 
 import numpy as np
 import pyarrow as pa
 
 from framework.core.keys import Keys
-from framework.core.lifecycle import Lifecycle
-from framework.core.machine import Outcome
+from framework.core.outcome import Outcome
 from framework.core.plan import AT, REJECTED, TIMESTAMP, Plan
 from framework.core.sequence.answers import Aggregated, Operating, Outputs
 from framework.core.sequence.cells import Cells
@@ -19,80 +17,84 @@ from framework.core.sequence.keeping import CellKeeper, LogKeeper
 from framework.core.sequence.log import Log
 from framework.core.sequence.partitions import Partitions
 from framework.core.sequence.window import SequenceWindow
-from framework.core.steps import Evict, Flush, Mark, Rows, Step, Tick
+from framework.core.steps import Evict, Flush, Mark, PortStep, Rows, Tick
 from framework.windows import Tumbling, delta_attributes
 from state.records import SequenceRecord
 from state.store import GroupStore
 
 
-def run_sequence(plan: Plan, store: GroupStore, steps: Iterable[Step], lifecycle: Lifecycle | None = None) -> Outcome:
-    """Do one batch of a tumbling, sliding or batched window."""
-    before = store.read_header()
-    record = SequenceRecord.decode(before)
-    keys = Keys(plan.keys)
-    partitions = Partitions(keys, _value_type(plan))
-    codes = partitions.load(record.partitions)
-    outputs = Outputs(plan, keys, record)
-    log = Log(keys, plan.columns, store, record)
-    cells = _cells(plan)
-    keeper: LogKeeper | CellKeeper
-    if cells is not None:
-        assert isinstance(plan.window, Tumbling)
-        cells.load(record.partitions, codes)
-        keeper = CellKeeper(plan.window, cells, partitions, Aggregated(plan, _bound(plan), log, outputs))
-    else:
-        log.load()
-        partitions.grow()
-        log.keep_last(partitions.size)
-        keeper = LogKeeper(plan.sequence, log, partitions, _answer(plan, log, keys, outputs))
-    window = SequenceWindow(plan, record, keys, partitions, keeper)
-    if lifecycle is not None:
-        lifecycle.begin(SequenceControl(window, record, keys, partitions))
-    rejected = [table for table in [_take(window, step) for step in steps] if table is not None]
-    if lifecycle is not None:
-        lifecycle.cut()
-    _save(record, partitions, keeper, cells)
-    if (header := record.encode()) != before:
-        store.write_header(header)
-    dropped = sum(table.num_rows for table in rejected)
-    admitted = {"rows_in": window.rows_in + dropped, "admitted": window.rows_in, "refined_late": 0}
-    return Outcome(
-        results=outputs.results,
-        rejected=pa.concat_tables(rejected) if rejected else None,
-        counts=admitted | {"dropped_late": dropped, "outside": 0},
-        due_at=window.due(),
-        late_us=window.late_us,
-        outage=window.outage,
-        open_panes=int(np.count_nonzero(partitions.live)),
-        tuples=int(partitions.size[partitions.live].sum()),
-    )
+class SequenceBatch:
+    """The window of one port for one batch: restored when made, stored by `save`."""
 
+    def __init__(self, plan: Plan, store: GroupStore) -> None:
+        self._store = store
+        self._before = store.read_header()
+        self._record = record = SequenceRecord.decode(self._before)
+        keys = Keys(plan.keys)
+        self._partitions = partitions = Partitions(keys, _value_type(plan))
+        codes = partitions.load(record.partitions)
+        self._outputs = Outputs(plan, keys, record)
+        log = Log(keys, plan.columns, store, record)
+        self._cells = cells = _cells(plan)
+        self._keeper: LogKeeper | CellKeeper
+        if cells is not None:
+            assert isinstance(plan.window, Tumbling)
+            cells.load(record.partitions, codes)
+            answer = Aggregated(plan, _bound(plan), log, self._outputs)
+            self._keeper = CellKeeper(plan.window, cells, partitions, answer)
+        else:
+            log.load()
+            partitions.grow()
+            log.keep_last(partitions.size)
+            self._keeper = LogKeeper(plan.sequence, log, partitions, _answer(plan, log, keys, self._outputs))
+        self._window = SequenceWindow(plan, record, keys, partitions, self._keeper)
+        self._rejected: list[pa.Table] = []
+        self.control = SequenceControl(self._window, record, keys, partitions)
 
-def _take(window: SequenceWindow, step: Step) -> pa.Table | None:
-    """Do one step; return the rows that came too late, if any. Event time means nothing here."""
-    match step:
-        case Rows(table) if table.num_rows and window.flushed:
-            return _after_flush(table)
-        case Rows(table) if table.num_rows:
-            window.on_rows(table)
-        case Tick(us, resume, closed):
-            window.on_tick(us, resume=resume, closed=closed)
-        case Mark(kind):
-            window.on_mark(kind)
-        case Evict(keys):
-            window.on_evict(keys)
-        case Flush():
-            window.on_flush()
-    return None
+    def take(self, step: PortStep) -> None:
+        """Do one step. Event time means nothing here."""
+        window = self._window
+        match step:
+            case Rows(table) if table.num_rows and window.flushed:
+                self._rejected.append(_after_flush(table))
+            case Rows(table) if table.num_rows:
+                window.on_rows(table)
+            case Tick(us, resume, closed):
+                window.on_tick(us, resume=resume, closed=closed)
+            case Mark(kind):
+                window.on_mark(kind)
+            case Evict(keys):
+                window.on_evict(keys)
+            case Flush():
+                window.on_flush()
 
+    def save(self) -> Outcome:
+        """Write what changed and return what the batch did."""
+        self._save()
+        window, partitions = self._window, self._partitions
+        dropped = sum(table.num_rows for table in self._rejected)
+        admitted = {"rows_in": window.rows_in + dropped, "admitted": window.rows_in, "refined_late": 0}
+        return Outcome(
+            results=self._outputs.results,
+            rejected=pa.concat_tables(self._rejected) if self._rejected else None,
+            counts=admitted | {"dropped_late": dropped, "outside": 0},
+            due_at=window.due(),
+            late_us=window.late_us,
+            outage=window.outage,
+            open_panes=int(np.count_nonzero(partitions.live)),
+            tuples=int(partitions.size[partitions.live].sum()),
+        )
 
-def _save(record: SequenceRecord, partitions: Partitions, keeper: LogKeeper | CellKeeper, cells: Cells | None) -> None:
-    record.partitions, codes = partitions.store()
-    if record.partitions is not None and cells is not None:
-        for name, column in cells.columns(codes).items():
-            record.partitions = record.partitions.append_column(name, column)
-    if isinstance(keeper, LogKeeper):
-        keeper.save()
+    def _save(self) -> None:
+        record = self._record
+        record.partitions, codes = self._partitions.store()
+        if record.partitions is not None and self._cells is not None:
+            for name, column in self._cells.columns(codes).items():
+                record.partitions = record.partitions.append_column(name, column)
+        if isinstance(self._keeper, LogKeeper):
+            self._keeper.save()
+        if (header := record.encode()) != self._before:
+            self._store.write_header(header)
 
 
 def _answer(plan: Plan, log: Log, keys: Keys, outputs: Outputs) -> Aggregated | Operating:

@@ -1,0 +1,84 @@
+"""What one batch did in one key group; the outcomes of several ports are one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from framework.core.plan import PORT, Plan
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What one batch did in one key group.
+
+    Attributes:
+        results: rows of the result log, or None.
+        rejected: rows that join no window (`framework.core.plan.REJECTED`), or None.
+        counts: where the rows went: rows_in is the sum of admitted, refined_late, dropped_late and outside.
+        due: the watermark (us) at which this group next has something to do; None if nothing is open.
+        due_at: the wall-clock instant (us) at which something happens by itself; None if nothing will.
+        late_us: how long after its instant the most overdue wall-clock work of this batch was done; None if none was.
+        open_panes: panes that still take rows; live partitions, for a window in arrival order.
+        watermark: the watermark acted on (us), None before the first.
+        tuples: how many tuples are kept; None where only partial results are.
+        outage: what the first tick after the process was down did (`sequence.tally`); None in a batch without one.
+    """
+
+    results: pa.Table | None
+    rejected: pa.Table | None
+    counts: dict[str, int]
+    due: int | None = None
+    due_at: int | None = None
+    late_us: int | None = None
+    open_panes: int = 0
+    watermark: int | None = None
+    tuples: int | None = None
+    outage: dict[str, int] | None = None
+
+
+def joined(plan: Plan, outcomes: Sequence[Outcome]) -> Outcome:
+    """Return the outcomes of the plan's ports as one, in port order."""
+    if not plan.further:
+        return outcomes[0]
+    outages = [one.outage for one in outcomes if one.outage is not None]
+    tuples = _told(one.tuples for one in outcomes)
+    return Outcome(
+        results=_concat(plan.results, [one.results for one in outcomes], keys=plan.keys.names),
+        rejected=_concat(plan.rejected, [one.rejected for one in outcomes], keys=[]),
+        counts=_sums([one.counts for one in outcomes]),
+        due=min(_told(one.due for one in outcomes), default=None),
+        due_at=min(_told(one.due_at for one in outcomes), default=None),
+        late_us=max(_told(one.late_us for one in outcomes), default=None),
+        open_panes=sum(one.open_panes for one in outcomes),
+        watermark=max(_told(one.watermark for one in outcomes), default=None),
+        tuples=sum(tuples) if tuples else None,
+        outage=_sums(outages) | {"back_us": max(one["back_us"] for one in outages)} if outages else None,
+    )
+
+
+def on_port(table: pa.Table, port: int, schema: pa.Schema, *, keys: Sequence[str] = ()) -> pa.Table:
+    """Return rows of one port as rows of all: with its number, null in what its rows have not got.
+
+    `keys` are the names of the first columns in `schema`: each port calls its partition columns by its own.
+    """
+    table = table.rename_columns([*keys, *table.column_names[len(keys) :]])
+    missing = pa.nulls(table.num_rows)
+    columns = [table.column(name) if name in table.column_names else missing for name in schema.names]
+    columns[schema.get_field_index(PORT)] = pa.array([port] * table.num_rows, pa.int32())
+    return pa.table(columns, names=schema.names).cast(schema)
+
+
+def _concat(schema: pa.Schema, tables: Sequence[pa.Table | None], *, keys: Sequence[str]) -> pa.Table | None:
+    rows = [on_port(table, n, schema, keys=keys) for n, table in enumerate(tables) if table is not None]
+    return pa.concat_tables(rows) if rows else None
+
+
+def _sums(counts: Sequence[dict[str, int]]) -> dict[str, int]:
+    return {name: sum(one[name] for one in counts) for name in counts[0]}
+
+
+def _told(values: Iterable[int | None]) -> list[int]:
+    return [value for value in values if value is not None]

@@ -1,0 +1,123 @@
+"""An operator over two ports to test with: its plan, its input, and the batches of one key group."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from framework import Count, Event, EventType, Operator, Sliding, StateContext, StateHandler, Tumbling
+from framework.core.lifecycle import Cut
+from framework.core.machine import Machine
+from framework.core.outcome import Outcome
+from framework.core.plan import AT, EVENT_TIME, Plan, Port
+from framework.core.steps import Rows, Step, Tick, Watermark
+from framework.operator import Emit
+from state.store import MemoryStore
+
+KEYS = (pa.schema([("key", pa.string())]), pa.schema([("name", pa.string())]))
+"""The partition columns of each port: the same keys by other names."""
+OUTPUT = pa.schema([("kind", pa.string()), ("own", pa.int64()), ("seen", pa.string())])
+
+
+class Meeting(Operator, StateHandler):
+    """Tells of each firing, with its sum, all that the key has been through on either port before."""
+
+    events: ClassVar[frozenset[EventType]] = frozenset(
+        {EventType.EVICTION, EventType.TRIGGER, EventType.PARTITION_EVICTION, EventType.FINAL}
+    )
+
+    def __init__(self) -> None:
+        self.seen: dict[str | None, str] = {}
+
+    def handle_event(self, event: Event, emit: Emit) -> None:
+        if event.type is EventType.EVICTION and event.port:
+            return  # of a sliding window: how many leave in one event depends on the batch
+        own, before = int(event.column("v").sum()), self.seen.get(event.key, "")
+        emit(kind=event.type.value, own=own, seen=before)
+        self.seen[event.key] = f"{before} {event.port}:{own}".strip()
+
+    def checkpoint(self, ctx: StateContext) -> None:
+        ctx.write("seen", self.seen)
+
+    def reset(self, ctx: StateContext) -> None:
+        self.seen = ctx.read("seen")
+
+
+def plan(*handlers: StateHandler, windows: tuple[Any, Any] | None = None) -> Plan:
+    """Two ports: by default pairs of tuples, and the last three tuples."""
+    first, second = windows or (Tumbling(Count(2)), Sliding(evict=Count(3)))
+    columns = [pa.schema([*keys, pa.field("v", pa.int64())]) for keys in KEYS]
+    operator = Meeting()
+    return Plan(
+        window=first,
+        keys=KEYS[0],
+        columns=columns[0],
+        operator=operator,
+        output=OUTPUT,
+        handlers=(operator, *handlers),
+        further=(Port(window=second, keys=KEYS[1], columns=columns[1]),),
+    )
+
+
+def rows(port: int, *pairs: tuple[str, int], at: int = 1, time: str = AT) -> Rows:
+    """Tuples of (key, v) that came to a port at one instant."""
+    keys, values = zip(*pairs, strict=True)
+    (name,) = KEYS[port].names
+    times = pa.array([at] * len(keys), pa.int64())
+    return Rows(pa.table({name: keys, "v": pa.array(values, pa.int64()), time: times}), port)
+
+
+def run(made: Plan, store: MemoryStore, number: int, *steps: Step, **cut: Any) -> Outcome:
+    """One batch, as the checkpoint of that number."""
+    return Machine(made, store, Cut(checkpoint=number, group=0, **cut)).run(steps)
+
+
+def told(outcome: Outcome) -> list[tuple[str | None, int, str, int, str]]:
+    """What was emitted: (key, port, kind, own, seen)."""
+    if outcome.results is None:
+        return []
+    return [tuple(row.values()) for row in outcome.results.select(["key", "port", *OUTPUT.names]).to_pylist()]
+
+
+@dataclass(frozen=True)
+class Item:
+    """A tuple on its way to a port; where `key` is None only the clock goes on, for both."""
+
+    port: int
+    key: str | None
+    v: int
+    at: int
+
+
+def steps_of(items: Iterable[Item], *, paned: bool) -> Iterator[Step]:
+    """The items as steps: neighbours on one port in one table; a port with panes has event time."""
+    for (port, told_time), lot in groupby(items, key=lambda item: (item.port, item.key is None)):
+        if told_time:
+            for item in lot:
+                yield Watermark(item.at, port=1)
+                yield from (Tick(item.at, port=both) for both in (0, 1))
+            continue
+        time = EVENT_TIME if paned and port else AT
+        tables = [rows(port, (item.key, item.v), at=item.at, time=time).table for item in lot if item.key is not None]
+        yield Rows(pa.concat_tables(tables), port)
+
+
+def play(made: Plan, items: list[Item], cuts: Iterable[int]) -> dict[str | None, list[Any]]:
+    """Run the items in batches cut at these places, each after a restart; return what was emitted, by key.
+
+    In the order in which the operator heard it: the log has what port 0 gave in a batch before what port 1 did.
+    """
+    bounds = [0, *sorted({*cuts}), len(items)]
+    paned = made.ports[1].paned
+    store, by_key = MemoryStore(), dict[str | None, list[Any]]()
+    for number, (low, high) in enumerate(pairwise(bounds)):
+        made, store = pickle.loads(pickle.dumps(made)), store.copy()  # noqa: S301 -- our own bytes
+        outcome = run(made, store, number, *steps_of(items[low:high], paned=paned), run=number + 1, fresh=not number)
+        for key, *rest in told(outcome):
+            by_key.setdefault(key, []).append(rest)
+    return {key: sorted(emitted, key=lambda one: len(one[-1].split())) for key, emitted in by_key.items()}
