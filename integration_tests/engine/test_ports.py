@@ -91,7 +91,7 @@ def emitted(readings: Readings) -> list[tuple[Any, ...]]:
     return [(row["sensor"], row["port"], row["orders"], row["best"]) for row in rows]
 
 
-def test_two_streams_meet_in_one_job_that_is_drained_and_resumed(readings: Readings) -> None:
+def test_two_streams_meet_in_one_job_that_is_drained_resumed_and_flushed(readings: Readings) -> None:
     """Windows and state of both ports go on; rows balance, and the quarantine says whose row it is."""
     quotes = Quotes(readings)
     readings.put(("a", "10:00:10", 1), ("b", "10:00:11", 2))
@@ -103,14 +103,17 @@ def test_two_streams_meet_in_one_job_that_is_drained_and_resumed(readings: Readi
     with pytest.raises(IncompatibleCheckpoint, match=r"port_1\.window\.evict"):
         start(quotes, size=2)
     readings.put(("a", "10:00:12", 4), ("b", "10:00:13", 8))
-    readings.put(("b", "10:00:14", 16), ("b", "10:00:15", 32))
+    readings.put(("b", "10:00:14", 16), ("b", "10:00:15", 32), ("a", "10:00:16", 64))
     quotes.put(("a", 20), ("b", 90))  # with the first of these files, and after it: it came to port 1
-    assert start(quotes).await_end(300)
+    job = start(quotes)
+    assert job.await_end(300)
     assert emitted(readings) == [("a", 0, 5, 70), ("b", 0, 10, 50), ("b", 0, 48, 90)]
+    job.flush()
+    assert emitted(readings) == [("a", 0, 5, 70), ("a", 0, 64, 60), ("b", 0, 10, 50), ("b", 0, 48, 90)]
     assert [(row["port"], row["reason"]) for row in readings.rows("log_quarantine")] == [(1, "NO_PRICE")]
     metrics = readings.rows("log_metrics")
     assert all(row["balanced"] for row in metrics)
-    assert (sum(row["rows_in"] for row in metrics), sum(row["quarantined"] for row in metrics)) == (13, 1)
+    assert (sum(row["rows_in"] for row in metrics), sum(row["quarantined"] for row in metrics)) == (14, 1)
 
 
 class PerMinute(Operator):
