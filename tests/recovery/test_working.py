@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 
@@ -21,7 +21,7 @@ class MeanwhileArchive(MemoryArchive):
 
     def __init__(self) -> None:
         super().__init__()
-        self.meanwhile = lambda: None
+        self.meanwhile: Callable[[], object] = lambda: None
         self.before = ""
 
     def _now(self, deed: str) -> None:
@@ -39,6 +39,7 @@ class MeanwhileArchive(MemoryArchive):
 
 
 def later(minutes: int) -> datetime:
+    """A time after noon."""
     return NOON + timedelta(minutes=minutes)
 
 
@@ -78,7 +79,7 @@ def test_no_savepoint_begins_while_a_prune_is_at_work(job: FakeCheckpoint, momen
     verify(archive, "three")
 
 
-def test_what_a_killed_one_left_is_not_believed_for_ever(job: FakeCheckpoint, tmp_path: Path) -> None:
+def test_what_a_killed_one_left_is_not_believed_for_ever(job: FakeCheckpoint) -> None:
     """After two days its word is removed, and all goes on."""
     archive = MemoryArchive()
     with at_work(archive, "savepoint", NOON), at_work(archive, "prune", NOON):
