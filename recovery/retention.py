@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from recovery.delta_log import local_table, table_properties
+from framework.engine.folder import local_path
+from recovery.delta_log import table_properties
 from recovery.manifest import Manifest
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def parse_interval(text: str) -> timedelta | None:
 
 
 def _properties(path: str, spark: SparkSession | None) -> Mapping[str, str] | None:
-    folder = local_table(path)
+    folder = local_path(path)
     if folder is not None:
         return table_properties(folder)
     if spark is None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from framework import JobFailed
-from integration_tests.recovery.test_savepoint import FILES, LOG
+from integration_tests.engine.story import FILES, LOG
 from recovery.checkpoint_folder import read_checkpoint
 from recovery.errors import SavepointRefused
 from recovery.rescale import PARTITIONS, Rescaled, rescale

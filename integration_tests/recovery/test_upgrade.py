@@ -75,6 +75,3 @@ def test_a_plan_says_what_a_start_does(
         else:
             with pytest.raises(CheckpointError):
                 readings.start(**options)
-    readings.run().flush()
-    savepoint(readings.checkpoint, "flushed", to=place)
-    assert check_upgrade(place, "flushed", readings.declare()).verdict.value == "impossible"
