@@ -11,6 +11,8 @@ from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 from framework.engine.failures import first_line
 from framework.errors import CorruptState, PanekeeperError
 from state.codec import decode_header, decode_table
+from state.handler import HandlerState
+from state.records import HANDLERS, LifecycleRecord
 from state.spark_store import HEADER, SEGMENTS
 
 if TYPE_CHECKING:
@@ -26,11 +28,14 @@ def decode_all(spark: SparkSession, checkpoint: Path) -> int:
     """
     count = 0
     try:
-        for (body,) in _column(spark, checkpoint, HEADER, "value.body"):
+        for (body,) in _rows(spark, checkpoint, HEADER, "value.body"):
             decode_header(bytes(body))
             count += 1
-        for (body,) in _column(spark, checkpoint, SEGMENTS, "user_map_value.body"):
-            decode_table(bytes(body))
+        for kind, body in _rows(spark, checkpoint, SEGMENTS, "user_map_key.kind", "user_map_value.body"):
+            if kind == HANDLERS:
+                LifecycleRecord.decode(bytes(body))
+            else:
+                decode_table(bytes(body))
             count += 1
     except PanekeeperError:
         raise
@@ -41,8 +46,22 @@ def decode_all(spark: SparkSession, checkpoint: Path) -> int:
     return count
 
 
-def _column(spark: SparkSession, checkpoint: Path, variable: str, column: str) -> Iterator[tuple[bytes]]:
-    return _state(spark, checkpoint, variable).select(column).toLocalIterator()
+def stored_handlers(spark: SparkSession, checkpoint: Path) -> dict[tuple[str, int], HandlerState]:
+    """Return what state handlers have stored, one of each name and version.
+
+    Raises:
+        StateError: it cannot be read.
+    """
+    segments = _state(spark, checkpoint, SEGMENTS).where(F.col("user_map_key.kind") == HANDLERS)
+    found = {}
+    for (body,) in segments.select("user_map_value.body").toLocalIterator():
+        for state in LifecycleRecord.decode(bytes(body)).handlers:
+            found[(state.name, state.version)] = state
+    return found
+
+
+def _rows(spark: SparkSession, checkpoint: Path, variable: str, *columns: str) -> Iterator[tuple[Any, ...]]:
+    return _state(spark, checkpoint, variable).select(*columns).toLocalIterator()
 
 
 def _state(spark: SparkSession, checkpoint: Path, variable: str) -> DataFrame:

@@ -8,16 +8,22 @@ from outside, together with what a start would not tell: settings that stay as t
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from framework.engine.changes import FLUSH, Change, Verdict, changes, flush_change, job_change, recorded
 from recovery.archive import Archive, S3Options
+from recovery.copying import materialize
 from recovery.manifest import Manifest, SavedTable
 from recovery.savepoint import opened
 from recovery.shelf import show
+from recovery.state_values import stored_handlers
+from state.errors import StateVersionError
 from state.fingerprint import compare
+from state.handler import require_readable
 from state.job_record import FLUSHED_FILE, version_problem
 
 if TYPE_CHECKING:
@@ -75,6 +81,7 @@ class Offered:
         versions: packages that are installed.
         tables: role -> path of the tables it would write (None: not wanted).
         columns: role -> in which columns the table that stands there differs from the results; absent: none does.
+        handlers: name of a state handler -> why it cannot read what is stored of it; None if it can.
     """
 
     name: str
@@ -83,6 +90,7 @@ class Offered:
     versions: Mapping[str, str]
     tables: Mapping[str, str | None]
     columns: Mapping[str, list[str]]
+    handlers: Mapping[str, str | None] = field(default_factory=dict)
 
 
 def check_upgrade(
@@ -99,8 +107,9 @@ def check_upgrade(
     Raises:
         SavepointError: the savepoint is not there, or cannot be read.
     """
-    manifest = show(opened(location, s3), name)
-    return compared(manifest, _offered(job, manifest))
+    archive = opened(location, s3)
+    manifest = show(archive, name)
+    return compared(manifest, _offered(job, archive, manifest))
 
 
 def compared(manifest: Manifest, offered: Offered) -> Upgrade:
@@ -111,6 +120,7 @@ def compared(manifest: Manifest, offered: Offered) -> Upgrade:
         job_change(manifest.job, offered.name),
         flush_change(flushed=any(file.path == FLUSHED_FILE for file in manifest.files)),
         *declared,
+        *_handler_changes(offered.handlers),
         *_table_changes(manifest.tables, offered, same=all(one.verdict is Verdict.COMPATIBLE for one in declared)),
         *_setting_changes(manifest.settings, offered.settings),
         *_package_changes(manifest.versions, offered.versions),
@@ -125,6 +135,16 @@ def _state_change(manifest: Manifest) -> Change:
         return Change(item="state", verdict=Verdict.COMPATIBLE, why=why)
     why, _, advice = problem.partition("; ")
     return Change(item="state", verdict=Verdict.IMPOSSIBLE, why=why, advice=advice)
+
+
+def _handler_changes(handlers: Mapping[str, str | None]) -> Iterator[Change]:
+    for name, problem in handlers.items():
+        item = f"state of handler {name}"
+        if problem is None:
+            yield Change(item=item, verdict=Verdict.COMPATIBLE, why="it reads the version that is stored")
+        else:
+            why, _, advice = problem.partition("; ")
+            yield Change(item=item, verdict=Verdict.IMPOSSIBLE, why=why, advice=advice)
 
 
 def _table_changes(saved: Mapping[str, SavedTable], offered: Offered, *, same: bool) -> Iterator[Change]:
@@ -182,7 +202,7 @@ def _package_changes(before: Mapping[str, str], now: Mapping[str, str]) -> Itera
         )
 
 
-def _offered(job: ToDelta, manifest: Manifest) -> Offered:
+def _offered(job: ToDelta, archive: Archive, manifest: Manifest) -> Offered:
     from framework.engine.startup import versions
 
     pipeline = job.pipeline
@@ -194,6 +214,7 @@ def _offered(job: ToDelta, manifest: Manifest) -> Offered:
         versions=versions(),
         tables=asdict(job.tables),
         columns=_columns(job, manifest),
+        handlers=_handlers(job, archive, manifest),
     )
 
 
@@ -213,3 +234,22 @@ def _columns(job: ToDelta, manifest: Manifest) -> dict[str, list[str]]:
         elif role in manifest.tables and manifest.tables[role].path == path:
             found[role] = [f"the table {path} is gone"]
     return found
+
+
+def _handlers(job: ToDelta, archive: Archive, manifest: Manifest) -> dict[str, str | None]:
+    """Let the handlers look at the versions that are stored; only then the savepoint's copy is needed."""
+    handlers = {type(one).__qualname__: one for one in job.pipeline.plan.handlers}
+    if not handlers or version_problem(manifest.state_version) is not None:
+        return {}
+    problems: dict[str, str | None] = {}
+    with tempfile.TemporaryDirectory(prefix="panekeeper-plan-") as scratch:
+        folder = Path(scratch).resolve() / "checkpoint"
+        materialize(archive, manifest, into=folder, runs_at=folder)
+        for state in stored_handlers(job.pipeline.intake.df.sparkSession, folder).values():
+            if state.name in handlers:
+                try:
+                    require_readable(handlers[state.name], state)
+                    problems.setdefault(state.name, None)
+                except StateVersionError as error:
+                    problems[state.name] = str(error)
+    return problems

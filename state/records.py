@@ -131,6 +131,10 @@ class SequenceRecord:
         return cls(**fields, partitions=tables.get("partitions"))
 
 
+HANDLERS = "handlers"
+"""Kind of the segment that holds a `LifecycleRecord`; it is a header, all other segments are tables."""
+
+
 @dataclass
 class HorizonRecord:
     """How far event time has come on each of several ports; segment ("horizon", 0, 0)."""

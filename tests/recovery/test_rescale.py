@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from recovery.cli import commands
 from recovery.copying import readdress
 from recovery.errors import SavepointRefused
 from recovery.rescale import rescale
@@ -49,3 +50,16 @@ def test_a_copy_is_told_where_it_will_be(job: FakeCheckpoint) -> None:
     assert found["state/0/0/text"] == f"file:{job.folder}/x"
     assert "state/0/_metadata/v2/.0.crc" not in found
     assert "state/0/0/.1.changelog.crc" in found
+
+
+def test_the_command_tells_the_way_back_and_how_groups_are_spread() -> None:
+    """So that a number that helps nobody is seen at once."""
+    command = next(one for one in commands() if one.name == "rescale")
+    fields = {"checkpoint": "/cp", "savepoint": "one", "location": "/s", "old": 4, "new": 9, "values": 70}
+    text = command.words({**fields, "busiest": 3, "idle": 2})
+    assert text.splitlines() == [
+        "/cp has 9 shuffle partitions now, it had 4; 70 stored values are the same",
+        "the way back: panekeeper restore /s one",
+        "at most 3 key groups share a partition",
+        "2 partitions have no key group and do nothing",
+    ]

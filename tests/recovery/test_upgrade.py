@@ -11,6 +11,7 @@ import pytest
 from framework import Batched, Count, Time, TimeInterval, Tumbling
 from framework.engine.changes import Verdict, recorded
 from framework.engine.startup import versions
+from recovery.cli import commands
 from recovery.manifest import Manifest, SavedFile, SavedTable
 from recovery.upgrade import Offered, Upgrade, compared
 from state.codec import STATE_VERSION
@@ -69,6 +70,7 @@ def test_a_job_that_did_not_change_can_go_on() -> None:
     upgrade = compared(SAVED, OFFERED)
     assert upgrade.verdict is Verdict.COMPATIBLE
     assert not any(one.advice for one in upgrade.items)
+    assert compared(SAVED, replace(OFFERED, handlers={"Best": None})).verdict is Verdict.COMPATIBLE
     told = [one.item for one in upgrade.items]
     assert {"state", "job", "end", "window", "aggregate n", "aggregate top", "key_groups", "table log"} <= {*told}
     assert len(told) == len(set(told))
@@ -122,6 +124,12 @@ def test_what_stored_state_does_not_survive_needs_a_flush(offered: Offered, item
         ),
         (
             SAVED,
+            replace(OFFERED, handlers={"Best": "the stored state of Best has version 1; add 1 to its `reads`"}),
+            "state of handler Best",
+            "add 1 to its `reads`",
+        ),
+        (
+            SAVED,
             replace(OFFERED, columns={"log": ["top: string in the table, bigint in the results"]}),
             "table log",
             "choose another folder",
@@ -163,3 +171,15 @@ def test_harmless_changes_are_told_and_let_pass() -> None:
     assert told["table log"].why == "goes on in /elsewhere; what stands in /log stays there"
     assert told["table view"].why == "no longer wanted: it stays as it is"
     assert told["table metrics"].why == "a new table, /metrics: it begins with the next batch"
+
+
+def test_the_command_tells_all_and_succeeds_only_if_the_job_can_go_on() -> None:
+    """A line for each part, and under it what differs and what to do."""
+    plan = next(command for command in commands() if command.name == "plan")
+    good, bad = compared(SAVED, OFFERED).fields(), compared(SAVED, declared(key_groups=16)).fields()
+    assert plan.succeeded(good)
+    assert not plan.succeeded(bad)
+    text = plan.words(bad)
+    assert text.startswith("savepoint one of job readings and readings: needs a flush\n")
+    assert "\n  window: compatible (unchanged)\n" in text
+    assert "\n      key_groups: 8 in the checkpoint, 16 now\n      put the declaration back; or flush the job" in text
