@@ -65,6 +65,9 @@ def _rows(spark: SparkSession, checkpoint: Path, variable: str, *columns: str) -
 
 
 def _state(spark: SparkSession, checkpoint: Path, variable: str) -> DataFrame:
+    # Makes the coordinator to which a state store reports its snapshots. Without it, reading fails in a session that
+    # has run no query yet, as that of a command.
+    spark.streams.active  # noqa: B018
     return spark.read.format("statestore").option("stateVarName", variable).load(str(checkpoint))
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -11,7 +14,7 @@ from framework import JobFailed
 from integration_tests.engine.story import FILES, LOG
 from recovery.checkpoint_folder import read_checkpoint
 from recovery.errors import SavepointRefused
-from recovery.rescale import PARTITIONS, Rescaled, rescale
+from recovery.rescale import PARTITIONS, rescale
 from recovery.restore import restore
 
 if TYPE_CHECKING:
@@ -24,34 +27,44 @@ class Killed(Exception):
     """The process ends here."""
 
 
-def test_a_rescaled_job_goes_on_with_the_same_results(readings: Readings, fail_at: Callable[[str, int], None]) -> None:
-    """Fewer partitions after a batch that failed between two tables, then more; both halves of it killed once."""
+def by_command(readings: Readings, partitions: int) -> dict[str, Any]:
+    """Rescale as an operator does: in a new process, whose session has run nothing yet."""
+    place = ["--partitions", str(partitions), "--to", str(readings.folder / "savepoints")]
+    done = subprocess.run(
+        [sys.executable, "-m", "recovery.cli", "rescale", str(readings.checkpoint), *place, "--json"],
+        stdout=subprocess.PIPE,
+        timeout=300,
+        check=True,
+    )
+    return dict(json.loads(done.stdout))
 
-    def again(partitions: int, killed_after: str) -> Rescaled:
+
+def test_a_rescaled_job_goes_on_with_the_same_results(readings: Readings, fail_at: Callable[[str, int], None]) -> None:
+    """Fewer partitions after a batch that failed between two tables; then more, killed on the way and completed."""
+
+    def killed(partitions: int, after: str) -> None:
         def reached(step: str) -> None:
-            if step == killed_after:
+            if step == after:
                 raise Killed
 
-        return rescale(
-            readings.checkpoint, partitions, to=readings.folder / "savepoints", spark=readings.spark, reached=reached
-        )
+        place = readings.folder / "savepoints"
+        with pytest.raises(Killed):
+            rescale(readings.checkpoint, partitions, to=place, spark=readings.spark, reached=reached)
 
     for rows in FILES[:3]:
         readings.put(*rows)
     fail_at("between-delta", 2)
     with pytest.raises(JobFailed):
         readings.run()
-    with pytest.raises(Killed):
-        again(2, "copied")
-    fewer = again(2, "never")
-    assert (fewer.old, fewer.new, fewer.busiest, fewer.idle) == (4, 2, 2, 0)
-    assert fewer.values >= 4  # a header for each key group
+    killed(2, "copied")
+    fewer = by_command(readings, 2)
+    assert [fewer[name] for name in ("old", "new", "busiest", "idle")] == [4, 2, 2, 0]
+    assert fewer["values"] >= 4  # a header for each key group
     readings.run()
 
-    with pytest.raises(Killed):
-        again(8, "aside")
+    killed(8, "aside")
     with pytest.raises(SavepointRefused, match=r"interrupted; complete it first: panekeeper restore .*-before-rescale"):
-        again(8, "never")
+        rescale(readings.checkpoint, 8, to=readings.folder / "savepoints", spark=readings.spark)
     name = next(path.stem for path in (readings.folder / "savepoints/savepoints").glob("*-before-rescale-1-*"))
     restore(readings.folder / "savepoints", name, checkpoint=readings.checkpoint, spark=readings.spark)
     assert read_checkpoint(readings.checkpoint).settings[PARTITIONS] == "8"
@@ -63,5 +76,3 @@ def test_a_rescaled_job_goes_on_with_the_same_results(readings: Readings, fail_a
     metrics = readings.rows("log_metrics")
     assert sum(row["rows_in"] for row in metrics) == 8
     assert len({row["batch"] for row in metrics}) == len(metrics)
-    with pytest.raises(SavepointRefused, match="has 8 shuffle partitions already"):
-        again(8, "never")
