@@ -12,7 +12,7 @@ from framework.engine.failures import first_line
 from framework.errors import CorruptState, PanekeeperError
 from state.codec import decode_header, decode_table
 from state.handler import HandlerState
-from state.records import HANDLERS, LifecycleRecord
+from state.records import HANDLERS, LifecycleRecord, is_header
 from state.spark_store import HEADER, SEGMENTS
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ def decode_all(spark: SparkSession, checkpoint: Path) -> int:
         for kind, body in _rows(spark, checkpoint, SEGMENTS, "user_map_key.kind", "user_map_value.body"):
             if kind == HANDLERS:
                 LifecycleRecord.decode(bytes(body))
+            elif is_header(kind):
+                decode_header(bytes(body))
             else:
                 decode_table(bytes(body))
             count += 1

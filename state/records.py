@@ -132,7 +132,18 @@ class SequenceRecord:
 
 
 HANDLERS = "handlers"
-"""Kind of the segment that holds a `LifecycleRecord`; it is a header, all other segments are tables."""
+"""Kind of the segment that holds a `LifecycleRecord`."""
+HORIZON = "horizon"
+"""Kind of the segment that holds a `HorizonRecord`."""
+
+
+def is_header(kind: str) -> bool:
+    """Say whether a segment of this kind is a header: those above, and that of a further port. Others are tables.
+
+    >>> is_header("port 1/header"), is_header("port 1/rows")
+    (True, False)
+    """
+    return kind in (HANDLERS, HORIZON) or kind.endswith("/header")
 
 
 @dataclass

@@ -63,6 +63,7 @@ _WHY = {
     "key_groups": "keys were dealt out to the other number of groups, for the life of the checkpoint",
 }
 _OTHER = "what is stored was written under the other declaration"
+_PORT = "port_"  # the further input ports, each with a window of its own
 _BY_NAME = {"aggregate", "column", "output"}  # parts of these are told one by one
 
 
@@ -88,13 +89,16 @@ def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
 
 def _item(field: str) -> str:
     kind, _, rest = field.partition(".")
+    if kind.startswith(_PORT):
+        return f"{kind} {_item(rest)}"
     return f"{kind} {rest.partition('.')[0]}" if kind in _BY_NAME and rest else kind
 
 
 def _change(item: str, differences: tuple[Difference, ...]) -> Change:
     if not differences:
         return Change(item=item, verdict=Verdict.COMPATIBLE, why="unchanged")
-    why = _WHY.get(item.partition(" ")[0], _OTHER)
+    words = item.split()
+    why = _WHY.get(words[1] if words[0].startswith(_PORT) else words[0], _OTHER)
     return Change(item=item, verdict=Verdict.NEEDS_FLUSH, why=why, advice=FLUSH, differences=differences)
 
 

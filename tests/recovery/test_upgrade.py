@@ -97,7 +97,8 @@ FEWER = {"n": DECLARED["aggregate"]["n"]}
         (declared(handlers=["Best"]), ["handlers"]),
         (declared(operator="Smooth"), ["operator"]),
         (declared(key_groups=16), ["key_groups"]),
-        (declared(ports={"left": "string"}), ["ports"]),
+        (declared(port_1={"window": WINDOW, "column": {"room": "string"}}), ["port_1 window", "port_1 column room"]),
+        (declared(something={"new": 1}), ["something"]),
     ],
 )
 def test_what_stored_state_does_not_survive_needs_a_flush(offered: Offered, items: list[str]) -> None:
