@@ -101,6 +101,16 @@ class ToDelta:
     _pipeline: Pipeline
     _tables: Tables
 
+    @property
+    def pipeline(self) -> Pipeline:
+        """What it computes; for those who look at a declaration without starting it."""
+        return self._pipeline
+
+    @property
+    def tables(self) -> Tables:
+        """Where its results go."""
+        return self._tables
+
     def start(self, *, checkpoint: str | os.PathLike[str], trigger: Trigger = "continuous") -> Job:
         """Start the job, or resume it: what survived is in `checkpoint`. Returns once the first batch runs.
 

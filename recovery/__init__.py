@@ -3,13 +3,19 @@
 cli.py                  the command `panekeeper`: a table of subcommands
 commands_savepoint.py   ... those around savepoints
 commands_restore.py     ... restore and clone
+commands_upgrade.py     ... plan and rescale
 savepoint.py            makes a savepoint; its steps are numbered there
 marking.py              ... and asks a running job for the batch it is made of
 shelf.py                the savepoints of a location: list, show, verify, prune
 restore.py              takes a job and its tables back; its steps are numbered there
 plan.py                 what a restore would change, and whether it may
+rescale.py              another number of shuffle partitions for a stopped job
+upgrade.py              whether a job as it is declared now can go on from a savepoint
+job_file.py             ... and how a Python file tells its declaration
 clone.py                a copy of a job beside it
 copying.py              from a savepoint to a checkpoint folder
+working.py              who is at work in a location: savepoints and prunes
+retention.py            whether tables keep old versions for long enough
 manifest.py             what a savepoint consists of
 blobs.py                contents by their checksum
 archive.py              where savepoints live: the protocol

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from dataclasses import asdict
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from recovery.archive import S3Options
@@ -122,10 +123,14 @@ def _savepoint_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="S",
         help="wait so long for a running job (300)",
     )
+    parser.add_argument(
+        "--keep-days", type=int, default=7, metavar="N", help="warn of tables that keep old versions for less (7)"
+    )
     reach_arguments(parser)
 
 
 def _savepoint(options: argparse.Namespace) -> dict[str, Any]:
+    from recovery.retention import short_retention
     from recovery.savepoint import savepoint
 
     made = savepoint(
@@ -136,8 +141,11 @@ def _savepoint(options: argparse.Namespace) -> dict[str, Any]:
         progress=progress_line(),
         timeout=options.timeout,
     )
+    warnings = short_retention(made.manifest, keep_for=timedelta(days=options.keep_days))
+    for warning in warnings:
+        sys.stderr.write(f"panekeeper savepoint: warning: {warning}\n")
     cost = {"location": made.location, "bytes_sent": made.bytes_sent, "bytes_reused": made.bytes_reused}
-    return {**summary(made.manifest), **cost}
+    return {**summary(made.manifest), **cost, "warnings": warnings}
 
 
 def _savepoint_words(fields: dict[str, Any]) -> str:
@@ -224,4 +232,6 @@ def _prune(options: argparse.Namespace) -> dict[str, Any]:
 
 def _prune_words(fields: dict[str, Any]) -> str:
     gone = ", ".join(fields["removed"]) or "none"
+    if fields["being_made"]:
+        gone += "; a savepoint is being made there, so files stay until the next prune"
     return f"removed: {gone}; {fields['blobs']} files, {amount(fields['bytes'])}; {len(fields['kept'])} savepoints stay"

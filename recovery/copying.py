@@ -28,6 +28,15 @@ def materialize(
         (into / name).mkdir(parents=True, exist_ok=True)
 
 
+def readdress(folder: Path, *, old: Path, new: Path) -> None:
+    """Write `new` for `old` in the files of a checkpoint folder into which Spark writes its full name."""
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder).as_posix()
+        if path.is_file() and not path.name.startswith(".") and names_folder(name):
+            path.write_bytes(moved(name, path.read_bytes(), old=old, new=new))
+            path.with_name(f".{path.name}.crc").unlink(missing_ok=True)  # Hadoop's checksum of what stood there
+
+
 def _write(archive: Archive, file: SavedFile, into: Path, old: Path, new: Path) -> None:
     path = into / file.path
     path.parent.mkdir(parents=True, exist_ok=True)

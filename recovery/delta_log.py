@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
+
 from recovery.errors import SavepointError
 
 _COMMIT = re.compile(r"(\d{20})\.json")
@@ -30,6 +32,16 @@ def has_version(table: Path, version: int) -> bool:
     starts = [int(match[1]) for path in names if (match := _CHECKPOINT.fullmatch(path.name))]
     start = max((number for number in starts if number <= version), default=-1)
     return version in commits and all(number in commits for number in range(start + 1, version + 1))
+
+
+def table_properties(table: Path) -> dict[str, str] | None:
+    """Return the properties that were set last; None if that cannot be read without Spark."""
+    found = _checkpointed_properties(table)
+    for _, commit in _read(table):
+        for one in commit:
+            if "metaData" in one:
+                found = dict(one["metaData"].get("configuration", {}))
+    return found
 
 
 def versions_after_batch(tables: Mapping[str, Path], transactions: Mapping[str, str], batch: int) -> dict[str, int]:
@@ -56,6 +68,16 @@ def versions_after_batch(tables: Mapping[str, Path], transactions: Mapping[str, 
         early = [v for v, c in _read(tables["view"]) if v == 0 or _time(c) <= end or _is_restore(c)]
         versions["view"] = max(early, default=newest_version(tables["view"]))
     return versions
+
+
+def _checkpointed_properties(table: Path) -> dict[str, str] | None:
+    """Return the properties in the newest checkpoint of the log: the commit that set them may be cleaned up."""
+    newest = max((table / "_delta_log").glob("*.checkpoint.parquet"), default=None)
+    if newest is None:
+        return None
+    column = pq.read_table(newest, columns=["metaData"]).column("metaData")
+    found = [dict(one["configuration"] or ()) for one in column.to_pylist() if one is not None]
+    return found[0] if found else None
 
 
 def _commits(table: Path) -> set[int]:

@@ -27,6 +27,12 @@ def version_of(spark: SparkSession, path: str) -> int:
         raise SavepointError(f"{path} cannot be read as a Delta table ({first_line(error)})") from error
 
 
+def properties_of(spark: SparkSession, path: str) -> dict[str, str]:
+    """Return a table's properties. Raises `SavepointError` if there is no Delta table."""
+    with _told(f"{path} cannot be read as a Delta table", "try again"):
+        return dict(DeltaTable.forPath(spark, path).detail().select("properties").collect()[0][0])
+
+
 def require_version(spark: SparkSession, table: SavedTable) -> None:
     """Raise `TableVersionLost` unless the table can still be read as of the savepoint: its log and each file."""
     folder = local_path(table.path)

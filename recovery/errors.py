@@ -1,4 +1,4 @@
-"""What can go wrong with savepoints; a branch of the tree in `framework.errors`.
+"""What can go wrong with savepoints; branches of the tree in `framework.errors`.
 
 SavepointError (PanekeeperError)
 |-- SavepointRefused        it must not be done now: a running job, a name that is taken, ...
@@ -11,6 +11,7 @@ SavepointError (PanekeeperError)
     |-- ArchiveNotFound     ... the folder or bucket is not there
     |-- ArchiveDenied       ... credentials or permissions are missing
     `-- ArchiveUnreachable  ... nobody answers at the endpoint
+JobFileError (PanekeeperError)  a Python file declares no job that could be looked at
 """
 
 from __future__ import annotations
@@ -60,3 +61,7 @@ class ArchiveDenied(ArchiveError):
 
 class ArchiveUnreachable(ArchiveError):
     """Nobody answers at the endpoint."""
+
+
+class JobFileError(PanekeeperError):
+    """A Python file does not declare a job: it is not there, fails, or does something else."""

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 from recovery.archive import Archive, S3Options
 from recovery.blobs import Listener
 from recovery.checkpoint_folder import local_folder, read_record
-from recovery.copying import materialize
+from recovery.copying import materialize, readdress
 from recovery.errors import SavepointError, SavepointRefused
 from recovery.lease import require_stopped
 from recovery.manifest import Manifest
@@ -83,7 +83,7 @@ class Places:
         return self.folder.with_name(f"{self.folder.name}.replaced-{epoch}")
 
 
-def restore(
+def restore(  # noqa: PLR0913 -- what, where to, and how; all but two by keyword
     location: str | os.PathLike[str] | Archive,
     name: str,
     *,
@@ -93,6 +93,7 @@ def restore(
     spark: SparkSession | None = None,
     progress: Listener | None = None,
     reached: Callable[[str], None] = lambda _: None,
+    rework: Callable[[Path], None] | None = None,
 ) -> Plan:
     """Take a stopped job back to a savepoint and return what was changed, or would be.
 
@@ -107,6 +108,7 @@ def restore(
         spark: the session that takes the tables back; a new one if not given.
         progress: called after each file.
         reached: called after each of `STEPS`; a drill raises in it.
+        rework: changes the copy before it takes the place of the checkpoint; called with its folder.
 
     Raises:
         SavepointRefused: the job is running, the folder is another job's, or another restore was begun and not ended.
@@ -124,21 +126,38 @@ def restore(
         return plan
     with _files_told():
         if begun is None:
-            begun = _copy(archive, manifest, places, plan, progress)  # 2
+            begun = _copy(archive, manifest, places, plan, progress, rework)  # 2
             reached("copied")
+            require_stopped(places.checkpoint)  # it may have been started meanwhile
             _write(places.intent, asdict(begun))  # 3
             reached("intended")
         _complete(manifest, places, begun, spark, reached)
     return replace(plan, epoch=begun.epoch)
 
 
-def _begun(places: Places, archive: Archive, name: str) -> Intent | None:
+def require_none_begun(checkpoint: Path) -> None:
+    """Raise `SavepointRefused` if a restore of this checkpoint was interrupted; it says how to complete it."""
+    begun = _read_intent(Places(checkpoint=checkpoint))
+    if begun is not None:
+        raise SavepointRefused(
+            f"a restore of {checkpoint} was interrupted; complete it first: "
+            f"panekeeper restore {begun.location} {begun.name} --checkpoint {checkpoint}"
+        )
+
+
+def _read_intent(places: Places) -> Intent | None:
     if not places.intent.exists():
         return None
     try:
-        begun = Intent(**json.loads(places.intent.read_bytes()))
+        return Intent(**json.loads(places.intent.read_bytes()))
     except (ValueError, TypeError) as error:
         raise CorruptState(f"{places.intent} is damaged; remove it and run the restore again") from error
+
+
+def _begun(places: Places, archive: Archive, name: str) -> Intent | None:
+    begun = _read_intent(places)
+    if begun is None:
+        return None
     if (begun.location, begun.name) != (archive.location, name):
         raise SavepointRefused(
             f"a restore of savepoint {begun.name!r} from {begun.location} was interrupted; run that one again first"
@@ -153,9 +172,21 @@ def _is_in_place(places: Places, begun: Intent) -> bool:
     return record is not None and record.epoch == begun.epoch
 
 
-def _copy(archive: Archive, manifest: Manifest, places: Places, plan: Plan, progress: Listener | None) -> Intent:
-    _remove(places.incoming)
-    materialize(archive, manifest, into=places.incoming, runs_at=places.checkpoint, progress=progress)
+def _copy(
+    archive: Archive,
+    manifest: Manifest,
+    places: Places,
+    plan: Plan,
+    progress: Listener | None,
+    rework: Callable[[Path], None] | None,
+) -> Intent:
+    copy = places.incoming
+    _remove(copy)
+    runs_at = places.checkpoint if rework is None else copy
+    materialize(archive, manifest, into=copy, runs_at=runs_at, progress=progress)
+    if rework is not None:
+        rework(copy)
+        readdress(copy, old=copy, new=places.checkpoint)
     _raise_epoch(places, manifest, plan.epoch)
     os.sync()  # the copy is on the disk before anything relies on it
     return Intent(location=archive.location, name=manifest.name, epoch=plan.epoch, replaces=places.checkpoint.exists())

@@ -8,7 +8,7 @@
     4  The manifest is written.
 
 A kill before 4 leaves blobs that the next savepoint uses, or `prune` removes; a savepoint without a manifest does not
-exist. Do not prune while a savepoint is being made: its blobs belong to no manifest yet.
+exist. While one is being made, no prune removes blobs from its location (`working.py`).
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from recovery.delta_log import newest_version, versions_after_batch
 from recovery.errors import DamagedSavepoint, SavepointError, SavepointRefused
 from recovery.manifest import Manifest, SavedFile, SavedTable, checked_name, manifest_file
 from recovery.marking import mark_batch
+from recovery.working import at_work, others_at_work
 from state.job_record import RESTORING_SUFFIX
 
 if TYPE_CHECKING:
@@ -76,8 +77,8 @@ def savepoint(  # noqa: PLR0913 -- all but two have a default that fits
         sleep: waits so many seconds.
 
     Raises:
-        SavepointRefused: a running job took no batch in time, a restore of it was interrupted, or the name is taken or
-            cannot be one.
+        SavepointRefused: a running job took no batch in time, a restore of it was interrupted, the location is being
+            pruned, or the name is taken or cannot be one.
         SavepointError: there is nothing to save, or a table is gone.
         ArchiveError: the location cannot be used.
         StateError: the checkpoint's record is damaged.
@@ -89,16 +90,27 @@ def savepoint(  # noqa: PLR0913 -- all but two have a default that fits
         raise SavepointRefused(f"a restore of {folder} was interrupted; run the same restore again first")
     if archive.exists(manifest_file(name)):
         raise SavepointRefused(f"there is a savepoint {name!r} in {archive.location} already; choose another name")
-    batch = mark_batch(folder, timeout=timeout, sleep=sleep)  # 0
-    found, tables, files, cost = _copied(folder, batch, archive, progress, spark)
-    manifest = _manifest(found, name, made_at or datetime.now(UTC), tables, files)
-    archive.put_bytes(manifest_file(name), manifest.encode())  # 4
+    now = made_at or datetime.now(UTC)
+    with at_work(archive, "savepoint", now):
+        _require_no_prune(archive, now)
+        batch = mark_batch(folder, timeout=timeout, sleep=sleep)  # 0
+        found, tables, files, cost = _copied(folder, batch, archive, progress, spark)
+        manifest = _manifest(found, name, now, tables, files)
+        archive.put_bytes(manifest_file(name), manifest.encode())  # 4
     return Savepoint(location=archive.location, manifest=manifest, bytes_sent=cost.sent, bytes_reused=cost.reused)
 
 
 def opened(place: str | os.PathLike[str] | Archive, s3: S3Options | None) -> Archive:
     """Return the archive that a caller named."""
     return archive_at(place, s3) if isinstance(place, str | os.PathLike) else place
+
+
+def _require_no_prune(archive: Archive, now: datetime) -> None:
+    for file, since in others_at_work(archive, "prune", now).items():
+        raise SavepointRefused(
+            f"{archive.location} is being pruned since {since:%Y-%m-%d %H:%M:%S} UTC, which might remove what this "
+            f"savepoint needs; try again when it is done (if it was killed: remove {file} from there)"
+        )
 
 
 def _copied(

@@ -7,6 +7,7 @@ import os
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from recovery.blobs import unsound
 from recovery.errors import DamagedSavepoint, NoSuchSavepoint, SavepointError, SavepointRefused
 from recovery.manifest import Manifest, checked_name, manifest_file
 from recovery.savepoint import opened
+from recovery.working import at_work, others_at_work
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,12 +36,16 @@ class Verified:
 
 @dataclass(frozen=True, kw_only=True)
 class Pruned:
-    """What `prune` removed: names of savepoints, then blobs that no savepoint needs any more, and their bytes."""
+    """What `prune` removed: names of savepoints, then blobs that no savepoint needs any more, and their bytes.
+
+    No blobs, if savepoints were `being_made` there at the same time.
+    """
 
     removed: tuple[str, ...]
     kept: tuple[str, ...]
     blobs: int
     bytes: int
+    being_made: int = 0
 
 
 def savepoints(location: Place, *, s3: S3Options | None = None) -> Mapping[str, Manifest | SavepointError]:
@@ -93,8 +99,10 @@ def verify(
     return Verified(name=name, files=len(manifest.files), bytes=manifest.size, values=values)
 
 
-def prune(location: Place, *, keep: int, s3: S3Options | None = None) -> Pruned:
+def prune(location: Place, *, keep: int, s3: S3Options | None = None, now: datetime | None = None) -> Pruned:
     """Remove all but the newest `keep` savepoints of each job, and the blobs that none of the others needs.
+
+    While a savepoint is being made in this location, no blob is removed: the next prune does it.
 
     Raises:
         SavepointRefused: `keep` is below 1, or a manifest cannot be read, so that what it needs is not known.
@@ -102,21 +110,30 @@ def prune(location: Place, *, keep: int, s3: S3Options | None = None) -> Pruned:
     if keep < 1:
         raise SavepointRefused(f"keep is {keep}; keep at least 1 savepoint of each job")
     archive = opened(location, s3)
+    at = now or datetime.now(UTC)
+    with at_work(archive, "prune", at):
+        making = len(others_at_work(archive, "savepoint", at))  # before any manifest is read: one may be written now
+        manifests = _all_read(archive)
+        kept = [one for one in manifests if _rank(one, manifests) < keep]
+        removed = [one.name for one in manifests if one not in kept]
+        for name in removed:  # manifests first: a kill leaves blobs too many, never a savepoint without its blobs
+            archive.delete(manifest_file(name))
+        needed = {blob for one in kept for blob in one.blobs}
+        unused = {blob: size for blob, size in archive.sizes("blobs/").items() if blob not in needed}
+        gone = {} if making else unused
+        for blob in gone:
+            archive.delete(blob)
+    names = tuple(one.name for one in kept)
+    return Pruned(removed=tuple(removed), kept=names, blobs=len(gone), bytes=sum(gone.values()), being_made=making)
+
+
+def _all_read(archive: Archive) -> list[Manifest]:
     manifests = []
     for name, found in savepoints(archive).items():
         if isinstance(found, SavepointError):
             raise SavepointRefused(f"nothing was removed: what savepoint {name!r} needs is not known ({found})")
         manifests.append(found)
-    kept = [one for one in manifests if _rank(one, manifests) < keep]
-    removed = [one.name for one in manifests if one not in kept]
-    for name in removed:  # manifests first: a kill leaves blobs too many, never a savepoint without its blobs
-        archive.delete(manifest_file(name))
-    needed = {blob for one in kept for blob in one.blobs}
-    unused = {blob: size for blob, size in archive.sizes("blobs/").items() if blob not in needed}
-    for blob in unused:
-        archive.delete(blob)
-    names = tuple(one.name for one in kept)
-    return Pruned(removed=tuple(removed), kept=names, blobs=len(unused), bytes=sum(unused.values()))
+    return manifests
 
 
 def _rank(one: Manifest, manifests: list[Manifest]) -> int:

@@ -62,9 +62,17 @@ class JobRecord:
                 f"{JOB_FILE} in the checkpoint is damaged; restore this checkpoint from a savepoint, "
                 "or start with a new checkpoint folder"
             )
-        if value["state_version"] != STATE_VERSION:
-            raise StateVersionError(
-                f"the checkpoint has state version {value['state_version']}, this Panekeeper reads version "
-                f"{STATE_VERSION}; run the version that wrote it, or flush the job there and start with a new folder"
-            )
+        problem = version_problem(value["state_version"])
+        if problem is not None:
+            raise StateVersionError(problem)
         return JobRecord(**{**value, "group_ids": tuple(value["group_ids"])})
+
+
+def version_problem(state_version: int) -> str | None:
+    """Say what stands in the way of reading a checkpoint of this state version; None if nothing does."""
+    if state_version == STATE_VERSION:
+        return None
+    return (
+        f"the checkpoint has state version {state_version}, this Panekeeper reads version {STATE_VERSION}; "
+        "run the version that wrote it, or flush the job there and start with a new folder"
+    )

@@ -131,6 +131,21 @@ class SequenceRecord:
         return cls(**fields, partitions=tables.get("partitions"))
 
 
+HANDLERS = "handlers"
+"""Kind of the segment that holds a `LifecycleRecord`."""
+HORIZON = "horizon"
+"""Kind of the segment that holds a `HorizonRecord`."""
+
+
+def is_header(kind: str) -> bool:
+    """Say whether a segment of this kind is a header: those above, and that of a further port. Others are tables.
+
+    >>> is_header("port 1/header"), is_header("port 1/rows")
+    (True, False)
+    """
+    return kind in (HANDLERS, HORIZON) or kind.endswith("/header")
+
+
 @dataclass
 class HorizonRecord:
     """How far event time has come on each of several ports; segment ("horizon", 0, 0)."""

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from framework.core.steps import Progress, Watermark
-from state.records import HorizonRecord
+from state.records import HORIZON, HorizonRecord
 from state.store import GroupStore
 
-_PLACE = ("horizon", 0, 0)
+_PLACE = (HORIZON, 0, 0)
 
 
 class Horizon:

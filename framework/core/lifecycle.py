@@ -30,10 +30,10 @@ from state.handler import (
     WindowControl,
     require_readable,
 )
-from state.records import LifecycleRecord
+from state.records import HANDLERS, LifecycleRecord
 from state.store import GroupStore
 
-_PLACE = ("handlers", 0, 0)
+_PLACE = (HANDLERS, 0, 0)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,13 +6,13 @@ itself as wrong results or as a Java stack trace later.
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
+from framework.engine.changes import Verdict, changes, flush_change, job_change, recorded
 from framework.engine.checkpoint_files import CheckpointFiles
 from framework.engine.environment import check_environment
 from framework.engine.failures import first_line
@@ -26,7 +26,6 @@ from framework.errors import (
     JobFinished,
     SetupError,
 )
-from state.fingerprint import compare, fingerprint
 from state.job_record import FLUSHED_FILE, JOB_FILE, RESTORING_SUFFIX, JobRecord
 
 if TYPE_CHECKING:
@@ -96,7 +95,7 @@ def open_checkpoint(files: CheckpointFiles, *, name: str, declaration: Mapping[s
         CheckpointError: the folder cannot be written, or a restore of it was interrupted.
     """
     require_no_half_restore(files)
-    new = json.loads(json.dumps(fingerprint({**declaration, "key_groups": key_groups})))  # as it will be read back
+    new = recorded(declaration, key_groups)
     known = read_record(files)
     if known is not None:
         known = finish_reset(files, known)
@@ -117,7 +116,7 @@ def open_checkpoint(files: CheckpointFiles, *, name: str, declaration: Mapping[s
         declaration=new,
         group_ids=group_ids(key_groups, partitions),
         epoch=known.epoch if known is not None and begun_anew else 0,
-        versions=_versions(),
+        versions=versions(),
     )
     try:
         files.write_json(JOB_FILE, record.to_json(), replace=True)
@@ -149,25 +148,25 @@ def read_record(files: CheckpointFiles) -> JobRecord | None:
 
 
 def _require_same(files: CheckpointFiles, known: JobRecord, name: str, declaration: Mapping[str, Any]) -> None:
-    if known.name != name:
-        raise ForeignCheckpoint(
-            f"{files.root} is the checkpoint of job {known.name!r}, not of {name!r}; give this job a folder of its own"
-        )
-    differences = compare(known.declaration, declaration)
-    if differences:
-        lines = "\n".join(f"  {difference}" for difference in differences)
+    """Refuse what `changes` does not call compatible."""
+    job = job_change(known.name, name)
+    if job.verdict is not Verdict.COMPATIBLE:
+        raise ForeignCheckpoint(f"{files.root}: {job.why}; {job.advice}")
+    refused = [one for one in changes(known.declaration, declaration) if one.verdict is not Verdict.COMPATIBLE]
+    if refused:
+        lines = "\n".join(f"  {difference} ({one.why})" for one in refused for difference in one.differences)
+        advice = "; ".join(dict.fromkeys(one.advice for one in refused))
         raise IncompatibleCheckpoint(
             f"job {name!r} is declared otherwise than its checkpoint {files.root}:\n{lines}\n"
-            "Put the declaration back; or flush the job as it was declared, and start the new one in a new folder."
+            f"{advice[:1].upper()}{advice[1:]}."
         )
-    if files.exists(FLUSHED_FILE):
-        raise JobFinished(
-            f"job {name!r} was flushed in {files.root}: its windows are closed for good. "
-            "Its tables are complete; to process more rows, start with a new checkpoint folder."
-        )
+    end = flush_change(flushed=files.exists(FLUSHED_FILE))
+    if end.verdict is not Verdict.COMPATIBLE:
+        raise JobFinished(f"job {name!r} in {files.root}: {end.why}. {end.advice[:1].upper()}{end.advice[1:]}.")
 
 
-def _versions() -> dict[str, str]:
+def versions() -> dict[str, str]:
+    """Return the versions of the packages that decide what a checkpoint is written with."""
     names = ("panekeeper", "pyspark", "delta-spark", "pyarrow", "numpy")
     return {name: version for name in names if (version := _version(name))}
 

@@ -6,7 +6,7 @@ holds something else, is an error before the first row is read.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from delta.tables import DeltaTable
@@ -71,15 +71,14 @@ class Tables:
 
     def schemas(self, plan: Plan) -> dict[str, StructType]:
         """Return path -> columns."""
-        schemas = {self.log: spark_schema(plan.results)}
-        if self.view is not None:
-            schemas[self.view] = spark_schema(plan.results)
-        return {
-            **schemas,
-            self.quarantine: spark_schema(plan.rejected),
-            self.metrics: METRICS,
-            self.downtime: DOWNTIME,
+        columns = {
+            "log": spark_schema(plan.results),
+            "view": spark_schema(plan.results),
+            "quarantine": spark_schema(plan.rejected),
+            "metrics": METRICS,
+            "downtime": DOWNTIME,
         }
+        return {path: columns[role] for role, path in asdict(self).items() if path is not None}
 
 
 def prepare(spark: SparkSession, tables: Tables, plan: Plan, *, fresh: bool) -> None:
@@ -119,16 +118,21 @@ def _require_writable(files: CheckpointFiles) -> None:
         raise OutputNotWritable(f"{files.root} cannot be written: {first_line(error)}") from error
 
 
-def _require_columns(path: str, found: StructType, wanted: StructType) -> None:
+def column_differences(found: StructType, wanted: StructType) -> list[str]:
+    """Return, in words, in which columns a table and the results differ; in no order, and nullable or not."""
     old = {field.name: field.dataType.simpleString() for field in found}
     new = {field.name: field.dataType.simpleString() for field in wanted}
-    lines = [
-        f"  {name}: {old.get(name, 'absent')} in the table, {new.get(name, 'absent')} in the results"
+    return [
+        f"{name}: {old.get(name, 'absent')} in the table, {new.get(name, 'absent')} in the results"
         for name in dict.fromkeys([*new, *old])
         if old.get(name) != new.get(name)
     ]
+
+
+def _require_columns(path: str, found: StructType, wanted: StructType) -> None:
+    lines = column_differences(found, wanted)
     if lines:
-        text = "\n".join(lines)
+        text = "\n".join(f"  {line}" for line in lines)
         raise SchemaMismatch(
             f"the Delta table {path} has other columns than the results:\n{text}\nChoose another folder."
         )

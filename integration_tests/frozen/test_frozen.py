@@ -1,0 +1,45 @@
+"""Checkpoints that older versions left: each is resumed, and goes on as though nothing had happened."""
+
+from __future__ import annotations
+
+import tarfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from integration_tests.frozen.jobs import AFTER, EXPECTED, JOBS, archive, put, results, start
+from recovery.archive import archive_at
+from recovery.copying import materialize, readdress
+from recovery.shelf import show, verify
+from state.codec import STATE_VERSION
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+VERSIONS = range(1, STATE_VERSION + 1)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_each_state_version_has_a_frozen_checkpoint(version: int) -> None:
+    """Whoever raises the version freezes one: `python -m integration_tests.frozen.make`."""
+    assert archive(version).is_file()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_frozen_checkpoint_is_resumed(version: int, spark: SparkSession, tmp_path: Path) -> None:
+    """State, raw contents, a handler's state, manifest and tables are read, and the results are those of one run."""
+    with tarfile.open(archive(version)) as packed:
+        packed.extractall(tmp_path, filter="data")
+    saved = archive_at(tmp_path / "saved")
+    for name in JOBS:
+        verify(saved, name, deep=name == "sliding", spark=spark)  # that one has a value of every kind
+        folder, manifest = tmp_path / name, show(saved, name)
+        assert manifest.state_version == version
+        materialize(saved, manifest, into=folder / "checkpoint", runs_at=folder / "checkpoint")
+        readdress(folder / "checkpoint", old=Path(manifest.checkpoint).parent, new=folder)  # its input files
+        put(folder / "in", AFTER, first=2)
+    for job in [start(spark, tmp_path / name, name) for name in JOBS]:
+        assert job.await_end(timeout=300)
+    assert {name: results(spark, tmp_path / name, name) for name in JOBS} == EXPECTED

@@ -1,0 +1,78 @@
+"""Another number of shuffle partitions: what the job goes on to say is what it would have said without."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from framework import JobFailed
+from integration_tests.engine.story import FILES, LOG
+from recovery.checkpoint_folder import read_checkpoint
+from recovery.errors import SavepointRefused
+from recovery.rescale import PARTITIONS, rescale
+from recovery.restore import restore
+
+if TYPE_CHECKING:
+    from integration_tests.engine.conftest import Readings
+
+pytestmark = pytest.mark.slow
+
+
+class Killed(Exception):
+    """The process ends here."""
+
+
+def by_command(readings: Readings, partitions: int) -> dict[str, Any]:
+    """Rescale as an operator does: in a new process, whose session has run nothing yet."""
+    place = ["--partitions", str(partitions), "--to", str(readings.folder / "savepoints")]
+    done = subprocess.run(
+        [sys.executable, "-m", "recovery.cli", "rescale", str(readings.checkpoint), *place, "--json"],
+        stdout=subprocess.PIPE,
+        timeout=300,
+        check=True,
+    )
+    return dict(json.loads(done.stdout))
+
+
+def test_a_rescaled_job_goes_on_with_the_same_results(readings: Readings, fail_at: Callable[[str, int], None]) -> None:
+    """Fewer partitions after a batch that failed between two tables; then more, killed on the way and completed."""
+
+    def killed(partitions: int, after: str) -> None:
+        def reached(step: str) -> None:
+            if step == after:
+                raise Killed
+
+        place = readings.folder / "savepoints"
+        with pytest.raises(Killed):
+            rescale(readings.checkpoint, partitions, to=place, spark=readings.spark, reached=reached)
+
+    for rows in FILES[:3]:
+        readings.put(*rows)
+    fail_at("between-delta", 2)
+    with pytest.raises(JobFailed):
+        readings.run()
+    killed(2, "copied")
+    fewer = by_command(readings, 2)
+    assert [fewer[name] for name in ("old", "new", "busiest", "idle")] == [4, 2, 2, 0]
+    assert fewer["values"] >= 4  # a header for each key group
+    readings.run()
+
+    killed(8, "aside")
+    with pytest.raises(SavepointRefused, match=r"interrupted; complete it first: panekeeper restore .*-before-rescale"):
+        rescale(readings.checkpoint, 8, to=readings.folder / "savepoints", spark=readings.spark)
+    name = next(path.stem for path in (readings.folder / "savepoints/savepoints").glob("*-before-rescale-1-*"))
+    restore(readings.folder / "savepoints", name, checkpoint=readings.checkpoint, spark=readings.spark)
+    assert read_checkpoint(readings.checkpoint).settings[PARTITIONS] == "8"
+    readings.put(*FILES[3])
+    readings.run()
+
+    assert readings.log() == LOG
+    assert readings.log("view") == LOG[1:]
+    metrics = readings.rows("log_metrics")
+    assert sum(row["rows_in"] for row in metrics) == 8
+    assert len({row["batch"] for row in metrics}) == len(metrics)
