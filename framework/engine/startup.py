@@ -139,7 +139,11 @@ def open_checkpoint(files: CheckpointFiles, *, name: str, declaration: Mapping[s
 def require_no_half_restore(files: CheckpointFiles) -> None:
     """Raise `CheckpointError` between the two halves of a restore. Writes nothing, not even a lease."""
     intent = files.root.rstrip("/") + RESTORING_SUFFIX
-    if CheckpointFiles(files.spark, intent).exists():
+    try:
+        begun = CheckpointFiles(files.spark, intent).exists()
+    except Exception as error:
+        raise CheckpointError(f"the checkpoint folder {files.root} cannot be reached: {first_line(error)}") from error
+    if begun:
         raise CheckpointError(
             f"a restore of {files.root} was interrupted ({intent} is there), so checkpoint and tables may not fit "
             "together; run the same restore again: it goes on where it stopped"

@@ -12,6 +12,7 @@ from moto.server import ThreadedMotoServer
 
 from framework.engine.checkpoint_files import CheckpointFiles
 from framework.engine.s3 import s3_settings
+from framework.errors import CheckpointError
 from recovery.outside import status
 
 if TYPE_CHECKING:
@@ -81,3 +82,12 @@ def test_of_two_writers_of_one_file_on_s3_the_second_is_told(spark: SparkSession
     assert (files.names("pulse"), files.names("nowhere")) == (["1.json"], [])
     files.remove("pulse")
     assert not files.exists("pulse")
+
+
+def test_a_bucket_that_is_not_there_is_told_at_the_start(readings: Readings, bucket: str) -> None:
+    """The message names the folder and says what S3 said; it does not tell the key."""
+    readings.put(("a", "10:00:10", 1))
+    declared = readings.computed().to_delta(f"{bucket}/log")
+    with pytest.raises(CheckpointError, match=r"s3a://nowhere-.* cannot be reached: .*nowhere-") as told:
+        declared.start(checkpoint=f"s3a://nowhere-{bucket.rpartition('-')[2]}/checkpoint", trigger="available_now")
+    assert SECRET not in str(told.value)

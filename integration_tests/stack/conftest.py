@@ -26,7 +26,7 @@ class Stack:
     endpoint: str
 
     def submit(self, *arguments: str) -> str:
-        """Run a program on the cluster as `docker compose run submit` does, and return what it printed."""
+        """Run a program on the cluster as `docker compose run submit` does, and return what it and Spark printed."""
         from testcontainers.core.container import DockerContainer
 
         service = self.compose["services"]["submit"]
@@ -36,9 +36,14 @@ class Stack:
             container.with_env(name, value)
         with container:
             ended = container.get_wrapped_container().wait(timeout=_SUBMIT_S)
-            out, err = (text.decode() for text in container.get_logs())
-        assert ended["StatusCode"] == 0, f"{out}\n{err}"[-6000:]
-        return out
+            printed = b"\n".join(container.get_logs()).decode()
+        assert ended["StatusCode"] == 0, printed[-6000:]
+        return printed
+
+    @property
+    def secret(self) -> str:
+        """The key that must not be seen anywhere."""
+        return str(self.compose["services"]["submit"]["environment"]["AWS_SECRET_ACCESS_KEY"])
 
     def client(self) -> Any:
         """Return a boto3 client of the store, from outside."""
