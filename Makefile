@@ -1,4 +1,4 @@
-# Everything runs from .venv in this folder. Delta's Java libraries are kept in ~/.cache/panekeeper
+# Everything runs from .venv in this folder. The Java libraries of Delta and S3 are kept in ~/.cache/panekeeper
 # (PANEKEEPER_CACHE names another folder), so that clones share them and only the first start asks the network.
 
 VENV := .venv
@@ -7,7 +7,7 @@ PIP := $(PYTHON) -m pip --disable-pip-version-check --quiet
 CODE := $(wildcard framework state recovery examples benchmarks tests integration_tests conftest.py)
 
 .NOTPARALLEL:
-.PHONY: help demo test fast lint bench clean java
+.PHONY: help demo test fast lint bench images clean java
 
 help: ## Show this help
 	@echo "Panekeeper: windows on Spark that survive every stop. Needs Python >= 3.11 and Java 17 or 21."
@@ -34,6 +34,9 @@ lint: $(VENV)/.installed-dev ## Check style (ruff) and types (mypy)
 bench: java $(VENV)/.installed-dev $(VENV)/.jars ## Run the benchmarks side by side, write benchmarks/results.json
 	@$(PYTHON) -m benchmarks
 
+images: java $(VENV)/.installed-dev $(VENV)/.jars ## Build the images of the stack (docs/stack.md); wants root and Docker
+	@PYTHON=$(PYTHON) integration_tests/images/build
+
 clean: ## Remove .venv and everything made by tools and examples (the shared cache stays)
 	@rm -rf $(VENV) .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist out spark-warehouse artifacts
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -50,6 +53,6 @@ $(VENV)/.installed-%: pyproject.toml | $(PYTHON)
 	@touch $@
 
 $(VENV)/.jars:
-	@echo "Fetching Delta's Java libraries"
+	@echo "Fetching the Java libraries of Delta and S3"
 	@$(PYTHON) -m framework.engine.session
 	@touch $@

@@ -86,8 +86,8 @@ class Computed:
         from framework.engine.pulse import beat
         from framework.engine.startup import check_state_settings
 
-        check_state_settings(self._pipeline.intake.df.sparkSession)
         files = CheckpointFiles(self._pipeline.intake.df.sparkSession, _folder(checkpoint))
+        check_state_settings(files.spark, files.root)
         record = _open(files, self._pipeline)
         beat(files, "resume")
         packed = self._pipeline.packed(files, record.group_ids)
@@ -115,7 +115,8 @@ class ToDelta:
         """Start the job, or resume it: what survived is in `checkpoint`. Returns once the first batch runs.
 
         Args:
-            checkpoint: a folder of this job's own, on any file system that Spark can write.
+            checkpoint: a folder of this job's own, on any file system that Spark can write (for S3: `s3a://bucket/path`
+                and `session(s3=True)`).
             trigger: `"available_now"` processes what is there and ends; `"continuous"` runs until stopped; a
                 `timedelta` begins a batch every so often.
 
@@ -136,8 +137,8 @@ class ToDelta:
         pipeline = self._pipeline
         spark = pipeline.intake.df.sparkSession
         how = trigger_options(trigger)
-        check_session(spark)
         files = CheckpointFiles(spark, _folder(checkpoint))
+        check_session(spark, [files.root, *filter(None, astuple(self._tables))])
         require_no_half_restore(files)
         with starting(files, pipeline.intake.name) as lease:
             record = _open(files, pipeline)
@@ -188,4 +189,6 @@ def _open(files: CheckpointFiles, pipeline: Pipeline) -> JobRecord:
 def _folder(path: str | os.PathLike[str]) -> str:
     """Return a folder by its full name: Delta takes a relative one for the name of a table."""
     name = os.fspath(path).rstrip("/")
+    if name.startswith("s3://"):
+        raise DeclarationError(f"{name} is not how Spark names a place on S3: write s3a{name.removeprefix('s3')}")
     return name if ":/" in name else os.path.abspath(name)  # noqa: PTH100 -- resolve() would follow links

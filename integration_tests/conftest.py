@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """One session for all: two cores, four shuffle partitions."""
+    """One session for all: two cores, four shuffle partitions, and the Java libraries for S3."""
     from framework.engine.session import session
 
-    running = session("panekeeper-tests", cores=2, **{"spark.sql.shuffle.partitions": 4})
+    running = session("panekeeper-tests", cores=2, s3=True, **{"spark.sql.shuffle.partitions": 4})
     yield running
     running.stop()
 

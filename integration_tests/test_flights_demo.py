@@ -14,8 +14,7 @@ import pytest
 
 pytest.importorskip("duckdb", reason="the demo needs the extra panekeeper[demo]")
 
-from examples.flights.replay import LOG, QUARANTINE, VIEW
-from examples.flights.tables import read_table
+from examples.flights.tables import LOG, QUARANTINE, VIEW, read_table
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.xdist_group("flights")]
 

@@ -94,10 +94,9 @@ def _give_identity(checkpoint: Path, tables: Mapping[str, str]) -> None:
 def _copy_tables(manifest: Manifest, top: Path, *, deep: bool, spark: SparkSession | None) -> dict[str, str]:
     if not manifest.tables:
         return {}
-    from framework.engine.session import session
-    from recovery.delta_tables import copy_table, require_version
+    from recovery.delta_tables import copy_table, require_version, session_for
 
-    running = spark or session("panekeeper clone")
+    running = session_for((table.path for table in manifest.tables.values()), spark)
     for table in manifest.tables.values():
         require_version(running, table)
     copies = {role: str(top / _FOLDERS.get(role, role)) for role in manifest.tables}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -11,12 +11,19 @@ from delta.tables import DeltaTable
 
 from framework.engine.failures import first_line
 from framework.engine.folder import local_path
+from framework.engine.s3 import is_s3
+from framework.engine.session import session
 from recovery.delta_log import has_version
 from recovery.errors import SavepointError, TableVersionLost
 from recovery.manifest import SavedTable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+
+def session_for(paths: Iterable[str], spark: SparkSession | None) -> SparkSession:
+    """Return a session that reaches the tables at these paths: the one given, or one for the command line."""
+    return spark or session("panekeeper", s3=any(map(is_s3, paths)))
 
 
 def version_of(spark: SparkSession, path: str) -> int:

@@ -29,9 +29,10 @@ def checkpoint_folder(checkpoint: str) -> CheckpointFolder:
     if local is not None:
         return LocalFolder(Path.cwd() / local)
     from framework.engine.checkpoint_files import CheckpointFiles
+    from framework.engine.s3 import is_s3
     from framework.engine.session import session
 
-    return CheckpointFiles(session("panekeeper"), checkpoint.rstrip("/"))
+    return CheckpointFiles(session("panekeeper", cores=1, s3=is_s3(checkpoint)), checkpoint.rstrip("/"))
 
 
 def status(folder: CheckpointFolder, *, now: Callable[[], int] = wall_us) -> dict[str, Any]:

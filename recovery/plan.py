@@ -104,10 +104,9 @@ def _forgotten(manifest: Manifest, checkpoint: Path) -> tuple[int, int] | None:
 def _moves(manifest: Manifest, spark: SparkSession | None) -> dict[str, TableMove]:
     if not manifest.tables:
         return {}
-    from framework.engine.session import session
-    from recovery.delta_tables import require_version, version_of
+    from recovery.delta_tables import require_version, session_for, version_of
 
-    running = spark or session("panekeeper restore")
+    running = session_for((table.path for table in manifest.tables.values()), spark)
     moves = {}
     for role, table in manifest.tables.items():
         require_version(running, table)

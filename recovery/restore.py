@@ -240,10 +240,9 @@ def _complete(
 def _restore_tables(manifest: Manifest, spark: SparkSession | None) -> None:
     if not manifest.tables:
         return
-    from framework.engine.session import session
-    from recovery.delta_tables import restore_table
+    from recovery.delta_tables import restore_table, session_for
 
-    running = spark or session("panekeeper restore")
+    running = session_for((table.path for table in manifest.tables.values()), spark)
     # The metrics last, as in a batch: their row says that the other tables are complete.
     for role in sorted(manifest.tables, key=lambda role: role == "metrics"):
         restore_table(running, manifest.tables[role])

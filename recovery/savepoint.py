@@ -164,10 +164,9 @@ def _tables(found: Checkpoint, spark: SparkSession | None) -> dict[str, SavedTab
 
 
 def _versions_by_spark(found: Checkpoint, spark: SparkSession | None) -> dict[str, int]:
-    from framework.engine.session import session
-    from recovery.delta_tables import version_of
+    from recovery.delta_tables import session_for, version_of
 
-    running = spark or session("panekeeper savepoint")
+    running = session_for(found.tables.values(), spark)
     return {role: version_of(running, path) for role, path in found.tables.items()}
 
 

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from framework.engine.jars import cache_folder
+from framework.engine.s3 import s3_settings
 from framework.engine.session import session, spark_settings
 from framework.errors import DeclarationError
+from framework.results import _folder
 
 GIB = 1024**3
 
@@ -44,3 +46,21 @@ def test_the_cache_folder_can_be_chosen(monkeypatch: pytest.MonkeyPatch, tmp_pat
     monkeypatch.delenv("PANEKEEPER_CACHE")
     monkeypatch.setenv("HOME", "/home/someone")
     assert cache_folder() == Path("/home/someone/.cache/panekeeper")
+
+
+def test_s3_is_found_where_boto3_finds_it() -> None:
+    """A store of one's own is reached by its endpoint, without a host name for each bucket, in some region."""
+    settings = s3_settings({"AWS_ENDPOINT_URL": "http://store:7070", "AWS_SECRET_ACCESS_KEY": "hidden"})
+    prefix = "spark.hadoop.fs.s3a"
+    assert settings[f"{prefix}.endpoint"] == "http://store:7070"
+    assert settings[f"{prefix}.path.style.access"] == "true"
+    assert settings[f"{prefix}.endpoint.region"] == "us-east-1"
+    assert "hidden" not in settings.values()  # Spark takes it from the environment: no setting tells it
+    assert f"{prefix}.endpoint" not in s3_settings({"AWS_REGION": "eu-central-1"})
+    assert s3_settings({"AWS_REGION": "eu-central-1"})[f"{prefix}.endpoint.region"] == "eu-central-1"
+
+
+def test_a_place_on_s3_is_named_as_spark_names_it() -> None:
+    """Spark knows no scheme s3; the message says which one it knows."""
+    with pytest.raises(DeclarationError, match="write s3a://bucket/log"):
+        _folder("s3://bucket/log")

@@ -15,9 +15,9 @@ from examples.flights.data import Input, Replay, around, raw_flights, write_inpu
 from examples.flights.oracle import Oracle
 from examples.flights.plot import draw
 from examples.flights.progress import waiting
-from examples.flights.replay import LOG, QUARANTINE, VIEW, Tally, replay
+from examples.flights.replay import Tally, replay
 from examples.flights.report import Results, print_balance, print_tables, print_verdict, worst_hours
-from examples.flights.tables import read_table
+from examples.flights.tables import LOG, QUARANTINE, VIEW, read_table
 from framework.errors import PanekeeperError
 
 WRONG, UNUSABLE, INTERRUPTED = 1, 2, 130

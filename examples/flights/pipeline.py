@@ -1,11 +1,10 @@
 """The job itself: the worst departure delays of each hour, by carrier and airport. This is all a user has to write."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
 
-from examples.flights.replay import CHECKPOINT, LOG, VIEW
+from examples.flights.tables import CHECKPOINT, LOG, VIEW
 from framework import TimeInterval, agg, hours, minutes, windowed
 
 if TYPE_CHECKING:
@@ -17,9 +16,9 @@ COLUMNS = (
 )
 
 
-def start(spark: SparkSession, files: Path, out: Path) -> "Job":
+def start(spark: SparkSession, files: str, out: str) -> "Job":
     """Start the job over the folder of files, one file a micro-batch; it resumes where the last run in `out` ended."""
-    flights = spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 1).parquet(str(files))
+    flights = spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 1).parquet(files)
     return (
         windowed(
             flights,
@@ -36,6 +35,6 @@ def start(spark: SparkSession, files: Path, out: Path) -> "Job":
             mean=agg.mean("delay"),
             n=agg.count(),
         )
-        .to_delta(str(out / LOG), view=str(out / VIEW))
-        .start(checkpoint=str(out / CHECKPOINT), trigger="available_now")
+        .to_delta(f"{out}/{LOG}", view=f"{out}/{VIEW}")
+        .start(checkpoint=f"{out}/{CHECKPOINT}", trigger="available_now")
     )

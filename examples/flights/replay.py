@@ -12,19 +12,12 @@ from rich.console import Console
 from examples.flights.claim import await_java, remember_java
 from examples.flights.data import Input
 from examples.flights.progress import Figures, ReplayView, waiting
-from examples.flights.tables import has_table, read_table
+from examples.flights.tables import METRICS, has_table, read_table
 from framework import BatchReport, JobFinished
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-LOG, VIEW, QUARANTINE, METRICS, CHECKPOINT = (
-    "worst_delay",
-    "worst_delay_current",
-    "worst_delay_quarantine",
-    "worst_delay_metrics",
-    "checkpoint",
-)
 _COUNTED = ("admitted", "refined_late", "dropped_late", "quarantined", "outside")
 
 
@@ -89,7 +82,7 @@ def _run(console: Console, given: Input, out: Path, tally: Tally) -> None:
         from examples.flights.pipeline import start
 
         with waiting(console, "starting the job..."):
-            job = start(spark, given.folder, out)
+            job = start(spark, str(given.folder), str(out))
         with ReplayView(console, rows=given.n_rows, batches=given.n_files, done=tally.total("rows_in")) as view:
 
             def show(report: BatchReport) -> None:

@@ -11,6 +11,15 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+LOG, VIEW, QUARANTINE, METRICS, CHECKPOINT = (
+    "worst_delay",
+    "worst_delay_current",
+    "worst_delay_quarantine",
+    "worst_delay_metrics",
+    "checkpoint",
+)
+"""Folders of the demo's tables, and of where the job stands."""
+
 
 def has_table(path: Path) -> bool:
     """Whether a Delta table was ever committed here."""

@@ -11,9 +11,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from framework.engine.failures import full_text
+from framework.engine.s3 import EXCLUSIVE_CREATE, FILE_MANAGER, MANAGER_SETTING, is_s3
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_TAKEN = ("FileAlreadyExistsException", "Status Code: 412")  # as Hadoop says it, and as S3 does
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,7 @@ class CheckpointFiles:
         try:
             self._write(name, bytearray(json.dumps(value).encode()), replace=replace)
         except Exception as error:
-            if "FileAlreadyExistsException" in full_text(error):
+            if any(words in full_text(error) for words in _TAKEN):
                 raise FileExistsError(f"{name} in {self.root} is already there") from error
             raise
 
@@ -70,11 +73,17 @@ class CheckpointFiles:
     def _write(self, name: str, content: bytearray, *, replace: bool) -> None:
         manager, path = self._manager(), self._path(name)
         manager.mkdirs(path.getParent())
-        stream = manager.createAtomic(path, replace)
+        if is_s3(self.root) and not replace:  # Spark's manager only looks whether the name is free when it begins
+            builder = path.getFileSystem(self._hadoop()).createFile(path)
+            stream = builder.must(EXCLUSIVE_CREATE, True).build()
+            cancel = stream.abort
+        else:
+            stream = manager.createAtomic(path, replace)
+            cancel = stream.cancel
         try:
             stream.write(content)
         except Exception:
-            stream.cancel()
+            cancel()
             raise
         stream.close()
 
@@ -82,11 +91,14 @@ class CheckpointFiles:
         return self.spark._jvm  # noqa: SLF001 -- Hadoop's file systems are reached through the gateway only
 
     def _hadoop(self) -> Any:
-        return self.spark._jsc.hadoopConfiguration()  # noqa: SLF001 -- as above
+        return self.spark._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001 -- as above
 
     def _path(self, name: str) -> Any:
         return self._jvm().org.apache.hadoop.fs.Path(f"{self.root}/{name}" if name else self.root)
 
     def _manager(self) -> Any:
         package = self._jvm().org.apache.spark.sql.execution.streaming.checkpointing
-        return package.CheckpointFileManager.create(self._path(""), self._hadoop())
+        hadoop = self._hadoop()
+        if is_s3(self.root):
+            hadoop.set(MANAGER_SETTING, FILE_MANAGER)
+        return package.CheckpointFileManager.create(self._path(""), hadoop)

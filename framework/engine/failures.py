@@ -65,8 +65,10 @@ def is_slow_worker(error: BaseException) -> bool:
 
 def first_line(error: BaseException) -> str:
     """Return what a Java or Python error says, without its stack trace."""
-    text = full_text(error).strip() or type(error).__name__
-    return text.splitlines()[0]
+    lines = full_text(error).strip().splitlines() or [type(error).__name__]
+    if lines[0].startswith("An error occurred while calling") and len(lines) > 1:  # the gateway's own words
+        return lines[1].removeprefix(": ")
+    return lines[0]
 
 
 def full_text(error: BaseException) -> str:

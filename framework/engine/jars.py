@@ -1,4 +1,4 @@
-"""Keeps Delta's Java libraries in a folder of this machine, so that only the first start asks the network.
+"""Keeps the Java libraries of Delta and S3 in a folder of this machine: only the first start asks the network.
 
 They are resolved by Spark's own client (Ivy), which verifies checksums and honours a user's mirrors
 (`DEFAULT_ARTIFACT_REPOSITORY`, `spark.jars.ivySettings` in `SPARK_CONF_DIR`). Knows no session.
@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyspark
@@ -17,24 +18,83 @@ import pyspark
 from framework.engine.environment import DELTA_VERSION, SPARK_SERIES
 from framework.errors import SetupError
 
-_COORDINATE = f"io.delta:delta-spark_{SPARK_SERIES}_2.13:{DELTA_VERSION}"
+_HADOOP_VERSION = "3.5.0"  # Spark 4.2's own
+_AWS_VERSION = "2.35.4"  # what this Hadoop was built with
 
-# Delta's build names libraries that Spark ships itself in newer versions; Spark's own would win on the class path
-# anyway, so they are not fetched: 14 MB instead of 87.
+# Libraries that others name although Spark ships them itself, most in newer versions; Spark's own would win on the
+# class path anyway.
 _SHIPPED_BY_SPARK = (
     "com.fasterxml.jackson.core:*",
+    "com.fasterxml.jackson.dataformat:*",
     "com.github.luben:*",
     "com.google.code.findbugs:*",
+    "commons-codec:*",
     "commons-logging:*",
     "commons-pool:*",
     "io.airlift:*",
-    "org.apache.hadoop:*",
+    "io.netty:*",
+    "joda-time:*",
+    "org.apache.hadoop:hadoop-client-api",
+    "org.apache.hadoop:hadoop-client-runtime",
+    "org.apache.httpcomponents:*",
     "org.apache.logging.log4j:*",
     "org.apache.parquet:*",
     "org.locationtech.jts:*",
     "org.roaringbitmap:*",
     "org.slf4j:*",
     "org.xerial.snappy:*",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Libraries:
+    """Some Java libraries that belong together.
+
+    Attributes:
+        what: as a message names them.
+        folder: theirs in the cache; its name changes with their versions.
+        main: part of the name of a jar that must be among them.
+        coordinates: what is resolved, with what it needs.
+        left_out: what is not fetched, beside what Spark ships.
+    """
+
+    what: str
+    folder: str
+    main: str
+    coordinates: tuple[str, ...]
+    left_out: tuple[str, ...]
+
+
+# Without what Spark ships, 14 MB instead of 87.
+_DELTA = _Libraries(
+    what="Delta's Java libraries",
+    folder=f"delta-{DELTA_VERSION}-spark-{SPARK_SERIES}",
+    main="delta-spark",
+    coordinates=(f"io.delta:delta-spark_{SPARK_SERIES}_2.13:{DELTA_VERSION}",),
+    left_out=("org.apache.hadoop:*",),
+)
+# hadoop-aws names a bundle of all of Amazon's services, 690 MB; the parts that it uses are 10 MB. spark-hadoop-cloud is
+# there for one class (`s3.FILE_MANAGER`); there is none for Spark 4.2 yet, and what 4.1's extends has not changed.
+_S3 = _Libraries(
+    what="the Java libraries for S3",
+    folder=f"s3a-{_HADOOP_VERSION}",
+    main="hadoop-aws",
+    coordinates=(
+        f"org.apache.hadoop:hadoop-aws:{_HADOOP_VERSION}",
+        "org.apache.spark:spark-hadoop-cloud_2.13:4.1.2",
+        *(f"software.amazon.awssdk:{name}:{_AWS_VERSION}" for name in ("s3", "s3-transfer-manager", "sts")),
+    ),
+    left_out=(
+        "com.google.cloud.bigdataoss:*",
+        "com.squareup.okhttp3:*",
+        "com.squareup.okio:*",
+        "org.apache.hadoop:hadoop-azure",
+        "org.apache.hadoop:hadoop-cloud-storage",
+        "org.apache.hadoop:hadoop-huaweicloud",
+        "org.eclipse.jetty:*",
+        "org.wildfly.openssl:*",
+        "software.amazon.awssdk:bundle",
+    ),
 )
 
 
@@ -50,18 +110,27 @@ def delta_jars() -> list[Path]:
     Raises:
         SetupError: they are not in the cache and cannot be fetched.
     """
-    folder = cache_folder().absolute() / "jars" / f"delta-{DELTA_VERSION}-spark-{SPARK_SERIES}"
+    return _jars(_DELTA)
+
+
+def s3_jars() -> list[Path]:
+    """The jars of the file system `s3a`, as `delta_jars`."""
+    return _jars(_S3)
+
+
+def _jars(libraries: _Libraries) -> list[Path]:
+    folder = cache_folder().absolute() / "jars" / libraries.folder
     if not folder.is_dir():
-        _fetch(folder)
+        _fetch(libraries, folder)
     return sorted(folder.glob("*.jar"))
 
 
-def _fetch(folder: Path) -> None:
+def _fetch(libraries: _Libraries, folder: Path) -> None:
     """Fetches into a folder of its own and renames it: the cache holds all jars or none, whoever else fetches too."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".fetching-"))
     try:
-        _resolve(work)
+        _resolve(libraries, work)
         try:
             (work / "jars").rename(folder)
         except OSError:
@@ -71,24 +140,24 @@ def _fetch(folder: Path) -> None:
         shutil.rmtree(work, ignore_errors=True)
 
 
-def _resolve(work: Path) -> None:
-    """Lets `spark-submit` resolve the package for a program that does nothing: no Spark context is started."""
+def _resolve(libraries: _Libraries, work: Path) -> None:
+    """Lets `spark-submit` resolve the packages for a program that does nothing: no Spark context is started."""
     program = work / "nothing.py"
     program.touch()
     command = [
         str(Path(pyspark.__file__).parent / "bin" / "spark-submit"),
         *("--master", "local[1]"),
-        *("--packages", _COORDINATE),
-        *("--exclude-packages", ",".join(_SHIPPED_BY_SPARK)),
+        *("--packages", ",".join(libraries.coordinates)),
+        *("--exclude-packages", ",".join((*_SHIPPED_BY_SPARK, *libraries.left_out))),
         *("--conf", f"spark.jars.ivy={work}"),
         str(program),
     ]
     environment = os.environ | {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HOME": str(Path(pyspark.__file__).parent)}
     ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    if ran.returncode != 0 or not list((work / "jars").glob("*delta-spark*.jar")):
+    if ran.returncode != 0 or not list((work / "jars").glob(f"*{libraries.main}*.jar")):
         said = [line.strip() for line in ran.stderr.splitlines() if line.strip()]
         raise SetupError(
-            f"Delta's Java libraries ({_COORDINATE}) could not be fetched from Maven Central; "
+            f"{libraries.what} ({', '.join(libraries.coordinates)}) could not be fetched from Maven Central; "
             f"the first start needs the network, or a mirror in DEFAULT_ARTIFACT_REPOSITORY. "
             f"Spark said: {_reason(said)}"
         )

@@ -212,7 +212,7 @@ class Job:
         launch = self._launch
         packed = launch.pipeline.packed(launch.files, launch.record.group_ids)
         writer = packed.writeStream.foreachBatch(self._take).queryName(launch.name)
-        with query_settings(launch.files.spark):
+        with query_settings(launch.files):
             try:
                 return writer.option("checkpointLocation", launch.files.root).trigger(**launch.trigger).start()
             except Exception as error:

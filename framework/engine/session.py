@@ -1,7 +1,7 @@
 """Builds the Spark session that Panekeeper's jobs run in: one place for every setting, each with its reason.
 
 Knows nothing of windows. A setting that a checkpoint pins at its first start is marked "pinned".
-`python -m framework.engine.session` fetches Delta's Java libraries and starts nothing else.
+`python -m framework.engine.session` fetches the Java libraries of Delta and S3 and starts nothing else.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from framework.engine.environment import check_environment
-from framework.engine.jars import delta_jars
+from framework.engine.jars import delta_jars, s3_jars
+from framework.engine.s3 import require_s3, s3_settings
 from framework.errors import DeclarationError, SetupError
 
 _DELTA_EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
@@ -25,7 +26,9 @@ _JOINED = {"spark.jars": ",", "spark.sql.extensions": ",", "spark.driver.extraJa
 _GIB = 1024**3
 
 
-def session(app_name: str = "panekeeper", *, cores: int | str = "*", **conf: object) -> SparkSession:
+def session(
+    app_name: str = "panekeeper", *, cores: int | str = "*", s3: bool | int | str = False, **conf: object
+) -> SparkSession:
     """The Spark session for Panekeeper's jobs: with Delta, RocksDB state and settings that fit small machines too.
 
     A session that is already running is handed out again, with `conf` applied. A program started by `spark-submit`
@@ -35,35 +38,42 @@ def session(app_name: str = "panekeeper", *, cores: int | str = "*", **conf: obj
     Args:
         app_name: what Spark calls the program.
         cores: how many cores of this machine to use ("*": all); without meaning when `spark.master` is given.
+        s3: let checkpoints and tables lie on S3, as `s3a://bucket/path`. The store and the credentials are those of the
+            environment variables that boto3 knows: `AWS_ENDPOINT_URL` (not needed for Amazon's own), `AWS_REGION`,
+            `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`; on Amazon's machines, of their role.
         **conf: Spark settings by their own names, which win over ours:
             `session(**{"spark.master": "spark://host:7077"})`.
 
     Raises:
         DeclarationError: a setting's name does not begin with `spark.`.
-        SetupError: Java, a package or Delta's libraries are missing or wrong, or a session without Delta is
-            already running in this process.
+        SetupError: Java, a package or a Java library is missing or wrong, or a session without Delta, or without
+            S3 where it is wanted, is already running in this process.
     """
     given = _checked(conf)
     builder = SparkSession.builder.appName(app_name)
     running = SparkSession.getActiveSession()
     if running is None:
         check_environment()
-        given = _settings_of_a_start(_submitted() | given, cores=cores)
+        given = _settings_of_a_start(_submitted() | given, cores=cores, s3=bool(s3))
     elif _DELTA_EXTENSION not in (running.conf.get("spark.sql.extensions", "") or ""):
         raise SetupError(
             "A Spark session without Delta is already running in this process: stop it first, or start it with "
             "framework.session()."
         )
+    elif s3:
+        require_s3(running)
     for name, value in given.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
 
 
-def _settings_of_a_start(given: dict[str, str], *, cores: int | str) -> dict[str, str]:
+def _settings_of_a_start(given: dict[str, str], *, cores: int | str, s3: bool) -> dict[str, str]:
     master = given.setdefault("spark.master", f"local[{cores}]")
     local = master.startswith("local")
     _prepare_processes(local=local)
-    ours = spark_settings(cores=_usable_cores(cores), memory=_memory_bytes(), jars=delta_jars())
+    jars = [*delta_jars(), *(s3_jars() if s3 else [])]
+    ours = spark_settings(cores=_usable_cores(cores), memory=_memory_bytes(), jars=jars)
+    ours |= s3_settings(os.environ) if s3 else {}
     return _merged(ours | (_local_settings() if local else {"spark.log.level": "ERROR"}), given)
 
 
@@ -140,7 +150,7 @@ def _prepare_processes(*, local: bool) -> None:
 
 def _merged(ours: dict[str, str], given: dict[str, str]) -> dict[str, str]:
     joined = {
-        name: separator.join((ours[name], given[name]))
+        name: separator.join(dict.fromkeys((*ours[name].split(separator), *given[name].split(separator))))
         for name, separator in _JOINED.items()
         if name in ours and name in given
     }
@@ -172,5 +182,6 @@ if __name__ == "__main__":
     try:
         check_environment()
         delta_jars()
+        s3_jars()
     except SetupError as error:
         sys.exit(str(error))

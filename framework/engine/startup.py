@@ -7,7 +7,7 @@ itself as wrong results or as a Java stack trace later.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from framework.engine.environment import check_environment
 from framework.engine.failures import first_line
 from framework.engine.groups import group_ids
 from framework.engine.initial import finish_reset
+from framework.engine.s3 import FILE_MANAGER, MANAGER_SETTING, is_s3, require_s3
 from framework.errors import (
     CheckpointError,
     CorruptState,
@@ -43,31 +44,40 @@ _QUERY_SETTINGS = {
 }
 
 
-def check_session(spark: SparkSession) -> None:
-    """Raise `SetupError` unless this session can write Delta tables with the packages that belong together."""
+def check_session(spark: SparkSession, places: Iterable[str]) -> None:
+    """Raise `SetupError` unless this session can write Delta tables, and reaches the folders that a job needs."""
     check_environment()
     for name, wanted in _DELTA.items():
         if wanted not in (spark.conf.get(name, "") or ""):
             raise SetupError(
                 f"this Spark session has no Delta: take it from framework.session(), or build it with {name}={wanted}"
             )
+    if any(is_s3(place) for place in places):
+        require_s3(spark)
 
 
-def check_state_settings(spark: SparkSession) -> None:
-    """Raise `SetupError` unless queries of this session keep their state in RocksDB."""
+def check_state_settings(spark: SparkSession, checkpoint: str) -> None:
+    """Raise `SetupError` unless queries of this session keep their state in RocksDB, and whole files on S3."""
     name = f"{_STATE}.providerClass"
     if spark.conf.get(name, None) != _QUERY_SETTINGS[name]:
         raise SetupError(
             "a query of your own on transform() needs a session from framework.session(), "
             f"or one with {name}={_QUERY_SETTINGS[name]}"
         )
+    if is_s3(checkpoint) and spark.conf.get(MANAGER_SETTING, None) != FILE_MANAGER:
+        raise SetupError(
+            f"a query of your own with its checkpoint on S3 needs {MANAGER_SETTING}={FILE_MANAGER} in its session, "
+            "which then takes no checkpoint elsewhere"
+        )
 
 
 @contextmanager
-def query_settings(spark: SparkSession) -> Iterator[None]:
+def query_settings(files: CheckpointFiles) -> Iterator[None]:
     """Give the session what the query needs while it starts: a query keeps a copy of the settings it started with."""
-    before = {name: spark.conf.get(name, None) for name in _QUERY_SETTINGS}
-    for name, value in _QUERY_SETTINGS.items():
+    spark = files.spark
+    settings = _QUERY_SETTINGS | ({MANAGER_SETTING: FILE_MANAGER} if is_s3(files.root) else {})
+    before = {name: spark.conf.get(name, None) for name in settings}
+    for name, value in settings.items():
         spark.conf.set(name, value)
     try:
         yield
@@ -128,7 +138,11 @@ def open_checkpoint(files: CheckpointFiles, *, name: str, declaration: Mapping[s
 def require_no_half_restore(files: CheckpointFiles) -> None:
     """Raise `CheckpointError` between the two halves of a restore. Writes nothing, not even a lease."""
     intent = files.root.rstrip("/") + RESTORING_SUFFIX
-    if CheckpointFiles(files.spark, intent).exists():
+    try:
+        begun = CheckpointFiles(files.spark, intent).exists()
+    except Exception as error:
+        raise CheckpointError(f"the checkpoint folder {files.root} cannot be reached: {first_line(error)}") from error
+    if begun:
         raise CheckpointError(
             f"a restore of {files.root} was interrupted ({intent} is there), so checkpoint and tables may not fit "
             "together; run the same restore again: it goes on where it stopped"

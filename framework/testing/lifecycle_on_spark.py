@@ -65,6 +65,7 @@ def perform_on_spark(declared: Declared, acts: Iterable[Act], spark: SparkSessio
 def _run_query(declared: Declared, spark: SparkSession, folder: Path, calls: list[Call]) -> None:
     from pyspark.sql import functions as F  # noqa: N812
 
+    from framework.engine.checkpoint_files import CheckpointFiles
     from framework.engine.startup import query_settings
 
     rows = spark.readStream.option("maxFilesPerTrigger", 1).text(str(folder / "input"))
@@ -83,7 +84,8 @@ def _run_query(declared: Declared, spark: SparkSession, folder: Path, calls: lis
         for row in frame.collect():
             calls.extend(json.loads(row.calls))
 
-    writer = performed.writeStream.foreachBatch(keep).option("checkpointLocation", str(folder / "checkpoint"))
-    with query_settings(spark):
+    files = CheckpointFiles(spark, str(folder / "checkpoint"))
+    writer = performed.writeStream.foreachBatch(keep).option("checkpointLocation", files.root)
+    with query_settings(files):
         query = writer.trigger(availableNow=True).start()
     query.awaitTermination()

@@ -1,0 +1,93 @@
+"""A job whose checkpoint and tables lie on S3, by s3a against moto's server: a real HTTP endpoint in this process."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import boto3
+import pytest
+from moto.server import ThreadedMotoServer
+
+from framework.engine.checkpoint_files import CheckpointFiles
+from framework.engine.s3 import s3_settings
+from framework.errors import CheckpointError
+from recovery.outside import status
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from integration_tests.engine.conftest import Readings
+
+KEY, SECRET = "AKIATEST", "wJalrXUtnFEMI"
+
+
+@pytest.fixture
+def bucket(spark: SparkSession) -> Iterator[str]:
+    """The URL of an empty bucket that the shared session reaches."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    endpoint = f"http://{host}:{port}"
+    hadoop: Any = spark._jsc.hadoopConfiguration()
+    given = {
+        name.removeprefix("spark.hadoop."): value for name, value in s3_settings({"AWS_ENDPOINT_URL": endpoint}).items()
+    }
+    given |= {"fs.s3a.access.key": KEY, "fs.s3a.secret.key": SECRET}
+    given |= {"fs.s3a.connection.expect.continue": "false"}  # moto does not know "100 Continue"
+    for name, value in given.items():
+        hadoop.set(name, value)
+    name = f"bucket-{uuid.uuid4().hex}"  # Hadoop keeps a client for each bucket
+    client = boto3.client(
+        "s3", endpoint_url=endpoint, region_name="us-east-1", aws_access_key_id=KEY, aws_secret_access_key=SECRET
+    )
+    client.create_bucket(Bucket=name)
+    yield f"s3a://{name}"
+    for setting in given:
+        hadoop.unset(setting)
+    server.stop()
+
+
+@pytest.mark.slow
+def test_a_job_with_everything_on_s3_is_stopped_and_resumed(readings: Readings, bucket: str) -> None:
+    """What was open when it ended is completed after the restart; each result stands in the log once."""
+    checkpoint = f"{bucket}/jobs/checkpoint"
+
+    def run() -> None:
+        declared = readings.computed().to_delta(f"{bucket}/log", view=f"{bucket}/view")
+        job = declared.start(checkpoint=checkpoint, trigger="available_now")
+        assert job.await_end(timeout=300)
+
+    readings.put(("a", "10:00:10", 1), ("a", "10:00:20", 2))
+    run()
+    readings.put(("a", "10:00:40", 4), ("b", "10:05:00", 8))
+    run()
+    rows = readings.spark.read.format("delta").load(f"{bucket}/log").collect()
+    assert [(row.sensor, row.total, row.n, row.refinement) for row in rows] == [("a", 7, 3, 0)]
+    told = status(CheckpointFiles(readings.spark, checkpoint))
+    assert (told["state"], told["resumable"]) == ("ended", True)
+    assert told["last_offset"] == told["last_commit"] > 0
+
+
+def test_of_two_writers_of_one_file_on_s3_the_second_is_told(spark: SparkSession, bucket: str) -> None:
+    """Two beats of one number, or two leases, do not replace each other; a replacement does as it says."""
+    files = CheckpointFiles(spark, f"{bucket}/checkpoint")
+    files.write_json("pulse/1.json", {"kind": "tick"})
+    with pytest.raises(FileExistsError, match="already there"):
+        files.write_json("pulse/1.json", {"kind": "drain"})
+    assert files.read_json("pulse/1.json") == {"kind": "tick"}
+    files.write_json("pulse/1.json", {"kind": "drain"}, replace=True)
+    assert files.read_json("pulse/1.json") == {"kind": "drain"}
+    assert (files.names("pulse"), files.names("nowhere")) == (["1.json"], [])
+    files.remove("pulse")
+    assert not files.exists("pulse")
+
+
+def test_a_bucket_that_is_not_there_is_told_at_the_start(readings: Readings, bucket: str) -> None:
+    """The message names the folder and says what S3 said; it does not tell the key."""
+    readings.put(("a", "10:00:10", 1))
+    declared = readings.computed().to_delta(f"{bucket}/log")
+    with pytest.raises(CheckpointError, match=r"s3a://nowhere-.* cannot be reached: .*nowhere-") as told:
+        declared.start(checkpoint=f"s3a://nowhere-{bucket.rpartition('-')[2]}/checkpoint", trigger="available_now")
+    assert SECRET not in str(told.value)

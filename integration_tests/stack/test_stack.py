@@ -1,0 +1,39 @@
+"""The stack: the flights submitted to a standalone cluster, with checkpoint and tables in an S3 store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from examples.flights.data import Replay, around, cuts_of, in_replay_order, raw_flights
+from examples.flights.oracle import Oracle
+from examples.flights.tables import LOG, QUARANTINE, VIEW, read_table
+
+if TYPE_CHECKING:
+    from integration_tests.stack.conftest import Stack
+
+PROGRAM = "examples/flights/submitted.py"
+DAYS = 1
+
+
+@pytest.mark.slow
+def test_flights_submitted_twice_end_with_the_right_tables(stack: Stack, tmp_path: Path) -> None:
+    """The second submission goes on, on other executors, from the checkpoint in S3; the judge finds every row right.
+
+    The key of the store is in no file there, and in nothing that was printed.
+    """
+    first = stack.submit(PROGRAM, "s3a://flights/demo", "--days", str(DAYS), "--files", "4")
+    assert "ended after batch" in first
+    assert stack.client().list_objects_v2(Bucket="flights", Prefix="demo/checkpoint/commits/")["KeyCount"] > 0
+    second = stack.submit(PROGRAM, "s3a://flights/demo", "--days", str(DAYS))
+    assert "flushed after batch" in second
+    kept = stack.download("flights", "demo", tmp_path)
+    assert stack.secret not in first + second
+    assert not [path for path in kept.rglob("*") if path.is_file() and stack.secret.encode() in path.read_bytes()]
+    raw = around(raw_flights(), DAYS)
+    oracle = Oracle(raw, cuts_of(in_replay_order(raw), Replay(days=DAYS)))
+    log, view, quarantine = (read_table(kept / table) for table in (LOG, VIEW, QUARANTINE))
+    assert log.num_rows > 0
+    assert oracle.differences(log=log, view=view, quarantine=quarantine) == []
