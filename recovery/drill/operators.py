@@ -1,0 +1,51 @@
+"""Operators with state of their own, for the drills. In a module of their own: they are sent to the workers by name."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from framework.events import Event, EventType
+from framework.operator import Emit, Operator
+from state.handler import CheckpointReason, StateContext, StateHandler
+
+
+class Total(Operator, StateHandler):
+    """Emits how many windows there were, and the sum of all their values, which nothing but its own state carries."""
+
+    events: ClassVar[frozenset[EventType]] = frozenset({EventType.EVICTION})
+    output: ClassVar[str] = "windows bigint, total bigint"
+
+    def __init__(self) -> None:
+        self.windows = self.total = 0
+
+    def handle_event(self, event: Event, emit: Emit) -> None:
+        """Count one more window."""
+        self.windows += 1
+        self.total += int(event.column("value").sum())
+        emit(windows=self.windows, total=self.total)
+
+    def checkpoint(self, ctx: StateContext) -> None:
+        """Keep both."""
+        ctx.write("windows", self.windows)
+        ctx.write("total", self.total)
+
+    def reset(self, ctx: StateContext) -> None:
+        """Take them back."""
+        self.windows, self.total = ctx.read("windows"), ctx.read("total")
+
+
+class LettingGo(Operator, StateHandler):
+    """Lets go of every partition when the job is drained, and tells what each held."""
+
+    events: ClassVar[frozenset[EventType]] = frozenset({EventType.EVICTION, EventType.PARTITION_EVICTION})
+    output: ClassVar[str] = "kind string, n bigint, total bigint"
+
+    def handle_event(self, event: Event, emit: Emit) -> None:
+        """Tell one window."""
+        emit(kind=event.type.value, n=event.table.num_rows, total=int(event.column("id").sum()))
+
+    def drain(self, ctx: StateContext) -> None:
+        """Before an upgrade, say."""
+        if ctx.reason is CheckpointReason.DRAIN:
+            for partition in ctx.partitions():
+                ctx.evict_partition(partition.key)
