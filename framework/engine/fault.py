@@ -1,8 +1,8 @@
 """Fault points: places where a restart drill may end the process as hard as a power cut does.
 
 Off unless somebody arms a `Fault`, or the environment says `PANEKEEPER_FAULT=point:batch`; then the Java virtual
-machine and this process get SIGKILL when batch `batch` reaches that point. The points, in the order of the commit protocol
-(`sink.py`):
+machine and this process get SIGKILL when batch `batch` reaches that point. The points, in the order of the commit
+protocol (`sink.py`):
 
     before-plan         Spark has logged the offsets, nothing has run
     mid-batch           the stateful plan is running

@@ -25,7 +25,7 @@ FORGOTTEN_BATCH = 1
 def break_on_purpose(what: Broken) -> None:
     """Break this process's copy of the product."""
     if what == "store forgets":
-        pipeline.GroupProcessor = Forgetful  # type: ignore[misc, attr-defined]
+        pipeline.GroupProcessor = Forgetful  # type: ignore[attr-defined]
     else:
         append = {"sink commits twice": _append_again, "sink skips a commit": _append_not_again}[what]
         DeltaSink._append = append  # type: ignore[method-assign] # noqa: SLF001 -- that is what is broken

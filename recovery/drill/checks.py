@@ -119,8 +119,8 @@ CHECKS: tuple[Check, ...] = (
     Check(name="batched", window=Batched(retain=3, every=2), oracle=lambda: oracle.BatchedCount(3, 2)),
     Check(
         name="delta",
-        window=Sliding(evict=Delta("value", 6), trigger=Delta("value", 1)),
-        oracle=lambda: oracle.SlidingDelta(6, 1),
+        window=Sliding(evict=Delta("value", 6), trigger=Count(2)),
+        oracle=lambda: oracle.SlidingDelta(6, 2),
     ),
     Check(
         name="punctuation",
@@ -131,7 +131,6 @@ CHECKS: tuple[Check, ...] = (
     Check(
         name="state-handler",
         window=Tumbling(Count(2)),
-        options=_BY_ROW,
         operator=Total,
         oracle=oracle_special.RunningTotal,
         tables={"log": Compared(columns=("sensor", "windows", "total", "reason"), identity=2)},

@@ -10,28 +10,27 @@ from state.handler import CheckpointReason, StateContext, StateHandler
 
 
 class Total(Operator, StateHandler):
-    """Emits how many windows there were, and the sum of all their values, which nothing but its own state carries."""
+    """Emits how many windows of a key there were, and the sum of all their values: only its own state carries them."""
 
     events: ClassVar[frozenset[EventType]] = frozenset({EventType.EVICTION})
     output: ClassVar[str] = "windows bigint, total bigint"
 
     def __init__(self) -> None:
-        self.windows = self.total = 0
+        self.so_far: dict[str, list[int]] = {}
 
     def handle_event(self, event: Event, emit: Emit) -> None:
         """Count one more window."""
-        self.windows += 1
-        self.total += int(event.column("value").sum())
-        emit(windows=self.windows, total=self.total)
+        windows, total = self.so_far.get(event.key, [0, 0])
+        self.so_far[event.key] = [windows + 1, total + int(event.column("value").sum())]
+        emit(windows=windows + 1, total=self.so_far[event.key][1])
 
     def checkpoint(self, ctx: StateContext) -> None:
-        """Keep both."""
-        ctx.write("windows", self.windows)
-        ctx.write("total", self.total)
+        """Keep them."""
+        ctx.write("so_far", self.so_far)
 
     def reset(self, ctx: StateContext) -> None:
         """Take them back."""
-        self.windows, self.total = ctx.read("windows"), ctx.read("total")
+        self.so_far = dict(ctx.read("so_far"))
 
 
 class LettingGo(Operator, StateHandler):

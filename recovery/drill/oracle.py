@@ -32,7 +32,6 @@ class Part:
     held: list[tuple[Row, int]] = field(default_factory=list)
     waiting: list[tuple[Row, int]] = field(default_factory=list)
     since: int = 0
-    base: int | None = None
 
 
 class Naive:
@@ -194,21 +193,20 @@ class SlidingTime(Naive):
 
 
 class SlidingDelta(Naive):
-    """Readings not more than `size` below the newest, shown when the value has grown by more than `trigger`."""
+    """Readings not more than `size` below the newest, shown after every so many."""
 
     def __init__(self, size: int, trigger: int) -> None:
         super().__init__()
         self.size, self.trigger = size, trigger
 
     def on_row(self, part: Part, row: Row) -> None:
-        """Shown is what was there before the row; then what is too far below it goes."""
-        if part.base is None:
-            part.base = row.value
-        elif row.value > part.base + self.trigger:
-            part.base = row.value
-            self.fire(row.sensor, part.held, "DELTA")
+        """What is too far below it goes, wherever it stands."""
         part.held = [(old, at) for old, at in part.held if row.value - old.value <= self.size]
         part.held.append((row, self.clock))
+        part.since += 1
+        if part.since == self.trigger:
+            part.since = 0
+            self.fire(row.sensor, part.held, "COUNT")
 
 
 class Punctuated(Naive):

@@ -9,19 +9,19 @@ from recovery.drill.oracle import Naive, Part, Rows, Tables
 
 
 class RunningTotal(Naive):
-    """Pairs of readings; told is how many pairs of all sensors there were, and the sum of all their values."""
+    """Pairs of readings; told is how many pairs of the sensor there were so far, and the sum of all their values."""
 
     def __init__(self) -> None:
-        super().__init__(by_row=True)
-        self.pairs = self.total = 0
+        super().__init__()
+        self.so_far: dict[str, tuple[int, int]] = {}
 
     def on_row(self, part: Part, row: Row) -> None:
         """The second of a pair tells."""
         part.held.append((row, self.clock))
         if len(part.held) == 2:  # noqa: PLR2004 -- a pair
-            self.pairs += 1
-            self.total += sum(one.value for one, _ in part.held)
-            self.log.append((row.sensor, self.pairs, self.total, "COUNT"))
+            pairs, total = self.so_far.get(row.sensor, (0, 0))
+            self.so_far[row.sensor] = pairs + 1, total + sum(one.value for one, _ in part.held)
+            self.log.append((row.sensor, *self.so_far[row.sensor], "COUNT"))
             part.held = []
 
 
@@ -53,12 +53,11 @@ class LetGo(Naive):
 
 @dataclass
 class Pane:
-    """One pane: readings by sensor, how often each was told, who has news, and whether it was complete before."""
+    """One pane: readings by sensor, how often each was told, and who has news."""
 
     held: dict[str, list[Row]] = field(default_factory=dict)
     told: dict[str, int] = field(default_factory=dict)
     news: set[str] = field(default_factory=set)
-    rounds: int = 0
 
 
 class Interval:
@@ -105,20 +104,19 @@ class Interval:
         """Panes whose end has passed are told, as far as there is news; then those past their age are closed."""
         if self.watermark is not None and watermark <= self.watermark:
             return
-        self.watermark = watermark
+        before, self.watermark = self.watermark, watermark
         for start, pane in sorted(self.panes.items()):
             if watermark >= start + self.size and pane.news:
                 for sensor in sorted(pane.news):
-                    self.tell(start, sensor, pane)
+                    late = before is not None and before >= start + self.size
+                    self.tell(start, sensor, pane, "LATE" if late else "WATERMARK")
                 pane.news = set()
-                pane.rounds += 1
             if watermark >= start + self.size + self.age:
                 del self.panes[start]
 
-    def tell(self, start: int, sensor: str, pane: Pane) -> None:
+    def tell(self, start: int, sensor: str, pane: Pane, reason: str) -> None:
         """One row: the whole pane of a sensor."""
         ids = [row.id for row in pane.held[sensor]]
         times = pane.told.get(sensor, 0)
         pane.told[sensor] = times + 1
-        reason = "LATE" if pane.rounds else "WATERMARK"
         self.log.append((sensor, start, len(ids), sum(ids), times, reason))

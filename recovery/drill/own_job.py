@@ -1,7 +1,8 @@
 """A user's own job file, run as it is, except that its results and its checkpoint go to a scratch folder.
 
 The file is run as `python FILE` would run it. What it gives to `to_delta` and `start` is replaced: tables and
-checkpoint lie in the scratch folder, and the job ends once all is read. Its sources are read as ever; nothing else is touched.
+checkpoint lie in the scratch folder, and the job ends once all is read. Its sources are read as ever; nothing else is
+touched.
 """
 
 from __future__ import annotations
