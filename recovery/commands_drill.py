@@ -47,7 +47,9 @@ def seconds_of(text: str) -> float:
 def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--list", action="store_true", help="name the drills and run none")
     parser.add_argument("--only", metavar="PATTERN", help="whose 'scenario x check' holds this, or fits it with *")
-    parser.add_argument("--reduced", action="store_true", help="one check for each scenario: minutes, not an hour")
+    parser.add_argument(
+        "--reduced", action="store_true", help="fewer scenarios, several faults in a row: minutes, not an hour"
+    )
     parser.add_argument("--budget", metavar="TIME", help="begin no scenario after this long: 90s, 10m, 1h")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="of the input and of random kills (1)")
     parser.add_argument("--job", metavar="FILE", help="drill this job, against an undisturbed run of it")

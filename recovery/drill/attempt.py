@@ -43,7 +43,6 @@ class Bench:
         endpoint: where S3 is, for that savepoint.
         broken: what is wrong with the product, on purpose.
         store: gives an S3 that can fail.
-        kills: how many random kills, if not as many as the scenario says.
         seconds: how long a faulty store fails.
     """
 
@@ -55,7 +54,6 @@ class Bench:
     endpoint: str | None = None
     broken: Broken | None = None
     store: Callable[[], FaultyStore]
-    kills: int | None = None
     seconds: float = 10.0
 
 
@@ -69,7 +67,7 @@ class Attempt:
     notes: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        kills = next((self._times(one) for one in self.scenario.actions if isinstance(one, do.RandomKills)), 0)
+        kills = next((one.times for one in self.scenario.actions if isinstance(one, do.RandomKills)), 0)
         self._dice = random.Random(self.bench.seed)  # noqa: S311 -- picks faults
         self._files = generate(self.bench.seed, files=max(FILES, kills + 3))
         self._fed = self._read = 0
@@ -116,8 +114,8 @@ class Attempt:
                 self.launcher.run(do="run", recovering=True, **self._clock())
             case do.Kill(point=point, batch=batch):
                 self._kill(point, batch)
-            case do.RandomKills():
-                self._kill_at_random(self._times(action))
+            case do.RandomKills(times=times):
+                self._kill_at_random(times)
             case do.KillWorker(batch=batch):
                 self._feed(len(self._files))
                 self.launcher.run_until_worker_dies(batch)
@@ -168,9 +166,6 @@ class Attempt:
 
     def _until(self, files: int) -> int | None:
         return files if self.bench.job is not None else None
-
-    def _times(self, kills: do.RandomKills) -> int:
-        return self.bench.kills or kills.times
 
     # -- kills ------------------------------------------------------------------------------------------------
 

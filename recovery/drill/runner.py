@@ -13,13 +13,14 @@ from functools import cached_property
 from pathlib import Path
 
 from framework.errors import DeclarationError
+from recovery.drill.actions import Resume
 from recovery.drill.attempt import Attempt, Bench
 from recovery.drill.checks import CHECKS, Compared, named
 from recovery.drill.errand import OWN, Broken
 from recovery.drill.judge import Outcome, Verdict, delta_rows, judge
 from recovery.drill.lab import CannotDrill, Missed
 from recovery.drill.oracle import Tables
-from recovery.drill.scenarios import SCENARIOS, Scenario
+from recovery.drill.scenarios import REDUCED, SCENARIOS, Scenario
 from recovery.drill.store import FaultyStore
 
 
@@ -67,12 +68,13 @@ class Drills:
     Attributes:
         seed: of the input and of random kills.
         only: a part of `scenario x check`, or a pattern with `*`; all if not given.
-        reduced: one check for each scenario, in turn, and three random kills: minutes instead of an hour.
+        reduced: fewer scenarios, with several faults in a row: minutes instead of an hour.
         budget_seconds: no scenario is begun after so long.
         job: drill this job file instead of the built-in checks.
         savepoint: (location, name) of which that job begins as a clone.
         endpoint: of the S3 where that savepoint is.
         broken: what is wrong with the product, on purpose; only to see that drills notice.
+        scenarios: of one's own, in place of those of the matrix.
         keep: a folder in which everything is kept; else it is removed.
         told: called after each scenario with its results.
     """
@@ -85,6 +87,7 @@ class Drills:
     savepoint: tuple[str, str] | None = None
     endpoint: str | None = None
     broken: Broken | None = None
+    scenarios: tuple[Scenario, ...] = ()
     keep: Path | None = None
     told: Callable[[list[Result]], None] = field(default=lambda _: None)
 
@@ -115,19 +118,16 @@ class Drills:
         if self.savepoint is not None and self.job is None:
             raise DeclarationError("a savepoint is drilled with the job that made it: give its file, too (--job FILE)")
         if self.job is not None:
-            found = [Outing(scenario=one, checks=(OWN,)) for one in SCENARIOS if one.own]
+            found = [Outing(scenario=one, checks=(OWN,)) for one in self._scenarios() if one.own]
         else:
-            found = [self._checks_for(number, one) for number, one in enumerate(SCENARIOS)]
+            found = [Outing(scenario=one, checks=_checks_for(one)) for one in self._scenarios()]
         chosen = [outing for one in found if (outing := self._chosen(one)).checks]
         if not chosen:
             raise DeclarationError(f"no drill is called {self.only!r}; --list names them all")
         return chosen
 
-    def _checks_for(self, number: int, scenario: Scenario) -> Outing:
-        checks = [check.name for check in CHECKS if check.clocked == scenario.clocked]
-        if self.reduced:
-            checks = [checks[number % len(checks)]]
-        return Outing(scenario=scenario, checks=tuple(checks))
+    def _scenarios(self) -> tuple[Scenario, ...]:
+        return self.scenarios or (REDUCED if self.reduced else SCENARIOS)
 
     def _chosen(self, outing: Outing) -> Outing:
         if self.only is None:
@@ -152,7 +152,6 @@ class Drills:
             endpoint=self.endpoint,
             broken=self.broken,
             store=lambda: lender.store,
-            kills=3 if self.reduced else None,
             seconds=3.0 if self.reduced else 10.0,
         )
 
@@ -186,8 +185,7 @@ class Drills:
 
     def _reference(self, top: Path, lender: _Lender) -> Tables:
         """Run the user's own job once, without a fault: what its tables hold then is right."""
-        undisturbed = next(one for one in SCENARIOS if one.own)
-        calm = Scenario(name="reference", actions=undisturbed.actions[-1:])
+        calm = Scenario(name="reference", actions=(Resume(),))
         attempt = Attempt(self._bench(top / "reference", (OWN,), lender), calm)
         attempt.perform()
         if OWN in attempt.launcher.failed:
@@ -208,6 +206,10 @@ class _Lender:
         made = FaultyStore()
         self._tidy.callback(made.close)
         return made
+
+
+def _checks_for(scenario: Scenario) -> tuple[str, ...]:
+    return scenario.checks or tuple(check.name for check in CHECKS if check.clocked == scenario.clocked)
 
 
 def _verdict(name: str, attempt: Attempt, reference: Tables | None) -> Verdict:

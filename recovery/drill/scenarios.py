@@ -32,6 +32,7 @@ class Scenario:
         name: what the table of outcomes calls it.
         actions: what happens.
         clocked: for checks that live by the wall clock; otherwise for the others.
+        checks: the checks that meet it; all those of its clock, if none is named.
         own: also for a user's own job.
         needs: what must be there: a small disk of its own, or an S3.
     """
@@ -39,6 +40,7 @@ class Scenario:
     name: str
     actions: tuple[Action, ...]
     clocked: bool = False
+    checks: tuple[str, ...] = ()
     own: bool = True
     needs: Literal["disk", "s3"] | None = None
 
@@ -120,3 +122,51 @@ SCENARIOS: tuple[Scenario, ...] = (
         own=False,
     ),
 )
+"""The full matrix."""
+
+REDUCED: tuple[Scenario, ...] = (
+    Scenario(
+        name="a kill at every point, one after the other",
+        checks=("time-interval", "sliding-time", "state-handler"),
+        actions=(*(Kill(point, batch=max(1, number)) for number, point in enumerate(POINTS)), Resume()),
+    ),
+    Scenario(
+        name="state is lost, savepoint and restore are cut short",
+        checks=("sliding-count", "delta"),
+        actions=(
+            Run(files=2),
+            Savepoint(killed=True),
+            Savepoint(),
+            Run(files=3),
+            Damage("overwritten"),
+            _BAD_STATE,
+            Restore(killed_at="tables"),
+            *_MENDED,
+        ),
+    ),
+    Scenario(
+        name="drained, then its workers are killed",
+        checks=("eviction-in-drain", "punctuation"),
+        actions=(Drain(files=3), KillWorker(batch=4), Resume()),
+        own=False,
+    ),
+    Scenario(
+        name="the object store fails, then it is slow",
+        checks=("batched",),
+        actions=(Run(files=3), Savepoint(store="s3 fails"), Damage("missing"), Restore(store="s3 slow"), Resume()),
+        needs="s3",
+    ),
+    Scenario(
+        name="the disk is full for a while",
+        checks=("tumbling-count", "tumbling-time"),
+        actions=(Run(files=2), FillDisk(leaving=50_000), _NO_ROOM, FreeDisk(), Resume()),
+        needs="disk",
+    ),
+    Scenario(
+        name="killed, an outage, and the clock goes back",
+        actions=(Kill("after Delta, before Spark's commit", batch=1), Outage(4.5), Run(files=4), Outage(-2), Resume()),
+        clocked=True,
+        own=False,
+    ),
+)
+"""The same faults, several in a row and each kind of window once: minutes instead of an hour."""
