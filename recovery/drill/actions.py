@@ -62,6 +62,13 @@ class KillWorker:
 
 
 @dataclass(frozen=True)
+class KillExecutor:
+    """As `KillWorker`, for the executors of a cluster. The cluster starts new ones."""
+
+    batch: int = 2
+
+
+@dataclass(frozen=True)
 class Drain:
     """Run as a service does until `files` files are read, then drain."""
 
@@ -135,6 +142,7 @@ Action = (
     | Kill
     | RandomKills
     | KillWorker
+    | KillExecutor
     | Drain
     | Savepoint
     | Restore

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recovery.drill import actions as do
+from recovery.drill.cluster import cluster
 from recovery.drill.errand import Broken
 from recovery.drill.history import Drained, Moment, Started, generate, write
 from recovery.drill.lab import Missed, SmallDisk, damage_state, numbers
-from recovery.drill.launch import Launcher
+from recovery.drill.launch import Launcher, environment
 from recovery.shelf import savepoints
 
 if TYPE_CHECKING:
@@ -76,7 +77,8 @@ class Attempt:
         self._disk: SmallDisk | None = None
         self._input = self.bench.folder / "in"
         self.jobs = self.bench.folder / "jobs"
-        self.launcher = Launcher(self.bench.folder, self._errand_of_all())
+        self._common = self._errand_of_all()
+        self.launcher = Launcher(self.bench.folder, self._common)
 
     def perform(self) -> None:
         """Do what the scenario says.
@@ -91,6 +93,8 @@ class Attempt:
             if self.scenario.needs == "disk":
                 self._disk = SmallDisk(self.jobs)
                 tidy.callback(self._keep_tables)
+            if self.scenario.needs == "cluster":
+                self._common["master"] = tidy.enter_context(cluster(self.bench.folder / "cluster", environment()))
             if self.bench.savepoint is not None:
                 location, name = self.bench.savepoint
                 self.launcher.run(do="clone", location=location, name=name, endpoint=self.bench.endpoint)
@@ -98,10 +102,10 @@ class Attempt:
                 self._act(action)
 
     def _act(self, action: do.Action) -> None:
-        if isinstance(action, do.Run | do.Resume | do.Kill | do.RandomKills | do.KillWorker | do.Drain | do.Fails):
-            self._work(action)
-        else:
+        if isinstance(action, do.Savepoint | do.Restore | do.Damage | do.FillDisk | do.FreeDisk | do.Outage):
             self._handle(action)
+        else:
+            self._work(action)
 
     def _work(self, action: do.Action) -> None:
         """What runs the jobs."""
@@ -116,9 +120,9 @@ class Attempt:
                 self._kill(point, batch)
             case do.RandomKills(times=times):
                 self._kill_at_random(times)
-            case do.KillWorker(batch=batch):
+            case do.KillWorker(batch=batch) | do.KillExecutor(batch=batch):
                 self._feed(len(self._files))
-                self.launcher.run_until_worker_dies(batch)
+                self.launcher.run_and_lose("workers" if isinstance(action, do.KillWorker) else "executors", batch)
             case do.Drain(files=files):
                 self._feed(files)
                 self.launcher.run(do="drain", **self._clock())

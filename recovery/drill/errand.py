@@ -31,7 +31,8 @@ class Errand:
         point: the fault point at which to die, once each job is there or has ended.
         batch: the first batch that counts.
         until: stop after so many batches; only for a user's own job, whose files are not the drill's to feed.
-        kill_worker: kill the Python workers there, not the program.
+        victim: who is killed there: the program, its Python workers, or its executors.
+        master: of the cluster to run on; this machine's cores, if none.
         ahead_hours: how far the wall clock is ahead of the real one.
         broken: what is wrong with the product, on purpose: a drill must notice.
         name: of the savepoint.
@@ -49,7 +50,8 @@ class Errand:
     point: str | None = None
     batch: int = 0
     until: int | None = None
-    kill_worker: bool = False
+    victim: Literal["program", "workers", "executors"] = "program"
+    master: str | None = None
     ahead_hours: float | None = None
     broken: Broken | None = None
     name: str = ""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from framework.engine import fault
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from recovery.drill.errand import Telling
 
@@ -59,6 +59,19 @@ class Ambush(Gate):
         """Nothing: nobody waits."""
 
 
+class Once(Ambush):
+    """As an ambush, but the program lives on, so it must not be done again."""
+
+    def __init__(self, point: str, batch: int, jobs: int, then: Callable[[], object]) -> None:
+        super().__init__(point, batch, jobs, then)
+        self._struck = threading.Lock()
+
+    def strike(self) -> None:
+        """Do it, the first time."""
+        if self._struck.acquire(blocking=False):
+            super().strike()
+
+
 def kill_workers(telling: Telling) -> None:
     """Kill Python workers of this process's Java machine until a task has failed by it."""
     from pyspark import SparkContext
@@ -77,12 +90,24 @@ def kill_workers(telling: Telling) -> None:
             os.kill(pid, signal.SIGKILL)
             killed += 1
         time.sleep(0.01)  # a drill only: until Spark has noticed
-    telling.tell("", "workers killed", number=killed)
+    telling.tell("", "killed", number=killed)
 
 
-def _workers(java: int) -> list[int]:
-    """The workers: children of the daemons, which are children of the Java machine."""
-    parents = {}
+def kill_executors(telling: Telling) -> None:
+    """Kill the executors of this program."""
+    from pyspark import SparkContext
+
+    context = SparkContext._active_spark_context  # noqa: SLF001 -- as above
+    assert context is not None
+    own = [b"CoarseGrainedExecutorBackend", (context.applicationId or "?").encode()]
+    pids = [pid for pid, _, command in _processes() if all(word in command for word in own)]
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+    telling.tell("", "killed", number=len(pids))
+
+
+def _processes() -> Iterator[tuple[int, int, bytes]]:
+    """All processes of this machine: number, parent, command."""
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
@@ -90,8 +115,12 @@ def _workers(java: int) -> list[int]:
                 command = (entry / "cmdline").read_bytes()
             except OSError:
                 continue  # it has just ended
-            if b"pyspark" in command:
-                parents[int(entry.name)] = int(fields[1])
+            yield int(entry.name), int(fields[1]), command
+
+
+def _workers(java: int) -> list[int]:
+    """The workers: children of the daemons, which are children of the Java machine."""
+    parents = {pid: parent for pid, parent, command in _processes() if b"pyspark" in command}
     return [pid for pid, parent in parents.items() if parents.get(parent) == java]
 
 

@@ -58,13 +58,13 @@ class Launcher:
         if code != -signal.SIGKILL:
             raise Missed(f"a program that should have been killed ended with {code}: {self._tail()}")
 
-    def run_until_worker_dies(self, batch: int) -> None:
-        """Run a program whose workers are killed; its jobs may fail by that, for they are run again."""
-        code, _, lines = self._program(do="run", point="mid-batch", batch=batch, kill_worker=True)
+    def run_and_lose(self, victim: str, batch: int) -> None:
+        """Run a program whose workers or executors are killed; its jobs may fail by that, for they are run again."""
+        code, _, lines = self._program(do="run", point="mid-batch", batch=batch, victim=victim)
         if code not in (0, SURVIVED_NOT):
             raise Missed(f"the program ended with {code}: {self._tail()}")
-        if not any(line["what"] == "workers killed" and line["number"] for line in lines):
-            raise Missed("no worker was found to kill")
+        if not any(line["what"] == "killed" and line["number"] for line in lines):
+            raise Missed(f"there were no {victim} to kill")
 
     def run_and_fail(self, says: tuple[str, ...], *, everybody: bool) -> None:
         """Run a program whose jobs should fail with a clear error."""
@@ -87,7 +87,7 @@ class Launcher:
         with self._log.open("ab") as log:
             program = subprocess.Popen(
                 [sys.executable, "-m", "recovery.drill.program", str(path)],
-                env=_environment() | (CREDENTIALS if own_store else {}),
+                env=environment() | (CREDENTIALS if own_store else {}),
                 stdout=log,
                 stderr=log,
                 stdin=subprocess.DEVNULL,
@@ -118,7 +118,7 @@ def _end_session(session: int) -> None:
         return
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
     """The program imports what we import, wherever it is started; no proxy stands between it and the drill's S3."""
     path = os.pathsep.join(filter(None, [str(Path(recovery.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]))
     return os.environ | {"PYTHONPATH": path, "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}

@@ -16,7 +16,7 @@ from framework.engine import fault, pulse
 from framework.errors import PanekeeperError
 from recovery.drill.checks import named
 from recovery.drill.errand import OWN, SURVIVED_NOT, Errand, Telling
-from recovery.drill.gate import Ambush, Gate, die_together, kill_workers
+from recovery.drill.gate import Ambush, Gate, Once, die_together, kill_executors, kill_workers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from framework import BatchReport, Job
 
 _JOIN_SECONDS = 0.05
-_SETTINGS = {"spark.sql.shuffle.partitions": 2, "spark.driver.memory": "1g"}
+_SETTINGS: dict[str, object] = {"spark.sql.shuffle.partitions": 2, "spark.driver.memory": "1g"}
 BASE_HOURS = 6.0
 """How far ahead the clock of clocked checks begins, so that it can go back and still be ahead of the rows' own."""
 
@@ -62,8 +62,9 @@ class Program:
     def make_gate(self, point: str) -> Gate:
         """The fault that was asked for."""
         errand = self.errand
-        if errand.kill_worker:
-            return Ambush(point, errand.batch, 1, lambda: kill_workers(self.telling))
+        if errand.victim != "program":
+            kill = {"workers": kill_workers, "executors": kill_executors}[errand.victim]
+            return Once(point, errand.batch, 1, lambda: kill(self.telling))
         kind = Ambush if point == "mid-batch" else Gate
         return kind(point, errand.batch, len(errand.checks), fault.die)
 
@@ -87,7 +88,7 @@ class Program:
             assert errand.job is not None
             job = start_own(Path(errand.job), folder)
         else:
-            declared = named(name).declare(spark_for_drill(), Path(errand.files), folder)
+            declared = named(name).declare(spark_for_drill(errand.master), Path(errand.files), folder)
             trigger = "available_now" if errand.do == "run" else "continuous"
             job = declared.start(checkpoint=folder / "checkpoint", trigger=trigger)  # type: ignore[arg-type]
         self.telling.tell(name, "started")
@@ -175,11 +176,12 @@ class Program:
             self.told_failed(name, error)
 
 
-def spark_for_drill() -> SparkSession:
+def spark_for_drill(master: str | None = None) -> SparkSession:
     """The session of a drill: small, for its jobs are."""
     from framework.engine.session import session
 
-    return session("panekeeper drill", cores=2, **_SETTINGS)
+    cluster = {} if master is None else {"spark.master": master, "spark.executor.memory": "1g"}
+    return session("panekeeper drill", cores=2, **(_SETTINGS | cluster))
 
 
 def set_clock(hours: float) -> None:

@@ -14,6 +14,7 @@ from recovery.drill.actions import (
     FillDisk,
     FreeDisk,
     Kill,
+    KillExecutor,
     KillWorker,
     Outage,
     RandomKills,
@@ -34,7 +35,7 @@ class Scenario:
         clocked: for checks that live by the wall clock; otherwise for the others.
         checks: the checks that meet it; all those of its clock, if none is named.
         own: also for a user's own job.
-        needs: what must be there: a small disk of its own, or an S3.
+        needs: what must be there: a small disk of its own, an S3, or a cluster.
     """
 
     name: str
@@ -42,7 +43,7 @@ class Scenario:
     clocked: bool = False
     checks: tuple[str, ...] = ()
     own: bool = True
-    needs: Literal["disk", "s3"] | None = None
+    needs: Literal["disk", "s3", "cluster"] | None = None
 
 
 _MENDED = (Restore(), Resume())
@@ -56,6 +57,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         for point, fault in POINTS.items()
     ),
     Scenario(name="kill -9 of a Python worker", actions=(KillWorker(batch=2), Resume())),
+    Scenario(name="kill -9 of an executor", actions=(KillExecutor(batch=2), Resume()), own=False, needs="cluster"),
     Scenario(
         name="kill -9 during a savepoint",
         actions=(Run(files=3), Savepoint(killed=True), Savepoint(), Damage("missing"), *_MENDED),
