@@ -71,6 +71,8 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
     if options.list:
         names = [f"{one.scenario.name} x {check}" for one in drills.outings() for check in one.checks]
         return {"drills": names, "passed": False}
+    if options.html:
+        _require_writable(Path(options.html))
     began = datetime.now(UTC)
     told = fields(drills.run(), seed=options.seed, began=began)
     if options.html:
@@ -94,6 +96,14 @@ def _drills(options: argparse.Namespace) -> Drills:
         keep=None if options.keep is None else Path(options.keep).absolute(),
         told=_progress,
     )
+
+
+def _require_writable(page: Path) -> None:
+    """Say now what would otherwise be said after an hour."""
+    try:
+        page.touch()
+    except OSError as error:
+        raise DeclarationError(f"the page cannot be written: {error}; name another file") from error
 
 
 def _savepoint(options: argparse.Namespace) -> tuple[str, str] | None:

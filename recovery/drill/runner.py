@@ -187,7 +187,10 @@ class Drills:
         """Run the user's own job once, without a fault: what its tables hold then is right."""
         calm = Scenario(name="reference", actions=(Resume(),))
         attempt = Attempt(self._bench(top / "reference", (OWN,), lender), calm)
-        attempt.perform()
+        try:
+            attempt.perform()
+        except Missed as error:
+            raise DeclarationError(f"{self.job} cannot be drilled, for it fails without any fault: {error}") from error
         if OWN in attempt.launcher.failed:
             raise DeclarationError(f"{self.job} fails without any fault: {attempt.launcher.failed[OWN]}")
         folder = attempt.jobs / OWN

@@ -96,6 +96,8 @@ def test_the_command_names_its_drills(capsys: pytest.CaptureFixture[str]) -> Non
     assert capsys.readouterr().out == "no fault x delta\n"
     assert main(["drill", "--budget", "soon"]) == 1
     assert "the budget is 'soon'" in capsys.readouterr().err
+    assert main(["drill", "--html", "/nowhere/drills.html"]) == 1
+    assert "the page cannot be written" in capsys.readouterr().err
     assert [seconds_of(text) for text in ("90", "90s", "1.5m", "1h")] == [90, 90, 90, 3600]
 
 
