@@ -7,7 +7,7 @@ PIP := $(PYTHON) -m pip --disable-pip-version-check --quiet
 CODE := $(wildcard framework state recovery examples benchmarks tests integration_tests conftest.py)
 
 .NOTPARALLEL:
-.PHONY: help demo test fast lint bench images clean java
+.PHONY: help demo test fast lint bench drill images clean java
 
 help: ## Show this help
 	@echo "Panekeeper: windows on Spark that survive every stop. Needs Python >= 3.11 and Java 17 or 21."
@@ -33,6 +33,10 @@ lint: $(VENV)/.installed-dev ## Check style (ruff) and types (mypy)
 
 bench: java $(VENV)/.installed-dev $(VENV)/.jars ## Run the benchmarks side by side, write benchmarks/results.json
 	@$(PYTHON) -m benchmarks
+
+drill: java $(VENV)/.installed-dev $(VENV)/.jars ## Break jobs in every way there is and judge their tables (an hour or so)
+	@mkdir -p out
+	@$(PYTHON) -m recovery.cli drill --html out/drills.html
 
 images: java $(VENV)/.installed-dev $(VENV)/.jars ## Build the images of the stack (docs/stack.md); wants root and Docker
 	@PYTHON=$(PYTHON) integration_tests/images/build

@@ -25,6 +25,8 @@ checkpoint_folder.py    Spark's checkpoint read as files
 delta_log.py            versions of Delta tables, without Spark
 delta_tables.py         Delta tables at a version, with Spark
 state_values.py         reads and decodes all stored state, with Spark
+commands_drill.py       the subcommand `drill`
+drill/                  breaks jobs on purpose, and judges what they leave
 lease.py                does a process run this job?
 errors.py               what can go wrong
 """

@@ -41,11 +41,12 @@ class Command:
 
 def commands() -> tuple[Command, ...]:
     """All of them, in the order in which `--help` lists them."""
+    from recovery.commands_drill import drill_commands
     from recovery.commands_outside import outside_commands
     from recovery.commands_savepoint import savepoint_commands
     from recovery.commands_upgrade import upgrade_commands
 
-    return (*outside_commands(), *savepoint_commands(), *upgrade_commands())
+    return (*outside_commands(), *savepoint_commands(), *upgrade_commands(), *drill_commands())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,7 +1,8 @@
 """Fault points: places where a restart drill may end the process as hard as a power cut does.
 
-Off unless the environment says `PANEKEEPER_FAULT=point:batch`; then the Java virtual machine and this process
-get SIGKILL when batch `batch` reaches that point. The points, in the order of the commit protocol (`sink.py`):
+Off unless somebody arms a `Fault`, or the environment says `PANEKEEPER_FAULT=point:batch`; then the Java virtual
+machine and this process get SIGKILL when batch `batch` reaches that point. The points, in the order of the commit
+protocol (`sink.py`):
 
     before-plan         Spark has logged the offsets, nothing has run
     mid-batch           the stateful plan is running
@@ -18,31 +19,67 @@ import os
 import signal
 import threading
 import time
-from typing import NoReturn
+from collections.abc import Callable
+from typing import NoReturn, Protocol
 
 POINTS = ("before-plan", "mid-batch", "before-delta", "between-delta", "after-delta-commit")
 
-_ARMED = os.environ.get("PANEKEEPER_FAULT", "")
+
+class Fault(Protocol):
+    """What a drill wants to happen at a point. Called from the threads of the queries."""
+
+    def wants(self, point: str, batch: int) -> bool:
+        """Say whether it happens here."""
+        ...
+
+    def strike(self) -> None:
+        """Make it happen; need not return."""
+        ...
+
+
+class Death:
+    """The fault that the environment asks for: the process ends."""
+
+    def __init__(self, place: str) -> None:
+        self._place = place
+
+    def wants(self, point: str, batch: int) -> bool:
+        """Say whether this is the place."""
+        return f"{point}:{batch}" == self._place
+
+    def strike(self) -> None:
+        """End the process."""
+        die()
+
+
+_faults: list[Fault] = [Death(place)] if (place := os.environ.get("PANEKEEPER_FAULT")) else []
+
+
+def arm(fault: Fault) -> None:
+    """Let `fault` happen in this process, too."""
+    _faults.append(fault)
 
 
 def armed() -> bool:
     """Say whether a drill is on: what may otherwise run side by side then keeps its order."""
-    return bool(_ARMED)
+    return bool(_faults)
 
 
 def reach(point: str, batch: int) -> None:
     """Say that `batch` is at `point`; does not return if that is where the process shall end."""
-    if _ARMED and f"{point}:{batch}" == _ARMED:
-        die()
+    for fault in _faults:
+        if fault.wants(point, batch):
+            fault.strike()
 
 
 def reach_soon(point: str, batch: int) -> None:
-    """As `reach`, but the end comes from another thread, once Spark runs tasks for this batch."""
-    if _ARMED and f"{point}:{batch}" == _ARMED:
-        threading.Thread(target=_die_when_busy, name="fault", daemon=True).start()
+    """As `reach`, but the fault strikes from another thread, once Spark runs tasks for this batch."""
+    for fault in _faults:
+        if fault.wants(point, batch):
+            threading.Thread(target=_when_busy, args=(fault.strike,), name="fault", daemon=True).start()
 
 
-def _die_when_busy() -> NoReturn:
+def _when_busy(strike: Callable[[], None]) -> None:
     from pyspark import SparkContext
 
     context = SparkContext._active_spark_context  # noqa: SLF001 -- there is no public way to ask without making one
@@ -52,7 +89,7 @@ def _die_when_busy() -> NoReturn:
         (info := tracker.getStageInfo(stage)) and info.numActiveTasks for stage in tracker.getActiveStageIds()
     ):
         time.sleep(0.002)  # a drill only: waits for the tasks of the batch, not for a moment
-    die()
+    strike()
 
 
 def die() -> NoReturn:

@@ -1,0 +1,83 @@
+"""The reduced drills on real processes, and drills of a product that is broken on purpose, which must fail."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from recovery.drill.actions import Kill, Resume
+from recovery.drill.runner import Drills
+from recovery.drill.scenarios import REDUCED, Scenario
+
+if TYPE_CHECKING:
+    from recovery.drill.errand import Broken
+
+CALM = Scenario(name="nothing happens", actions=(Resume(),), checks=("tumbling-count", "time-interval"))
+AFTER_DELTA = Scenario(
+    name="killed", actions=(Kill("after Delta, before Spark's commit", batch=2), Resume()), checks=("tumbling-count",)
+)
+JOB = """
+from pathlib import Path
+from framework import Count, Tumbling, agg, session, windowed
+
+here = Path(__file__).parent
+spark = session("own", cores=1, **{"spark.sql.shuffle.partitions": 1})
+rows = spark.readStream.schema("id bigint, sensor string").option("maxFilesPerTrigger", 1).json(str(here / "in"))
+job = (
+    windowed(rows, name="own", partition_by="sensor", key_groups=1)
+    .window(Tumbling(Count(2)))
+    .aggregate(total=agg.sum("id"))
+    .to_delta(here / "production" / "log")
+    .start(checkpoint=here / "production" / "checkpoint")
+)
+job.await_end()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scenario", REDUCED, ids=lambda scenario: scenario.name)
+def test_every_fault_is_borne(scenario: Scenario) -> None:
+    """Nothing is lost, doubled or wrong, for each kind of window."""
+    results = Drills(scenarios=(scenario,), reduced=True).run()
+    skipped = [one.why for one in results if one.outcome == "skipped"]
+    if skipped:
+        pytest.skip(skipped[0])
+    assert [one for one in results if one.outcome != "passed"] == []
+    assert all(one.recover_seconds for one in results)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("broken", "scenario"),
+    [("sink commits twice", AFTER_DELTA), ("sink skips a commit", CALM), ("store forgets", CALM)],
+)
+def test_a_drill_notices_what_is_broken(broken: Broken, scenario: Scenario) -> None:
+    """A sink that is not idempotent doubles rows; one that skips a commit, or a store that forgets, loses some."""
+    results = Drills(scenarios=(scenario,), broken=broken).run()
+    assert {one.outcome for one in results} == {"failed"}
+    for one in results:
+        assert one.doubled if broken == "sink commits twice" else one.lost + one.wrong
+
+
+@pytest.mark.slow
+def test_a_fault_that_is_never_reached_is_no_pass() -> None:
+    """The outcome is unknown: the drill showed nothing."""
+    never = Scenario(name="never", actions=(Kill("after the offset log", batch=99), Resume()), checks=("batched",))
+    (result,) = Drills(scenarios=(never,)).run()
+    assert result.outcome == "unknown"
+    assert "should have been killed" in result.why
+
+
+@pytest.mark.slow
+def test_a_users_own_job_is_drilled_in_a_scratch_place(tmp_path: Path) -> None:
+    """Its file runs as it is; its own tables and checkpoint are not touched."""
+    (tmp_path / "in").mkdir()
+    for number in range(4):
+        lines = [f'{{"id": {number * 3 + row}, "sensor": "a"}}' for row in range(3)]
+        (tmp_path / "in" / f"{number}.json").write_text("\n".join(lines))
+    (tmp_path / "job.py").write_text(JOB)
+    (result,) = Drills(job=tmp_path / "job.py", only="kill -9 between").run()
+    assert (result.outcome, result.rows, result.why) == ("passed", 6, "")
+    assert not (tmp_path / "production").exists()

@@ -1,0 +1,50 @@
+"""The object store of drills: it does fail, it is slow, and savepoints get through."""
+
+from __future__ import annotations
+
+import io
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from recovery.archive import S3Options, archive_at
+from recovery.drill.store import BUCKET, CREDENTIALS, FaultyStore
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultyStore]:
+    """A store that behaves well at first."""
+    for name, value in (CREDENTIALS | {"NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}).items():
+        monkeypatch.setenv(name, value)
+    made = FaultyStore()
+    yield made
+    made.close()
+
+
+def test_an_archive_outlasts_a_store_that_fails(store: FaultyStore, tmp_path: Path) -> None:
+    """It is refused for a while, tries again, and what it reads back is what it wrote."""
+    archive = archive_at(f"s3://{BUCKET}/some", S3Options(endpoint=store.endpoint))
+    store.behave("fails", seconds=0.5)
+    path = tmp_path / "file"
+    for number in range(10):
+        path.write_bytes(bytes([number]) * 1000)
+        archive.put_file(f"file-{number}", path)
+    assert store.refused > 0
+    assert archive.sizes() == {f"file-{number}": 1000 for number in range(10)}
+    into = io.BytesIO()
+    archive.get("file-7", into)
+    assert into.getvalue() == bytes([7]) * 1000
+    assert archive.exists("file-1")
+    assert not archive.exists("file-99")
+
+
+def test_a_slow_store_takes_its_time(store: FaultyStore) -> None:
+    """Each answer does."""
+    archive = archive_at(f"s3://{BUCKET}/some", S3Options(endpoint=store.endpoint))
+    archive.put_bytes("one", b"1")
+    store.behave("slow")
+    began = time.monotonic()
+    archive.put_bytes("two", b"2")
+    assert time.monotonic() - began > 0.2

@@ -1,0 +1,124 @@
+"""Starts the programs of a drill and says how they ended; the errors of jobs are kept by job."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import recovery
+from recovery.drill.errand import SURVIVED_NOT, Errand, told
+from recovery.drill.lab import Missed
+from recovery.drill.store import CREDENTIALS
+
+TIMEOUT_SECONDS = 600.0
+_TAIL = 600
+
+
+class Launcher:
+    """The programs of one attempt, one at a time.
+
+    Attributes:
+        failed: by job, what went wrong for good.
+        recovered: by job, seconds from the start of the last program to its first batch in the tables.
+        first_result: by job, seconds until it had results, if it had any.
+    """
+
+    def __init__(self, folder: Path, common: dict[str, Any]) -> None:
+        self._folder = folder
+        self._common = common
+        self._started = 0
+        self.failed: dict[str, str] = {}
+        self.recovered: dict[str, float] = {}
+        self.first_result: dict[str, float] = {}
+
+    def run(self, *, recovering: bool = False, **errand: Any) -> None:
+        """Run a program that should succeed; a job that fails has failed the drill."""
+        code, began, lines = self._program(**errand)
+        for line in lines:
+            if line["what"] == "error":
+                self.failed.setdefault(line["check"], f"{errand['do']}: {line['kind']}: {line['text']}")
+            if recovering and line["what"] == "batch":
+                self.recovered.setdefault(line["check"], line["at"] - began)
+                if line["firings"]:
+                    self.first_result.setdefault(line["check"], line["at"] - began)
+        if code not in (0, SURVIVED_NOT):
+            raise Missed(f"a program that should {errand['do']} ended with {code}: {self._tail()}")
+
+    def run_and_die(self, **errand: Any) -> None:
+        """Run a program that should be killed by its own hand."""
+        code, _, lines = self._program(**errand)
+        for line in lines:
+            if line["what"] == "error":
+                self.failed.setdefault(line["check"], f"{errand['do']}: {line['kind']}: {line['text']}")
+        if code != -signal.SIGKILL:
+            raise Missed(f"a program that should have been killed ended with {code}: {self._tail()}")
+
+    def run_and_lose(self, victim: str, batch: int) -> None:
+        """Run a program whose workers or executors are killed; its jobs may fail by that, for they are run again."""
+        code, _, lines = self._program(do="run", point="mid-batch", batch=batch, victim=victim)
+        if code not in (0, SURVIVED_NOT):
+            raise Missed(f"the program ended with {code}: {self._tail()}")
+        if not any(line["what"] == "killed" and line["number"] for line in lines):
+            raise Missed(f"there were no {victim} to kill")
+
+    def run_and_fail(self, says: tuple[str, ...], *, everybody: bool) -> None:
+        """Run a program whose jobs should fail with a clear error."""
+        code, _, lines = self._program(do="run")
+        if code not in (0, SURVIVED_NOT):
+            raise Missed(f"the program ended with {code}: {self._tail()}")
+        errors = {line["check"]: f"{line['kind']}: {line['text']}" for line in lines if line["what"] == "error"}
+        for check in self._common["checks"]:
+            if check not in errors and (everybody or not errors):
+                self.failed.setdefault(check, "the damage was not noticed")
+            elif check in errors and not any(words in errors[check] for words in says):
+                self.failed.setdefault(check, f"the error does not say what to do: {errors[check]}")
+
+    def _program(self, *, own_store: bool = False, **errand: Any) -> tuple[int, float, list[dict[str, Any]]]:
+        self._started += 1
+        path = self._folder / f"errand-{self._started:02d}.json"
+        lines = path.with_suffix(".told")
+        Errand(**self._common, told=str(lines), **errand).save(path)
+        began = time.time()
+        with self._log.open("ab") as log:
+            program = subprocess.Popen(
+                [sys.executable, "-m", "recovery.drill.program", str(path)],
+                env=environment() | (CREDENTIALS if own_store else {}),
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+            try:
+                code = program.wait(timeout=TIMEOUT_SECONDS)
+            except subprocess.TimeoutExpired:
+                raise Missed(f"a program did not end within {TIMEOUT_SECONDS:g} s: {self._tail()}") from None
+            finally:
+                _end_session(program.pid)
+                program.wait()
+        return code, began, list(told(lines))
+
+    @property
+    def _log(self) -> Path:
+        return self._folder / f"program-{self._started:02d}.log"
+
+    def _tail(self) -> str:
+        return self._log.read_text(errors="replace")[-_TAIL:].strip()
+
+
+def _end_session(session: int) -> None:
+    """Kill what a program left behind: nothing of it may work on while the next one begins."""
+    try:
+        os.killpg(session, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+def environment() -> dict[str, str]:
+    """The program imports what we import, wherever it is started; no proxy stands between it and the drill's S3."""
+    path = os.pathsep.join(filter(None, [str(Path(recovery.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]))
+    return os.environ | {"PYTHONPATH": path, "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
