@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from framework import BatchReport, Job
 
 _JOIN_SECONDS = 0.05
-_SETTINGS: dict[str, object] = {"spark.sql.shuffle.partitions": 2, "spark.driver.memory": "1g"}
+_SETTINGS: dict[str, int | str] = {"spark.sql.shuffle.partitions": 2, "spark.driver.memory": "1g"}
 BASE_HOURS = 6.0
 """How far ahead the clock of clocked checks begins, so that it can go back and still be ahead of the rows' own."""
 
@@ -180,7 +180,7 @@ def spark_for_drill(master: str | None = None) -> SparkSession:
     """The session of a drill: small, for its jobs are."""
     from framework.engine.session import session
 
-    cluster = {} if master is None else {"spark.master": master, "spark.executor.memory": "1g"}
+    cluster: dict[str, str] = {} if master is None else {"spark.master": master, "spark.executor.memory": "1g"}
     return session("panekeeper drill", cores=2, **(_SETTINGS | cluster))
 
 
