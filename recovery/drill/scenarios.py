@@ -166,7 +166,15 @@ REDUCED: tuple[Scenario, ...] = (
     ),
     Scenario(
         name="killed, an outage, and the clock goes back",
-        actions=(Kill("after Delta, before Spark's commit", batch=1), Outage(4.5), Run(files=4), Outage(-2), Resume()),
+        actions=(
+            Kill("after Delta, before Spark's commit", batch=1),
+            Outage(2.5),
+            Run(files=4),
+            Outage(-1),
+            Run(files=5),
+            Outage(2.75),
+            Resume(),
+        ),
         clocked=True,
         own=False,
     ),
