@@ -53,6 +53,7 @@ _WHY = {
     "window": "what is stored was cut and counted by the other window",
     "partition_by": "what is stored belongs to partitions by the other columns",
     "event_time": "open panes hold rows that were placed by the other time",
+    "arrival_time": "what is stored was counted from the other clock",
     "punctuation": "open windows hold rows that were gathered by the other marks",
     "marks": "open windows hold rows that were gathered by the other marks",
     "column": "stored rows have the other columns",

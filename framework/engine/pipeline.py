@@ -63,7 +63,9 @@ class Inlet:
 
     def declaration(self) -> dict[str, Any]:
         """Return what of this port must not change between two runs on one checkpoint."""
+        clock = {} if self.intake.arrival_time is None else {"arrival_time": self.intake.arrival_time}
         return {
+            **clock,
             "window": self.plan.window.declaration(),
             "partition_by": {field.name: str(field.type) for field in self.plan.keys},
             "event_time": self.intake.event_time,

@@ -90,6 +90,7 @@ FEWER = {"n": DECLARED["aggregate"]["n"]}
         (declared(partition_by={"sensor": "string", "room": "string"}), ["partition_by"]),
         (declared(partition_by={"sensor": "int64"}), ["partition_by"]),
         (declared(punctuation="value = 0"), ["punctuation"]),
+        (declared(arrival_time="at"), ["arrival_time"]),
         (declared(aggregate=ADDED, output=DECLARED["output"] | {"low": "int64"}), ["aggregate low", "output low"]),
         (declared(aggregate=FEWER, output={"n": "int64"}), ["aggregate top", "output top"]),
         (declared(aggregate=DECLARED["aggregate"] | {"top": {"kind": "sum", "columns": ["value"]}}), ["aggregate top"]),
