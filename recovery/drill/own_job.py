@@ -29,7 +29,7 @@ def start_own(file: str, folder: Path) -> Job:
     declared = load_job(file)
     for name, module in [*sys.modules.items()]:
         if name.startswith("_panekeeper_job_"):  # the workers cannot import what was loaded from a file
-            cloudpickle.register_pickle_by_value(module)
+            cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
     return _in_scratch(declared, folder).start(checkpoint=folder / "checkpoint", trigger="available_now")
 
 

@@ -24,7 +24,7 @@ class Call:
     def ends(self, status: int | None) -> float | None:
         """An attempt ends with a status, or with a broken line."""
         self.attempts += 1
-        response = None if status is None else (Answer(status), {})
+        response: Any = None if status is None else (Answer(status), {})
         return self.patience.pause(
             response=response, attempts=self.attempts, request_dict=self.request, operation="Put"
         )
