@@ -127,6 +127,7 @@ class ToDelta:
             StateError: what is stored cannot be used.
         """
         from framework.engine.checkpoint_files import CheckpointFiles
+        from framework.engine.failures import full_disk_told
         from framework.engine.job import Job
         from framework.engine.launch import Launch
         from framework.engine.lease import starting
@@ -140,7 +141,8 @@ class ToDelta:
         files = CheckpointFiles(spark, _folder(checkpoint))
         check_session(spark, [files.root, *filter(None, astuple(self._tables))])
         require_no_half_restore(files)
-        with starting(files, pipeline.intake.name) as lease:
+        name = pipeline.intake.name
+        with full_disk_told(name), starting(files, name) as lease:
             record = _open(files, pipeline)
             prepare(spark, self._tables, pipeline.plan, fresh=is_fresh(files) and not record.epoch)
             files.write_json(TABLES_FILE, asdict(self._tables), replace=True)

@@ -21,6 +21,7 @@ blobs.py                contents by their checksum
 archive.py              where savepoints live: the protocol
 archive_folder.py       ... in a local folder
 archive_s3.py           ... in S3
+patience.py             how long a store that fails is tried again
 checkpoint_folder.py    Spark's checkpoint read as files
 delta_log.py            versions of Delta tables, without Spark
 delta_tables.py         Delta tables at a version, with Spark

@@ -63,7 +63,8 @@ class S3Options:
         encryption: server-side encryption; None leaves it to the bucket.
         kms_key: id of the key for `aws:kms`; None takes the bucket's.
         part_size: bytes of one part of a multipart upload; smaller files go in one piece.
-        attempts: how often a call is tried, with growing pauses between.
+        attempts: how often a call is tried that fails for another reason than the store's own, with growing pauses.
+        patience_seconds: how long a call goes on trying while the store itself fails, or no longer answers.
     """
 
     endpoint: str | None = None
@@ -71,6 +72,7 @@ class S3Options:
     kms_key: str | None = None
     part_size: int = 16 * 1024 * 1024
     attempts: int = 8
+    patience_seconds: float = 60.0
 
     def __post_init__(self) -> None:
         if self.kms_key is not None and self.encryption != "aws:kms":

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from recovery.archive import S3Options, Sink
 from recovery.errors import ArchiveDenied, ArchiveError, ArchiveNotFound, ArchiveUnreachable
+from recovery.patience import Patience
 
 _MISSING = {"404", "NoSuchKey", "NotFound"}
 _NO_BUCKET = {"NoSuchBucket"}
@@ -48,6 +49,7 @@ class S3Archive:
         self._bucket = bucket
         self._prefix = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
         self._options = options
+        self._patience = Patience(options.patience_seconds)
         self._made: Any = None
 
     @property
@@ -116,6 +118,8 @@ class S3Archive:
             retries = {"mode": "standard", "max_attempts": self._options.attempts}
             config = Config(retries=retries, connect_timeout=10, read_timeout=60)
             self._made = boto3.client("s3", endpoint_url=self._options.endpoint, config=config)
+            # boto3's own attempts are over within two seconds, and parallel transfers share them.
+            self._made.meta.events.register_first("needs-retry.s3", self._patience.pause)
         return self._made
 
     def _transfer(self) -> Any:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from framework.engine.failures import is_slow_worker, translate
+import errno
+import os
+
+import pytest
+
+from framework.engine.failures import full_disk_told, is_slow_worker, translate
 from framework.errors import CorruptState, InputError, JobFailed, OutputNotWritable
 
 WORKER = """An exception was thrown from the Python worker. Please see the stack trace below.
@@ -45,6 +50,15 @@ def test_errors_with_a_name_a_user_can_act_on() -> None:
     assert "restore this checkpoint from a savepoint" in str(lost)
     other = translate(RuntimeError("[SOMETHING] odd\n\tat org.apache"), "x")
     assert str(other) == "job 'x' stopped: [SOMETHING] odd"
+
+
+def test_a_full_disk_at_a_start_is_told_whoever_wrote_to_it() -> None:
+    """Other errors pass as they are, ours among them."""
+    with pytest.raises(OutputNotWritable, match="make room and start it again"), full_disk_told("x"):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    for error in (InputError("a bad row"), OSError("odd")):
+        with pytest.raises(type(error), match=str(error)), full_disk_told("x"):
+            raise error
 
 
 def test_a_worker_that_was_slow_to_start_is_told_apart() -> None:

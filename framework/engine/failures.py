@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from framework import errors
 from framework.errors import CorruptState, JobFailed, OutputNotWritable, PanekeeperError
@@ -55,6 +57,23 @@ def translate(error: BaseException, job: str) -> PanekeeperError:
             "restore this checkpoint from a savepoint, or start with a new checkpoint folder"
         )
     return JobFailed(f"job {job!r} stopped: {_last_python_line(text) or first_line(error)}")
+
+
+@contextmanager
+def full_disk_told(job: str) -> Iterator[None]:
+    """Say it in our words if a disk is full, whoever wrote to it; other errors pass.
+
+    Raises:
+        OutputNotWritable: a disk is full.
+    """
+    try:
+        yield
+    except PanekeeperError:
+        raise
+    except Exception as error:
+        if any(words in full_text(error) for words in _LOCAL_FULL):
+            raise translate(error, job) from error
+        raise
 
 
 def is_slow_worker(error: BaseException) -> bool:

@@ -86,7 +86,7 @@ class Program:
             from recovery.drill.own_job import start_own
 
             assert errand.job is not None
-            job = start_own(Path(errand.job), folder)
+            job = start_own(errand.job, folder)
         else:
             declared = named(name).declare(spark_for_drill(errand.master), Path(errand.files), folder)
             trigger = "available_now" if errand.do == "run" else "continuous"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import logging
 import threading
 import time
 from http.client import HTTPConnection
@@ -33,6 +34,7 @@ class FaultyStore:
             raise CannotDrill("an object store to break needs boto3 and moto's server: pip install 'moto[s3,server]'")
         from moto.server import ThreadedMotoServer
 
+        logging.getLogger("werkzeug").setLevel(logging.ERROR)  # it would tell each request on stderr
         self._moto = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
         self._moto.start()
         self._behind = self._moto.get_host_and_port()
