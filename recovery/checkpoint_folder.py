@@ -186,15 +186,25 @@ def _has_read(ends: list[int | None], source: int, entry: int) -> bool:
 
 
 def _beats(folder: Path) -> dict[int, tuple[int, int]]:
-    """Return number of a pulse file -> the source that has seen it, and the entry of its log that names it."""
-    seen = {}
-    for log in sorted(folder.glob("sources/*/*")):
+    """Return number of a pulse file -> the source that has seen it, and the entry of its log that names it.
+
+    The pulse is the last source; those before it may have seen any number of files, and are not read.
+    """
+    numbers = sorted((int(path.name) for path in folder.glob("sources/*") if path.name.isdecimal()), reverse=True)
+    for source in numbers:
+        if seen := {number: (source, entry) for number, entry in _beats_in(folder / "sources" / str(source))}:
+            return seen
+    return {}
+
+
+def _beats_in(source: Path) -> Iterator[tuple[int, int]]:
+    """The pulse files that the log of one source names, each with its entry."""
+    for log in sorted(source.iterdir()):
         for line in log.read_text().splitlines() if _NUMBER.fullmatch(log.name) else ():
             entry = json.loads(line) if line.startswith("{") else {}
             path = PurePosixPath(entry.get("path", ""))
             if path.parent.name == PULSE and _BEAT.fullmatch(path.name):
-                seen[int(path.stem)] = (int(log.parent.name), entry["batchId"])
-    return seen
+                yield int(path.stem), entry["batchId"]
 
 
 def _log_offset(line: str) -> int | None:

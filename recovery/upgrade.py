@@ -18,6 +18,7 @@ from framework.engine.changes import FLUSH, Change, Verdict, changes, flush_chan
 from recovery.archive import Archive, S3Options
 from recovery.copying import materialize
 from recovery.manifest import Manifest, SavedTable
+from recovery.rescale import PARTITIONS
 from recovery.savepoint import opened
 from recovery.shelf import show
 from recovery.state_values import stored_handlers
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from framework.results import ToDelta
 
 _ORDER = list(Verdict)
-_PARTITIONS = "spark.sql.shuffle.partitions"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,7 +182,7 @@ def _setting_changes(pinned: Mapping[str, str], now: Mapping[str, str | None]) -
             item=f"setting {difference.field}",
             verdict=Verdict.COMPATIBLE,
             why="the checkpoint pins it: the job goes on with the value in the checkpoint",
-            advice=rescale if difference.field == _PARTITIONS else "",
+            advice=rescale if difference.field == PARTITIONS else "",
             differences=(difference,),
         )
 

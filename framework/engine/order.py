@@ -52,8 +52,9 @@ def arrange(packed: Iterable[Any], ports: Sequence[Ordering]) -> list[Step]:
     steps: list[Step] = []
     for (kind, port), run in groupby(ordered, key=_sort):
         if kind == REACHED:
-            reached = [(row.port, row.n) for row in run]
-            ends = {port: max(us for of, us in reached if of == port) for port, _ in reached}
+            ends: dict[int, int] = {}
+            for row in run:
+                ends[row.port] = max(row.n, ends.get(row.port, row.n))
             steps.append(Progress(tuple(sorted(ends.items()))))
         elif kind == "rows":
             table = pa.concat_tables([from_segment(row.body) for row in run]).combine_chunks()

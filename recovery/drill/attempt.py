@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from framework.engine.folder import LocalFolder, batch_numbers
 from recovery.drill import actions as do
 from recovery.drill.cluster import cluster
 from recovery.drill.errand import Broken
 from recovery.drill.history import Drained, Moment, Started, generate, write
-from recovery.drill.lab import Missed, SmallDisk, damage_state, numbers
+from recovery.drill.lab import Missed, SmallDisk, damage_state
 from recovery.drill.launch import Launcher, environment
 from recovery.shelf import savepoints
 
@@ -189,16 +190,17 @@ class Attempt:
         self._feed(len(self._files))
         for _ in range(times):
             point = self._dice.choice(_KILLABLE)
-            begun = [
-                max(numbers(self.jobs / name / "checkpoint" / "commits"), default=-1) for name in self.bench.checks
-            ]
-            batch = min(begun) + 1 + self._dice.choice((0, 0, 1))
+            done = [max(batch_numbers(self._checkpoint(name), "commits"), default=-1) for name in self.bench.checks]
+            batch = min(done) + 1 + self._dice.choice((0, 0, 1))
             self.notes.append(f"{point} of batch {batch}")
             self.launcher.run_and_die(do="run", point=do.POINTS[point], batch=batch)
 
     def _is_pending(self, name: str) -> bool:
-        checkpoint = self.jobs / name / "checkpoint"
-        return numbers(checkpoint / "offsets")[-1:] != numbers(checkpoint / "commits")[-1:]
+        checkpoint = self._checkpoint(name)
+        return batch_numbers(checkpoint, "offsets")[-1:] != batch_numbers(checkpoint, "commits")[-1:]
+
+    def _checkpoint(self, name: str) -> LocalFolder:
+        return LocalFolder(self.jobs / name / "checkpoint")
 
     # -- savepoints -------------------------------------------------------------------------------------------
 

@@ -34,11 +34,6 @@ def damage_state(checkpoint: Path, how: Literal["overwritten", "missing"]) -> in
     return len(files)
 
 
-def numbers(folder: Path) -> list[int]:
-    """Return the batch numbers in one of Spark's own logs."""
-    return sorted(int(path.name) for path in folder.glob("*") if path.name.isdigit())
-
-
 class SmallDisk:
     """A file system of its own, in memory, that can be filled to the brim. Mounted over a folder; needs to be root."""
 

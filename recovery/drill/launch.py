@@ -39,9 +39,8 @@ class Launcher:
     def run(self, *, recovering: bool = False, **errand: Any) -> None:
         """Run a program that should succeed; a job that fails has failed the drill."""
         code, began, lines = self._program(**errand)
+        self._keep_errors(errand["do"], lines)
         for line in lines:
-            if line["what"] == "error":
-                self.failed.setdefault(line["check"], f"{errand['do']}: {line['kind']}: {line['text']}")
             if recovering and line["what"] == "batch":
                 self.recovered.setdefault(line["check"], line["at"] - began)
                 if line["firings"]:
@@ -52,9 +51,7 @@ class Launcher:
     def run_and_die(self, **errand: Any) -> None:
         """Run a program that should be killed by its own hand."""
         code, _, lines = self._program(**errand)
-        for line in lines:
-            if line["what"] == "error":
-                self.failed.setdefault(line["check"], f"{errand['do']}: {line['kind']}: {line['text']}")
+        self._keep_errors(errand["do"], lines)
         if code != -signal.SIGKILL:
             raise Missed(f"a program that should have been killed ended with {code}: {self._tail()}")
 
@@ -71,12 +68,16 @@ class Launcher:
         code, _, lines = self._program(do="run")
         if code not in (0, SURVIVED_NOT):
             raise Missed(f"the program ended with {code}: {self._tail()}")
-        errors = {line["check"]: f"{line['kind']}: {line['text']}" for line in lines if line["what"] == "error"}
+        errors = _errors(lines)
         for check in self._common["checks"]:
             if check not in errors and (everybody or not errors):
                 self.failed.setdefault(check, "the damage was not noticed")
             elif check in errors and not any(words in errors[check] for words in says):
                 self.failed.setdefault(check, f"the error does not say what to do: {errors[check]}")
+
+    def _keep_errors(self, do: str, lines: list[dict[str, Any]]) -> None:
+        for check, error in _errors(lines).items():
+            self.failed.setdefault(check, f"{do}: {error}")
 
     def _program(self, *, own_store: bool = False, **errand: Any) -> tuple[int, float, list[dict[str, Any]]]:
         self._started += 1
@@ -108,6 +109,15 @@ class Launcher:
 
     def _tail(self) -> str:
         return self._log.read_text(errors="replace")[-_TAIL:].strip()
+
+
+def _errors(lines: list[dict[str, Any]]) -> dict[str, str]:
+    """Return job -> its error, the first if there were several."""
+    errors: dict[str, str] = {}
+    for line in lines:
+        if line["what"] == "error":
+            errors.setdefault(line["check"], f"{line['kind']}: {line['text']}")
+    return errors
 
 
 def _end_session(session: int) -> None:

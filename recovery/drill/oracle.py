@@ -10,6 +10,7 @@ the runs, in which all rows of a run arrive at once, for the sizes of these wind
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -34,7 +35,7 @@ class Part:
     since: int = 0
 
 
-class Naive:
+class Naive(ABC):
     """Plays a history; a kind of window says what a row does, and what time does. `period` is that of its timer."""
 
     def __init__(self, *, by_row: bool = False, period: int = 0) -> None:
@@ -112,17 +113,17 @@ class Naive:
         if ids:
             self.log.append((sensor, len(ids), sum(ids), ids[0], ids[-1], reason))
 
+    @abstractmethod
     def on_row(self, part: Part, row: Row) -> None:
         """A row comes in."""
-        raise NotImplementedError
 
-    def on_timer(self, sensor: str, part: Part, reason: str) -> None:
+    def on_timer(self, sensor: str, part: Part, reason: str) -> None:  # noqa: B027 -- most kinds have no timer
         """The timer of a sensor is due."""
 
-    def on_resume(self, sensor: str, part: Part) -> None:
+    def on_resume(self, sensor: str, part: Part) -> None:  # noqa: B027 -- to most kinds it means nothing
         """A run begins, after its timers."""
 
-    def on_drain(self) -> None:
+    def on_drain(self) -> None:  # noqa: B027 -- as above
         """The job is drained."""
 
 

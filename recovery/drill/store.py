@@ -103,8 +103,6 @@ def _door_of(store: FaultyStore) -> type[BaseHTTPRequestHandler]:
         protocol_version = "HTTP/1.1"
 
         def _pass(self) -> None:
-            if self.headers.get("Expect", "").lower() == "100-continue":
-                pass  # BaseHTTPRequestHandler has answered it
             body = self._body()
             headers = {name: value for name, value in self.headers.items() if name.lower() not in _NOT_PASSED}
             status, kept, answer = store.answer(self.command, self.path, body, headers)

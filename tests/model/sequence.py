@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import json
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -57,7 +57,7 @@ class State:
     finished: bool = False
 
 
-class NaiveSequence:
+class NaiveSequence(ABC):
     """Plays one vector's window, item by item; `events` grows in the shape of a vector's `expect`."""
 
     def __init__(self, window: dict[str, Any]) -> None:
@@ -184,7 +184,7 @@ class NaiveSequence:
 
     # What the kinds of windows do each in their own way.
 
-    def on_create(self, text: str, part: Partition) -> None:
+    def on_create(self, text: str, part: Partition) -> None:  # noqa: B027 -- not every kind has something to do
         """Most kinds do nothing when a partition is created."""
 
     @abstractmethod
@@ -193,7 +193,7 @@ class NaiveSequence:
     def due_in(self, text: str, part: Partition) -> Iterable[Due]:
         return ()
 
-    def on_due(self, kind: int, text: str, part: Partition) -> None:
+    def on_due(self, kind: int, text: str, part: Partition) -> None:  # noqa: B027 -- as above
         """Windows without a clock are never due."""
 
     def on_mark(self, mark: str) -> None:
