@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from framework.engine.failures import full_text
-from framework.engine.s3 import EXCLUSIVE_CREATE, FILE_MANAGER, MANAGER_SETTING, is_s3
+from framework.engine.file_manager import file_manager
+from framework.engine.s3 import EXCLUSIVE_CREATE, MANAGER_SETTING, is_s3
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -70,6 +71,12 @@ class CheckpointFiles:
         path = self._path(name)
         return str(path.getFileSystem(self._hadoop()).makeQualified(path).toString())
 
+    def manager_setting(self, hadoop: Any = None) -> dict[str, str]:
+        """Return the setting by which Spark writes these files, empty for its own choice; a query needs it, too."""
+        hadoop = hadoop or self._hadoop()
+        chosen = file_manager(self.root, hadoop.get("fs.defaultFS"), hadoop.get(MANAGER_SETTING))
+        return {} if chosen is None else {MANAGER_SETTING: chosen}
+
     def _write(self, name: str, content: bytearray, *, replace: bool) -> None:
         manager, path = self._manager(), self._path(name)
         manager.mkdirs(path.getParent())
@@ -99,6 +106,6 @@ class CheckpointFiles:
     def _manager(self) -> Any:
         package = self._jvm().org.apache.spark.sql.execution.streaming.checkpointing
         hadoop = self._hadoop()
-        if is_s3(self.root):
-            hadoop.set(MANAGER_SETTING, FILE_MANAGER)
+        for name, value in self.manager_setting(hadoop).items():
+            hadoop.set(name, value)
         return package.CheckpointFileManager.create(self._path(""), hadoop)

@@ -10,13 +10,13 @@ import os
 import sys
 from pathlib import Path
 
-import pyspark
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from framework.engine.environment import check_environment
 from framework.engine.jars import delta_jars, s3_jars
 from framework.engine.s3 import require_s3, s3_settings
+from framework.engine.spark_home import spark_home
 from framework.errors import DeclarationError, SetupError
 
 _DELTA_EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
@@ -142,7 +142,7 @@ def _prepare_processes(*, local: bool) -> None:
     """Variables of this process that the Java machine and its Python workers inherit; they have no Spark setting."""
     if local:
         os.environ["PYSPARK_PYTHON"] = sys.executable  # a shell's python3 would not have our packages
-        os.environ["SPARK_HOME"] = str(Path(pyspark.__file__).parent)  # not another Spark that this machine holds
+        os.environ["SPARK_HOME"] = str(spark_home())  # not another Spark that this machine holds
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # without it a start may wait for the host's name
     else:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

@@ -75,7 +75,7 @@ def check_state_settings(spark: SparkSession, checkpoint: str) -> None:
 def query_settings(files: CheckpointFiles) -> Iterator[None]:
     """Give the session what the query needs while it starts: a query keeps a copy of the settings it started with."""
     spark = files.spark
-    settings = _QUERY_SETTINGS | ({MANAGER_SETTING: FILE_MANAGER} if is_s3(files.root) else {})
+    settings = _QUERY_SETTINGS | files.manager_setting()
     before = {name: spark.conf.get(name, None) for name in settings}
     for name, value in settings.items():
         spark.conf.set(name, value)

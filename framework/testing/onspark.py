@@ -73,7 +73,8 @@ class SparkRun:
     def __init__(self, vector: Vector, spark: SparkSession, folder: Path, name: str = "play") -> None:
         self.vector = vector
         self.name = name
-        self.spark = spark
+        self.spark = spark.newSession()
+        self.spark.conf.set("spark.sql.shuffle.partitions", 1)  # one key group: all others would be empty
         self.input = folder / "input"
         self.checkpoint = folder / "checkpoint"
         self.saved = folder / "saved"

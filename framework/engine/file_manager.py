@@ -1,0 +1,35 @@
+"""Which of Spark's file managers writes the files of a checkpoint, by where the checkpoint lies.
+
+Spark's own choice goes through Hadoop's `FileContext`, which starts a process of the operating system for every file
+that it looks at on a local disk, some twenty in a small micro-batch. The other manager renames a file in one step.
+For HDFS Spark's choice is right. S3 has no rename and needs a manager of its own (`s3`).
+"""
+
+from __future__ import annotations
+
+from framework.engine.s3 import FILE_MANAGER as ON_S3
+from framework.engine.s3 import is_s3
+
+ON_DISK = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+
+
+def file_manager(checkpoint: str, default_file_system: str, given: str | None) -> str | None:
+    """Return the class to name in `s3.MANAGER_SETTING`, None for Spark's own choice.
+
+    Args:
+        checkpoint: the folder, as a path or URL.
+        default_file_system: the URL that a path without a scheme belongs to, such as `file:///`.
+        given: the user's own choice; it does not count for S3, where a wrong one loses files.
+
+    >>> file_manager("s3a://bucket/checkpoint", "file:///", None).rpartition(".")[2]
+    'AbortableStreamBasedCheckpointFileManager'
+    >>> file_manager("/data/checkpoint", "file:///", None).rpartition(".")[2]
+    'FileSystemBasedCheckpointFileManager'
+    >>> file_manager("/data/checkpoint", "hdfs://host:8020", None) is None
+    True
+    """
+    if is_s3(checkpoint):
+        return ON_S3
+    scheme = checkpoint.partition(":")[0] if "://" in checkpoint or checkpoint.startswith("file:") else None
+    local = (scheme or default_file_system.partition(":")[0]) == "file"
+    return given or (ON_DISK if local else None)
