@@ -8,18 +8,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from framework.engine.session import SHORT_LIVED, session
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# For every Java machine of the tests: most live for a minute, too short for what its second compiler does to pay.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+os.environ.setdefault("SPARK_SUBMIT_OPTS", SHORT_LIVED)
 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """One session for all: two cores, four shuffle partitions, and the Java libraries for S3."""
-    from framework.engine.session import session
-
     running = session("panekeeper-tests", cores=2, s3=True, **{"spark.sql.shuffle.partitions": 4})
     yield running
     running.stop()

@@ -24,6 +24,8 @@ _STATE = "spark.sql.streaming.stateStore"
 # A user's value is added to ours, it does not replace it.
 _JOINED = {"spark.jars": ",", "spark.sql.extensions": ",", "spark.driver.extraJavaOptions": " "}
 _GIB = 1024**3
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""For `SPARK_SUBMIT_OPTS` where the Java side lives for a minute: too short for its second compiler to pay."""
 
 
 def session(

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import recovery
+from framework.engine.session import SHORT_LIVED
 from recovery.drill.errand import SURVIVED_NOT, Errand, told
 from recovery.drill.lab import Missed
 from recovery.drill.store import CREDENTIALS
@@ -131,4 +132,6 @@ def _end_session(session: int) -> None:
 def environment() -> dict[str, str]:
     """The program imports what we import, wherever it is started; no proxy stands between it and the drill's S3."""
     path = os.pathsep.join(filter(None, [str(Path(recovery.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]))
-    return os.environ | {"PYTHONPATH": path, "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
+    java = os.environ.get("SPARK_SUBMIT_OPTS", SHORT_LIVED)
+    proxy = {"NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
+    return os.environ | {"PYTHONPATH": path, "SPARK_SUBMIT_OPTS": java} | proxy
