@@ -23,6 +23,8 @@ from benchmarks.report import Result
 from benchmarks.sides import Place
 from benchmarks.workloads import Contender, Workload, workloads
 from framework import session
+from framework.engine.file_manager import ON_DISK
+from framework.engine.s3 import MANAGER_SETTING
 
 WRONG = 1
 RESULTS = Path(__file__).parent / "results.json"
@@ -38,7 +40,7 @@ def main(arguments: list[str]) -> int:
     work = options.out / "work"
     options.out.mkdir(parents=True, exist_ok=True)
     with _stderr_kept(options.out / "spark.log"):
-        spark = session("panekeeper-benchmarks")
+        spark = session("panekeeper-benchmarks", **{MANAGER_SETTING: ON_DISK})  # as jobs have it, for all contenders
     shutil.rmtree(work, ignore_errors=True)
     place = Place(spark=spark, folder=work)
     began, load = time.monotonic(), os.getloadavg()[0]
