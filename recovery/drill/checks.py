@@ -50,6 +50,7 @@ class Check:
         name: what the table of outcomes calls it.
         window: of the job; None for a user's own.
         oracle: a new one for each judgement.
+        second: of a second port, if there is one. Small values come to the first port, large ones to the second.
         options: what `windowed` is given beside name, partitions and key groups.
         operator: in place of the aggregates.
         clocked: whether it lives by the wall clock.
@@ -59,6 +60,7 @@ class Check:
     name: str
     window: Window
     oracle: Callable[[], Oracle]
+    second: Window | None = None
     options: dict[str, Any] = field(default_factory=dict)
     operator: type[Total | LettingGo] | None = None
     clocked: bool = False
@@ -66,11 +68,20 @@ class Check:
 
     def declare(self, spark: SparkSession, files: Path, folder: Path) -> ToDelta:
         """Return the job that reads `files` and writes to `folder`."""
-        from framework.stream import windowed
+        from framework import ports, windowed
 
-        rows = spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 1).json(str(files))
         options: dict[str, Any] = {"name": self.name, "partition_by": "sensor", "key_groups": 2} | self.options
-        computed = self._computed(windowed(rows, **options).window(self.window))
+
+        def stream(condition: str) -> Any:
+            rows = spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 1).json(str(files))
+            return windowed(rows.where(condition), **options)
+
+        if self.second is None:
+            windows = stream("true").window(self.window)
+        else:
+            small = f"value < {oracle_special.LARGE}"
+            windows = ports(stream(small).window(self.window), stream(f"NOT {small}").window(self.second))
+        computed = self._computed(windows)
         return computed.to_delta(folder / "log", view=folder / "view" if "view" in self.tables else None)
 
     def _computed(self, windows: Any) -> Computed:
@@ -134,6 +145,14 @@ CHECKS: tuple[Check, ...] = (
         operator=Total,
         oracle=oracle_special.RunningTotal,
         tables={"log": Compared(columns=("sensor", "windows", "total", "reason"), identity=2)},
+    ),
+    Check(
+        name="two-ports",
+        window=Tumbling(Count(2)),
+        second=Tumbling(Count(3)),
+        operator=Total,
+        oracle=oracle_special.TotalOfPorts,
+        tables={"log": Compared(columns=("sensor", "windows", "total", "port", "reason"), identity=2)},
     ),
     Check(
         name="eviction-in-drain",

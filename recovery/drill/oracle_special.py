@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from recovery.drill.history import Arrived, History, Row
 from recovery.drill.oracle import Naive, Part, Rows, Tables
 
+LARGE = 6
+"""From this value on a reading comes to the second of two ports."""
+
 
 class RunningTotal(Naive):
     """Pairs of readings; told is how many pairs of the sensor there were so far, and the sum of all their values."""
@@ -23,6 +26,34 @@ class RunningTotal(Naive):
             self.so_far[row.sensor] = pairs + 1, total + sum(one.value for one, _ in part.held)
             self.log.append((row.sensor, *self.so_far[row.sensor], "COUNT"))
             part.held = []
+
+
+class TotalOfPorts:
+    """Lots of two small values, and of three large ones, tell one number and one sum that both have in common.
+
+    What a file holds for the first port comes before what it holds for the second.
+    """
+
+    def __call__(self, history: History) -> Tables:
+        """Return the table `log`."""
+        held: dict[tuple[str, int], list[Row]] = {}
+        so_far: dict[str, tuple[int, int]] = {}
+        log: Rows = []
+        files = [moment.rows for moment in history if isinstance(moment, Arrived)]
+        for port, row in [(port, row) for rows in files for port in (0, 1) for row in rows if port_of(row) == port]:
+            lot = held.setdefault((row.sensor, port), [])
+            lot.append(row)
+            if len(lot) == port + 2:
+                lots, total = so_far.get(row.sensor, (0, 0))
+                so_far[row.sensor] = lots + 1, total + sum(one.value for one in lot)
+                log.append((row.sensor, *so_far[row.sensor], port, "COUNT"))
+                lot.clear()
+        return {"log": log}
+
+
+def port_of(row: Row) -> int:
+    """Which of two ports a reading comes to."""
+    return int(row.value >= LARGE)
 
 
 class LetGo(Naive):

@@ -129,7 +129,7 @@ SCENARIOS: tuple[Scenario, ...] = (
 REDUCED: tuple[Scenario, ...] = (
     Scenario(
         name="a kill at every point, one after the other",
-        checks=("time-interval", "sliding-time", "state-handler"),
+        checks=("time-interval", "sliding-time", "state-handler", "two-ports"),
         actions=(*(Kill(point, batch=max(1, number)) for number, point in enumerate(POINTS)), Resume()),
     ),
     Scenario(

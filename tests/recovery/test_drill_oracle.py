@@ -9,7 +9,7 @@ import pytest
 from recovery.drill.checks import CHECKS
 from recovery.drill.history import Arrived, Drained, Moment, Row, Started, generate
 from recovery.drill.oracle import HOUR, BatchedTime, Punctuated, SlidingCount, SlidingDelta, SlidingTime, TumblingTime
-from recovery.drill.oracle_special import Interval, LetGo
+from recovery.drill.oracle_special import Interval, LetGo, TotalOfPorts
 
 
 def arrive(*rows: tuple[int, int, int]) -> Arrived:
@@ -77,6 +77,12 @@ def test_a_drain_lets_go_of_what_is_there() -> None:
     """And the sensor begins anew."""
     log = LetGo(2)((arrive((1, 1, 0)), Drained(), arrive((2, 2, 0), (3, 3, 0))))["log"]
     assert log == [("a", "partition_eviction", 1, 1), ("a", "eviction", 2, 5)]
+
+
+def test_ports_share_a_total_and_the_first_comes_first() -> None:
+    """A pair of small values, and three large ones, wherever they stand in their file."""
+    log = TotalOfPorts()((arrive((1, 1, 6), (2, 2, 1), (3, 3, 7), (4, 4, 8), (5, 5, 2)), arrive((6, 6, 0))))["log"]
+    assert log == [("a", 1, 3, 0, "COUNT"), ("a", 2, 24, 1, "COUNT")]
 
 
 def test_the_same_seed_gives_the_same_rows() -> None:
