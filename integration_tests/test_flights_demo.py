@@ -100,11 +100,10 @@ def test_demo_checks_itself_and_shows_a_finished_run_at_once(undisturbed: Path) 
     assert (undisturbed / "worst_day.png").stat().st_size > 50_000
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_tables_are_the_same_after_any_kills(seed: int, tmp_path: Path, undisturbed: Path) -> None:
-    """Killed three times at random moments, at the start, between and inside batches, it ends with the same rows."""
-    out, moments = tmp_path / "demo", random.Random(seed)
-    for _ in range(3):
+def test_tables_are_the_same_after_any_kills(tmp_path: Path, undisturbed: Path) -> None:
+    """Killed four times at random moments, at the start, between and inside batches, it ends with the same rows."""
+    out, moments = tmp_path / "demo", random.Random(1)
+    for _ in range(4):
         demo = Demo.begin(out)
         demo.reach(
             moments.choice([r"starting Spark", r"^batch 1 ", r"^batch \d+", r"^batch \d*[37] of", r"^batch 16 "])
