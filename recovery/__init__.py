@@ -8,20 +8,24 @@ savepoint.py            makes a savepoint; its steps are numbered there
 marking.py              ... and asks a running job for the batch it is made of
 shelf.py                the savepoints of a location: list, show, verify, prune
 restore.py              takes a job and its tables back; its steps are numbered there
+intent.py               ... and writes down how far it is
 plan.py                 what a restore would change, and whether it may
 rescale.py              another number of shuffle partitions for a stopped job
 upgrade.py              whether a job as it is declared now can go on from a savepoint
 job_file.py             ... and how a Python file tells its declaration
 clone.py                a copy of a job beside it
-copying.py              from a savepoint to a checkpoint folder
+copying.py              from a savepoint to a checkpoint
 working.py              who is at work in a location: savepoints and prunes
 retention.py            whether tables keep old versions for long enough
 manifest.py             what a savepoint consists of
 blobs.py                contents by their checksum
 archive.py              where savepoints live: the protocol
-archive_folder.py       ... in a local folder
-archive_s3.py           ... in S3
+files.py                ... and where checkpoints and tables lie, of which more is asked
+local_files.py          both in a local folder
+s3_files.py             both on S3
+bucket.py               a bucket, and what goes wrong with it
 patience.py             how long a store that fails is tried again
+side_by_side.py         many small transfers at once
 checkpoint_folder.py    Spark's checkpoint read as files
 delta_log.py            versions of Delta tables, without Spark
 delta_tables.py         Delta tables at a version, with Spark

@@ -38,7 +38,7 @@ class Archive(Protocol):
         ...
 
     def get(self, name: str, into: Sink) -> None:
-        """Write a file's bytes into `into`. Raises `KeyError` if it is not there."""
+        """Write a file's bytes into `into`. Raises `FileNotFoundError` if it is not there."""
         ...
 
     def sizes(self, prefix: str = "") -> dict[str, int]:
@@ -49,7 +49,7 @@ class Archive(Protocol):
         """Say whether a file is there."""
         ...
 
-    def delete(self, name: str) -> None:
+    def remove(self, name: str) -> None:
         """Remove a file; nothing happens if it is not there."""
         ...
 
@@ -85,16 +85,10 @@ def archive_at(location: str | os.PathLike[str], s3: S3Options | None = None) ->
     Raises:
         ArchiveError: the location is of no kind that is known, or boto3 is missing.
     """
-    name = os.fspath(location)
-    if name.startswith("s3://"):
-        from recovery.archive_s3 import S3Archive
+    from recovery.files import files_at
 
-        return S3Archive(name, s3 or S3Options())
-    if name.startswith("file:"):
-        name = name.removeprefix("file:").removeprefix("//")
-    if "://" in name:
-        scheme = name.partition("://")[0]
+    files = files_at(location, s3)
+    if files is None:
+        scheme = os.fspath(location).partition(":")[0]
         raise ArchiveError(f"savepoints live in a local folder or at s3://bucket/prefix, not at {scheme}://...")
-    from recovery.archive_folder import FolderArchive
-
-    return FolderArchive(Path(name).absolute())
+    return files

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import BinaryIO, TypeVar
+from typing import BinaryIO
 
 from recovery.archive import Archive, Sink
 from recovery.errors import DamagedSavepoint
+from recovery.files import Files
 from recovery.manifest import SavedFile
-
-_PIECE = 1024 * 1024
-_THREADS = 8  # most files are small, and each costs a round trip or a flush of the disk
-
-Result = TypeVar("Result")
+from recovery.side_by_side import side_by_side
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,33 +48,27 @@ class Checked:
         return self._hash.hexdigest()
 
 
-def describe(folder: Path, path: str) -> SavedFile:
-    """Return size and checksum of a file of the checkpoint."""
+def describe(files: Files, path: str) -> SavedFile:
+    """Return size and checksum of a file of the checkpoint. Raises `FileNotFoundError` if it is gone."""
     checked = Checked()
-    with (folder / path).open("rb") as source:
-        while piece := source.read(_PIECE):
-            checked.write(piece)
+    files.get(path, checked)
     return SavedFile(path=path, size=checked.size, sha256=checked.sha256)
 
 
-def side_by_side(do: Callable[[SavedFile], Result], files: Sequence[SavedFile]) -> Iterator[tuple[SavedFile, Result]]:
-    """Do something with each file, several at a time; give the results in order, or raise the first error."""
-    pool = ThreadPoolExecutor(_THREADS)
-    try:
-        yield from zip(files, pool.map(do, files), strict=True)
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-def send(archive: Archive, folder: Path, files: Sequence[SavedFile], progress: Listener | None) -> Progress:
+def send(archive: Archive, folder: Files, files: Sequence[SavedFile], progress: Listener | None) -> Progress:
     """Store what the archive has not got yet, and return what was sent and what was there."""
+
+    def put(file: SavedFile) -> None:
+        with folder.local(file.path) as copy:
+            archive.put_file(file.blob, copy)
+
     unique = {file.blob: file for file in files}
     held = archive.sizes("blobs/")
     new = [file for file in unique.values() if held.get(file.blob) != file.size]
     total = sum(file.size for file in unique.values())
     reused = total - sum(file.size for file in new)
     sent = 0
-    for file, _ in side_by_side(lambda file: archive.put_file(file.blob, folder / file.path), new):
+    for file, _ in side_by_side(put, new):
         sent += file.size
         if progress is not None:
             progress(Progress(sent=sent, reused=reused, total=total))
@@ -97,7 +86,7 @@ def is_sound(archive: Archive, file: SavedFile) -> bool:
     checked = Checked()
     try:
         archive.get(file.blob, checked)
-    except KeyError:
+    except FileNotFoundError:
         return False
     return (checked.size, checked.sha256) == (file.size, file.sha256)
 
@@ -107,7 +96,7 @@ def fetch(archive: Archive, file: SavedFile, into: BinaryIO) -> None:
     checked = Checked(into)
     try:
         archive.get(file.blob, checked)
-    except KeyError:
+    except FileNotFoundError:
         raise DamagedSavepoint(f"{file.blob} ({file.path}) is missing; use another savepoint") from None
     if (checked.size, checked.sha256) != (file.size, file.sha256):
         raise DamagedSavepoint(

@@ -1,23 +1,24 @@
 """A job's checkpoint, read as files: which batch it stands at, and what belongs to it as of that batch.
 
-Needs no Spark. Knows the layout of Spark 4.2's checkpoints; `moved` is the only place that changes one of their files.
+Needs no Spark, and does not know where the folder lies. Knows the layout of Spark 4.2's checkpoints; `moved` is the
+only place that changes one of their files.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import quote
 
-from framework.engine.folder import LocalFolder, batch_numbers, local_path
+from framework.engine.folder import CheckpointFolder, batch_numbers
 from framework.engine.holder import RUNNING_FILE
 from framework.engine.pulse import FOLDER as PULSE
-from recovery.errors import SavepointError, SavepointRefused
+from recovery.errors import SavepointError
+from recovery.files import Files
 from state.errors import CorruptState
 from state.job_record import FLUSHED_FILE, JOB_FILE, TABLES_FILE, JobRecord
 
@@ -32,7 +33,7 @@ class Checkpoint:
     """A checkpoint folder as it stands.
 
     Attributes:
-        folder: its full name.
+        folder: its files.
         record: what it says of its job.
         batch: the batch as of which it is read: the last committed one, unless another was asked for.
         unfinished: a batch that was begun after the last committed one, or None.
@@ -41,7 +42,7 @@ class Checkpoint:
         tables: role -> path of the Delta tables.
     """
 
-    folder: Path
+    folder: Files
     record: JobRecord
     batch: int
     unfinished: int | None
@@ -56,22 +57,11 @@ class Checkpoint:
         return sorted(path for path in _walk(self.folder) if _belongs(self.folder, path, self.batch, ends, heard))
 
 
-def local_folder(checkpoint: str | os.PathLike[str]) -> Path:
-    """Return a checkpoint's folder by its full name. Raises `SavepointRefused` if it is on no local disk."""
-    name = os.fspath(checkpoint).rstrip("/")
-    local = local_path(name)
-    if local is None:
-        raise SavepointRefused(
-            f"the checkpoint {name} is on no local disk; savepoints are made of, and restored to, local folders"
-        )
-    return Path(os.path.abspath(local))  # noqa: PTH100 -- resolve() would follow links, and Spark does not
-
-
-def read_checkpoint(folder: Path, *, batch: int | None = None) -> Checkpoint:
+def read_checkpoint(folder: Files, *, batch: int | None = None) -> Checkpoint:
     """Return how a checkpoint stands.
 
     Args:
-        folder: its folder.
+        folder: its files.
         batch: a committed batch, as of which it is read although the job goes on; the last one if not given.
 
     Raises:
@@ -80,41 +70,50 @@ def read_checkpoint(folder: Path, *, batch: int | None = None) -> Checkpoint:
     """
     record = read_record(folder)
     if record is None:
-        raise SavepointError(f"{folder} holds no checkpoint of Panekeeper's ({JOB_FILE} is not there); name its folder")
-    commits = batch_numbers(LocalFolder(folder), "commits")
+        raise SavepointError(
+            f"{folder.root} holds no checkpoint of Panekeeper's ({JOB_FILE} is not there); name its folder"
+        )
+    commits = batch_numbers(folder, "commits")
     if not commits:
-        raise SavepointError(f"no batch of {folder} was committed yet, so there is nothing to save; let the job run")
-    later = [number for number in batch_numbers(LocalFolder(folder), "offsets") if number > commits[-1]]
+        raise SavepointError(
+            f"no batch of {folder.root} was committed yet, so there is nothing to save; let the job run"
+        )
+    later = [number for number in batch_numbers(folder, "offsets") if number > commits[-1]]
     followed = bool(later) or batch is not None
     batch = commits[-1] if batch is None else batch
-    offset = folder / "offsets" / str(batch)
-    if not offset.is_file():
-        raise SavepointError(f"{folder} is incomplete: it has commits/{batch} and no offsets/{batch}")
-    tables = _json(folder / TABLES_FILE) or {}
+    try:
+        offset = folder.read(f"offsets/{batch}")
+    except FileNotFoundError:
+        raise SavepointError(f"{folder.root} is incomplete: it has commits/{batch} and no offsets/{batch}") from None
+    tables = _json(folder, TABLES_FILE) or {}
     return Checkpoint(
         folder=folder,
         record=record,
         batch=batch,
         unfinished=min(later, default=None),
         followed=followed,
-        settings=json.loads(offset.read_text().splitlines()[1])["conf"],
+        settings=json.loads(offset.decode().splitlines()[1])["conf"],
         tables={role: path for role, path in tables.items() if path is not None},
     )
 
 
-def read_record(folder: Path) -> JobRecord | None:
+def read_record(folder: CheckpointFolder) -> JobRecord | None:
     """Return what a checkpoint says of its job, None if it says nothing. Raises `StateError` if it cannot be read."""
-    value = _json(folder / JOB_FILE)
+    value = _json(folder, JOB_FILE)
     return None if value is None else JobRecord.from_json(value)
 
 
-def batch_that_heard(folder: Path, number: int) -> int | None:
+def batch_that_heard(folder: Files, number: int) -> int | None:
     """Return the first batch that has read a file of the pulse; None if none has begun to yet."""
     place = _beats(folder).get(number)
     if place is None:
         return None
-    batches = batch_numbers(LocalFolder(folder), "offsets")
-    return next((batch for batch in batches if _has_read(_source_ends(folder, batch), *place)), None)
+    first = None
+    for batch in reversed(batch_numbers(folder, "offsets")):  # what a batch has read, those after it have, too
+        if not _has_read(_source_ends(folder, batch), *place):
+            break
+        first = batch
+    return first
 
 
 def names_folder(path: str) -> bool:
@@ -123,32 +122,48 @@ def names_folder(path: str) -> bool:
     return parts[0] == "sources" or "_metadata" in parts
 
 
-def moved(path: str, content: bytes, *, old: Path, new: Path) -> bytes:
+def moved(path: str, content: bytes, *, old: str, new: str) -> bytes:
     """Return the content of a checkpoint's file as it must be in another folder.
 
     Spark writes full names into the logs of file sources (ours is the pulse) and into the metadata of its state. An
     old name left there would make the job hear old beats again, or read the old folder.
+
+    Args:
+        path: the file's, in the checkpoint.
+        content: what stands in it.
+        old: the folder it was written in: a local path or a URL.
+        new: the folder it will be in.
     """
     if old == new or not names_folder(path):
         return content
-    text = content.decode()
-    for before, after in {str(old): str(new), quote(str(old)): quote(str(new))}.items():
-        for scheme in ("file://", "file:"):
-            text = text.replace(f"{scheme}{before}/", f"{scheme}{after}/")
-    return text.encode()
+    # In the log of a source names are quoted as in a URL, in the metadata they are plain; the last word counts.
+    ways = (str, _quoted) if path.startswith("sources/") else (_quoted, str)
+    spelled: dict[str, str] = {}
+    for way in ways:
+        after = _spellings(way(new))
+        spelled |= {f"{one}/": f"{after.get(kind, after['url'])}/" for kind, one in _spellings(way(old)).items()}
+    names = re.compile("|".join(map(re.escape, spelled)))
+    return names.sub(lambda match: spelled[match[0]], content.decode()).encode()
 
 
-def _walk(folder: Path) -> Iterator[str]:
-    for name in _COPIED:
-        top = folder / name
-        paths = [top] if top.is_file() else sorted(top.rglob("*"))
-        for path in paths:
-            # Hidden files are Hadoop's checksums of local files: it does without, and a savepoint has its own.
-            if path.is_file() and not path.name.startswith("."):
-                yield path.relative_to(folder).as_posix()
+def _quoted(folder: str) -> str:
+    return quote(folder, safe="/:@!$&'()*+,;=~")  # what Java leaves as it is
 
 
-def _belongs(folder: Path, path: str, batch: int, ends: list[int | None], heard: set[int]) -> bool:
+def _spellings(folder: str) -> dict[str, str]:
+    """Return how Spark writes the full name of a folder."""
+    return {"url": folder} if "://" in folder else {"url": f"file://{folder}", "short": f"file:{folder}"}
+
+
+def _walk(folder: Files) -> Iterator[str]:
+    for name in folder.sizes():
+        parts = PurePosixPath(name).parts
+        # Hidden files are Hadoop's checksums of local files: it does without, and a savepoint has its own.
+        if parts[0] in _COPIED and not parts[-1].startswith("."):
+            yield name
+
+
+def _belongs(folder: Files, path: str, batch: int, ends: list[int | None], heard: set[int]) -> bool:
     parts = PurePosixPath(path).parts
     name = parts[-1]
     match parts[0]:
@@ -163,7 +178,7 @@ def _belongs(folder: Path, path: str, batch: int, ends: list[int | None], heard:
         case "state":
             return _state_version(parts) <= batch + 1  # a batch writes the version after its number
     if path == FLUSHED_FILE:
-        return int(_json(folder / path)["batch"]) <= batch
+        return int(_json(folder, path)["batch"]) <= batch
     return path != RUNNING_FILE  # it says which process runs the job
 
 
@@ -175,9 +190,9 @@ def _state_version(parts: tuple[str, ...]) -> int:
     return 0 if version is None else int(version[1])
 
 
-def _source_ends(folder: Path, batch: int) -> list[int | None]:
+def _source_ends(folder: Files, batch: int) -> list[int | None]:
     """Return, for each source, the last entry of its own log that the batch has read; None: it keeps no such log."""
-    return [_log_offset(line) for line in (folder / "offsets" / str(batch)).read_text().splitlines()[2:]]
+    return [_log_offset(line) for line in folder.read(f"offsets/{batch}").decode().splitlines()[2:]]
 
 
 def _has_read(ends: list[int | None], source: int, entry: int) -> bool:
@@ -185,26 +200,32 @@ def _has_read(ends: list[int | None], source: int, entry: int) -> bool:
     return end is not None and entry <= end
 
 
-def _beats(folder: Path) -> dict[int, tuple[int, int]]:
+def _beats(folder: Files) -> dict[int, tuple[int, int]]:
     """Return number of a pulse file -> the source that has seen it, and the entry of its log that names it.
 
     The pulse is the last source; those before it may have seen any number of files, and are not read.
     """
-    numbers = sorted((int(path.name) for path in folder.glob("sources/*") if path.name.isdecimal()), reverse=True)
-    for source in numbers:
-        if seen := {number: (source, entry) for number, entry in _beats_in(folder / "sources" / str(source))}:
+    for source in sorted(map(int, filter(str.isdecimal, folder.names("sources"))), reverse=True):
+        if seen := {number: (source, entry) for number, entry in _beats_in(folder, f"sources/{source}")}:
             return seen
     return {}
 
 
-def _beats_in(source: Path) -> Iterator[tuple[int, int]]:
+def _beats_in(folder: Files, source: str) -> Iterator[tuple[int, int]]:
     """The pulse files that the log of one source names, each with its entry."""
-    for log in sorted(source.iterdir()):
-        for line in log.read_text().splitlines() if _NUMBER.fullmatch(log.name) else ():
+    for log in _needed(folder.names(source)):
+        for line in folder.read(f"{source}/{log}").decode().splitlines():
             entry = json.loads(line) if line.startswith("{") else {}
             path = PurePosixPath(entry.get("path", ""))
             if path.parent.name == PULSE and _BEAT.fullmatch(path.name):
                 yield int(path.stem), entry["batchId"]
+
+
+def _needed(names: list[str]) -> list[str]:
+    """Return which files of a source's log say all: the newest compact one has what stood in those before it."""
+    numbers = {name: int(match[1]) for name in names if (match := _NUMBER.fullmatch(name))}
+    compact = max((number for name, number in numbers.items() if name.endswith(".compact")), default=-1)
+    return sorted((name for name, number in numbers.items() if number >= compact), key=numbers.__getitem__)
 
 
 def _log_offset(line: str) -> int | None:
@@ -215,8 +236,8 @@ def _log_offset(line: str) -> int | None:
     return value["logOffset"] if isinstance(value, dict) and set(value) == {"logOffset"} else None
 
 
-def _json(path: Path) -> Any:
+def _json(folder: CheckpointFolder, name: str) -> Any:
     try:
-        return json.loads(path.read_bytes()) if path.is_file() else None
+        return folder.read_json(name)
     except ValueError as error:
-        raise CorruptState(f"{path} is damaged; restore this checkpoint from a savepoint") from error
+        raise CorruptState(f"{name} in {folder.root} is damaged; restore this checkpoint from a savepoint") from error

@@ -1,4 +1,4 @@
-"""A job beside itself: a savepoint's checkpoint and copies of its tables in a scratch folder. Touches no original.
+"""A job beside itself: a savepoint's checkpoint and copies of its tables in a new folder. Touches no original.
 
 For drills, and to try new code on old state. Start the clone with `to_delta(into/"log", view=into/"view")` and
 `start(checkpoint=into/"checkpoint")`; it reads the same sources as the original.
@@ -11,14 +11,14 @@ import os
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from recovery.archive import Archive, S3Options
 from recovery.blobs import Listener
-from recovery.checkpoint_folder import local_folder, read_record
+from recovery.checkpoint_folder import read_record
 from recovery.copying import materialize
 from recovery.errors import SavepointRefused
+from recovery.files import Files, checkpoint_at
 from recovery.manifest import Manifest
 from recovery.savepoint import opened
 from recovery.shelf import show
@@ -36,7 +36,7 @@ class Clone:
     """Where the parts of a clone are."""
 
     name: str
-    checkpoint: Path
+    checkpoint: str
     tables: Mapping[str, str]
 
 
@@ -55,7 +55,7 @@ def clone(
     Args:
         location: where the savepoint is.
         name: which one.
-        into: a folder that is not there yet, or is empty.
+        into: a folder, local or on S3, that is not there yet or is empty.
         deep: copy the rows of the tables. Otherwise the copies read the files of the originals, take no room, and
             break if those are vacuumed.
         s3: how to reach S3.
@@ -69,37 +69,38 @@ def clone(
     """
     archive = opened(location, s3)
     manifest = show(archive, name)
-    top = local_folder(into)
-    if top.exists() and (not top.is_dir() or any(top.iterdir())):
-        raise SavepointRefused(f"{top} is there and not empty; name a new folder for the clone")
-    tables = _copy_tables(manifest, top, deep=deep, spark=spark)
-    checkpoint = top / "checkpoint"
-    incoming = top / "checkpoint.incoming"
-    materialize(archive, manifest, into=incoming, runs_at=checkpoint, progress=progress)
+    top = checkpoint_at(into, s3)
+    if top.names("") or top.sizes():
+        raise SavepointRefused(f"{top.root} is there and not empty; name a new folder for the clone")
+    tables = _copy_tables(manifest, top, deep=deep, s3=s3, spark=spark)
+    checkpoint, incoming = top.child("checkpoint"), top.child("checkpoint.incoming")
+    materialize(archive, manifest, into=incoming, runs_at=checkpoint.root, progress=progress)
     _give_identity(incoming, tables)
-    incoming.rename(checkpoint)
-    return Clone(name=name, checkpoint=checkpoint, tables=tables)
+    incoming.carry_to(checkpoint)
+    return Clone(name=name, checkpoint=checkpoint.root, tables=tables)
 
 
-def _give_identity(checkpoint: Path, tables: Mapping[str, str]) -> None:
+def _give_identity(checkpoint: Files, tables: Mapping[str, str]) -> None:
     """Make it another job: its own transactions, its own query (Spark runs one of an id at a time), its own tables."""
     record = read_record(checkpoint)
     assert record is not None
     own = replace(record, id=uuid.uuid4().hex[:12], epoch=record.epoch + 1)
-    (checkpoint / JOB_FILE).write_text(json.dumps(own.to_json()))
-    (checkpoint / TABLES_FILE).write_text(json.dumps({role: tables.get(role) for role in _FOLDERS}))
-    (checkpoint / "metadata").write_text(json.dumps({"id": str(uuid.uuid4())}))
+    paths = {role: tables.get(role) for role in _FOLDERS}
+    for name, content in ((JOB_FILE, own.to_json()), (TABLES_FILE, paths), ("metadata", {"id": str(uuid.uuid4())})):
+        checkpoint.put_bytes(name, json.dumps(content).encode())
 
 
-def _copy_tables(manifest: Manifest, top: Path, *, deep: bool, spark: SparkSession | None) -> dict[str, str]:
+def _copy_tables(
+    manifest: Manifest, top: Files, *, deep: bool, s3: S3Options | None, spark: SparkSession | None
+) -> dict[str, str]:
     if not manifest.tables:
         return {}
     from recovery.delta_tables import copy_table, require_version, session_for
 
-    running = session_for((table.path for table in manifest.tables.values()), spark)
+    copies = {role: top.child(_FOLDERS.get(role, role)).root for role in manifest.tables}
+    running = session_for((*copies.values(), *(table.path for table in manifest.tables.values())), spark, s3)
     for table in manifest.tables.values():
-        require_version(running, table)
-    copies = {role: str(top / _FOLDERS.get(role, role)) for role in manifest.tables}
+        require_version(running, table, s3)
     for role, table in manifest.tables.items():
         copy_table(running, table, to=copies[role], deep=deep)
     return copies

@@ -36,7 +36,7 @@ def restore_commands() -> tuple[Command, ...]:
 
 def _restore_arguments(parser: argparse.ArgumentParser) -> None:
     named(parser)
-    parser.add_argument("--checkpoint", metavar="FOLDER", help="where to; where it was, if not given")
+    parser.add_argument("--checkpoint", metavar="FOLDER", help="where to, here or on S3; where it was, if not given")
     parser.add_argument("--dry-run", action="store_true", help="only tell what would change")
 
 
@@ -74,7 +74,7 @@ def _restore_words(fields: dict[str, Any]) -> str:
 
 def _clone_arguments(parser: argparse.ArgumentParser) -> None:
     named(parser)
-    parser.add_argument("--into", required=True, metavar="FOLDER", help="a new folder")
+    parser.add_argument("--into", required=True, metavar="FOLDER", help="a new folder, here or on S3")
     parser.add_argument("--deep", action="store_true", help="copy the rows of the tables, not only their logs")
 
 

@@ -52,8 +52,10 @@ def savepoint_commands() -> tuple[Command, ...]:
 
 def reach_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare how S3 is reached."""
-    group = parser.add_argument_group("S3", "for s3://bucket/prefix; credentials are found as by any boto3 program")
-    group.add_argument("--s3-endpoint", metavar="URL", help="a store other than Amazon's")
+    group = parser.add_argument_group("S3", "for all that lies on S3; credentials are found as by any boto3 program")
+    group.add_argument(
+        "--s3-endpoint", metavar="URL", help="a store other than Amazon's; AWS_ENDPOINT_URL, if not given"
+    )
     group.add_argument("--s3-encryption", choices=("AES256", "aws:kms"), help="encryption on the server's side")
     group.add_argument("--s3-kms-key", metavar="ID", help="the key for aws:kms")
 
@@ -113,7 +115,9 @@ def summary(manifest: Manifest) -> dict[str, Any]:
 
 
 def _savepoint_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("checkpoint", metavar="CHECKPOINT", help="the job's checkpoint folder")
+    parser.add_argument(
+        "checkpoint", metavar="CHECKPOINT", help="the job's checkpoint: a folder or s3a://bucket/folder"
+    )
     parser.add_argument("name", metavar="NAME", help="letters, digits, . _ -")
     parser.add_argument("--to", required=True, metavar="LOCATION", help="a folder or s3://bucket/prefix")
     parser.add_argument(
@@ -141,7 +145,7 @@ def _savepoint(options: argparse.Namespace) -> dict[str, Any]:
         progress=progress_line(),
         timeout=options.timeout,
     )
-    warnings = short_retention(made.manifest, keep_for=timedelta(days=options.keep_days))
+    warnings = short_retention(made.manifest, keep_for=timedelta(days=options.keep_days), s3=reach(options))
     for warning in warnings:
         sys.stderr.write(f"panekeeper savepoint: warning: {warning}\n")
     cost = {"location": made.location, "bytes_sent": made.bytes_sent, "bytes_reused": made.bytes_reused}

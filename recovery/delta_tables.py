@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -10,20 +11,29 @@ from urllib.parse import unquote
 from delta.tables import DeltaTable
 
 from framework.engine.failures import first_line
-from framework.engine.folder import local_path
-from framework.engine.s3 import is_s3
+from framework.engine.s3 import is_s3, s3_settings
 from framework.engine.session import session
+from recovery.archive import S3Options
 from recovery.delta_log import has_version
 from recovery.errors import SavepointError, TableVersionLost
+from recovery.files import files_at
 from recovery.manifest import SavedTable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+_ENDPOINT = "AWS_ENDPOINT_URL_S3"
 
-def session_for(paths: Iterable[str], spark: SparkSession | None) -> SparkSession:
+
+def session_for(paths: Iterable[str], spark: SparkSession | None, s3: S3Options | None = None) -> SparkSession:
     """Return a session that reaches the tables at these paths: the one given, or one for the command line."""
-    return spark or session("panekeeper", s3=any(map(is_s3, paths)))
+    if spark is not None:
+        return spark
+    if not any(map(is_s3, paths)):
+        return session("panekeeper")
+    if s3 is None or s3.endpoint is None:
+        return session("panekeeper", s3=True)
+    return session("panekeeper", s3=True, **s3_settings({**os.environ, _ENDPOINT: s3.endpoint}))
 
 
 def version_of(spark: SparkSession, path: str) -> int:
@@ -40,10 +50,10 @@ def properties_of(spark: SparkSession, path: str) -> dict[str, str]:
         return dict(DeltaTable.forPath(spark, path).detail().select("properties").collect()[0][0])
 
 
-def require_version(spark: SparkSession, table: SavedTable) -> None:
+def require_version(spark: SparkSession, table: SavedTable, s3: S3Options | None = None) -> None:
     """Raise `TableVersionLost` unless the table can still be read as of the savepoint: its log and each file."""
-    folder = local_path(table.path)
-    if folder is not None and not has_version(folder, table.version):
+    known = files_at(table.path, s3)
+    if known is not None and not has_version(known, table.version):
         raise _lost(table, "its log does not reach back that far, or the table is gone")
     try:
         files = _at(spark, table).inputFiles()

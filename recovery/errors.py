@@ -7,7 +7,7 @@ SavepointError (PanekeeperError)
 |-- ForeignManifest         a file stands where a manifest should, and Panekeeper did not write it
 |-- NewerSavepoint          a newer Panekeeper wrote the savepoint
 |-- TableVersionLost        a Delta table no longer holds the version that belongs to the savepoint
-`-- ArchiveError            the place where savepoints live cannot be used
+`-- ArchiveError            the place where savepoints live, or a checkpoint or table on S3, cannot be used
     |-- ArchiveNotFound     ... the folder or bucket is not there
     |-- ArchiveDenied       ... credentials or permissions are missing
     `-- ArchiveUnreachable  ... nobody answers at the endpoint
@@ -48,7 +48,7 @@ class TableVersionLost(SavepointError):
 
 
 class ArchiveError(SavepointError):
-    """The place where savepoints live cannot be used."""
+    """The place where savepoints live, or where a checkpoint or a table lies on S3, cannot be used."""
 
 
 class ArchiveNotFound(ArchiveError):

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
-from framework.engine.folder import LocalFolder
+from framework.engine.folder import CheckpointFolder
 from framework.engine.holder import Holder, read_holder, wall_us
 from recovery.errors import SavepointRefused
 
 
-def running_on(folder: Path, *, now: Callable[[], int] = wall_us) -> Holder | None:
+def running_on(folder: CheckpointFolder, *, now: Callable[[], int] = wall_us) -> Holder | None:
     """Return who runs a job on this checkpoint, here or on another machine; None if nobody does."""
-    holder = read_holder(LocalFolder(folder))
+    holder = read_holder(folder)
     return holder if holder is not None and holder.is_alive(now()) else None
 
 
-def require_stopped(folder: Path, *, now: Callable[[], int] = wall_us) -> None:
+def require_stopped(folder: CheckpointFolder, *, now: Callable[[], int] = wall_us) -> None:
     """Raise `SavepointRefused` while a job runs on this checkpoint."""
     holder = running_on(folder, now=now)
     if holder is not None:
-        raise SavepointRefused(f"{folder} is in use: {holder} runs on it; drain it first: panekeeper drain {folder}")
+        raise SavepointRefused(
+            f"{folder.root} is in use: {holder} runs on it; drain it first: panekeeper drain {folder.root}"
+        )

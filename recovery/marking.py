@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from pathlib import Path
 
-from framework.engine.folder import LocalFolder, batch_numbers
+from framework.engine.folder import batch_numbers
 from framework.engine.holder import wall_us
 from recovery.checkpoint_folder import batch_that_heard
 from recovery.errors import SavepointRefused
+from recovery.files import Files
 from recovery.lease import running_on
 from recovery.outside import Command
 
@@ -21,7 +21,7 @@ _POLL_SECONDS = 0.2
 
 
 def mark_batch(
-    folder: Path,
+    folder: Files,
     *,
     timeout: float,
     now: Callable[[], int] = wall_us,
@@ -40,17 +40,17 @@ def mark_batch(
     """
     if running_on(folder, now=now) is None:
         return None
-    command = Command(LocalFolder(folder), "savepoint")
+    command = Command(folder, "savepoint")
     deadline = now() + int(timeout * 1e6)
     while (holder := running_on(folder, now=now)) is not None:
         command.insist()
         batch = batch_that_heard(folder, command.number)
-        if batch is not None and batch in batch_numbers(LocalFolder(folder), "commits"):
+        if batch is not None and batch in batch_numbers(folder, "commits"):
             return batch
         if now() >= deadline:
             raise SavepointRefused(
                 f"{holder} has finished no batch within {timeout:g} s, so there is nothing new to save; "
-                f"wait longer, or drain it first: panekeeper drain {folder}"
+                f"wait longer, or drain it first: panekeeper drain {folder.root}"
             )
         sleep(_POLL_SECONDS)
     return None  # it has ended meanwhile

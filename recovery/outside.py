@@ -1,7 +1,7 @@
 """A job seen from another process: how it stands, and asking it to drain.
 
 Both read only what a checkpoint says: the lease (`framework/engine/holder.py`), Spark's offset and commit logs, and
-what the job left when it ended. On a local folder neither starts Spark.
+what the job left when it ended. On a local folder and on S3 neither starts Spark.
 
 Draining, seen from here: 1 a "drain" is written to the pulse, like any other command. 2 The job hears it with its next
 batch, ends after it and gives its lease back. 3 Spark's offsets and commits agree then: nothing is half done.
@@ -11,28 +11,27 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-from framework.engine.folder import CheckpointFolder, LocalFolder, batch_numbers, local_path
+from framework.engine.folder import CheckpointFolder, batch_numbers
 from framework.engine.holder import STOPPED_FILE, Holder, read_holder, show_time, wall_us
 from framework.engine.pulse import FOLDER, Kind, beat
 from framework.errors import CheckpointError, DrainTimeout, ForeignCheckpoint, JobFailed, JobNotRunning
+from recovery.files import files_at
 from state.job_record import FLUSHED_FILE, JOB_FILE
 
 _POLL_SECONDS = 0.2
 
 
 def checkpoint_folder(checkpoint: str) -> CheckpointFolder:
-    """Return the folder that a path or URL names. One that is not on this machine is reached through Spark."""
-    local = local_path(checkpoint)
-    if local is not None:
-        return LocalFolder(Path.cwd() / local)
+    """Return the folder that a path or URL names. One neither on this machine nor on S3 is reached through Spark."""
+    files = files_at(checkpoint)
+    if files is not None:
+        return files
     from framework.engine.checkpoint_files import CheckpointFiles
-    from framework.engine.s3 import is_s3
     from framework.engine.session import session
 
-    return CheckpointFiles(session("panekeeper", cores=1, s3=is_s3(checkpoint)), checkpoint.rstrip("/"))
+    return CheckpointFiles(session("panekeeper", cores=1), checkpoint.rstrip("/"))
 
 
 def status(folder: CheckpointFolder, *, now: Callable[[], int] = wall_us) -> dict[str, Any]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from framework.engine.folder import local_path
+from recovery.archive import S3Options
 from recovery.checkpoint_folder import read_checkpoint, read_record
 from recovery.delta_log import newest_version
-from recovery.errors import SavepointError, SavepointRefused
+from recovery.errors import ArchiveError, SavepointError, SavepointRefused
+from recovery.files import Files, files_at
 from recovery.manifest import Manifest
 from state.errors import StateError
 
@@ -33,7 +33,7 @@ class Plan:
 
     Attributes:
         name: of the savepoint.
-        checkpoint: the folder that is written.
+        checkpoint: full name of the folder that is written.
         replaces: whether a checkpoint stands there, and is removed.
         batch: the batch after which the job resumes.
         forgotten: numbers of the first and last committed batch that are forgotten, and run again from the sources
@@ -45,7 +45,7 @@ class Plan:
     """
 
     name: str
-    checkpoint: Path
+    checkpoint: str
     replaces: bool
     batch: int
     forgotten: tuple[int, int] | None
@@ -55,62 +55,79 @@ class Plan:
     epoch: int
 
 
-def plan_restore(manifest: Manifest, checkpoint: Path, *, spark: SparkSession | None) -> Plan:
+def plan_restore(
+    manifest: Manifest,
+    checkpoint: Files,
+    *,
+    epoch: int | None = None,
+    s3: S3Options | None = None,
+    spark: SparkSession | None,
+) -> Plan:
     """Return what a restore into `checkpoint` would change.
+
+    Args:
+        manifest: the savepoint.
+        checkpoint: where its copy is written.
+        epoch: that of a restore which was begun, and may have left any part of a checkpoint there; None if none was.
+        s3: how to reach S3.
+        spark: the session that looks at the tables; a new one if not given.
 
     Raises:
         SavepointRefused: the folder holds something else than a checkpoint of this job.
         TableVersionLost: a table no longer holds the recorded version.
     """
-    epoch = max(manifest.epoch, _present_epoch(manifest, checkpoint)) + 1
+    if epoch is None:
+        epoch = max(manifest.epoch, _present_epoch(manifest, checkpoint)) + 1
     return Plan(
         name=manifest.name,
-        checkpoint=checkpoint,
+        checkpoint=checkpoint.root,
         replaces=checkpoint.exists(),
         batch=manifest.batch,
         forgotten=_forgotten(manifest, checkpoint),
         files=len(manifest.files),
         bytes=manifest.size,
-        tables=_moves(manifest, spark),
+        tables=_moves(manifest, s3, spark),
         epoch=epoch,
     )
 
 
-def _present_epoch(manifest: Manifest, checkpoint: Path) -> int:
-    if not checkpoint.exists() or not any(checkpoint.iterdir()):
+def _present_epoch(manifest: Manifest, checkpoint: Files) -> int:
+    if not checkpoint.sizes():
         return 0
     try:
         record = read_record(checkpoint)
     except StateError:
         return 0  # damaged: what a restore is for; the copy gets an id of its own
     if record is None:
-        raise SavepointRefused(f"{checkpoint} holds files and no checkpoint of Panekeeper's; name another folder")
+        raise SavepointRefused(f"{checkpoint.root} holds files and no checkpoint of Panekeeper's; name another folder")
     if record.name != manifest.job:
         raise SavepointRefused(
-            f"{checkpoint} is the checkpoint of job {record.name!r}, the savepoint is of {manifest.job!r}; "
+            f"{checkpoint.root} is the checkpoint of job {record.name!r}, the savepoint is of {manifest.job!r}; "
             "name another folder"
         )
     return record.epoch
 
 
-def _forgotten(manifest: Manifest, checkpoint: Path) -> tuple[int, int] | None:
+def _forgotten(manifest: Manifest, checkpoint: Files) -> tuple[int, int] | None:
     try:
         present = read_checkpoint(checkpoint)
+    except ArchiveError:
+        raise
     except (SavepointError, StateError, OSError, ValueError):
         return None
     return (manifest.batch + 1, present.batch) if present.batch > manifest.batch else None
 
 
-def _moves(manifest: Manifest, spark: SparkSession | None) -> dict[str, TableMove]:
+def _moves(manifest: Manifest, s3: S3Options | None, spark: SparkSession | None) -> dict[str, TableMove]:
     if not manifest.tables:
         return {}
     from recovery.delta_tables import require_version, session_for, version_of
 
-    running = session_for((table.path for table in manifest.tables.values()), spark)
+    running = session_for((table.path for table in manifest.tables.values()), spark, s3)
     moves = {}
     for role, table in manifest.tables.items():
-        require_version(running, table)
-        folder = local_path(table.path)
-        old = version_of(running, table.path) if folder is None else newest_version(folder)
+        require_version(running, table, s3)
+        files = files_at(table.path, s3)
+        old = version_of(running, table.path) if files is None else newest_version(files)
         moves[role] = TableMove(path=table.path, old=old, new=table.version)
     return moves

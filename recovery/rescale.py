@@ -19,11 +19,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from framework.engine.failures import first_line
+from framework.engine.folder import local_path
 from framework.engine.groups import spark_hash
 from recovery.archive import Archive, S3Options
 from recovery.blobs import Listener
-from recovery.checkpoint_folder import Checkpoint, local_folder, read_checkpoint
+from recovery.checkpoint_folder import Checkpoint, read_checkpoint
 from recovery.errors import SavepointError, SavepointRefused
+from recovery.files import Files, checkpoint_at
 from recovery.lease import require_stopped
 from recovery.manifest import manifest_file
 from recovery.restore import require_none_begun, restore
@@ -43,7 +45,7 @@ class Rescaled:
     """What was changed.
 
     Attributes:
-        checkpoint: the job's folder.
+        checkpoint: full name of the job's folder.
         savepoint: name of the savepoint that was made before.
         location: where it is.
         old: number of shuffle partitions before.
@@ -53,7 +55,7 @@ class Rescaled:
         idle: partitions without a key group. They do nothing.
     """
 
-    checkpoint: Path
+    checkpoint: str
     savepoint: str
     location: str
     old: int
@@ -89,7 +91,9 @@ def rescale(
         SavepointError: the state could not be dealt out anew. Nothing was changed.
         CorruptState: the state cannot be read. Nothing was changed.
     """
-    folder = local_folder(checkpoint)
+    folder = checkpoint_at(checkpoint, s3)
+    if local_path(folder.root) is None:
+        raise SavepointRefused(f"{folder.root} is on no local disk; only a checkpoint there can be rescaled")
     require_stopped(folder)
     require_none_begun(folder)
     found = read_checkpoint(folder)
@@ -97,15 +101,15 @@ def rescale(
     if partitions < 1:
         raise SavepointRefused(f"partitions is {partitions}; it must be 1 or more")
     if partitions == old:
-        raise SavepointRefused(f"{folder} has {old} shuffle partitions already; nothing was changed")
+        raise SavepointRefused(f"{folder.root} has {old} shuffle partitions already; nothing was changed")
     archive = opened(to, s3)
     running = spark or _session()
     name = _save(found, archive, running, progress)
     dealing = _Dealing(spark=running, partitions=partitions)
-    restore(archive, name, checkpoint=folder, spark=running, progress=progress, reached=reached, rework=dealing)
+    restore(archive, name, checkpoint=folder.root, spark=running, progress=progress, reached=reached, rework=dealing)
     spread = _spread(found.record, partitions)
     return Rescaled(
-        checkpoint=folder,
+        checkpoint=folder.root,
         savepoint=name,
         location=archive.location,
         old=old,
@@ -124,16 +128,16 @@ class _Dealing:
         self._spark = spark
         self._partitions = partitions
 
-    def __call__(self, copy: Path) -> None:
-        before = digests(self._spark, copy)
+    def __call__(self, copy: Files) -> None:
+        before = digests(self._spark, Path(copy.root))
         try:
             # The manager is public in Scala; from Python 4.2 reaches it by this name only.
-            self._spark._streamingCheckpointManager.repartition(str(copy), self._partitions)  # noqa: SLF001
+            self._spark._streamingCheckpointManager.repartition(copy.root, self._partitions)  # noqa: SLF001
         except Exception as error:
             raise SavepointError(
                 f"Spark could not deal out the state anew ({first_line(error)}); nothing was changed"
             ) from error
-        after = digests(self._spark, copy)
+        after = digests(self._spark, Path(copy.root))
         if before != after:
             wrong = sum(before.get(key) != after.get(key) for key in before.keys() | after.keys())
             raise SavepointError(
@@ -151,7 +155,7 @@ def _save(found: Checkpoint, archive: Archive, spark: SparkSession, progress: Li
         there = show(archive, name)
         if (there.job_id, there.epoch, there.batch) == (record.id, record.epoch, found.batch):
             return name
-    savepoint(found.folder, name, to=archive, progress=progress, spark=spark)
+    savepoint(found.folder.root, name, to=archive, progress=progress, spark=spark)
     return name
 
 

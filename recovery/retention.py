@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from framework.engine.folder import local_path
+from recovery.archive import S3Options
 from recovery.delta_log import table_properties
+from recovery.files import files_at
 from recovery.manifest import Manifest
 
 if TYPE_CHECKING:
@@ -23,17 +24,20 @@ _DEFAULTS = {
 _SECONDS = {"week": 604800.0, "day": 86400.0, "hour": 3600.0, "minute": 60.0, "second": 1.0, "millisecond": 0.001}
 
 
-def short_retention(manifest: Manifest, *, keep_for: timedelta = WEEK, spark: SparkSession | None = None) -> list[str]:
+def short_retention(
+    manifest: Manifest, *, keep_for: timedelta = WEEK, s3: S3Options | None = None, spark: SparkSession | None = None
+) -> list[str]:
     """Return a warning for each table that promises its old versions for less time than `keep_for`.
 
     Args:
         manifest: the savepoint.
         keep_for: how long it shall be possible to restore it.
-        spark: needed only for tables that are on no local disk; they are not looked at without.
+        s3: how to reach S3.
+        spark: needed only for tables neither on a local disk nor on S3; they are not looked at without.
     """
     warnings = []
     for role, table in manifest.tables.items():
-        properties = _properties(table.path, spark)
+        properties = _properties(table.path, s3, spark)
         if properties is None:
             continue
         for name, default in _DEFAULTS.items():
@@ -66,10 +70,10 @@ def parse_interval(text: str) -> timedelta | None:
     return timedelta(seconds=seconds) if words and len(words) % 2 == 0 else None
 
 
-def _properties(path: str, spark: SparkSession | None) -> Mapping[str, str] | None:
-    folder = local_path(path)
-    if folder is not None:
-        return table_properties(folder)
+def _properties(path: str, s3: S3Options | None, spark: SparkSession | None) -> Mapping[str, str] | None:
+    files = files_at(path, s3)
+    if files is not None:
+        return table_properties(files)
     if spark is None:
         return None
     from recovery.delta_tables import properties_of

@@ -18,17 +18,17 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from framework.engine.folder import local_path
 from recovery.archive import Archive, S3Options, archive_at
 from recovery.blobs import Listener, Progress, describe, is_sound, send, unsound
-from recovery.checkpoint_folder import Checkpoint, local_folder, read_checkpoint
+from recovery.checkpoint_folder import Checkpoint, read_checkpoint
 from recovery.delta_log import newest_version, versions_after_batch
 from recovery.errors import DamagedSavepoint, SavepointError, SavepointRefused
+from recovery.files import Files, checkpoint_at, files_at
 from recovery.manifest import Manifest, SavedFile, SavedTable, checked_name, manifest_file
 from recovery.marking import mark_batch
+from recovery.side_by_side import side_by_side
 from recovery.working import at_work, others_at_work
 from state.job_record import RESTORING_SUFFIX
 
@@ -66,7 +66,7 @@ def savepoint(  # noqa: PLR0913 -- all but two have a default that fits
     a stopped job it is as of the last committed batch; the manifest says if another one had been begun.
 
     Args:
-        checkpoint: the job's checkpoint, a local folder.
+        checkpoint: the job's checkpoint, a local folder or one on S3.
         name: letters, digits, `.`, `_` and `-`; new in this location.
         to: a folder, `s3://bucket/prefix`, or an archive. Savepoints that share it share what they have in common.
         s3: how to reach S3.
@@ -85,16 +85,16 @@ def savepoint(  # noqa: PLR0913 -- all but two have a default that fits
     """
     checked_name(name)
     archive = opened(to, s3)
-    folder = local_folder(checkpoint)
-    if folder.with_name(folder.name + RESTORING_SUFFIX).exists():
-        raise SavepointRefused(f"a restore of {folder} was interrupted; run the same restore again first")
+    folder = checkpoint_at(checkpoint, s3)
+    if folder.parent().exists(folder.name + RESTORING_SUFFIX):
+        raise SavepointRefused(f"a restore of {folder.root} was interrupted; run the same restore again first")
     if archive.exists(manifest_file(name)):
         raise SavepointRefused(f"there is a savepoint {name!r} in {archive.location} already; choose another name")
     now = made_at or datetime.now(UTC)
     with at_work(archive, "savepoint", now):
         _require_no_prune(archive, now)
         batch = mark_batch(folder, timeout=timeout, sleep=sleep)  # 0
-        found, tables, files, cost = _copied(folder, batch, archive, progress, spark)
+        found, tables, files, cost = _copied(folder, batch, archive, progress, lambda one: _tables(one, s3, spark))
         manifest = _manifest(found, name, now, tables, files)
         archive.put_bytes(manifest_file(name), manifest.encode())  # 4
     return Savepoint(location=archive.location, manifest=manifest, bytes_sent=cost.sent, bytes_reused=cost.reused)
@@ -114,59 +114,64 @@ def _require_no_prune(archive: Archive, now: datetime) -> None:
 
 
 def _copied(
-    folder: Path, batch: int | None, archive: Archive, progress: Listener | None, spark: SparkSession | None
+    folder: Files,
+    batch: int | None,
+    archive: Archive,
+    progress: Listener | None,
+    tables_of: Callable[[Checkpoint], dict[str, SavedTable]],
 ) -> tuple[Checkpoint, dict[str, SavedTable], list[SavedFile], Progress]:
     """Do steps 1 to 3, once more if a job at work removed a file that it no longer needs."""
     for attempt in range(1, _TRIES + 1):
         try:
             found = read_checkpoint(folder, batch=batch)  # 1
-            tables = _tables(found, spark)
-            files = [describe(folder, path) for path in found.files()]
+            tables = tables_of(found)
+            files = [file for _, file in side_by_side(lambda path: describe(folder, path), found.files())]
             cost = send(archive, folder, files, progress)  # 2
             _prove(archive, folder, files)  # 3
         except FileNotFoundError as error:
             if attempt == _TRIES:
                 raise SavepointError(
-                    f"{error.filename} went away while it was copied, {_TRIES} times: a job works on {folder}, and "
-                    "faster than this copy; drain it first"
+                    f"{error.filename} went away while it was copied, {_TRIES} times: a job works on {folder.root}, "
+                    "and faster than this copy; drain it first"
                 ) from error
         else:
             return found, tables, files, cost
     raise AssertionError("the last attempt returns or raises")
 
 
-def _prove(archive: Archive, folder: Path, files: list[SavedFile]) -> None:
+def _prove(archive: Archive, folder: Files, files: list[SavedFile]) -> None:
     for file in unsound(archive, files):
-        archive.put_file(file.blob, folder / file.path)
+        with folder.local(file.path) as copy:
+            archive.put_file(file.blob, copy)
         if not is_sound(archive, file):
             raise DamagedSavepoint(
                 f"{file.path} was stored in {archive.location} and came back altered; either {archive.location} is not "
-                f"to be trusted, or a job works on {folder}"
+                f"to be trusted, or a job works on {folder.root}"
             )
 
 
-def _tables(found: Checkpoint, spark: SparkSession | None) -> dict[str, SavedTable]:
-    local = {role: folder for role, path in found.tables.items() if (folder := local_path(path)) is not None}
-    if len(local) == len(found.tables):
-        if not found.followed:
-            versions = {role: newest_version(folder) for role, folder in local.items()}
-        else:
-            ids = {role: found.record.transaction(role) for role in local}
-            versions = versions_after_batch(local, ids, found.batch)
+def _tables(found: Checkpoint, s3: S3Options | None, spark: SparkSession | None) -> dict[str, SavedTable]:
+    """Return the tables at their versions as of the batch: those that only Spark reaches must hold no later one."""
+    read = {role: files for role, path in found.tables.items() if (files := files_at(path, s3)) is not None}
+    if len(read) < len(found.tables):
+        if found.followed:
+            raise SavepointRefused(
+                f"tables of {found.folder.root} are neither on a local disk nor on S3, and may hold rows of batches "
+                f"after {found.batch}; drain the job and try again"
+            )
+        versions = _versions_by_spark(found, s3, spark)
     elif found.followed:
-        raise SavepointRefused(
-            f"tables of {found.folder} are on no local disk and may hold rows of batches after {found.batch}; "
-            "drain the job and try again"
-        )
+        ids = {role: found.record.transaction(role) for role in read}
+        versions = versions_after_batch(read, ids, found.batch)
     else:
-        versions = _versions_by_spark(found, spark)
+        versions = {role: newest_version(files) for role, files in read.items()}
     return {role: SavedTable(path=path, version=versions[role]) for role, path in found.tables.items()}
 
 
-def _versions_by_spark(found: Checkpoint, spark: SparkSession | None) -> dict[str, int]:
+def _versions_by_spark(found: Checkpoint, s3: S3Options | None, spark: SparkSession | None) -> dict[str, int]:
     from recovery.delta_tables import session_for, version_of
 
-    running = session_for(found.tables.values(), spark)
+    running = session_for(found.tables.values(), spark, s3)
     return {role: version_of(running, path) for role, path in found.tables.items()}
 
 
@@ -177,7 +182,7 @@ def _manifest(
     return Manifest(
         name=name,
         made_at=made_at,
-        checkpoint=str(found.folder),
+        checkpoint=found.folder.root,
         job=record.name,
         job_id=record.id,
         epoch=record.epoch,

@@ -117,12 +117,12 @@ def prune(location: Place, *, keep: int, s3: S3Options | None = None, now: datet
         kept = [one for one in manifests if _rank(one, manifests) < keep]
         removed = [one.name for one in manifests if one not in kept]
         for name in removed:  # manifests first: a kill leaves blobs too many, never a savepoint without its blobs
-            archive.delete(manifest_file(name))
+            archive.remove(manifest_file(name))
         needed = {blob for one in kept for blob in one.blobs}
         unused = {blob: size for blob, size in archive.sizes("blobs/").items() if blob not in needed}
         gone = {} if making else unused
         for blob in gone:
-            archive.delete(blob)
+            archive.remove(blob)
     names = tuple(one.name for one in kept)
     return Pruned(removed=tuple(removed), kept=names, blobs=len(gone), bytes=sum(gone.values()), being_made=making)
 
@@ -155,9 +155,10 @@ def _age(found: Manifest | SavepointError) -> float:
 def _decode_state(archive: Archive, manifest: Manifest, spark: SparkSession | None) -> int:
     from framework.engine.session import session
     from recovery.copying import materialize
+    from recovery.local_files import LocalFiles
     from recovery.state_values import decode_all
 
     with tempfile.TemporaryDirectory(prefix="panekeeper-verify-") as scratch:
         folder = Path(scratch).resolve() / "checkpoint"
-        materialize(archive, manifest, into=folder, runs_at=folder)
+        materialize(archive, manifest, into=LocalFiles(folder), runs_at=str(folder))
         return decode_all(spark or session("panekeeper verify"), folder)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from framework.engine.changes import FLUSH, Change, Verdict, changes, flush_change, job_change, recorded
 from recovery.archive import Archive, S3Options
 from recovery.copying import materialize
+from recovery.local_files import LocalFiles
 from recovery.manifest import Manifest, SavedTable
 from recovery.rescale import PARTITIONS
 from recovery.savepoint import opened
@@ -244,7 +245,7 @@ def _handlers(job: ToDelta, archive: Archive, manifest: Manifest) -> dict[str, s
     problems: dict[str, str | None] = {}
     with tempfile.TemporaryDirectory(prefix="panekeeper-plan-") as scratch:
         folder = Path(scratch).resolve() / "checkpoint"
-        materialize(archive, manifest, into=folder, runs_at=folder)
+        materialize(archive, manifest, into=LocalFiles(folder), runs_at=str(folder))
         for state in stored_handlers(job.pipeline.intake.df.sparkSession, folder).values():
             if state.name in handlers:
                 try:

@@ -32,7 +32,7 @@ def at_work(archive: Archive, work: Work, now: datetime) -> Iterator[None]:
         yield
     finally:
         with suppress(ArchiveError):  # what went wrong before is what matters
-            archive.delete(file)
+            archive.remove(file)
 
 
 def others_at_work(archive: Archive, work: Work, now: datetime) -> dict[str, datetime]:
@@ -41,7 +41,7 @@ def others_at_work(archive: Archive, work: Work, now: datetime) -> dict[str, dat
     for file in archive.sizes(f"working/{work}-"):
         since = _since(archive, file)
         if since is None or now - since > BELIEVED:
-            archive.delete(file)
+            archive.remove(file)
         else:
             found[file] = since
     return found
@@ -52,5 +52,5 @@ def _since(archive: Archive, file: str) -> datetime | None:
     try:
         archive.get(file, data)
         return datetime.fromisoformat(json.loads(data.getvalue())["since"])
-    except (KeyError, TypeError, ValueError):
+    except (FileNotFoundError, KeyError, TypeError, ValueError):
         return None  # it has just ended; or it was written by nobody of ours

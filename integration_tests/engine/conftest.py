@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from framework import TimeInterval, agg, windowed
+from integration_tests.engine.bucket import bucket
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from framework import Job
     from framework.results import Computed, ToDelta
+
+__all__ = ["Readings", "bucket", "fail_at", "readings"]
 
 Row = dict[str, Any]
 Reading = tuple[str, str | None, int | None]

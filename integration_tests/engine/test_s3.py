@@ -2,51 +2,19 @@
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import boto3
 import pytest
-from moto.server import ThreadedMotoServer
 
 from framework.engine.checkpoint_files import CheckpointFiles
-from framework.engine.s3 import s3_settings
 from framework.errors import CheckpointError
+from integration_tests.engine.bucket import SECRET
 from recovery.outside import status
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from integration_tests.engine.conftest import Readings
-
-KEY, SECRET = "AKIATEST", "wJalrXUtnFEMI"
-
-
-@pytest.fixture
-def bucket(spark: SparkSession) -> Iterator[str]:
-    """The URL of an empty bucket that the shared session reaches."""
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    endpoint = f"http://{host}:{port}"
-    hadoop: Any = spark._jsc.hadoopConfiguration()
-    given = {
-        name.removeprefix("spark.hadoop."): value for name, value in s3_settings({"AWS_ENDPOINT_URL": endpoint}).items()
-    }
-    given |= {"fs.s3a.access.key": KEY, "fs.s3a.secret.key": SECRET}
-    given |= {"fs.s3a.connection.expect.continue": "false"}  # moto does not know "100 Continue"
-    for name, value in given.items():
-        hadoop.set(name, value)
-    name = f"bucket-{uuid.uuid4().hex}"  # Hadoop keeps a client for each bucket
-    client = boto3.client(
-        "s3", endpoint_url=endpoint, region_name="us-east-1", aws_access_key_id=KEY, aws_secret_access_key=SECRET
-    )
-    client.create_bucket(Bucket=name)
-    yield f"s3a://{name}"
-    for setting in given:
-        hadoop.unset(setting)
-    server.stop()
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ import pytest
 from integration_tests.frozen.jobs import AFTER, EXPECTED, JOBS, archive, put, results, start
 from recovery.archive import archive_at
 from recovery.copying import materialize, readdress
+from recovery.local_files import LocalFiles
 from recovery.shelf import show, verify
 from state.codec import STATE_VERSION
 
@@ -37,8 +38,9 @@ def test_a_frozen_checkpoint_is_resumed(version: int, spark: SparkSession, tmp_p
         verify(saved, name, deep=name == "sliding", spark=spark)  # that one has a value of every kind
         folder, manifest = tmp_path / name, show(saved, name)
         assert manifest.state_version == version
-        materialize(saved, manifest, into=folder / "checkpoint", runs_at=folder / "checkpoint")
-        readdress(folder / "checkpoint", old=Path(manifest.checkpoint).parent, new=folder)  # its input files
+        checkpoint = LocalFiles(folder / "checkpoint")
+        materialize(saved, manifest, into=checkpoint, runs_at=checkpoint.root)
+        readdress(checkpoint, old=str(Path(manifest.checkpoint).parent), new=str(folder))  # its input files
         put(folder / "in", AFTER, first=2)
     for job in [start(spark, tmp_path / name, name) for name in JOBS]:
         assert job.await_end(timeout=300)

@@ -14,6 +14,7 @@ from framework import JobFailed
 from integration_tests.engine.story import FILES, LOG
 from recovery.checkpoint_folder import read_checkpoint
 from recovery.errors import SavepointRefused
+from recovery.files import checkpoint_at
 from recovery.rescale import PARTITIONS, rescale
 from recovery.restore import restore
 
@@ -67,7 +68,7 @@ def test_a_rescaled_job_goes_on_with_the_same_results(readings: Readings, fail_a
         rescale(readings.checkpoint, 8, to=readings.folder / "savepoints", spark=readings.spark)
     name = next(path.stem for path in (readings.folder / "savepoints/savepoints").glob("*-before-rescale-1-*"))
     restore(readings.folder / "savepoints", name, checkpoint=readings.checkpoint, spark=readings.spark)
-    assert read_checkpoint(readings.checkpoint).settings[PARTITIONS] == "8"
+    assert read_checkpoint(checkpoint_at(readings.checkpoint)).settings[PARTITIONS] == "8"
     readings.put(*FILES[3])
     readings.run()
 

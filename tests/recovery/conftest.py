@@ -1,9 +1,11 @@
-"""A checkpoint folder as Spark leaves it, made without Spark, and an archive that remembers what it was told."""
+"""A checkpoint as Spark leaves it, made without Spark, on a disk or on S3; and an archive that remembers its orders."""
 
 from __future__ import annotations
 
 import json
+import os
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,14 +13,19 @@ import pytest
 from framework.engine.holder import RUNNING_FILE
 from framework.engine.process import started_at
 from recovery.archive import Sink
+from recovery.files import files_at
 from state.job_record import JOB_FILE, TABLES_FILE, JobRecord
 
 
 class FakeCheckpoint:
     """The checkpoint of a stopped job: two state partitions, a file source and the pulse. It writes no tables."""
 
-    def __init__(self, folder: Path, *, job: str = "readings", job_id: str = "0123456789ab") -> None:
-        self.folder = folder
+    def __init__(self, place: Path | str, *, job: str = "readings", job_id: str = "0123456789ab") -> None:
+        self.place = str(place)
+        files = files_at(place)
+        assert files is not None
+        self.files = files
+        self.url = files.root if "://" in files.root else f"file://{files.root}"
         self.batch = -1
         self.beats = 0
         record = JobRecord(
@@ -30,14 +37,22 @@ class FakeCheckpoint:
         )
         self.put(JOB_FILE, json.dumps(record.to_json()))
         self.put("metadata", '{"id":"d67f7f72-a27a-4b4f-b54b-ae80d426c863"}')
-        self.put("state/0/_metadata/v2/0", f'v2\n{{"paths":["file:{folder}/state/0/_stateSchema/default/0_x"]}}')
+        short = self.url.replace("file://", "file:")  # as Spark spells it there
+        self.put("state/0/_metadata/v2/0", f'v2\n{{"paths":["{short}/state/0/_stateSchema/default/0_x"]}}')
         self.put("state/0/_stateSchema/default/0_x", "schema")
         self.beat(1)
 
+    @property
+    def folder(self) -> Path:
+        """Where it is, on a local disk."""
+        return Path(self.place)
+
+    def beside(self) -> list[str]:
+        """What stands in the folder that holds it."""
+        return self.files.parent().names("")
+
     def put(self, path: str, text: str) -> None:
-        target = self.folder / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text)
+        self.files.put_bytes(path, text.encode())
 
     def lease(self, *, pid: int, host: str | None = None) -> None:
         """Let a process hold the lease."""
@@ -51,11 +66,9 @@ class FakeCheckpoint:
         """Let the next batch read a beat, which is written now unless it was before."""
         name = f"{number:012d}.json"
         self.beats = number
-        if not (self.folder / "pulse" / name).exists():
+        if not self.files.exists(f"pulse/{name}"):
             self.put(f"pulse/{name}", f'{{"kind": "tick", "us": 0, "number": {number}}}')
-        self.put(
-            f"sources/1/{number - 1}", f'v1\n{{"path":"file://{self.folder}/pulse/{name}","batchId":{number - 1}}}'
-        )
+        self.put(f"sources/1/{number - 1}", f'v1\n{{"path":"{self.url}/pulse/{name}","batchId":{number - 1}}}')
 
     def begin(self) -> None:
         """Log the offsets of the next batch, and let its state be written."""
@@ -76,11 +89,7 @@ class FakeCheckpoint:
 
     def contents(self) -> dict[str, str]:
         """Path -> text of all that is there."""
-        return {
-            path.relative_to(self.folder).as_posix(): path.read_text()
-            for path in sorted(self.folder.rglob("*"))
-            if path.is_file()
-        }
+        return {name: self.files.read(name).decode() for name in self.files.sizes()}
 
 
 class MemoryArchive:
@@ -102,6 +111,8 @@ class MemoryArchive:
         self.files[name] = data
 
     def get(self, name: str, into: Sink) -> None:
+        if name not in self.files:
+            raise FileNotFoundError(name)
         into.write(self.files[name])
 
     def sizes(self, prefix: str = "") -> dict[str, int]:
@@ -110,14 +121,45 @@ class MemoryArchive:
     def exists(self, name: str) -> bool:
         return name in self.files
 
-    def delete(self, name: str) -> None:
+    def remove(self, name: str) -> None:
         self.files.pop(name, None)
+
+
+SECRET = "wJalrXUtnFEMI"  # noqa: S105 -- moto takes any
+
+
+@pytest.fixture
+def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The URL of an empty bucket of an S3 in this process."""
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIATEST")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    import boto3
+    from moto import mock_aws
+
+    with mock_aws():
+        boto3.client("s3").create_bucket(Bucket="bucket")
+        yield "s3a://bucket"
+
+
+@pytest.fixture(params=["disk", "s3"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An empty folder: once on a disk, once on S3."""
+    return str(tmp_path) if request.param == "disk" else f"{request.getfixturevalue('bucket')}/jobs"
 
 
 @pytest.fixture
 def job(tmp_path: Path) -> FakeCheckpoint:
     """A job that did three batches and was stopped."""
     return FakeCheckpoint(tmp_path / "checkpoint").run(3)
+
+
+@pytest.fixture
+def placed(place: str) -> FakeCheckpoint:
+    """The same, on a disk and on S3."""
+    return FakeCheckpoint(f"{place}/checkpoint").run(3)
 
 
 @pytest.fixture

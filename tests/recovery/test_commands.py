@@ -104,5 +104,5 @@ def test_a_folder_keeps_what_is_put_and_shows_no_unfinished_file(tmp_path: Path)
     archive.put_bytes("blobs/x", b"123")
     (tmp_path / "new/blobs/.y.77.part").write_bytes(b"1")
     assert archive.sizes("blobs/") == {"blobs/x": 3}
-    archive.delete("blobs/x")
+    archive.remove("blobs/x")
     assert not archive.exists("blobs/x")

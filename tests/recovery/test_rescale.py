@@ -29,11 +29,13 @@ def test_rescaling_is_refused_before_anything_is_saved(job: FakeCheckpoint, arch
     refuse(0, "partitions is 0; it must be 1 or more")
     refuse(2, "has 2 shuffle partitions already")
     intent = job.folder.with_name(job.folder.name + RESTORING_SUFFIX)
-    intent.write_text(json.dumps({"location": "/s", "name": "one", "epoch": 1, "replaces": True}))
+    intent.write_text(json.dumps({"location": "/s", "name": "one", "epoch": 1, "replaces": True, "files": 9}))
     refuse(4, rf"complete it first: panekeeper restore /s one --checkpoint {job.folder}")
     intent.unlink()
     job.lease(pid=os.getpid())
     refuse(4, "drain it first")
+    with pytest.raises(SavepointRefused, match="s3a://bucket/checkpoint is on no local disk"):
+        rescale("s3://bucket/checkpoint", 4, to=archive, spark=SPARK)
     assert not archive.files
 
 
@@ -43,7 +45,7 @@ def test_a_copy_is_told_where_it_will_be(job: FakeCheckpoint) -> None:
     job.put("state/0/_metadata/v2/.0.crc", "sum")
     job.put("state/0/0/.1.changelog.crc", "sum")
     job.put("state/0/0/text", f"file:{job.folder}/x")
-    readdress(job.folder, old=job.folder, new=new)
+    readdress(job.files, old=job.place, new=str(new))
     found = job.contents()
     assert f'"file:{new}/state/0/_stateSchema/default/0_x"' in found["state/0/_metadata/v2/0"]
     assert f"file://{new}/pulse/" in found["sources/1/0"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ import pytest
 from recovery.checkpoint_folder import read_record
 from recovery.clone import clone
 from recovery.errors import DamagedSavepoint, SavepointError, SavepointRefused
+from recovery.files import checkpoint_at
 from recovery.restore import STEPS, restore
 from recovery.savepoint import savepoint
 from state.job_record import FLUSHED_FILE, JOB_FILE, JobRecord
@@ -25,7 +25,7 @@ class Killed(Exception):
     """Stands for the end of the process."""
 
 
-def killed_at(step: str, archive: MemoryArchive, job: FakeCheckpoint) -> None:
+def killed_at(step: str, archive: MemoryArchive) -> None:
     """Begin to restore savepoint "one" and die after a step."""
 
     def reached(at: str) -> None:
@@ -34,12 +34,11 @@ def killed_at(step: str, archive: MemoryArchive, job: FakeCheckpoint) -> None:
 
     with pytest.raises(Killed):
         restore(archive, "one", reached=reached)
-    assert job.folder.parent.is_dir()
 
 
-def record(folder: Path) -> JobRecord:
+def record(folder: Path | str) -> JobRecord:
     """What a checkpoint says of its job."""
-    found = read_record(folder)
+    found = read_record(checkpoint_at(folder))
     assert found is not None
     return found
 
@@ -49,19 +48,19 @@ def without_record(contents: dict[str, str]) -> dict[str, str]:
     return {path: text for path, text in contents.items() if path != JOB_FILE}
 
 
-def test_a_restore_brings_back_every_file_and_raises_the_epoch(job: FakeCheckpoint, archive: MemoryArchive) -> None:
+def test_a_restore_brings_back_every_file_and_raises_the_epoch(placed: FakeCheckpoint, archive: MemoryArchive) -> None:
     """What came after the savepoint is gone, leases and marks too; nothing is left beside the folder."""
-    before = job.contents()
-    savepoint(job.folder, "one", to=archive)
-    job.run(2).beat(2)
-    job.put(FLUSHED_FILE, '{"batch": 4}')
-    job.lease(pid=2**22 + 1)
+    before = placed.contents()
+    savepoint(placed.place, "one", to=archive)
+    placed.run(2).beat(2)
+    placed.put(FLUSHED_FILE, '{"batch": 4}')
+    placed.lease(pid=2**22 + 1)
     plan = restore(archive, "one")
 
-    assert without_record(job.contents()) == without_record(before)
+    assert without_record(placed.contents()) == without_record(before)
     assert (plan.epoch, plan.forgotten, plan.batch, plan.replaces) == (1, (3, 4), 2, True)
-    assert (record(job.folder).id, record(job.folder).epoch) == ("0123456789ab", 1)
-    assert [path.name for path in job.folder.parent.iterdir()] == ["checkpoint"]
+    assert (record(placed.place).id, record(placed.place).epoch) == ("0123456789ab", 1)
+    assert placed.beside() == ["checkpoint"]
 
 
 def test_each_restore_has_a_greater_epoch_than_any_before(job: FakeCheckpoint, archive: MemoryArchive) -> None:
@@ -86,75 +85,79 @@ def test_where_earlier_epochs_are_not_known_the_checkpoint_gets_a_new_id(
     assert len({"0123456789ab", *ids}) == 4
 
 
-def test_a_dry_run_changes_nothing(job: FakeCheckpoint, archive: MemoryArchive) -> None:
+def test_a_dry_run_changes_nothing(placed: FakeCheckpoint, archive: MemoryArchive) -> None:
     """It tells the same plan."""
-    savepoint(job.folder, "one", to=archive)
-    before = job.run().contents()
+    savepoint(placed.place, "one", to=archive)
+    before = placed.run().contents()
     plan = restore(archive, "one", dry_run=True)
-    assert job.contents() == before
-    assert [path.name for path in job.folder.parent.iterdir()] == ["checkpoint"]
+    assert placed.contents() == before
+    assert placed.beside() == ["checkpoint"]
     assert restore(archive, "one") == plan
 
 
 @pytest.mark.parametrize("step", STEPS)
 def test_a_restore_killed_after_any_step_is_completed_by_the_same_call(
-    job: FakeCheckpoint, archive: MemoryArchive, step: str
+    placed: FakeCheckpoint, archive: MemoryArchive, step: str
 ) -> None:
     """With the result of one that nobody disturbed."""
-    before = job.contents()
-    savepoint(job.folder, "one", to=archive)
-    job.run(2)
-    killed_at(step, archive, job)
+    before = placed.contents()
+    savepoint(placed.place, "one", to=archive)
+    placed.run(2)
+    killed_at(step, archive)
     restore(archive, "one")
-    assert without_record(job.contents()) == without_record(before)
-    assert record(job.folder).epoch == 1
-    assert [path.name for path in job.folder.parent.iterdir()] == ["checkpoint"]
+    assert without_record(placed.contents()) == without_record(before)
+    assert record(placed.place).epoch == 1
+    assert placed.beside() == ["checkpoint"]
 
 
-def test_an_interrupted_restore_must_be_completed_before_another(job: FakeCheckpoint, archive: MemoryArchive) -> None:
+def test_an_interrupted_restore_must_be_completed_before_another(
+    placed: FakeCheckpoint, archive: MemoryArchive
+) -> None:
     """Its tables may have gone back already."""
-    savepoint(job.folder, "one", to=archive)
-    savepoint(job.run().folder, "two", to=archive)
-    killed_at("tables", archive, job)
+    savepoint(placed.place, "one", to=archive)
+    savepoint(placed.run().place, "two", to=archive)
+    killed_at("tables", archive)
     with pytest.raises(SavepointRefused, match=r"a restore of savepoint 'one' .* was interrupted"):
         restore(archive, "two")
     with pytest.raises(SavepointRefused, match=r"a restore of .* was interrupted"):
-        savepoint(job.folder, "three", to=archive)
+        savepoint(placed.place, "three", to=archive)
     restore(archive, "one")
     restore(archive, "two")
 
 
-def test_an_interrupted_restore_whose_copy_is_gone_begins_anew(job: FakeCheckpoint, archive: MemoryArchive) -> None:
+def test_an_interrupted_restore_whose_copy_is_gone_begins_anew(placed: FakeCheckpoint, archive: MemoryArchive) -> None:
     """It is never taken for done."""
-    savepoint(job.folder, "one", to=archive)
-    job.run()
-    killed_at("tables", archive, job)
-    shutil.rmtree(job.folder.with_name("checkpoint.incoming"))
+    savepoint(placed.place, "one", to=archive)
+    placed.run()
+    killed_at("tables", archive)
+    placed.files.parent().child("checkpoint.incoming").clear()
     restore(archive, "one")
-    assert not (job.folder / "commits/3").exists()
-    assert [path.name for path in job.folder.parent.iterdir()] == ["checkpoint"]
+    assert not placed.files.exists("commits/3")
+    assert placed.beside() == ["checkpoint"]
 
 
-def test_a_damaged_savepoint_is_noticed_before_anything_is_touched(job: FakeCheckpoint, archive: MemoryArchive) -> None:
+def test_a_damaged_savepoint_is_noticed_before_anything_is_touched(
+    placed: FakeCheckpoint, archive: MemoryArchive
+) -> None:
     """The checkpoint stays as it is, and jobs may start from it."""
-    made = savepoint(job.folder, "one", to=archive)
-    before = job.run().contents()
+    made = savepoint(placed.place, "one", to=archive)
+    before = placed.run().contents()
     blob = made.manifest.files[-1].blob
     archive.files[blob] = archive.files[blob][:-1]
     with pytest.raises(DamagedSavepoint, match="is damaged"):
         restore(archive, "one")
-    assert job.contents() == before
-    assert not job.folder.with_name("checkpoint.restoring.json").exists()
+    assert placed.contents() == before
+    assert placed.beside() == ["checkpoint", "checkpoint.incoming"]
 
 
-def test_a_running_job_is_not_restored(job: FakeCheckpoint, archive: MemoryArchive) -> None:
+def test_a_running_job_is_not_restored(placed: FakeCheckpoint, archive: MemoryArchive) -> None:
     """It would go on writing from what it has in memory."""
-    savepoint(job.folder, "one", to=archive)
-    job.lease(pid=os.getpid())
+    savepoint(placed.place, "one", to=archive)
+    placed.lease(pid=os.getpid())
     with pytest.raises(SavepointRefused, match="is in use"):
         restore(archive, "one")
     with pytest.raises(SavepointRefused, match="is in use"):  # its tables would go back under it
-        restore(archive, "one", checkpoint=job.folder.with_name("other"))
+        restore(archive, "one", checkpoint=f"{placed.place}-other")
 
 
 def test_a_folder_that_is_not_this_jobs_is_left_alone(
@@ -208,7 +211,7 @@ def test_a_clone_is_another_job_beside_the_first(job: FakeCheckpoint, archive: M
     made = clone(archive, "one", into=tmp_path / "clone")
     assert job.contents() == before
     assert record(made.checkpoint).id != record(job.folder).id
-    assert (made.checkpoint / "metadata").read_text() != before["metadata"]
-    assert f"file://{made.checkpoint}/pulse/" in (made.checkpoint / "sources/1/0").read_text()
+    assert Path(made.checkpoint, "metadata").read_text() != before["metadata"]
+    assert f"file://{made.checkpoint}/pulse/" in Path(made.checkpoint, "sources/1/0").read_text()
     with pytest.raises(SavepointRefused, match="not empty"):
         clone(archive, "one", into=tmp_path / "clone")

@@ -13,6 +13,7 @@ from framework.engine.holder import RUNNING_FILE
 from recovery.checkpoint_folder import moved
 from recovery.delta_log import has_version
 from recovery.errors import DamagedSavepoint, NoSuchSavepoint, SavepointError, SavepointRefused
+from recovery.local_files import LocalFiles
 from recovery.manifest import Manifest
 from recovery.savepoint import savepoint
 from recovery.shelf import savepoints, show, verify
@@ -28,44 +29,46 @@ def paths(manifest: Manifest) -> set[str]:
     return {file.path for file in manifest.files}
 
 
-def test_a_savepoint_holds_every_file_of_a_cleanly_stopped_job(job: FakeCheckpoint, archive: MemoryArchive) -> None:
+def test_a_savepoint_holds_every_file_of_a_cleanly_stopped_job(placed: FakeCheckpoint, archive: MemoryArchive) -> None:
     """Nothing is left out but Hadoop's hidden checksums."""
-    job.put("offsets/.2.crc", "x")
-    made = savepoint(job.folder, "one", to=archive)
-    assert paths(made.manifest) == set(job.contents()) - {"offsets/.2.crc"}
+    placed.put("offsets/.2.crc", "x")
+    made = savepoint(placed.place, "one", to=archive)
+    assert paths(made.manifest) == set(placed.contents()) - {"offsets/.2.crc"}
     assert (made.manifest.batch, made.manifest.unfinished) == (2, None)
     assert made.manifest.settings == {"spark.sql.shuffle.partitions": "2"}
     assert show(archive, "one") == made.manifest
 
 
-def test_a_batch_without_its_commit_is_left_out_wherever_it_wrote(job: FakeCheckpoint, archive: MemoryArchive) -> None:
+def test_a_batch_without_its_commit_is_left_out_wherever_it_wrote(
+    placed: FakeCheckpoint, archive: MemoryArchive
+) -> None:
     """Its offsets, its source's log, its state and its metadata: the copy is as of the last commit, and says so."""
-    before = set(job.contents())
-    job.begin()
-    job.put("state/0/_metadata/v2/3", "v2\n{}")
-    job.put(FLUSHED_FILE, '{"batch": 3}')
-    made = savepoint(job.folder, "one", to=archive)
+    before = set(placed.contents())
+    placed.begin()
+    placed.put("state/0/_metadata/v2/3", "v2\n{}")
+    placed.put(FLUSHED_FILE, '{"batch": 3}')
+    made = savepoint(placed.place, "one", to=archive)
     assert paths(made.manifest) == before
     assert (made.manifest.batch, made.manifest.unfinished) == (2, 3)
 
 
-def test_a_finished_job_stays_finished(job: FakeCheckpoint, archive: MemoryArchive) -> None:
+def test_a_finished_job_stays_finished(placed: FakeCheckpoint, archive: MemoryArchive) -> None:
     """The mark of a flush that was committed is part of the savepoint; the lease of a process never is."""
-    job.put(FLUSHED_FILE, '{"batch": 2}')
-    job.lease(pid=1, host="elsewhere")
-    found = paths(savepoint(job.folder, "one", to=archive).manifest)
+    placed.put(FLUSHED_FILE, '{"batch": 2}')
+    placed.lease(pid=1, host="elsewhere")
+    found = paths(savepoint(placed.place, "one", to=archive).manifest)
     assert FLUSHED_FILE in found
     assert RUNNING_FILE not in found
 
 
-def test_a_second_savepoint_sends_only_what_is_new(job: FakeCheckpoint, archive: MemoryArchive) -> None:
+def test_a_second_savepoint_sends_only_what_is_new(placed: FakeCheckpoint, archive: MemoryArchive) -> None:
     """One more batch costs the bytes of that batch."""
-    first = savepoint(job.folder, "one", to=archive)
-    again = savepoint(job.folder, "two", to=archive)
-    later = savepoint(job.run().folder, "three", to=archive)
+    first = savepoint(placed.place, "one", to=archive)
+    again = savepoint(placed.place, "two", to=archive)
+    later = savepoint(placed.run().place, "three", to=archive)
     assert (first.bytes_reused, again.bytes_sent) == (0, 0)
     assert again.bytes_reused == first.bytes_sent
-    new = sum(len(text) for path, text in job.contents().items() if path not in paths(first.manifest))
+    new = sum(len(text) for path, text in placed.contents().items() if path not in paths(first.manifest))
     assert 0 < later.bytes_sent <= new
 
 
@@ -86,7 +89,7 @@ class Forgetful:
     def __init__(self, inner: MemoryArchive) -> None:
         self._inner = inner
         self.location = "forgetful"
-        self.sizes, self.exists, self.get, self.delete = inner.sizes, inner.exists, inner.get, inner.delete
+        self.sizes, self.exists, self.get, self.remove = inner.sizes, inner.exists, inner.get, inner.remove
 
     def put_file(self, name: str, path: Path) -> None:
         self._inner.put_bytes(name, path.read_bytes()[:-1])
@@ -127,17 +130,17 @@ def test_a_name_that_could_lead_elsewhere_is_refused(job: FakeCheckpoint, archiv
         savepoint(job.folder, name, to=archive)
 
 
-def test_a_running_job_is_saved_as_of_the_batch_it_takes_for_it(job: FakeCheckpoint, archive: MemoryArchive) -> None:
+def test_a_running_job_is_saved_as_of_the_batch_it_takes_for_it(placed: FakeCheckpoint, archive: MemoryArchive) -> None:
     """Not as of a later one, which it may have done meanwhile; what that one wrote and heard is left out."""
-    job.lease(pid=os.getpid())
+    placed.lease(pid=os.getpid())
 
     def work(_: float) -> None:
-        job.beat(2)  # the command, which savepoint() wrote
-        job.run(1)
-        job.beat(3)
-        job.run(1)
+        placed.beat(2)  # the command, which savepoint() wrote
+        placed.run(1)
+        placed.beat(3)
+        placed.run(1)
 
-    made = savepoint(job.folder, "one", to=archive, sleep=work)
+    made = savepoint(placed.place, "one", to=archive, sleep=work)
     assert made.manifest.batch == 3
     kept = paths(made.manifest)
     assert {path for path in kept if path.startswith("pulse/")} == {f"pulse/{n:012d}.json" for n in (1, 2)}
@@ -146,20 +149,20 @@ def test_a_running_job_is_saved_as_of_the_batch_it_takes_for_it(job: FakeCheckpo
 
 
 def test_a_running_job_that_does_nothing_is_not_waited_for_without_end(
-    job: FakeCheckpoint, archive: MemoryArchive
+    placed: FakeCheckpoint, archive: MemoryArchive
 ) -> None:
     """The lease of a live process means that a batch will come; that of a dead one means nothing."""
-    job.lease(pid=os.getpid())
+    placed.lease(pid=os.getpid())
     with pytest.raises(SavepointRefused, match=r"has finished no batch within 0 s, .* drain it first"):
-        savepoint(job.folder, "one", to=archive, timeout=0)
-    job.lease(pid=2**22 + 1)
-    savepoint(job.folder, "two", to=archive)
+        savepoint(placed.place, "one", to=archive, timeout=0)
+    placed.lease(pid=2**22 + 1)
+    savepoint(placed.place, "two", to=archive)
 
 
-def test_a_job_that_ends_instead_is_saved_as_it_ended(job: FakeCheckpoint, archive: MemoryArchive) -> None:
+def test_a_job_that_ends_instead_is_saved_as_it_ended(placed: FakeCheckpoint, archive: MemoryArchive) -> None:
     """Nobody will hear the command any more, and a next run is not troubled by it."""
-    job.lease(pid=os.getpid())
-    made = savepoint(job.folder, "one", to=archive, sleep=lambda _: job.lease(pid=2**22 + 1))
+    placed.lease(pid=os.getpid())
+    made = savepoint(placed.place, "one", to=archive, sleep=lambda _: placed.lease(pid=2**22 + 1))
     assert made.manifest.batch == 2
     assert "pulse/000000000002.json" not in paths(made.manifest)
 
@@ -205,8 +208,10 @@ def test_what_is_no_checkpoint_is_told(job: FakeCheckpoint, archive: MemoryArchi
         commit.unlink()
     with pytest.raises(SavepointError, match=r"no batch .* was committed yet"):
         savepoint(job.folder, "one", to=archive)
-    with pytest.raises(SavepointRefused, match="on no local disk"):
-        savepoint("s3a://bucket/checkpoint", "one", to=archive)
+    with pytest.raises(SavepointRefused, match="neither on a local disk nor on S3"):
+        savepoint("hdfs://host/checkpoint", "one", to=archive)
+    with pytest.raises(SavepointRefused, match=r"is a whole bucket, .* name a folder in it"):
+        savepoint("s3a://bucket", "one", to=archive)
 
 
 def test_an_unknown_name_lists_the_known_ones(job: FakeCheckpoint, archive: MemoryArchive) -> None:
@@ -265,16 +270,16 @@ def test_a_log_that_was_cleaned_up_no_longer_has_its_old_versions(tmp_path: Path
     """A version needs a checkpoint of the log at or before it, and every commit from there on."""
     for version in range(6):
         commit(tmp_path, version, at=version)
-    assert all(has_version(tmp_path, version) for version in range(6))
+    assert all(has_version(LocalFiles(tmp_path), version) for version in range(6))
     for version in range(3):
         (tmp_path / "_delta_log" / f"{version:020d}.json").unlink()
     (tmp_path / "_delta_log" / f"{4:020d}.checkpoint.parquet").touch()
-    assert [version for version in range(7) if has_version(tmp_path, version)] == [4, 5]
+    assert [version for version in range(7) if has_version(LocalFiles(tmp_path), version)] == [4, 5]
 
 
 def test_names_of_the_folder_are_changed_only_where_spark_put_them() -> None:
     """In the logs of file sources and the metadata of the state; with one slash or three, and as a URL quotes them."""
-    old, new = Path("/a/my job"), Path("/b")
+    old, new = "/a/my job", "/b"
     text = b'{"path":"file:///a/my%20job/pulse/1.json"} file:/a/my job/state file:///a/my%20job2/x'
     changed = b'{"path":"file:///b/pulse/1.json"} file:/b/state file:///a/my%20job2/x'
     assert moved("sources/1/0", text, old=old, new=new) == changed

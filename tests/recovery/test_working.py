@@ -33,9 +33,9 @@ class MeanwhileArchive(MemoryArchive):
         self._now(f"put {name}")
         super().put_bytes(name, data)
 
-    def delete(self, name: str) -> None:
-        self._now(f"delete {name}")
-        super().delete(name)
+    def remove(self, name: str) -> None:
+        self._now(f"remove {name}")
+        super().remove(name)
 
 
 def later(minutes: int) -> datetime:

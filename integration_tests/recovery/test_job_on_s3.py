@@ -1,0 +1,92 @@
+"""Savepoints of a job whose checkpoint and tables lie on S3: the same promises as on a disk."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from framework import CheckpointError
+from integration_tests.engine.story import FILES, LOG
+from recovery.restore import restore
+from recovery.savepoint import savepoint
+from recovery.shelf import verify
+
+if TYPE_CHECKING:
+    from framework import Job
+    from integration_tests.engine.conftest import Readings
+
+pytestmark = pytest.mark.slow
+
+
+class Killed(Exception):
+    """The process ends here."""
+
+
+class Far:
+    """The readings with their checkpoint, tables and savepoints in a bucket."""
+
+    def __init__(self, readings: Readings, bucket: str) -> None:
+        self.readings = readings
+        self.checkpoint = f"{bucket}/jobs/checkpoint"
+        self.place = bucket.replace("s3a:", "s3:") + "/savepoints"
+        self.bucket = bucket
+
+    def put(self, first: int, last: int) -> None:
+        for rows in FILES[first : last + 1]:
+            self.readings.put(*rows)
+
+    def start(self, trigger: Any = "available_now") -> Job:
+        declared = self.readings.computed().to_delta(f"{self.bucket}/log", view=f"{self.bucket}/view")
+        return declared.start(checkpoint=self.checkpoint, trigger=trigger)
+
+    def run(self) -> None:
+        assert self.start().await_end(timeout=300)
+
+    def tables(self) -> list[list[tuple[Any, ...]]]:
+        """Rows of the log and the view, sorted."""
+        return [self.rows(table) for table in ("log", "view")]
+
+    def rows(self, table: str) -> list[tuple[Any, ...]]:
+        rows = self.readings.spark.read.format("delta").load(f"{self.bucket}/{table}").collect()
+        return sorted((r.sensor, f"{r.pane_start:%H:%M}", r.total, r.n, r.refinement, r.reason) for r in rows)
+
+    def restore(self, name: str, **options: Any) -> None:
+        restore(self.place, name, spark=self.readings.spark, **options)
+
+
+@pytest.fixture
+def far(readings: Readings, bucket: str) -> Far:
+    """The readings, far away."""
+    return Far(readings, bucket)
+
+
+def test_back_to_a_savepoint_on_s3_and_on_again_gives_what_it_would_have_given(far: Far) -> None:
+    """It is made while the job runs; the restore is killed amid it, and until it is completed no job starts."""
+    far.put(0, 1)
+    job = far.start("continuous")
+    job.process_available()
+    before = far.tables()
+    made = savepoint(far.checkpoint, "one", to=far.place)
+    assert set(made.manifest.tables) == {"log", "view", "quarantine", "metrics", "downtime"}
+    far.put(2, 3)
+    job.process_available()
+    job.stop()
+    assert far.tables() == [LOG, LOG[1:]]
+    stopped = savepoint(far.checkpoint, "two", to=far.place)
+    assert stopped.bytes_reused > 0
+
+    def die(step: str) -> None:
+        if step == "aside":
+            raise Killed
+
+    with pytest.raises(Killed):
+        far.restore("one", reached=die)
+    with pytest.raises(CheckpointError, match=r"a restore of .* was interrupted"):
+        far.start()
+    far.restore("one")
+    assert far.tables() == before
+    far.run()
+    assert far.tables() == [LOG, LOG[1:]]
+
+    assert verify(far.place, "one", deep=True, spark=far.readings.spark).values
