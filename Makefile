@@ -19,12 +19,12 @@ demo: java $(VENV)/.installed-demo $(VENV)/.jars ## Run the worked example: flig
 
 test: java $(VENV)/.installed-dev $(VENV)/.jars ## Run all tests: the fast ones first, then those on real Spark
 	@echo "Fast tests"
-	@$(PYTHON) -m pytest tests
+	@$(PYTHON) -m pytest tests --numprocesses auto
 	@echo "Tests on real Spark"
 	@$(PYTHON) -m pytest integration_tests --numprocesses 2 --dist loadgroup
 
 fast: $(VENV)/.installed-dev ## Run the tests that start no Java
-	@$(PYTHON) -m pytest tests
+	@$(PYTHON) -m pytest tests --numprocesses auto
 
 lint: $(VENV)/.installed-dev ## Check style (ruff) and types (mypy)
 	@$(PYTHON) -m ruff check --quiet --output-format concise

@@ -41,9 +41,15 @@ class Stack:
         return printed
 
     @property
+    def credentials(self) -> dict[str, str]:
+        """The variables by which boto3 is let into the store."""
+        store = self.compose["services"]["submit"]["environment"]
+        return {name: str(value) for name, value in store.items() if name.startswith("AWS_") and "URL" not in name}
+
+    @property
     def secret(self) -> str:
         """The key that must not be seen anywhere."""
-        return str(self.compose["services"]["submit"]["environment"]["AWS_SECRET_ACCESS_KEY"])
+        return self.credentials["AWS_SECRET_ACCESS_KEY"]
 
     def client(self) -> Any:
         """Return a boto3 client of the store, from outside."""

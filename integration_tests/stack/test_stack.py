@@ -10,6 +10,9 @@ import pytest
 from examples.flights.data import Replay, around, cuts_of, in_replay_order, raw_flights
 from examples.flights.oracle import Oracle
 from examples.flights.tables import LOG, QUARANTINE, VIEW, read_table
+from recovery.archive import S3Options
+from recovery.savepoint import savepoint
+from recovery.shelf import verify
 
 if TYPE_CHECKING:
     from integration_tests.stack.conftest import Stack
@@ -19,14 +22,23 @@ DAYS = 1
 
 
 @pytest.mark.slow
-def test_flights_submitted_twice_end_with_the_right_tables(stack: Stack, tmp_path: Path) -> None:
+def test_flights_submitted_twice_end_with_the_right_tables(
+    stack: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The second submission goes on, on other executors, from the checkpoint in S3; the judge finds every row right.
 
-    The key of the store is in no file there, and in nothing that was printed.
+    In between a savepoint is made of what lies there. The key of the store is in no file, and in nothing that was
+    printed.
     """
     first = stack.submit(PROGRAM, "s3a://flights/demo", "--days", str(DAYS), "--files", "4")
     assert "ended after batch" in first
     assert stack.client().list_objects_v2(Bucket="flights", Prefix="demo/checkpoint/commits/")["KeyCount"] > 0
+    for name, value in stack.credentials.items():
+        monkeypatch.setenv(name, value)
+    store = S3Options(endpoint=stack.endpoint)
+    made = savepoint("s3a://flights/demo/checkpoint", "between", to="s3://flights/demo/savepoints", s3=store)
+    assert {table.path.partition("//")[2].split("/")[0] for table in made.manifest.tables.values()} == {"flights"}
+    assert verify("s3://flights/demo/savepoints", "between", s3=store).files == len(made.manifest.files) > 0
     second = stack.submit(PROGRAM, "s3a://flights/demo", "--days", str(DAYS))
     assert "flushed after batch" in second
     kept = stack.download("flights", "demo", tmp_path)
