@@ -29,6 +29,7 @@ _DENIED = {
     "InvalidAccessKeyId",
     "InvalidToken",
     "SignatureDoesNotMatch",
+    "XAdminUserNotFound",  # versitygw's word for an unknown key
 }
 
 
@@ -84,7 +85,9 @@ class Bucket:
 
             retries = {"mode": "standard", "max_attempts": self._options.attempts}
             config = Config(retries=retries, connect_timeout=10, read_timeout=60)
-            self._made = boto3.client("s3", endpoint_url=self._options.endpoint, config=config)
+            # A session of its own: boto3's common one keeps the first credentials it finds, and is not for threads.
+            session = boto3.session.Session()
+            self._made = session.client("s3", endpoint_url=self._options.endpoint, config=config)
             # boto3's own attempts are over within two seconds, and parallel transfers share them.
             self._made.meta.events.register_first("needs-retry.s3", self._patience.pause)
         return self._made
