@@ -28,7 +28,7 @@ from framework.engine.order import Ordering, arrange, watermark_step
 from framework.engine.packing import from_segment, to_segment
 from framework.engine.pulse import CHECKPOINTS, FIRST, LAST
 from framework.engine.runs import Run
-from framework.engine.worker import settle
+from framework.engine.worker import hush, settle
 from state.spark_store import SparkStore
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ OUTPUT_SCHEMA = "tag string, n bigint, body binary"
 TIMER = "timer"
 
 _TIMER_VALUE = StructType([StructField("ms", LongType())])
+
+hush()
 
 
 class GroupProcessor(StatefulProcessor):
