@@ -17,7 +17,7 @@ from recovery.drill.actions import Resume
 from recovery.drill.attempt import Attempt, Bench
 from recovery.drill.checks import CHECKS, Compared, named
 from recovery.drill.errand import OWN, Broken
-from recovery.drill.judge import Outcome, Verdict, delta_rows, judge
+from recovery.drill.judge import Outcome, Unreadable, Verdict, delta_rows, judge
 from recovery.drill.lab import CannotDrill, Missed
 from recovery.drill.oracle import Tables
 from recovery.drill.scenarios import REDUCED, SCENARIOS, Scenario
@@ -194,7 +194,10 @@ class Drills:
         if OWN in attempt.launcher.failed:
             raise DeclarationError(f"{self.job} fails without any fault: {attempt.launcher.failed[OWN]}")
         folder = attempt.jobs / OWN
-        return {role: delta_rows(folder / role) for role in ("log", "view") if (folder / role).exists()}
+        try:
+            return {role: delta_rows(folder / role) for role in ("log", "view") if (folder / role).exists()}
+        except Unreadable as error:
+            raise DeclarationError(f"{self.job} cannot be drilled, for nobody could judge it: {error}") from error
 
 
 class _Lender:

@@ -49,6 +49,18 @@ def test_files_that_a_later_commit_removed_do_not_count(tmp_path: Path) -> None:
     assert verdict(tmp_path, [ROWS[0]], ROWS, removed=(0,)).outcome == "passed"
 
 
+def test_a_shallow_copy_is_read_where_the_original_has_its_files(tmp_path: Path) -> None:
+    """As a clone of a savepoint has them; what is on no disk here cannot be judged."""
+    delta_table(tmp_path / "the original", ROWS)
+    log = tmp_path / "log" / "_delta_log"
+    log.mkdir(parents=True)
+    there = (tmp_path / "the original" / "0.parquet").as_uri().replace("file:///", "file:/")
+    (log / f"{0:020d}.json").write_text(json.dumps({"add": {"path": there}}))
+    assert judge(tmp_path, {"log": ROWS}, HOW).outcome == "passed"
+    (log / f"{0:020d}.json").write_text(json.dumps({"add": {"path": "s3a://bucket/0.parquet"}}))
+    assert judge(tmp_path, {"log": ROWS}, HOW).outcome == "unknown"
+
+
 @pytest.mark.parametrize(
     ("rows", "counted"),
     [
