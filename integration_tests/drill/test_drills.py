@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from recovery.drill.actions import Kill, Resume
+from recovery.drill.launch import environment
 from recovery.drill.runner import Drills
 from recovery.drill.scenarios import REDUCED, Scenario
+from recovery.savepoint import savepoint
 
 if TYPE_CHECKING:
     from recovery.drill.errand import Broken
@@ -30,7 +36,7 @@ job = (
     .window(Tumbling(Count(2)))
     .aggregate(total=agg.sum("id"))
     .to_delta(here / "production" / "log")
-    .start(checkpoint=here / "production" / "checkpoint")
+    .start(checkpoint=here / "production" / "checkpoint", trigger="available_now")
 )
 job.await_end()
 """
@@ -79,13 +85,28 @@ def test_a_fault_that_is_never_reached_is_no_pass() -> None:
 
 
 @pytest.mark.slow
-def test_a_users_own_job_is_drilled_in_a_scratch_place(tmp_path: Path) -> None:
-    """Its file runs as it is; its own tables and checkpoint are not touched."""
+def test_a_users_own_job_is_drilled_from_its_savepoint_in_a_scratch_place(tmp_path: Path) -> None:
+    """Its file runs as it is, on a clone; its own tables and checkpoint are not touched."""
     (tmp_path / "in").mkdir()
-    for number in range(4):
-        lines = [f'{{"id": {number * 3 + row}, "sensor": "a"}}' for row in range(3)]
-        (tmp_path / "in" / f"{number}.json").write_text("\n".join(lines))
     (tmp_path / "job.py").write_text(JOB)
-    (result,) = Drills(job=tmp_path / "job.py", only="kill -9 between").run()
+    _write(tmp_path / "in", range(2))
+    assert subprocess.run([sys.executable, tmp_path / "job.py"], env=environment(), check=False).returncode == 0
+    savepoint(tmp_path / "production" / "checkpoint", "newest", to=tmp_path / "saved")
+    _write(tmp_path / "in", range(2, 4))
+    before = _contents(tmp_path / "production")
+
+    drills = Drills(job=tmp_path / "job.py", savepoint=(str(tmp_path / "saved"), "newest"), only="kill -9 between")
+    (result,) = drills.run()
     assert (result.outcome, result.rows, result.why) == ("passed", 6, "")
-    assert not (tmp_path / "production").exists()
+    assert _contents(tmp_path / "production") == before
+
+
+def _write(folder: Path, numbers: Iterable[int]) -> None:
+    for number in numbers:
+        lines = [f'{{"id": {number * 3 + row}, "sensor": "a"}}' for row in range(3)]
+        (folder / f"{number}.json").write_text("\n".join(lines))
+        os.utime(folder / f"{number}.json", (1_600_000_000 + number,) * 2)
+
+
+def _contents(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
