@@ -10,6 +10,7 @@ import importlib.util
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -82,11 +83,14 @@ class Bucket:
         if self._made is None:
             import boto3
             from botocore.config import Config
+            from botocore.session import Session
 
             retries = {"mode": "standard", "max_attempts": self._options.attempts}
             config = Config(retries=retries, connect_timeout=10, read_timeout=60)
             # A session of its own: boto3's common one keeps the first credentials it finds, and is not for threads.
-            session = boto3.session.Session()
+            own = Session()
+            own.register_component("data_loader", _descriptions())
+            session = boto3.session.Session(botocore_session=own)
             self._made = session.client("s3", endpoint_url=self._options.endpoint, config=config)
             # boto3's own attempts are over within two seconds, and parallel transfers share them.
             self._made.meta.events.register_first("needs-retry.s3", self._patience.pause)
@@ -127,6 +131,14 @@ class Bucket:
             return "Amazon's endpoint"
         parts = urlsplit(given)
         return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+@cache
+def _descriptions() -> Any:
+    """What boto3 knows of Amazon's services: large files, read once."""
+    from botocore.loaders import create_loader
+
+    return create_loader()
 
 
 def code_of(error: Any) -> str:

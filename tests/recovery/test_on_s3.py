@@ -43,7 +43,7 @@ class Deaths:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         session = boto3.session.Session()
         session.events.register("before-call.s3", self._look)
-        monkeypatch.setattr(boto3.session, "Session", lambda: session)
+        monkeypatch.setattr(boto3.session, "Session", lambda **_: session)
         self.at = 0
         self.calls = 0
 
