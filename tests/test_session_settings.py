@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from framework.engine.jars import cache_folder
+from framework.engine.cache import cache_folder
 from framework.engine.s3 import s3_settings
 from framework.engine.session import session, spark_settings
 from framework.errors import DeclarationError

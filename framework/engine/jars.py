@@ -7,14 +7,13 @@ They are resolved by Spark's own client (Ivy), which verifies checksums and hono
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyspark
 
+from framework.engine.cache import kept
 from framework.engine.environment import DELTA_VERSION, SPARK_SERIES
 from framework.errors import SetupError
 
@@ -98,12 +97,6 @@ _S3 = _Libraries(
 )
 
 
-def cache_folder() -> Path:
-    """Where fetched files are kept: `PANEKEEPER_CACHE`, by default `~/.cache/panekeeper`."""
-    given = os.environ.get("PANEKEEPER_CACHE")
-    return Path(given) if given else Path.home() / ".cache" / "panekeeper"
-
-
 def delta_jars() -> list[Path]:
     """Delta's jars as local files, fetched if they are not there yet.
 
@@ -119,29 +112,14 @@ def s3_jars() -> list[Path]:
 
 
 def _jars(libraries: _Libraries) -> list[Path]:
-    folder = cache_folder().absolute() / "jars" / libraries.folder
-    if not folder.is_dir():
-        _fetch(libraries, folder)
-    return sorted(folder.glob("*.jar"))
+    return sorted(kept(f"jars/{libraries.folder}", lambda work: _resolve(libraries, work)).glob("*.jar"))
 
 
-def _fetch(libraries: _Libraries, folder: Path) -> None:
-    """Fetches into a folder of its own and renames it: the cache holds all jars or none, whoever else fetches too."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    work = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".fetching-"))
-    try:
-        _resolve(libraries, work)
-        try:
-            (work / "jars").rename(folder)
-        except OSError:
-            if not folder.is_dir():  # otherwise another process was first, with the same files
-                raise
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
+def _resolve(libraries: _Libraries, work: Path) -> Path:
+    """Lets `spark-submit` resolve the packages for a program that does nothing (no Spark context is started).
 
-
-def _resolve(libraries: _Libraries, work: Path) -> None:
-    """Lets `spark-submit` resolve the packages for a program that does nothing: no Spark context is started."""
+    Returns the folder of their jars.
+    """
     program = work / "nothing.py"
     program.touch()
     command = [
@@ -161,6 +139,7 @@ def _resolve(libraries: _Libraries, work: Path) -> None:
             f"the first start needs the network, or a mirror in DEFAULT_ARTIFACT_REPOSITORY. "
             f"Spark said: {_reason(said)}"
         )
+    return work / "jars"
 
 
 def _reason(said: list[str]) -> str:

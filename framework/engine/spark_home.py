@@ -8,13 +8,11 @@ pyspark anew (0.6 s of a core instead of 0.1). The packages of this interpreter 
 from __future__ import annotations
 
 import hashlib
-import shutil
-import tempfile
 from pathlib import Path
 
 import pyspark
 
-from framework.engine.jars import cache_folder
+from framework.engine.cache import kept
 
 _PARTS = ("bin", "conf", "data", "jars", "sbin")  # `conf` is the user's to make, now or later
 
@@ -23,26 +21,13 @@ def spark_home() -> Path:
     """The folder to name as SPARK_HOME for Spark on this machine; the installed one where no view can be made of it."""
     installed = Path(pyspark.__file__).parent
     name = f"{pyspark.__version__}-{hashlib.sha256(str(installed).encode()).hexdigest()[:12]}"
-    view = cache_folder().absolute() / "spark" / name
     try:
-        if not view.is_dir():
-            _make(view, installed)
+        return kept(f"spark/{name}", lambda view: _linked(view, installed))
     except OSError:
         return installed
+
+
+def _linked(view: Path, installed: Path) -> Path:
+    for part in _PARTS:
+        (view / part).symlink_to(installed / part)
     return view
-
-
-def _make(view: Path, installed: Path) -> None:
-    """Makes a folder of its own and renames it, whoever else makes one too."""
-    view.parent.mkdir(parents=True, exist_ok=True)
-    work = Path(tempfile.mkdtemp(dir=view.parent, prefix=".making-"))
-    try:
-        for part in _PARTS:
-            (work / part).symlink_to(installed / part)
-        try:
-            work.rename(view)
-        except OSError:
-            if not view.is_dir():  # otherwise another process was first
-                raise
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
