@@ -23,8 +23,7 @@ from benchmarks.report import Result
 from benchmarks.sides import Place
 from benchmarks.workloads import Contender, Workload, workloads
 from framework import session
-from framework.engine.file_manager import ON_DISK
-from framework.engine.s3 import MANAGER_SETTING
+from framework.engine.file_manager import MANAGER_SETTING, ON_DISK
 
 WRONG = 1
 RESULTS = Path(__file__).parent / "results.json"

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from framework.engine.failures import full_text
-from framework.engine.file_manager import file_manager
-from framework.engine.s3 import EXCLUSIVE_CREATE, MANAGER_SETTING, is_s3
+from framework.engine.file_manager import MANAGER_SETTING, file_manager
+from framework.engine.s3 import EXCLUSIVE_CREATE, is_s3
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -7,14 +7,15 @@ For HDFS Spark's choice is right. S3 has no rename and needs a manager of its ow
 
 from __future__ import annotations
 
-from framework.engine.s3 import FILE_MANAGER as ON_S3
-from framework.engine.s3 import is_s3
+from framework.engine.folder import local_path
+from framework.engine.s3 import FILE_MANAGER, is_s3
 
+MANAGER_SETTING = "spark.sql.streaming.checkpointFileManagerClass"
 ON_DISK = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
 
 def file_manager(checkpoint: str, default_file_system: str, given: str | None) -> str | None:
-    """Return the class to name in `s3.MANAGER_SETTING`, None for Spark's own choice.
+    """Return the class to name in `MANAGER_SETTING`, None for Spark's own choice.
 
     Args:
         checkpoint: the folder, as a path or URL.
@@ -29,7 +30,6 @@ def file_manager(checkpoint: str, default_file_system: str, given: str | None) -
     True
     """
     if is_s3(checkpoint):
-        return ON_S3
-    scheme = checkpoint.partition(":")[0] if "://" in checkpoint or checkpoint.startswith("file:") else None
-    local = (scheme or default_file_system.partition(":")[0]) == "file"
-    return given or (ON_DISK if local else None)
+        return FILE_MANAGER
+    where = checkpoint if ":/" in checkpoint else default_file_system
+    return given or (None if local_path(where) is None else ON_DISK)

@@ -18,7 +18,6 @@ from framework.errors import SetupError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-MANAGER_SETTING = "spark.sql.streaming.checkpointFileManagerClass"
 FILE_MANAGER = "org.apache.spark.internal.io.cloud.AbortableStreamBasedCheckpointFileManager"
 """Not for other file systems: it needs streams that can be given up."""
 EXCLUSIVE_CREATE = "fs.option.create.conditional.overwrite"

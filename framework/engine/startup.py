@@ -16,9 +16,10 @@ from framework.engine.changes import Verdict, changes, flush_change, job_change,
 from framework.engine.checkpoint_files import CheckpointFiles
 from framework.engine.environment import check_environment
 from framework.engine.failures import first_line
+from framework.engine.file_manager import MANAGER_SETTING
 from framework.engine.groups import group_ids
 from framework.engine.initial import finish_reset
-from framework.engine.s3 import FILE_MANAGER, MANAGER_SETTING, is_s3, require_s3
+from framework.engine.s3 import FILE_MANAGER, is_s3, require_s3
 from framework.errors import (
     CheckpointError,
     CorruptState,
