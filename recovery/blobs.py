@@ -57,22 +57,23 @@ def describe(files: Files, path: str) -> SavedFile:
 
 def send(archive: Archive, folder: Files, files: Sequence[SavedFile], progress: Listener | None) -> Progress:
     """Store what the archive has not got yet, and return what was sent and what was there."""
-
-    def put(file: SavedFile) -> None:
-        with folder.local(file.path) as copy:
-            archive.put_file(file.blob, copy)
-
     unique = {file.blob: file for file in files}
     held = archive.sizes("blobs/")
     new = [file for file in unique.values() if held.get(file.blob) != file.size]
     total = sum(file.size for file in unique.values())
     reused = total - sum(file.size for file in new)
     sent = 0
-    for file, _ in side_by_side(put, new):
+    for file, _ in side_by_side(lambda file: put(archive, folder, file), new):
         sent += file.size
         if progress is not None:
             progress(Progress(sent=sent, reused=reused, total=total))
     return Progress(sent=sent, reused=reused, total=total)
+
+
+def put(archive: Archive, folder: Files, file: SavedFile) -> None:
+    """Store one content, whatever stood there."""
+    with folder.local(file.path) as copy:
+        archive.put_file(file.blob, copy)
 
 
 def unsound(archive: Archive, files: Sequence[SavedFile]) -> list[SavedFile]:

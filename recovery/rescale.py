@@ -84,7 +84,7 @@ def rescale(
         s3: how to reach S3.
         spark: the session that does it; a new one if not given.
         progress: called after each file.
-        reached: called after each of `restore.STEPS`; a drill raises in it.
+        reached: called after each of `intent.STEPS`; a drill raises in it.
 
     Raises:
         SavepointRefused: the job is running, a restore was interrupted, or it has this number already.

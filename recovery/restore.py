@@ -34,7 +34,7 @@ from recovery.checkpoint_folder import read_record
 from recovery.copying import materialize, readdress
 from recovery.errors import ArchiveError, ArchiveNotFound, SavepointError, SavepointRefused
 from recovery.files import Files, checkpoint_at
-from recovery.intent import STEPS, Intent, Places
+from recovery.intent import Intent, Places
 from recovery.lease import require_stopped
 from recovery.manifest import Manifest
 from recovery.plan import Plan, plan_restore
@@ -45,8 +45,6 @@ from state.job_record import JOB_FILE, JobRecord
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-__all__ = ["STEPS", "require_none_begun", "restore"]
 
 
 def restore(  # noqa: PLR0913 -- what, where to, and how; all but two by keyword
@@ -73,7 +71,7 @@ def restore(  # noqa: PLR0913 -- what, where to, and how; all but two by keyword
         s3: how to reach S3.
         spark: the session that takes the tables back; a new one if not given.
         progress: called after each file.
-        reached: called after each of `STEPS`; a drill raises in it.
+        reached: called after each of `intent.STEPS`; a drill raises in it.
         rework: changes the copy before it takes the place of the checkpoint; called with its files.
 
     Raises:

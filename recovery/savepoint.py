@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from recovery.archive import Archive, S3Options, archive_at
-from recovery.blobs import Listener, Progress, describe, is_sound, send, unsound
+from recovery.blobs import Listener, Progress, describe, is_sound, put, send, unsound
 from recovery.checkpoint_folder import Checkpoint, read_checkpoint
 from recovery.delta_log import newest_version, versions_after_batch
 from recovery.errors import DamagedSavepoint, SavepointError, SavepointRefused
@@ -141,8 +141,7 @@ def _copied(
 
 def _prove(archive: Archive, folder: Files, files: list[SavedFile]) -> None:
     for file in unsound(archive, files):
-        with folder.local(file.path) as copy:
-            archive.put_file(file.blob, copy)
+        put(archive, folder, file)
         if not is_sound(archive, file):
             raise DamagedSavepoint(
                 f"{file.path} was stored in {archive.location} and came back altered; either {archive.location} is not "

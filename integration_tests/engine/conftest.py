@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -78,15 +78,18 @@ class Readings:
         return [row.asDict() for row in self.spark.read.format("delta").load(str(self.folder / table)).collect()]
 
     def log(self, table: str = "log") -> list[tuple[Any, ...]]:
-        """Return (sensor, minute, total, n, refinement, reason) of each result row, sorted."""
-        return sorted(
-            (r["sensor"], f"{r['pane_start']:%H:%M}", r["total"], r["n"], r["refinement"], r["reason"])
-            for r in self.rows(table)
-        )
+        return shown(self.rows(table))
 
     def numbers(self, folder: str) -> list[int]:
         """Return the batch numbers in one of Spark's own logs."""
         return sorted(int(path.name) for path in (self.checkpoint / folder).iterdir() if path.name.isdigit())
+
+
+def shown(rows: Iterable[Row]) -> list[tuple[Any, ...]]:
+    """Return (sensor, minute, total, n, refinement, reason) of each result row, sorted."""
+    return sorted(
+        (r["sensor"], f"{r['pane_start']:%H:%M}", r["total"], r["n"], r["refinement"], r["reason"]) for r in rows
+    )
 
 
 @pytest.fixture

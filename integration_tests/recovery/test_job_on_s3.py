@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from framework import CheckpointError
+from integration_tests.engine.conftest import shown
 from integration_tests.engine.story import FILES, LOG
 from recovery.restore import restore
 from recovery.savepoint import savepoint
@@ -45,11 +46,9 @@ class Far:
 
     def tables(self) -> list[list[tuple[Any, ...]]]:
         """Rows of the log and the view, sorted."""
-        return [self.rows(table) for table in ("log", "view")]
-
-    def rows(self, table: str) -> list[tuple[Any, ...]]:
-        rows = self.readings.spark.read.format("delta").load(f"{self.bucket}/{table}").collect()
-        return sorted((r.sensor, f"{r.pane_start:%H:%M}", r.total, r.n, r.refinement, r.reason) for r in rows)
+        delta = self.readings.spark.read.format("delta")
+        read = [delta.load(f"{self.bucket}/{table}").collect() for table in ("log", "view")]
+        return [shown(row.asDict() for row in rows) for rows in read]
 
     def restore(self, name: str, **options: Any) -> None:
         restore(self.place, name, spark=self.readings.spark, **options)

@@ -14,7 +14,8 @@ from framework.errors import CorruptState
 from integration_tests.engine.story import FILES, LOG
 from recovery.clone import clone
 from recovery.errors import DamagedSavepoint, TableVersionLost
-from recovery.restore import STEPS, restore
+from recovery.intent import STEPS
+from recovery.restore import restore
 from recovery.savepoint import Savepoint, savepoint
 from recovery.shelf import show, verify
 

@@ -55,7 +55,7 @@ class Stack:
         """Return a boto3 client of the store, from outside."""
         import boto3
 
-        store = self.compose["services"]["submit"]["environment"]
+        store = self.credentials
         return boto3.client(
             "s3",
             endpoint_url=self.endpoint,

@@ -143,7 +143,7 @@ CHECKS: tuple[Check, ...] = (
         name="state-handler",
         window=Tumbling(Count(2)),
         operator=Total,
-        oracle=oracle_special.RunningTotal,
+        oracle=lambda: oracle_special.RunningTotal(2),
         tables={"log": Compared(columns=("sensor", "windows", "total", "reason"), identity=2)},
     ),
     Check(
@@ -151,7 +151,7 @@ CHECKS: tuple[Check, ...] = (
         window=Tumbling(Count(2)),
         second=Tumbling(Count(3)),
         operator=Total,
-        oracle=oracle_special.TotalOfPorts,
+        oracle=lambda: oracle_special.RunningTotal(2, 3),
         tables={"log": Compared(columns=("sensor", "windows", "total", "port", "reason"), identity=2)},
     ),
     Check(

@@ -11,44 +11,39 @@ LARGE = 6
 """From this value on a reading comes to the second of two ports."""
 
 
-class RunningTotal(Naive):
-    """Pairs of readings; told is how many pairs of the sensor there were so far, and the sum of all their values."""
+class RunningTotal:
+    """Lots of readings; told is how many lots of the sensor there were so far, and the sum of all their values.
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.so_far: dict[str, tuple[int, int]] = {}
-
-    def on_row(self, part: Part, row: Row) -> None:
-        """The second of a pair tells."""
-        part.held.append((row, self.clock))
-        if len(part.held) == 2:  # noqa: PLR2004 -- a pair
-            pairs, total = self.so_far.get(row.sensor, (0, 0))
-            self.so_far[row.sensor] = pairs + 1, total + sum(one.value for one, _ in part.held)
-            self.log.append((row.sensor, *self.so_far[row.sensor], "COUNT"))
-            part.held = []
-
-
-class TotalOfPorts:
-    """Lots of two small values, and of three large ones, tell one number and one sum that both have in common.
-
-    What a file holds for the first port comes before what it holds for the second.
+    With two sizes there are two ports: large values come to the second. Number and sum are those of both, the port is
+    told, too, and what a file holds for the first port comes before what it holds for the second.
     """
+
+    def __init__(self, *sizes: int) -> None:
+        self.sizes = sizes
+        self.held: dict[tuple[str, int], list[Row]] = {}
+        self.so_far: dict[str, tuple[int, int]] = {}
+        self.log: Rows = []
 
     def __call__(self, history: History) -> Tables:
         """Return the table `log`."""
-        held: dict[tuple[str, int], list[Row]] = {}
-        so_far: dict[str, tuple[int, int]] = {}
-        log: Rows = []
-        files = [moment.rows for moment in history if isinstance(moment, Arrived)]
-        for port, row in [(port, row) for rows in files for port in (0, 1) for row in rows if port_of(row) == port]:
-            lot = held.setdefault((row.sensor, port), [])
-            lot.append(row)
-            if len(lot) == port + 2:
-                lots, total = so_far.get(row.sensor, (0, 0))
-                so_far[row.sensor] = lots + 1, total + sum(one.value for one in lot)
-                log.append((row.sensor, *so_far[row.sensor], port, "COUNT"))
-                lot.clear()
-        return {"log": log}
+        ports = range(len(self.sizes))
+        for rows in [moment.rows for moment in history if isinstance(moment, Arrived)]:
+            for port in ports:
+                for row in rows:
+                    if len(ports) == 1 or port_of(row) == port:
+                        self.take(port, row)
+        return {"log": self.log}
+
+    def take(self, port: int, row: Row) -> None:
+        """The last of a lot tells."""
+        lot = self.held.setdefault((row.sensor, port), [])
+        lot.append(row)
+        if len(lot) == self.sizes[port]:
+            lots, total = self.so_far.get(row.sensor, (0, 0))
+            self.so_far[row.sensor] = lots + 1, total + sum(one.value for one in lot)
+            told = (port,) if len(self.sizes) > 1 else ()
+            self.log.append((row.sensor, *self.so_far[row.sensor], *told, "COUNT"))
+            lot.clear()
 
 
 def port_of(row: Row) -> int:

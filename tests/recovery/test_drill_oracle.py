@@ -9,7 +9,7 @@ import pytest
 from recovery.drill.checks import CHECKS
 from recovery.drill.history import Arrived, Drained, Moment, Row, Started, generate
 from recovery.drill.oracle import HOUR, BatchedTime, Punctuated, SlidingCount, SlidingDelta, SlidingTime, TumblingTime
-from recovery.drill.oracle_special import Interval, LetGo, TotalOfPorts
+from recovery.drill.oracle_special import Interval, LetGo, RunningTotal
 
 
 def arrive(*rows: tuple[int, int, int]) -> Arrived:
@@ -81,7 +81,7 @@ def test_a_drain_lets_go_of_what_is_there() -> None:
 
 def test_ports_share_a_total_and_the_first_comes_first() -> None:
     """A pair of small values, and three large ones, wherever they stand in their file."""
-    log = TotalOfPorts()((arrive((1, 1, 6), (2, 2, 1), (3, 3, 7), (4, 4, 8), (5, 5, 2)), arrive((6, 6, 0))))["log"]
+    log = RunningTotal(2, 3)((arrive((1, 1, 6), (2, 2, 1), (3, 3, 7), (4, 4, 8), (5, 5, 2)), arrive((6, 6, 0))))["log"]
     assert log == [("a", 1, 3, 0, "COUNT"), ("a", 2, 24, 1, "COUNT")]
 
 

@@ -12,7 +12,8 @@ from recovery.checkpoint_folder import read_record
 from recovery.clone import clone
 from recovery.errors import DamagedSavepoint, SavepointError, SavepointRefused
 from recovery.files import checkpoint_at
-from recovery.restore import STEPS, restore
+from recovery.intent import STEPS
+from recovery.restore import restore
 from recovery.savepoint import savepoint
 from state.job_record import FLUSHED_FILE, JOB_FILE, JobRecord
 from tests.recovery.conftest import FakeCheckpoint
