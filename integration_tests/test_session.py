@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,7 @@ if __name__ == "__main__":
 
 BESIDE = """
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
@@ -89,6 +91,9 @@ def test_settings_and_delta_are_in_force(spark: SparkSession, tmp_path: Path) ->
 def test_asking_again_gives_the_running_session(spark: SparkSession) -> None:
     """A second call in one process takes part in the running session instead of starting another."""
     assert session("again", cores=2, **{"spark.sql.shuffle.partitions": 4}).sparkContext is spark.sparkContext
+    with ThreadPoolExecutor(1) as another_thread:
+        assert another_thread.submit(session).result().sparkContext is spark.sparkContext
+    assert spark.conf.get("spark.sql.shuffle.partitions") == "4"
 
 
 @pytest.mark.slow

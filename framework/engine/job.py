@@ -20,7 +20,7 @@ from framework.engine.failures import BatchFailed, is_slow_worker, translate
 from framework.engine.interrupt import Interrupts
 from framework.engine.ledger import BatchReport, Ledger
 from framework.engine.pulse import Kind, Waker, beat, prune
-from framework.engine.query import end_after_batch, end_between_batches, has_ended
+from framework.engine.query import end_after_batch, end_between_batches, has_ended, is_running
 from framework.engine.runs import require_settled
 from framework.engine.startup import query_settings
 from framework.engine.status import Drained, JobState, Status
@@ -294,6 +294,6 @@ class Job:
     def _state(self) -> JobState:
         if self.finished:
             return JobState.FLUSHED
-        if self._query.isActive:
+        if is_running(self._query):
             return JobState.RUNNING
         return JobState.FAILED if self._query.exception() is not None else JobState.ENDED

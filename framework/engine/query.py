@@ -13,8 +13,6 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
-from pyspark.errors import StreamingQueryException
-
 from framework.errors import DeclarationError
 
 if TYPE_CHECKING:
@@ -24,26 +22,27 @@ if TYPE_CHECKING:
 Trigger = Literal["available_now", "continuous"] | timedelta
 """Run what is there and end; run for ever, a batch as soon as there is something; or a batch every so often."""
 
-_LEAVING_MS = 10_000  # a failed query closes its sources before its thread ends
 _STATES = "org.apache.spark.sql.execution.streaming.runtime"
 _SLEEPS_IN = ("MicroBatchExecution.executeOneBatch", "util.SystemClock.waitTillTime")  # the callers of Thread.sleep
 _INNERMOST = 6  # frames; the JVM's own part of a sleep is one to three of them
 
 
 def has_ended(query: StreamingQuery, seconds: float) -> bool:
-    """Wait so long for the query to end and say whether it has. Raises its error, if it ended with one.
+    """Wait so long for the query to end and say whether it has. Raises its error, if it ended with one."""
+    _thread(query).join(max(1, int(seconds * 1000)))
+    if is_running(query):
+        return False
+    query.awaitTermination(0.001)  # type: ignore[arg-type]  # waits for nothing any more, and raises the error
+    return True
+
+
+def is_running(query: StreamingQuery) -> bool:
+    """Whether the query's thread lives.
 
     Not `query.isActive`, and not the answer of `awaitTermination` either, which is the same: both call a query ended
-    that was asked to end and still finishes its batch. Ended is it once its thread is.
+    that was asked to end and still finishes its batch; and running, one that ended before it could be asked to stay.
     """
-    try:
-        if not query.awaitTermination(seconds):  # type: ignore[arg-type]  # takes fractions of a second
-            return False
-    except StreamingQueryException:
-        _thread(query).join(_LEAVING_MS)  # until then Spark refuses to start a query of this name
-        raise
-    _thread(query).join(max(1, int(seconds * 1000)))
-    return not _thread(query).isAlive()
+    return bool(_thread(query).isAlive())
 
 
 def end_after_batch(query: StreamingQuery, spark: SparkSession) -> None:
@@ -56,7 +55,7 @@ def end_between_batches(query: StreamingQuery, spark: SparkSession) -> bool:
 
     Spark constructs a batch under a lock. With that lock held here, a thread that was asleep before and after its state
     was set has not looked at it in between: it will, and begins nothing. One that woke up may have seen the old state
-    and is waiting for the lock; it gets the old state back and goes on.
+    and is waiting for the lock; it gets the old state back and goes on. Or it has seen the new one, and is ending.
     """
     lock = query._jsq.streamingQuery().awaitProgressLock()  # noqa: SLF001 -- a query has no public lock
     lock.lock()

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from framework.engine.environment import check_environment
@@ -56,7 +57,7 @@ def session(
     """
     given = _checked(conf)
     builder = SparkSession.builder.appName(app_name)
-    running = SparkSession.getActiveSession()
+    running = _running()
     if running is None:
         check_environment()
         given = _settings_of_a_start(_submitted() | given, cores=cores, s3=bool(s3))
@@ -70,6 +71,14 @@ def session(
     for name, value in given.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
+
+
+def _running() -> SparkSession | None:
+    """The session of this process, also from a thread that did not make it: there Spark knows no "active" one."""
+    try:
+        return SparkSession.active()
+    except PySparkException:
+        return None
 
 
 def _settings_of_a_start(given: dict[str, str], *, cores: int | str, s3: bool) -> dict[str, str]:

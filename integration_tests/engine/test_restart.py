@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from framework import JobFailed
+from framework.engine import query
 from framework.engine.fault import POINTS
 from integration_tests.engine.story import FILES, LOG
 
 if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
     from framework import BatchReport
     from integration_tests.engine.conftest import Readings
 
@@ -84,6 +87,29 @@ def test_a_stop_asked_for_while_a_batch_is_planned_lets_it_finish(readings: Read
     job = readings.start(trigger="continuous")
     while readings.numbers("offsets")[-1] < 2:
         time.sleep(0.001)  # a batch whose offsets have just been written is being planned
+    job.stop()
+
+    assert job.status().state.value == "ended"
+    assert readings.numbers("offsets") == readings.numbers("commits")
+
+
+def test_a_query_that_ends_before_a_stop_looks_again_has_ended(
+    readings: Readings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It slept when it was asked to end, woke up, and is gone before the second look finds it awake."""
+    readings.put(("a", "10:00:10", 1))
+    job = readings.start(trigger="continuous")
+    job.process_available()
+    look, before = query._asleep, [False]
+
+    def slow_look(running: StreamingQuery) -> bool:
+        thread = query._thread(running)
+        while before[-1] and thread.isAlive() and not any("Lock.lock" in str(one) for one in thread.getStackTrace()):
+            pass
+        before.append(look(running))
+        return before[-1]
+
+    monkeypatch.setattr(query, "_asleep", slow_look)
     job.stop()
 
     assert job.status().state.value == "ended"
