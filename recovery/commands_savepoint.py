@@ -130,6 +130,9 @@ def _savepoint_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--keep-days", type=int, default=7, metavar="N", help="warn of tables that keep old versions for less (7)"
     )
+    parser.add_argument(
+        "--no-decode", action="store_true", help="start no Spark to decode each stored value of the copy"
+    )
     reach_arguments(parser)
 
 
@@ -144,18 +147,24 @@ def _savepoint(options: argparse.Namespace) -> dict[str, Any]:
         s3=reach(options),
         progress=progress_line(),
         timeout=options.timeout,
+        decode=not options.no_decode,
     )
     warnings = short_retention(made.manifest, keep_for=timedelta(days=options.keep_days), s3=reach(options))
     for warning in warnings:
         sys.stderr.write(f"panekeeper savepoint: warning: {warning}\n")
-    cost = {"location": made.location, "bytes_sent": made.bytes_sent, "bytes_reused": made.bytes_reused}
+    cost = {
+        "location": made.location,
+        "bytes_sent": made.bytes_sent,
+        "bytes_reused": made.bytes_reused,
+        "values": made.values,
+    }
     return {**summary(made.manifest), **cost, "warnings": warnings}
 
 
 def _savepoint_words(fields: dict[str, Any]) -> str:
     what = f"savepoint {fields['name']} of job {fields['job']} as of batch {fields['batch']}"
     cost = f"{fields['files']} files, {amount(fields['bytes_sent'])} sent, {amount(fields['bytes_reused'])} reused"
-    lines = [f"{what} is in {fields['location']}: {cost}"]
+    lines = [f"{what} is in {fields['location']}: {cost}{_decoded(fields)}"]
     if fields["unfinished"] is not None:
         lines.append(f"batch {fields['unfinished']} was begun and never committed; it is not in the savepoint")
     if not fields["tables"]:
@@ -219,8 +228,12 @@ def _verify(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _verify_words(fields: dict[str, Any]) -> str:
-    values = "" if fields["values"] is None else f"; {fields['values']} stored values decoded"
-    return f"savepoint {fields['name']} is sound: {fields['files']} files, {amount(fields['bytes'])}{values}"
+    size = f"{fields['files']} files, {amount(fields['bytes'])}"
+    return f"savepoint {fields['name']} is sound: {size}{_decoded(fields)}"
+
+
+def _decoded(fields: dict[str, Any]) -> str:
+    return "" if fields["values"] is None else f"; {fields['values']} stored values decoded"
 
 
 def _prune_arguments(parser: argparse.ArgumentParser) -> None:

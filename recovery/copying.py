@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import io
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 from recovery.archive import Archive
 from recovery.blobs import Listener, Progress, fetch
 from recovery.checkpoint_folder import moved, names_folder
 from recovery.files import Files
+from recovery.local_files import LocalFiles
 from recovery.manifest import Manifest, SavedFile
 from recovery.side_by_side import side_by_side
 
@@ -25,6 +30,19 @@ def materialize(
         done += file.size
         if progress is not None:
             progress(Progress(sent=done, reused=0, total=manifest.size))
+
+
+@contextmanager
+def scratch_copy(archive: Archive, manifest: Manifest) -> Iterator[str]:
+    """Give a folder on this machine with the checkpoint's files, to be read by Spark while the block lasts.
+
+    Raises:
+        DamagedSavepoint: a file is missing or altered.
+    """
+    with tempfile.TemporaryDirectory(prefix="panekeeper-copy-") as scratch:
+        folder = str(Path(scratch).resolve() / "checkpoint")
+        materialize(archive, manifest, into=LocalFiles(Path(folder)), runs_at=folder)
+        yield folder
 
 
 def readdress(folder: Files, *, old: str, new: str) -> None:

@@ -15,11 +15,9 @@ import os
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from framework.engine.failures import first_line
-from framework.engine.folder import local_path
 from framework.engine.groups import spark_hash
 from recovery.archive import Archive, S3Options
 from recovery.blobs import Listener
@@ -78,7 +76,7 @@ def rescale(
     """Change the number of shuffle partitions of a stopped job. Its next start goes on with the same results.
 
     Args:
-        checkpoint: the job's checkpoint, a local folder.
+        checkpoint: the job's checkpoint, a local folder or one on S3.
         partitions: how many there shall be.
         to: where the savepoint goes that is made first.
         s3: how to reach S3.
@@ -92,8 +90,6 @@ def rescale(
         CorruptState: the state cannot be read. Nothing was changed.
     """
     folder = checkpoint_at(checkpoint, s3)
-    if local_path(folder.root) is None:
-        raise SavepointRefused(f"{folder.root} is on no local disk; only a checkpoint there can be rescaled")
     require_stopped(folder)
     require_none_begun(folder)
     found = read_checkpoint(folder)
@@ -103,10 +99,19 @@ def rescale(
     if partitions == old:
         raise SavepointRefused(f"{folder.root} has {old} shuffle partitions already; nothing was changed")
     archive = opened(to, s3)
-    running = spark or _session()
-    name = _save(found, archive, running, progress)
+    running = _session(found, spark, s3)
+    name = _save(found, archive, s3, running, progress)
     dealing = _Dealing(spark=running, partitions=partitions)
-    restore(archive, name, checkpoint=folder.root, spark=running, progress=progress, reached=reached, rework=dealing)
+    restore(
+        archive,
+        name,
+        checkpoint=folder.root,
+        s3=s3,
+        spark=running,
+        progress=progress,
+        reached=reached,
+        rework=dealing,
+    )
     spread = _spread(found.record, partitions)
     return Rescaled(
         checkpoint=folder.root,
@@ -129,7 +134,7 @@ class _Dealing:
         self._partitions = partitions
 
     def __call__(self, copy: Files) -> None:
-        before = digests(self._spark, Path(copy.root))
+        before = digests(self._spark, copy.root)
         try:
             # The manager is public in Scala; from Python 4.2 reaches it by this name only.
             self._spark._streamingCheckpointManager.repartition(copy.root, self._partitions)  # noqa: SLF001
@@ -137,7 +142,7 @@ class _Dealing:
             raise SavepointError(
                 f"Spark could not deal out the state anew ({first_line(error)}); nothing was changed"
             ) from error
-        after = digests(self._spark, Path(copy.root))
+        after = digests(self._spark, copy.root)
         if before != after:
             wrong = sum(before.get(key) != after.get(key) for key in before.keys() | after.keys())
             raise SavepointError(
@@ -147,7 +152,9 @@ class _Dealing:
         self.values = len(before)
 
 
-def _save(found: Checkpoint, archive: Archive, spark: SparkSession, progress: Listener | None) -> str:
+def _save(
+    found: Checkpoint, archive: Archive, s3: S3Options | None, spark: SparkSession, progress: Listener | None
+) -> str:
     """Step 1; a savepoint that a killed call has made of this very state is used again."""
     record = found.record
     name = f"{record.name[:60]}-before-rescale-{record.epoch}-{found.batch}"
@@ -155,7 +162,7 @@ def _save(found: Checkpoint, archive: Archive, spark: SparkSession, progress: Li
         there = show(archive, name)
         if (there.job_id, there.epoch, there.batch) == (record.id, record.epoch, found.batch):
             return name
-    savepoint(found.folder.root, name, to=archive, progress=progress, spark=spark)
+    savepoint(found.folder.root, name, to=archive, s3=s3, progress=progress, spark=spark)
     return name
 
 
@@ -164,7 +171,7 @@ def _spread(record: JobRecord, partitions: int) -> Counter[int]:
     return Counter(spark_hash(group) % partitions for group in record.group_ids)
 
 
-def _session() -> SparkSession:
-    from framework.engine.session import session
+def _session(found: Checkpoint, spark: SparkSession | None, s3: S3Options | None) -> SparkSession:
+    from recovery.delta_tables import session_for
 
-    return session("panekeeper rescale")
+    return session_for((found.folder.root, *found.tables.values()), spark, s3)

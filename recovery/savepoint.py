@@ -4,7 +4,8 @@
        changes a file that it wrote, and keeps those of a hundred batches.
     1  The checkpoint is read as of that batch, or the last committed one, and so are the versions of the tables.
     2  Its files are stored as blobs, named by their checksum; what the archive holds already is not sent again.
-    3  Every blob is read back and compared. One that another savepoint left damaged is sent once more.
+    3  Every blob is read back and compared. One that another savepoint left damaged is sent once more. Then Spark reads
+       the copy as the job would, and each stored value is decoded: what was damaged before is not called good.
     4  The manifest is written.
 
 A kill before 4 leaves blobs that the next savepoint uses, or `prune` removes; a savepoint without a manifest does not
@@ -40,12 +41,16 @@ _TRIES = 5
 
 @dataclass(frozen=True, kw_only=True)
 class Savepoint:
-    """What was made: the manifest, where, and what it cost. Bytes are those of distinct contents."""
+    """What was made: the manifest, where, and what it cost. Bytes are those of distinct contents.
+
+    `values` is how many stored values were decoded (None: that was not wanted).
+    """
 
     location: str
     manifest: Manifest
     bytes_sent: int
     bytes_reused: int
+    values: int | None
 
 
 def savepoint(  # noqa: PLR0913 -- all but two have a default that fits
@@ -57,6 +62,7 @@ def savepoint(  # noqa: PLR0913 -- all but two have a default that fits
     progress: Listener | None = None,
     timeout: float = 300.0,
     made_at: datetime | None = None,
+    decode: bool = True,
     spark: SparkSession | None = None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Savepoint:
@@ -73,7 +79,9 @@ def savepoint(  # noqa: PLR0913 -- all but two have a default that fits
         progress: called after each file.
         timeout: how long a running job may take until its next batch is done, in seconds.
         made_at: when; now, if not given.
-        spark: needed only for tables that are on no local disk.
+        decode: let Spark read the copy and decode every stored value. Without it only the bytes are compared, and state
+            that was damaged before is saved as it is.
+        spark: the session that reads the copy, and tables neither on a local disk nor on S3; a new one if not given.
         sleep: waits so many seconds.
 
     Raises:
@@ -81,7 +89,7 @@ def savepoint(  # noqa: PLR0913 -- all but two have a default that fits
             pruned, or the name is taken or cannot be one.
         SavepointError: there is nothing to save, or a table is gone.
         ArchiveError: the location cannot be used.
-        StateError: the checkpoint's record is damaged.
+        StateError: the checkpoint's record is damaged, or a stored value. No savepoint was made.
     """
     checked_name(name)
     archive = opened(to, s3)
@@ -96,8 +104,15 @@ def savepoint(  # noqa: PLR0913 -- all but two have a default that fits
         batch = mark_batch(folder, timeout=timeout, sleep=sleep)  # 0
         found, tables, files, cost = _copied(folder, batch, archive, progress, lambda one: _tables(one, s3, spark))
         manifest = _manifest(found, name, now, tables, files)
+        values = _decoded(archive, manifest, s3, spark) if decode else None
         archive.put_bytes(manifest_file(name), manifest.encode())  # 4
-    return Savepoint(location=archive.location, manifest=manifest, bytes_sent=cost.sent, bytes_reused=cost.reused)
+    return Savepoint(
+        location=archive.location,
+        manifest=manifest,
+        bytes_sent=cost.sent,
+        bytes_reused=cost.reused,
+        values=values,
+    )
 
 
 def opened(place: str | os.PathLike[str] | Archive, s3: S3Options | None) -> Archive:
@@ -147,6 +162,13 @@ def _prove(archive: Archive, folder: Files, files: list[SavedFile]) -> None:
                 f"{file.path} was stored in {archive.location} and came back altered; either {archive.location} is not "
                 f"to be trusted, or a job works on {folder.root}"
             )
+
+
+def _decoded(archive: Archive, manifest: Manifest, s3: S3Options | None, spark: SparkSession | None) -> int:
+    from recovery.decoding import decode_copy
+
+    advice = "no savepoint was made. Restore the job from an earlier one; decode=False (--no-decode) saves it as it is"
+    return decode_copy(archive, manifest, advice=advice, s3=s3, spark=spark)
 
 
 def _tables(found: Checkpoint, s3: S3Options | None, spark: SparkSession | None) -> dict[str, SavedTable]:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import io
 import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from recovery.archive import Archive, S3Options
@@ -95,7 +93,11 @@ def verify(
             f"{len(damaged)} files of savepoint {name!r} are missing or altered: {', '.join(damaged[:5])}"
             f"{', ...' if len(damaged) > 5 else ''}; use another savepoint"  # noqa: PLR2004 -- enough to look into
         )
-    values = _decode_state(archive, manifest, spark) if deep else None
+    values = None
+    if deep:
+        from recovery.decoding import decode_copy
+
+        values = decode_copy(archive, manifest, advice="use another savepoint", s3=s3, spark=spark)
     return Verified(name=name, files=len(manifest.files), bytes=manifest.size, values=values)
 
 
@@ -150,15 +152,3 @@ def _read(archive: Archive, name: str) -> Manifest:
 
 def _age(found: Manifest | SavepointError) -> float:
     return found.made_at.timestamp() if isinstance(found, Manifest) else 0.0
-
-
-def _decode_state(archive: Archive, manifest: Manifest, spark: SparkSession | None) -> int:
-    from framework.engine.session import session
-    from recovery.copying import materialize
-    from recovery.local_files import LocalFiles
-    from recovery.state_values import decode_all
-
-    with tempfile.TemporaryDirectory(prefix="panekeeper-verify-") as scratch:
-        folder = Path(scratch).resolve() / "checkpoint"
-        materialize(archive, manifest, into=LocalFiles(folder), runs_at=str(folder))
-        return decode_all(spark or session("panekeeper verify"), folder)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
@@ -19,8 +18,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def decode_all(spark: SparkSession, checkpoint: Path) -> int:
+def decode_all(spark: SparkSession, checkpoint: str, *, advice: str) -> int:
     """Decode every stored value of a checkpoint as of its last batch and return how many there are.
+
+    That of Spark's failure says `advice`; those of a value have their own.
 
     Raises:
         CorruptState: Spark cannot read the state, or a value of it cannot be decoded.
@@ -42,13 +43,11 @@ def decode_all(spark: SparkSession, checkpoint: Path) -> int:
     except PanekeeperError:
         raise
     except Exception as error:
-        raise CorruptState(
-            f"the state in the copy cannot be read ({first_line(error)}); use another savepoint"
-        ) from error
+        raise CorruptState(f"the state in the copy cannot be read ({first_line(error)}); {advice}") from error
     return count
 
 
-def stored_handlers(spark: SparkSession, checkpoint: Path) -> dict[tuple[str, int], HandlerState]:
+def stored_handlers(spark: SparkSession, checkpoint: str) -> dict[tuple[str, int], HandlerState]:
     """Return what state handlers have stored, one of each name and version.
 
     Raises:
@@ -62,18 +61,18 @@ def stored_handlers(spark: SparkSession, checkpoint: Path) -> dict[tuple[str, in
     return found
 
 
-def _rows(spark: SparkSession, checkpoint: Path, variable: str, *columns: str) -> Iterator[tuple[Any, ...]]:
+def _rows(spark: SparkSession, checkpoint: str, variable: str, *columns: str) -> Iterator[tuple[Any, ...]]:
     return _state(spark, checkpoint, variable).select(*columns).toLocalIterator()
 
 
-def _state(spark: SparkSession, checkpoint: Path, variable: str) -> DataFrame:
+def _state(spark: SparkSession, checkpoint: str, variable: str) -> DataFrame:
     # Makes the coordinator to which a state store reports its snapshots. Without it, reading fails in a session that
     # has run no query yet, as that of a command.
     spark.streams.active  # noqa: B018
-    return spark.read.format("statestore").option("stateVarName", variable).load(str(checkpoint))
+    return spark.read.format("statestore").option("stateVarName", variable).load(checkpoint)
 
 
-def digests(spark: SparkSession, checkpoint: Path) -> dict[tuple[Any, ...], str]:
+def digests(spark: SparkSession, checkpoint: str) -> dict[tuple[Any, ...], str]:
     """Return the SHA-256 of each stored value of a checkpoint as of its last batch, and its timers, by key.
 
     Raises:
@@ -97,11 +96,11 @@ def digests(spark: SparkSession, checkpoint: Path) -> dict[tuple[Any, ...], str]
     return found
 
 
-def _keeps_timers(spark: SparkSession, checkpoint: Path) -> bool:
-    (row,) = spark.read.format("state-metadata").load(str(checkpoint)).select("operatorProperties").collect()
+def _keeps_timers(spark: SparkSession, checkpoint: str) -> bool:
+    (row,) = spark.read.format("state-metadata").load(checkpoint).select("operatorProperties").collect()
     return "EventTime" in row[0]
 
 
-def _timers(spark: SparkSession, checkpoint: Path) -> DataFrame:
-    state = spark.read.format("statestore").option("readRegisteredTimers", True).load(str(checkpoint))
+def _timers(spark: SparkSession, checkpoint: str) -> DataFrame:
+    state = spark.read.format("statestore").option("readRegisteredTimers", True).load(checkpoint)
     return state.select("key.g", "expiration_timestamp_ms")

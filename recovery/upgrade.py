@@ -8,16 +8,13 @@ from outside, together with what a start would not tell: settings that stay as t
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from framework.engine.changes import FLUSH, Change, Verdict, changes, flush_change, job_change, recorded
 from recovery.archive import Archive, S3Options
-from recovery.copying import materialize
-from recovery.local_files import LocalFiles
+from recovery.copying import scratch_copy
 from recovery.manifest import Manifest, SavedTable
 from recovery.rescale import PARTITIONS
 from recovery.savepoint import opened
@@ -243,9 +240,7 @@ def _handlers(job: ToDelta, archive: Archive, manifest: Manifest) -> dict[str, s
     if not handlers or version_problem(manifest.state_version) is not None:
         return {}
     problems: dict[str, str | None] = {}
-    with tempfile.TemporaryDirectory(prefix="panekeeper-plan-") as scratch:
-        folder = Path(scratch).resolve() / "checkpoint"
-        materialize(archive, manifest, into=LocalFiles(folder), runs_at=str(folder))
+    with scratch_copy(archive, manifest) as folder:
         for state in stored_handlers(job.pipeline.intake.df.sparkSession, folder).values():
             if state.name in handlers:
                 try:

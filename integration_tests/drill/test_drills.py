@@ -18,6 +18,8 @@ from recovery.drill.scenarios import REDUCED, Scenario
 from recovery.savepoint import savepoint
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from recovery.drill.errand import Broken
 
 CALM = Scenario(name="nothing happens", actions=(Resume(),), checks=("tumbling-count", "time-interval"))
@@ -42,16 +44,8 @@ job.await_end()
 """
 
 
-ALWAYS = (
-    "a kill at every point, one after the other",
-    "state is lost, savepoint and restore are cut short",
-    "the disk is full for a while",
-)
-"""Each scenario takes minutes; `panekeeper drill --reduced` runs the others, too."""
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("scenario", [one for one in REDUCED if one.name in ALWAYS], ids=lambda scenario: scenario.name)
+@pytest.mark.parametrize("scenario", REDUCED, ids=lambda scenario: scenario.name)
 def test_every_fault_is_borne(scenario: Scenario) -> None:
     """Nothing is lost, doubled or wrong, for each kind of window."""
     results = Drills(scenarios=(scenario,), reduced=True).run()
@@ -85,13 +79,13 @@ def test_a_fault_that_is_never_reached_is_no_pass() -> None:
 
 
 @pytest.mark.slow
-def test_a_users_own_job_is_drilled_from_its_savepoint_in_a_scratch_place(tmp_path: Path) -> None:
+def test_a_users_own_job_is_drilled_from_its_savepoint_in_a_scratch_place(spark: SparkSession, tmp_path: Path) -> None:
     """Its file runs as it is, on a clone; its own tables and checkpoint are not touched."""
     (tmp_path / "in").mkdir()
     (tmp_path / "job.py").write_text(JOB)
     _write(tmp_path / "in", range(2))
     assert subprocess.run([sys.executable, tmp_path / "job.py"], env=environment(), check=False).returncode == 0
-    savepoint(tmp_path / "production" / "checkpoint", "newest", to=tmp_path / "saved")
+    savepoint(tmp_path / "production" / "checkpoint", "newest", to=tmp_path / "saved", spark=spark)
     _write(tmp_path / "in", range(2, 4))
     before = _contents(tmp_path / "production")
 

@@ -9,9 +9,12 @@ import pytest
 from framework import CheckpointError
 from integration_tests.engine.conftest import shown
 from integration_tests.engine.story import FILES, LOG
+from recovery.checkpoint_folder import read_checkpoint
+from recovery.files import checkpoint_at
+from recovery.rescale import PARTITIONS, rescale
 from recovery.restore import restore
 from recovery.savepoint import savepoint
-from recovery.shelf import verify
+from recovery.shelf import savepoints, verify
 
 if TYPE_CHECKING:
     from framework import Job
@@ -66,13 +69,13 @@ def test_back_to_a_savepoint_on_s3_and_on_again_gives_what_it_would_have_given(f
     job = far.start("continuous")
     job.process_available()
     before = far.tables()
-    made = savepoint(far.checkpoint, "one", to=far.place)
+    made = savepoint(far.checkpoint, "one", to=far.place, spark=far.readings.spark)
     assert set(made.manifest.tables) == {"log", "view", "quarantine", "metrics", "downtime"}
     far.put(2, 3)
     job.process_available()
     job.stop()
     assert far.tables() == [LOG, LOG[1:]]
-    stopped = savepoint(far.checkpoint, "two", to=far.place)
+    stopped = savepoint(far.checkpoint, "two", to=far.place, spark=far.readings.spark)
     assert stopped.bytes_reused > 0
 
     def die(step: str) -> None:
@@ -89,3 +92,28 @@ def test_back_to_a_savepoint_on_s3_and_on_again_gives_what_it_would_have_given(f
     assert far.tables() == [LOG, LOG[1:]]
 
     assert verify(far.place, "one", deep=True, spark=far.readings.spark).values
+
+
+def test_a_rescaled_job_on_s3_goes_on_with_the_same_results(far: Far) -> None:
+    """The state is dealt out anew in the bucket; killed when the old checkpoint is aside, the restore completes it."""
+    spark = far.readings.spark
+    far.put(0, 1)
+    far.run()
+
+    def die(step: str) -> None:
+        if step == "aside":
+            raise Killed
+
+    with pytest.raises(Killed):
+        rescale(far.checkpoint, 2, to=far.place, spark=spark, reached=die)
+    (name,) = savepoints(far.place)
+    far.restore(name)
+    assert read_checkpoint(checkpoint_at(far.checkpoint)).settings[PARTITIONS] == "2"
+    far.put(2, 2)
+    far.run()
+    done = rescale(far.checkpoint, 8, to=far.place, spark=spark)
+    assert (done.old, done.new) == (2, 8)
+    assert done.values > 0
+    far.put(3, 3)
+    far.run()
+    assert far.tables() == [LOG, LOG[1:]]

@@ -20,9 +20,8 @@ from recovery.archive import Archive, S3Options, archive_at
 from recovery.cli import FAILED, main
 from recovery.errors import ArchiveDenied, ArchiveError, ArchiveNotFound, ArchiveUnreachable, DamagedSavepoint
 from recovery.restore import restore
-from recovery.savepoint import savepoint
 from recovery.shelf import prune, savepoints, verify
-from tests.recovery.conftest import FakeCheckpoint
+from tests.recovery.conftest import FakeCheckpoint, savepoint
 
 SECRET = "wJalrXUtnFEMI"  # noqa: S105 -- moto takes any
 PART = 5 * 1024 * 1024
@@ -205,7 +204,7 @@ def test_the_command_reaches_another_store(
 ) -> None:
     """By options; an error is one line."""
     reach = ["--s3-endpoint", endpoint, "--s3-encryption", "AES256", "--json"]
-    assert main(["savepoint", str(job.folder), "one", "--to", "s3://bucket/p", *reach]) == 0
+    assert main(["savepoint", str(job.folder), "one", "--to", "s3://bucket/p", "--no-decode", *reach]) == 0
     assert json.loads(capsys.readouterr().out)["location"] == "s3://bucket/p"
     assert s3.head_object(Bucket="bucket", Key="p/savepoints/one.json")["ServerSideEncryption"] == "AES256"
     assert main(["savepoints", "s3://nowhere", "--s3-endpoint", endpoint]) == FAILED

@@ -17,7 +17,7 @@ from recovery.errors import DamagedSavepoint, TableVersionLost
 from recovery.intent import STEPS
 from recovery.restore import restore
 from recovery.savepoint import Savepoint, savepoint
-from recovery.shelf import show, verify
+from recovery.shelf import savepoints, show, verify
 
 if TYPE_CHECKING:
     from integration_tests.engine.conftest import Readings
@@ -40,8 +40,8 @@ class Saved:
         self.put(first, last)
         self.readings.run()
 
-    def save(self, name: str) -> Savepoint:
-        return savepoint(self.readings.checkpoint, name, to=self.place)
+    def save(self, name: str, *, decode: bool = True) -> Savepoint:
+        return savepoint(self.readings.checkpoint, name, to=self.place, decode=decode, spark=self.readings.spark)
 
     def restore(self, name: str, **options: Any) -> Any:
         return restore(self.place, name, spark=self.readings.spark, **options)
@@ -68,6 +68,7 @@ def test_back_to_a_savepoint_and_on_again_gives_what_it_would_have_given(saved: 
     made = saved.save("one")
     assert set(made.manifest.tables) == {"log", "view", "quarantine", "metrics", "downtime"}
     assert made.manifest.settings["spark.sql.shuffle.partitions"] == "4"
+    assert made.values
     before = {table: saved.readings.rows(table) for table in ("log", "view", "log_metrics")}
     saved.run(2, 3)
     saved.require_undisturbed()
@@ -114,8 +115,8 @@ def test_a_second_savepoint_after_little_change_sends_little(saved: Saved) -> No
     second = saved.save("two")
     assert second.bytes_sent < first.bytes_sent
     assert second.bytes_reused > first.bytes_sent / 2
-    values = [verify(saved.place, name, deep=True, spark=saved.readings.spark).values for name in ("one", "two")]
-    assert all(values)
+    assert verify(saved.place, "two", deep=True, spark=saved.readings.spark).values == second.values
+    assert first.values
 
 
 def test_a_restore_killed_after_any_step_is_completed_by_the_same_call(saved: Saved) -> None:
@@ -181,7 +182,10 @@ def test_what_cannot_be_restored_is_told_before_anything_is_touched(saved: Saved
         changelog.write_bytes(os.urandom(changelog.stat().st_size))
     for snapshot in saved.readings.checkpoint.glob("state/0/*/*.zip"):
         snapshot.write_bytes(os.urandom(snapshot.stat().st_size))
-    saved.save("rotten")
+    with pytest.raises(CorruptState, match=r"cannot be read .* no savepoint was made"):
+        saved.save("rotten")
+    assert list(savepoints(saved.place)) == ["one"]
+    saved.save("rotten", decode=False)
     verify(saved.place, "rotten")
     with pytest.raises(CorruptState, match="cannot be read"):
         verify(saved.place, "rotten", deep=True, spark=saved.readings.spark)

@@ -51,7 +51,7 @@ def test_a_plan_says_what_a_start_does(
     readings.put(("a", "10:00:10", 1), ("b", "10:00:20", 2))
     readings.run()
     place = tmp_path / "savepoints"
-    savepoint(readings.checkpoint, "one", to=place)
+    savepoint(readings.checkpoint, "one", to=place, spark=readings.spark)
     before = readings.numbers("offsets")
 
     def plan(**filled: object) -> tuple[int, dict[str, Any]]:

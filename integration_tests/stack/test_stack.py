@@ -15,6 +15,8 @@ from recovery.savepoint import savepoint
 from recovery.shelf import verify
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from integration_tests.stack.conftest import Stack
 
 PROGRAM = "examples/flights/submitted.py"
@@ -23,7 +25,7 @@ DAYS = 1
 
 @pytest.mark.slow
 def test_flights_submitted_twice_end_with_the_right_tables(
-    stack: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stack: Stack, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second submission goes on, on other executors, from the checkpoint in S3; the judge finds every row right.
 
@@ -36,9 +38,11 @@ def test_flights_submitted_twice_end_with_the_right_tables(
     for name, value in stack.credentials.items():
         monkeypatch.setenv(name, value)
     store = S3Options(endpoint=stack.endpoint)
-    made = savepoint("s3a://flights/demo/checkpoint", "between", to="s3://flights/demo/savepoints", s3=store)
+    place = "s3://flights/demo/savepoints"
+    made = savepoint("s3a://flights/demo/checkpoint", "between", to=place, s3=store, spark=spark)
+    assert made.values
     assert {table.path.partition("//")[2].split("/")[0] for table in made.manifest.tables.values()} == {"flights"}
-    assert verify("s3://flights/demo/savepoints", "between", s3=store).files == len(made.manifest.files) > 0
+    assert verify(place, "between", s3=store).files == len(made.manifest.files) > 0
     second = stack.submit(PROGRAM, "s3a://flights/demo", "--days", str(DAYS))
     assert "flushed after batch" in second
     kept = stack.download("flights", "demo", tmp_path)

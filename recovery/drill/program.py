@@ -143,7 +143,7 @@ class Program:
             if step == killed:
                 die()
 
-        spark = None if self.errand.do == "savepoint" else spark_for_drill()
+        spark = spark_for_drill()
         threads = [threading.Thread(target=self.keep_one, args=(name, spark, reached)) for name in self.errand.checks]
         for thread in threads:
             thread.start()
@@ -153,7 +153,7 @@ class Program:
             thread.join()
         return SURVIVED_NOT if self.failed else 0
 
-    def keep_one(self, name: str, spark: SparkSession | None, reached: Callable[[str], None]) -> None:
+    def keep_one(self, name: str, spark: SparkSession, reached: Callable[[str], None]) -> None:
         """Make, restore or clone the savepoint of one job."""
         from recovery.archive import S3Options
         from recovery.clone import clone
@@ -161,7 +161,7 @@ class Program:
         from recovery.savepoint import savepoint
 
         errand, folder = self.errand, Path(self.errand.folder) / name
-        common: dict[str, Any] = {"s3": S3Options(endpoint=errand.endpoint)}
+        common: dict[str, Any] = {"s3": S3Options(endpoint=errand.endpoint), "spark": spark}
         place = f"{errand.location}/{name}" if errand.do != "clone" else errand.location
         try:
             if errand.do == "savepoint":
@@ -169,9 +169,9 @@ class Program:
                     folder / "checkpoint", errand.name, to=place, progress=lambda _: reached("first file"), **common
                 )
             elif errand.do == "restore":
-                restore(place, errand.name, spark=spark, reached=reached, **common)
+                restore(place, errand.name, reached=reached, **common)
             else:
-                clone(place, errand.name, into=folder, spark=spark, **common)
+                clone(place, errand.name, into=folder, **common)
         except PanekeeperError as error:
             self.told_failed(name, error)
 

@@ -6,6 +6,7 @@ import json
 import os
 import socket
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,11 @@ from framework.engine.holder import RUNNING_FILE
 from framework.engine.process import started_at
 from recovery.archive import Sink
 from recovery.files import files_at
+from recovery.savepoint import savepoint as savepoint_of_any
 from state.job_record import JOB_FILE, TABLES_FILE, JobRecord
+
+savepoint = partial(savepoint_of_any, decode=False)
+"""A fake's state holds nothing that Spark could decode."""
 
 
 class FakeCheckpoint:

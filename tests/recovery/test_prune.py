@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from recovery.errors import SavepointRefused
 from recovery.manifest import manifest_file
-from recovery.savepoint import savepoint
 from recovery.shelf import prune, savepoints, verify
-from tests.recovery.conftest import FakeCheckpoint, MemoryArchive
+from tests.recovery.conftest import FakeCheckpoint, MemoryArchive, savepoint
 
 HISTORY = st.lists(st.tuples(st.sampled_from("ab"), st.dictionaries(st.sampled_from("xyz"), st.integers(0, 3))))
 """Which job is saved, and what three of its files hold then; equal contents occur in both jobs."""

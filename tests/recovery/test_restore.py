@@ -14,9 +14,8 @@ from recovery.errors import DamagedSavepoint, SavepointError, SavepointRefused
 from recovery.files import checkpoint_at
 from recovery.intent import STEPS
 from recovery.restore import restore
-from recovery.savepoint import savepoint
 from state.job_record import FLUSHED_FILE, JOB_FILE, JobRecord
-from tests.recovery.conftest import FakeCheckpoint
+from tests.recovery.conftest import FakeCheckpoint, savepoint
 
 if TYPE_CHECKING:
     from tests.recovery.conftest import MemoryArchive

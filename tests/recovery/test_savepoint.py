@@ -15,10 +15,9 @@ from recovery.delta_log import has_version
 from recovery.errors import DamagedSavepoint, NoSuchSavepoint, SavepointError, SavepointRefused
 from recovery.local_files import LocalFiles
 from recovery.manifest import Manifest
-from recovery.savepoint import savepoint
 from recovery.shelf import savepoints, show, verify
 from state.job_record import FLUSHED_FILE
-from tests.recovery.conftest import MemoryArchive
+from tests.recovery.conftest import MemoryArchive, savepoint
 
 if TYPE_CHECKING:
     from tests.recovery.conftest import FakeCheckpoint

@@ -8,10 +8,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from recovery.errors import SavepointRefused
-from recovery.savepoint import savepoint
 from recovery.shelf import Pruned, prune, verify
 from recovery.working import BELIEVED, at_work
-from tests.recovery.conftest import FakeCheckpoint, MemoryArchive
+from tests.recovery.conftest import FakeCheckpoint, MemoryArchive, savepoint
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
 
