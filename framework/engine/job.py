@@ -69,6 +69,11 @@ class Job:
         """Whether the job was flushed: its windows are closed and its tables complete, for good."""
         return self._flushed.is_set()
 
+    @property
+    def checkpoint(self) -> str:
+        """Full name of the checkpoint folder, as `recovery.savepoint.savepoint()` and the commands take it."""
+        return self._launch.files.root
+
     def await_end(self, timeout: float | None = None) -> bool:
         """Wait until the job ends; say whether it did within `timeout` seconds.
 

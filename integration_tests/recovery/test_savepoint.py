@@ -93,14 +93,15 @@ def test_a_running_job_is_saved_between_two_of_its_batches_and_goes_on(saved: Sa
     job = saved.readings.start(trigger="continuous")
     job.process_available()
     before = {table: saved.readings.rows(table) for table in ("log", "view")}
-    saved.save("one")
+    made = savepoint(job.checkpoint, "one", to=saved.place)  # its session reads the copy
+    assert made.values
     saved.put(2, 3)
     job.process_available()
     assert job.status().state.value == "running"
     job.stop()
     saved.require_undisturbed()
 
-    assert verify(saved.place, "one", deep=True, spark=saved.readings.spark).values
+    assert verify(saved.place, "one", deep=True).values == made.values
     saved.restore("one")
     assert {table: saved.readings.rows(table) for table in before} == before
     saved.readings.run()
