@@ -21,6 +21,7 @@ manifest.py             what a savepoint consists of
 blobs.py                contents by their checksum
 archive.py              where savepoints live: the protocol
 files.py                ... and where checkpoints and tables lie, of which more is asked
+apart.py                ... and that neither lies within the other
 local_files.py          both in a local folder
 s3_files.py             both on S3
 bucket.py               a bucket, and what goes wrong with it

@@ -46,6 +46,10 @@ class Files(Archive, CheckpointFolder, Protocol):
         """Return the folder to which this leads, if it is a link; else itself."""
         ...
 
+    def holds(self, location: str) -> bool:
+        """Say whether a place, in the words of `location`, is this folder or lies within it."""
+        ...
+
     def read(self, name: str) -> bytes:
         """Return a small file's bytes. Raises `FileNotFoundError` if it is not there."""
         ...

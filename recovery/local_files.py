@@ -43,6 +43,10 @@ class LocalFiles(LocalFolder):
         """Return the folder to which a link leads."""
         return LocalFiles(self.path.resolve())
 
+    def holds(self, location: str) -> bool:
+        """Say whether a place is this folder or lies within it, by whatever links it is named."""
+        return "://" not in location and Path(location).resolve().is_relative_to(self.path.resolve())
+
     def put_file(self, name: str, path: Path) -> None:
         """Store a copy of a local file."""
         with path.open("rb") as source, self.new(name) as target:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from framework.engine.failures import first_line
 from framework.engine.groups import spark_hash
+from recovery.apart import require_apart
 from recovery.archive import Archive, S3Options
 from recovery.blobs import Listener
 from recovery.checkpoint_folder import Checkpoint, read_checkpoint
@@ -85,11 +86,13 @@ def rescale(
         reached: called after each of `intent.STEPS`; a drill raises in it.
 
     Raises:
-        SavepointRefused: the job is running, a restore was interrupted, or it has this number already.
+        SavepointRefused: the job is running, a restore was interrupted, it has this number already, or the savepoints
+            would lie in its folder.
         SavepointError: the state could not be dealt out anew. Nothing was changed.
         CorruptState: the state cannot be read. Nothing was changed.
     """
-    folder = checkpoint_at(checkpoint, s3)
+    folder, archive = checkpoint_at(checkpoint, s3), opened(to, s3)
+    require_apart(archive, folder, s3)
     require_stopped(folder)
     require_none_begun(folder)
     found = read_checkpoint(folder)
@@ -98,7 +101,6 @@ def rescale(
         raise SavepointRefused(f"partitions is {partitions}; it must be 1 or more")
     if partitions == old:
         raise SavepointRefused(f"{folder.root} has {old} shuffle partitions already; nothing was changed")
-    archive = opened(to, s3)
     running = _session(found, spark, s3)
     name = _save(found, archive, s3, running, progress)
     dealing = _Dealing(spark=running, partitions=partitions)

@@ -28,6 +28,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from recovery.apart import require_apart
 from recovery.archive import Archive, S3Options
 from recovery.blobs import Listener
 from recovery.checkpoint_folder import read_record
@@ -75,13 +76,15 @@ def restore(  # noqa: PLR0913 -- what, where to, and how; all but two by keyword
         rework: changes the copy before it takes the place of the checkpoint; called with its files.
 
     Raises:
-        SavepointRefused: the job is running, the folder is another job's, or another restore was begun and not ended.
+        SavepointRefused: the job is running, the folder is another job's or holds the savepoints, or another restore
+            was begun and not ended.
         TableVersionLost: a table no longer holds the recorded version. Nothing was changed.
         DamagedSavepoint: the savepoint is damaged. Nothing was changed.
     """
     archive = opened(location, s3)
     manifest = show(archive, name)
     places = Places(checkpoint=checkpoint_at(checkpoint or manifest.checkpoint, s3))
+    require_apart(archive, places.checkpoint, s3)
     _require_all_stopped(places, manifest, s3)
     begun = _begun(places, archive, name)
     plan = plan_restore(manifest, places.checkpoint, epoch=begun.epoch if begun else None, s3=s3, spark=spark)  # 1

@@ -64,6 +64,10 @@ class S3Files:
         """Return this: S3 knows no links."""
         return self
 
+    def holds(self, location: str) -> bool:
+        """Say whether a place is this prefix or lies under it."""
+        return f"{location}/".startswith(f"{self.location}/")
+
     def put_file(self, name: str, path: Path) -> None:
         """Store a copy of a local file, in parts if it is large."""
         with self._told() as client:

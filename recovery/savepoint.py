@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from recovery.apart import require_apart
 from recovery.archive import Archive, S3Options, archive_at
 from recovery.blobs import Listener, Progress, describe, is_sound, put, send, unsound
 from recovery.checkpoint_folder import Checkpoint, read_checkpoint
@@ -86,7 +87,7 @@ def savepoint(  # noqa: PLR0913 -- all but two have a default that fits
 
     Raises:
         SavepointRefused: a running job took no batch in time, a restore of it was interrupted, the location is being
-            pruned, or the name is taken or cannot be one.
+            pruned or lies in the checkpoint, or the name is taken or cannot be one.
         SavepointError: there is nothing to save, or a table is gone.
         ArchiveError: the location cannot be used.
         StateError: the checkpoint's record is damaged, or a stored value. No savepoint was made.
@@ -94,6 +95,7 @@ def savepoint(  # noqa: PLR0913 -- all but two have a default that fits
     checked_name(name)
     archive = opened(to, s3)
     folder = checkpoint_at(checkpoint, s3)
+    require_apart(archive, folder, s3)
     if folder.parent().exists(folder.name + RESTORING_SUFFIX):
         raise SavepointRefused(f"a restore of {folder.root} was interrupted; run the same restore again first")
     if archive.exists(manifest_file(name)):
