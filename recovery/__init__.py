@@ -9,6 +9,7 @@ marking.py              ... and asks a running job for the batch it is made of
 shelf.py                the savepoints of a location: list, show, verify, prune
 restore.py              takes a job and its tables back; its steps are numbered there
 intent.py               ... and writes down how far it is
+begun.py                ... and what an interrupted one means for the next
 plan.py                 what a restore would change, and whether it may
 rescale.py              another number of shuffle partitions for a stopped job
 upgrade.py              whether a job as it is declared now can go on from a savepoint

@@ -46,6 +46,10 @@ class Files(Archive, CheckpointFolder, Protocol):
         """Return the folder to which this leads, if it is a link; else itself."""
         ...
 
+    def is_mount_point(self) -> bool:
+        """Say whether another disk begins at this folder: then it can have no other name."""
+        ...
+
     def holds(self, location: str) -> bool:
         """Say whether a place, in the words of `location`, is this folder or lies within it."""
         ...

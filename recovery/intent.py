@@ -24,6 +24,7 @@ class Intent:
         replaces: whether a checkpoint stands there, and is removed.
         files: how many files the copy has.
         done: the last of `STEPS` that was done.
+        superseded: the epochs of earlier restores that nobody could complete; what they left is removed with the rest.
     """
 
     location: str
@@ -32,6 +33,12 @@ class Intent:
     replaces: bool
     files: int
     done: str = "copied"
+    superseded: tuple[int, ...] = ()
+
+    @property
+    def epochs(self) -> tuple[int, ...]:
+        """Its epoch, and those of the restores whose place it took."""
+        return (self.epoch, *self.superseded)
 
     def has_done(self, step: str) -> bool:
         """Say whether a step was done."""
@@ -62,8 +69,8 @@ class Places:
         """Return what was begun and is not done yet."""
         try:
             said = self.checkpoint.parent().read_json(self._intent)
-            return None if said is None else Intent(**said)
-        except (ValueError, TypeError) as error:
+            return None if said is None else Intent(**{**said, "superseded": tuple(said.get("superseded", ()))})
+        except (AttributeError, TypeError, ValueError) as error:
             raise CorruptState(
                 f"{self.checkpoint.root}{RESTORING_SUFFIX} is damaged; remove it and run the restore again"
             ) from error

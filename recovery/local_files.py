@@ -43,6 +43,10 @@ class LocalFiles(LocalFolder):
         """Return the folder to which a link leads."""
         return LocalFiles(self.path.resolve())
 
+    def is_mount_point(self) -> bool:
+        """Say whether another disk begins at this folder."""
+        return self.path.is_mount()
+
     def holds(self, location: str) -> bool:
         """Say whether a place is this folder or lies within it, by whatever links it is named."""
         return "://" not in location and Path(location).resolve().is_relative_to(self.path.resolve())

@@ -21,13 +21,15 @@ from framework.engine.failures import first_line
 from framework.engine.groups import spark_hash
 from recovery.apart import require_apart
 from recovery.archive import Archive, S3Options
+from recovery.begun import require_none_begun
 from recovery.blobs import Listener
 from recovery.checkpoint_folder import Checkpoint, read_checkpoint
 from recovery.errors import SavepointError, SavepointRefused
 from recovery.files import Files, checkpoint_at
+from recovery.intent import Places
 from recovery.lease import require_stopped
 from recovery.manifest import manifest_file
-from recovery.restore import require_none_begun, restore
+from recovery.restore import require_replaceable, restore
 from recovery.savepoint import opened, savepoint
 from recovery.shelf import show
 from recovery.state_values import digests
@@ -93,6 +95,7 @@ def rescale(
     """
     folder, archive = checkpoint_at(checkpoint, s3), opened(to, s3)
     require_apart(archive, folder, s3)
+    require_replaceable(Places(checkpoint=folder))
     require_stopped(folder)
     require_none_begun(folder)
     found = read_checkpoint(folder)

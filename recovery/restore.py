@@ -1,18 +1,19 @@
 """Takes a job back to a savepoint: its state, its place in the sources and its tables, together.
 
-    1  Everything is looked at before anything is touched: the job is stopped, the folder is that job's, each table
-       still holds the recorded version.
+    1  Everything is looked at before anything is touched: the job is stopped, the folder is that job's and can be
+       replaced, each table still holds the recorded version.
     2  The copy is written to `<checkpoint>.incoming`, each file checked, its job record with a new epoch.
     3  An intent, `<checkpoint>.restoring.json`, says what was begun. From here on no job starts from this checkpoint
-       until the restore is complete (`framework.engine.startup`).
+       until the restore is complete (`framework.engine.startup`). If one did just before, the intent is withdrawn.
     4  Each table is taken to its version by Delta's RESTORE.
     5  The old checkpoint becomes `<checkpoint>.replaced-<epoch>`, and
     6  the copy takes its place.
     7  The old checkpoint is removed, then the intent.
 
 A kill before 3 changes nothing but an unfinished `.incoming`; after it, the same call goes on at the step that was not
-done. On a local disk 5 and 6 are a rename each. S3 has none: there each is a copy of many objects, after which the
-originals are removed, and after a kill a folder may hold a part of them. So the intent tells which step was done last.
+done. If its savepoint is gone by then, a restore of another one takes its place (`begun.py`). On a local disk 5 and 6
+are a rename each. S3 has none: there each is a copy of many objects, after which the originals are removed, and after a
+kill a folder may hold a part of them. So the intent tells which step was done last.
 
 A restored table still remembers the transaction ids of the commits it forgot, and Delta would silently skip the
 batches that are run again: that is why the epoch, a part of these ids, goes up.
@@ -30,6 +31,7 @@ from typing import TYPE_CHECKING
 
 from recovery.apart import require_apart
 from recovery.archive import Archive, S3Options
+from recovery.begun import can_go_on, is_in_place, present, wanted
 from recovery.blobs import Listener
 from recovery.checkpoint_folder import read_record
 from recovery.copying import materialize, readdress
@@ -40,9 +42,7 @@ from recovery.lease import require_stopped
 from recovery.manifest import Manifest
 from recovery.plan import Plan, plan_restore
 from recovery.savepoint import opened
-from recovery.shelf import show
-from state.errors import StateError
-from state.job_record import JOB_FILE, JobRecord
+from state.job_record import JOB_FILE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -76,37 +76,43 @@ def restore(  # noqa: PLR0913 -- what, where to, and how; all but two by keyword
         rework: changes the copy before it takes the place of the checkpoint; called with its files.
 
     Raises:
-        SavepointRefused: the job is running, the folder is another job's or holds the savepoints, or another restore
-            was begun and not ended.
+        SavepointRefused: the job is running, the folder is another job's, a mount point or holds the savepoints, or
+            another restore was begun and not ended.
+        NoSuchSavepoint: there is none of this name.
         TableVersionLost: a table no longer holds the recorded version. Nothing was changed.
         DamagedSavepoint: the savepoint is damaged. Nothing was changed.
     """
     archive = opened(location, s3)
-    manifest = show(archive, name)
+    manifest = wanted(archive, name, checkpoint, s3)
     places = Places(checkpoint=checkpoint_at(checkpoint or manifest.checkpoint, s3))
     require_apart(archive, places.checkpoint, s3)
+    require_replaceable(places)
     _require_all_stopped(places, manifest, s3)
-    begun = _begun(places, archive, name)
-    plan = plan_restore(manifest, places.checkpoint, epoch=begun.epoch if begun else None, s3=s3, spark=spark)  # 1
+    begun = places.intent()
+    dead: Intent | None = None
+    if begun is not None and not can_go_on(places, begun, archive, manifest, s3):
+        begun, dead = None, begun
+    epoch = _epoch(begun, dead, manifest)
+    plan = plan_restore(manifest, places.checkpoint, epoch=epoch, s3=s3, spark=spark)  # 1
     if dry_run:
         return plan
     with _told():
         if begun is None:
             begun = _copy(archive, manifest, places, plan, progress, rework)  # 2
+            begun = replace(begun, superseded=dead.epochs if dead else ())
             reached("copied")
-            require_stopped(places.checkpoint)  # it may have been started meanwhile
-            begun = _done("intended", places, begun, reached)  # 3
+            begun = _intend(places, begun, dead, lambda: _require_all_stopped(places, manifest, s3), reached)  # 3
         _complete(places, begun, lambda: _restore_tables(manifest, s3, spark), reached)
     return plan
 
 
-def require_none_begun(checkpoint: Files) -> None:
-    """Raise `SavepointRefused` if a restore of this checkpoint was interrupted; it says how to complete it."""
-    begun = Places(checkpoint=checkpoint).intent()
-    if begun is not None:
+def require_replaceable(places: Places) -> None:
+    """Raise `SavepointRefused` if the folder can never give way to the copy: told before the tables go back."""
+    if places.folder.is_mount_point():
+        root = places.checkpoint.root
         raise SavepointRefused(
-            f"a restore of {checkpoint.root} was interrupted; complete it first: "
-            f"panekeeper restore {begun.location} {begun.name} --checkpoint {checkpoint.root}"
+            f"{root} is a mount point, and no other folder can take its place; let the checkpoint lie in a folder "
+            f"below it: restore with --checkpoint {root}/checkpoint, and start the job there"
         )
 
 
@@ -118,22 +124,38 @@ def _require_all_stopped(places: Places, manifest: Manifest, s3: S3Options | Non
             require_stopped(checkpoint_at(manifest.checkpoint, s3))
 
 
-def _begun(places: Places, archive: Archive, name: str) -> Intent | None:
-    begun = places.intent()
-    if begun is None:
-        return None
-    if (begun.location, begun.name) != (archive.location, name):
-        raise SavepointRefused(
-            f"a restore of savepoint {begun.name!r} from {begun.location} was interrupted; run that one again first"
-        )
-    if not begun.has_done("in place") and not places.incoming.exists() and not _is_in_place(places, begun):
-        return None  # somebody removed the copy: begin anew
+def _epoch(begun: Intent | None, dead: Intent | None, manifest: Manifest) -> int | None:
+    """Return the new epoch if a restore was begun, which may have left anything in the folder; else it is looked up.
+
+    No epoch of a restore that came to nothing is used again: that restore may have got as far as its last step.
+    """
+    if begun is not None:
+        return begun.epoch
+    return None if dead is None else max(manifest.epoch, *dead.epochs) + 1
+
+
+def _intend(
+    places: Places,
+    begun: Intent,
+    dead: Intent | None,
+    require_all_stopped: Callable[[], None],
+    reached: Callable[[str], None],
+) -> Intent:
+    """Step 3. A job takes its lease first and looks for an intent second, we the other way: one of us sees the other.
+
+    Nothing was changed yet, so what a job was started from meanwhile may stay as it is, and the intent is withdrawn.
+    """
+    require_all_stopped()  # the copy may have taken long
+    begun = _done("intended", places, begun, reached)
+    try:
+        require_all_stopped()
+    except SavepointRefused:
+        if dead is None:
+            places.end()
+        else:
+            places.intend(dead)  # as far as that one got, it still stands
+        raise
     return begun
-
-
-def _is_in_place(places: Places, begun: Intent) -> bool:
-    record = _present(places.checkpoint)
-    return record is not None and record.epoch == begun.epoch and len(places.folder.sizes()) == begun.files
 
 
 def _copy(
@@ -174,36 +196,29 @@ def _is_same(checkpoint: Files, manifest: Manifest) -> bool:
 
     Where it is gone, or is another, nobody knows them; then a new id makes sure that none is used twice.
     """
-    record = _present(checkpoint)
+    record = present(checkpoint)
     return record is not None and record.id == manifest.job_id
-
-
-def _present(checkpoint: Files) -> JobRecord | None:
-    try:
-        return read_record(checkpoint)
-    except (StateError, OSError):
-        return None  # damaged or of another version: it tells nothing
 
 
 def _complete(
     places: Places, begun: Intent, restore_tables: Callable[[], None], reached: Callable[[str], None]
 ) -> None:
     """Steps 4 to 7. Each may have been done, or begun, by a call that was killed before it could say so."""
-    replaced = places.replaced(begun.epoch)
     if not begun.has_done("tables"):
         restore_tables()  # 4
         begun = _done("tables", places, begun, reached)
     if not begun.has_done("aside"):
         if begun.replaces:
-            places.folder.carry_to(replaced)  # 5
+            places.folder.carry_to(places.replaced(begun.epoch))  # 5
         begun = _done("aside", places, begun, reached)
     if not begun.has_done("in place"):
         places.incoming.carry_to(places.folder)  # 6
-        if not _is_in_place(places, begun):
+        if not is_in_place(places, begun):
             where = places.checkpoint.root
             raise SavepointRefused(f"{where} was written to meanwhile; see that no job runs there, and run it again")
         begun = _done("in place", places, begun, reached)
-    replaced.clear()  # 7
+    for epoch in begun.epochs:
+        places.replaced(epoch).clear()  # 7
     reached("removed")
     places.end()
 

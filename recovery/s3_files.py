@@ -64,6 +64,10 @@ class S3Files:
         """Return this: S3 knows no links."""
         return self
 
+    def is_mount_point(self) -> bool:
+        """Return False: S3 has no disks."""
+        return False
+
     def holds(self, location: str) -> bool:
         """Say whether a place is this prefix or lies under it."""
         return f"{location}/".startswith(f"{self.location}/")
