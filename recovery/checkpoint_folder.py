@@ -25,6 +25,7 @@ from state.job_record import FLUSHED_FILE, JOB_FILE, TABLES_FILE, JobRecord
 _COPIED = ("offsets", "commits", "sources", "state", "metadata", "panekeeper", "pulse")
 _STATE_FILE = re.compile(r"(\d+)(_.*)?\.(changelog|zip)(\.crc)?")
 _NUMBER = re.compile(r"(\d+)(\.compact)?")
+_VERSION = re.compile(r"v\d+")
 _BEAT = re.compile(r"\d{12}\.json")
 
 
@@ -66,7 +67,7 @@ def read_checkpoint(folder: Files, *, batch: int | None = None) -> Checkpoint:
 
     Raises:
         SavepointError: there is no checkpoint of ours, or no batch of it was committed yet.
-        StateError: its record is damaged or from another version.
+        StateError: its record is damaged or from another version, or what Spark logged of that batch is damaged.
     """
     record = read_record(folder)
     if record is None:
@@ -81,10 +82,7 @@ def read_checkpoint(folder: Files, *, batch: int | None = None) -> Checkpoint:
     later = [number for number in batch_numbers(folder, "offsets") if number > commits[-1]]
     followed = bool(later) or batch is not None
     batch = commits[-1] if batch is None else batch
-    try:
-        offset = folder.read(f"offsets/{batch}")
-    except FileNotFoundError:
-        raise SavepointError(f"{folder.root} is incomplete: it has commits/{batch} and no offsets/{batch}") from None
+    settings = _settings(folder, batch)
     tables = _json(folder, TABLES_FILE) or {}
     return Checkpoint(
         folder=folder,
@@ -92,7 +90,7 @@ def read_checkpoint(folder: Files, *, batch: int | None = None) -> Checkpoint:
         batch=batch,
         unfinished=min(later, default=None),
         followed=followed,
-        settings=json.loads(offset.decode().splitlines()[1])["conf"],
+        settings=settings,
         tables={role: path for role, path in tables.items() if path is not None},
     )
 
@@ -155,6 +153,32 @@ def _spellings(folder: str) -> dict[str, str]:
     return {"url": folder} if "://" in folder else {"url": f"file://{folder}", "short": f"file:{folder}"}
 
 
+def _settings(folder: Files, batch: int) -> dict[str, str]:
+    """Return what a committed batch pins. Raises `CorruptState` unless all that Spark logged of it is whole."""
+    if not folder.exists(f"offsets/{batch}"):
+        raise SavepointError(f"{folder.root} is incomplete: it has commits/{batch} and no offsets/{batch}")
+    _logged(folder, f"commits/{batch}")
+    pinned, *sources = _logged(folder, f"offsets/{batch}") or [None]
+    if not sources or not isinstance(pinned, dict) or not isinstance(pinned.get("conf"), dict):
+        raise _damaged(folder, f"offsets/{batch}")
+    return dict(pinned["conf"])
+
+
+def _logged(folder: Files, name: str) -> list[Any]:
+    """Return what stands below the version in a file of Spark's logs; what is no JSON object as it is."""
+    try:
+        version, *lines = folder.read(name).decode().splitlines()
+        if _VERSION.fullmatch(version) is None:
+            raise ValueError(version)
+        return [json.loads(line) if line.startswith("{") else line for line in lines]
+    except ValueError as error:  # cut short, as by a disk that lost what it had not written yet
+        raise _damaged(folder, name) from error
+
+
+def _damaged(folder: CheckpointFolder, name: str) -> CorruptState:
+    return CorruptState(f"{name} in {folder.root} is damaged; restore this checkpoint from a savepoint")
+
+
 def _walk(folder: Files) -> Iterator[str]:
     for name in folder.sizes():
         parts = PurePosixPath(name).parts
@@ -215,7 +239,10 @@ def _beats_in(folder: Files, source: str) -> Iterator[tuple[int, int]]:
     """The pulse files that the log of one source names, each with its entry."""
     for log in _needed(folder.names(source)):
         for line in folder.read(f"{source}/{log}").decode().splitlines():
-            entry = json.loads(line) if line.startswith("{") else {}
+            try:
+                entry = json.loads(line) if line.startswith("{") else {}
+            except ValueError as error:
+                raise _damaged(folder, f"{source}/{log}") from error
             path = PurePosixPath(entry.get("path", ""))
             if path.parent.name == PULSE and _BEAT.fullmatch(path.name):
                 yield int(path.stem), entry["batchId"]
@@ -240,4 +267,4 @@ def _json(folder: CheckpointFolder, name: str) -> Any:
     try:
         return folder.read_json(name)
     except ValueError as error:
-        raise CorruptState(f"{name} in {folder.root} is damaged; restore this checkpoint from a savepoint") from error
+        raise _damaged(folder, name) from error

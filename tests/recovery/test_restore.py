@@ -14,11 +14,16 @@ from recovery.errors import DamagedSavepoint, SavepointError, SavepointRefused
 from recovery.files import checkpoint_at
 from recovery.intent import STEPS
 from recovery.restore import restore
+from state.errors import CorruptState
 from state.job_record import FLUSHED_FILE, JOB_FILE, JobRecord
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 
 if TYPE_CHECKING:
     from tests.recovery.conftest import MemoryArchive
+
+
+HARMLESS = {("commits/3", 3), ("sources/1/0", 0), ("sources/1/0", 1), ("sources/1/0", 3)}
+"""Cut between two lines: Spark reads such a commit, and other sources keep logs that name no file of the pulse."""
 
 
 class Killed(Exception):
@@ -148,6 +153,25 @@ def test_a_damaged_savepoint_is_noticed_before_anything_is_touched(
         restore(archive, "one")
     assert placed.contents() == before
     assert placed.beside() == ["checkpoint", "checkpoint.incoming"]
+
+
+@pytest.mark.parametrize("log", ["offsets/3", "commits/3", "sources/1/0"])
+@pytest.mark.parametrize("kept", [0, 1, 3, 12, 60])
+def test_a_checkpoint_whose_logs_are_cut_short_is_told_and_can_be_restored(
+    job: FakeCheckpoint, archive: MemoryArchive, log: str, kept: int
+) -> None:
+    """As by a disk that lost its last writes: no savepoint is made of it, and which batches go is not known."""
+    before = job.contents()
+    savepoint(job.folder, "one", to=archive)
+    job.run()
+    whole = job.contents()[log]
+    job.put(log, whole[: min(kept, len(whole) - 1)])
+    if (log, kept) not in HARMLESS:
+        with pytest.raises(CorruptState, match=rf"{log} in {job.folder} is damaged; restore this checkpoint from"):
+            savepoint(job.folder, "two", to=archive)
+    plan = restore(archive, "one")
+    assert plan.forgotten is None or log.startswith("sources") or (log, kept) in HARMLESS
+    assert without_record(job.contents()) == without_record(before)
 
 
 def test_a_running_job_is_not_restored(placed: FakeCheckpoint, archive: MemoryArchive) -> None:
