@@ -1,6 +1,7 @@
 """The command `panekeeper`: what an operator of jobs does from outside, on a running or a stopped job.
 
-Exit code 0 only on success; 1 for an error of ours, told in one line on stderr; 2 for a wrong command line.
+Exit code 0 only on success; 1 for an error of ours or of the disk, told in one line on stderr; 2 for a wrong command
+line.
 `--json` prints the result as one JSON object instead of words.
 """
 
@@ -55,13 +56,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command: Command = options.command
     try:
         fields = command.run(options)
-    except PanekeeperError as error:
+    except (PanekeeperError, OSError) as error:
+        told = _told(error)
         if options.json:
-            print(json.dumps({"error": str(error), "kind": type(error).__name__}))
-        print(f"panekeeper {command.name}: {error}", file=sys.stderr)
+            print(json.dumps({"error": told, "kind": type(error).__name__}))
+        print(f"panekeeper {command.name}: {told}", file=sys.stderr)
         return FAILED
     print(json.dumps(fields, default=str) if options.json else command.words(fields))
     return 0 if command.succeeded(fields) else FAILED
+
+
+def _told(error: PanekeeperError | OSError) -> str:
+    if not isinstance(error, OSError) or error.filename is None:
+        return str(error)
+    advice = "; run this as the user who runs the job" if isinstance(error, PermissionError) else ""
+    return f"{error.filename} cannot be used: {error.strerror}{advice}"
 
 
 def _parser() -> argparse.ArgumentParser:

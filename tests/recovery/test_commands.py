@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from framework.engine.holder import RUNNING_FILE
 from recovery.archive import S3Options, archive_at
 from recovery.cli import FAILED, main
 from recovery.errors import ArchiveDenied, ArchiveError
+from state.job_record import JOB_FILE
 
 if TYPE_CHECKING:
     from tests.recovery.conftest import FakeCheckpoint
@@ -75,6 +77,27 @@ def test_an_error_is_one_line_and_a_failure(tmp_path: Path, capsys: pytest.Captu
     """The exit code says it too."""
     assert main(["verify", str(tmp_path), "one"]) == FAILED
     assert capsys.readouterr().err.startswith("panekeeper verify: there is no savepoint 'one'")
+
+
+def test_what_the_disk_refuses_is_one_line_too(
+    job: FakeCheckpoint, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that cannot be read, and one that this user may not read; `--json` tells it to machines."""
+    record = job.folder / JOB_FILE
+    record.unlink()
+    record.mkdir()
+    assert main(["status", str(job.folder)]) == FAILED
+    assert capsys.readouterr().err == f"panekeeper status: {record} cannot be used: Is a directory\n"
+
+    def refuse(path: Path) -> bytes:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    assert main(["savepoint", str(job.folder), "one", "--to", str(job.folder) + "-saved", "--json"]) == FAILED
+    said = capsys.readouterr()
+    words = f"{job.folder / RUNNING_FILE} cannot be used: Permission denied; run this as the user who runs the job"
+    assert said.err == f"panekeeper savepoint: {words}\n"
+    assert json.loads(said.out)["kind"] == "PermissionError"
 
 
 def test_a_place_that_cannot_be_is_refused_without_repeating_a_secret() -> None:
