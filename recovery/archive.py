@@ -37,6 +37,10 @@ class Archive(Protocol):
         """Store a small file, replacing what stood there."""
         ...
 
+    def put_new(self, name: str, data: bytes) -> None:
+        """Store a small file. Raises `FileExistsError` if it is there: of two that do so at once, one is told."""
+        ...
+
     def get(self, name: str, into: Sink) -> None:
         """Write a file's bytes into `into`. Raises `FileNotFoundError` if it is not there."""
         ...

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from framework.engine.folder import LocalFolder
+from framework.engine.folder import LocalFolder, create
 from recovery.archive import Sink
 from recovery.errors import ArchiveDenied, ArchiveError, SavepointRefused
 
@@ -61,19 +62,30 @@ class LocalFiles(LocalFolder):
         with self.new(name) as target:
             target.write(data)
 
-    @contextmanager
-    def new(self, name: str) -> Iterator[BinaryIO]:
+    def put_new(self, name: str, data: bytes) -> None:
+        """Store a small file. Raises `FileExistsError` if it is there."""
+        with self._written(name, create) as target:
+            target.write(data)
+
+    def new(self, name: str) -> AbstractContextManager[BinaryIO]:
         """Give a file to write, which is stored when the block ends without an error."""
+        return self._written(name, os.replace)
+
+    @contextmanager
+    def _written(self, name: str, give: Callable[[Path, Path], None]) -> Iterator[BinaryIO]:
+        """Give a file to write, which then is given its name."""
         path = self.path / name
-        unfinished = path.with_name(f".{path.name}.{os.getpid()}{_UNFINISHED}")
+        unfinished = path.with_name(f".{path.name}.{uuid.uuid4().hex}{_UNFINISHED}")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with unfinished.open("wb") as target:
                 yield target
                 target.flush()
                 os.fsync(target.fileno())
-            unfinished.replace(path)
+            give(unfinished, path)
         except OSError as error:
+            if isinstance(error, FileExistsError) and path.exists():  # else it is a file where a folder should be
+                raise FileExistsError(f"{name} in {self.root} is already there") from None
             raise self._unusable(error) from error
         finally:
             with suppress(OSError):

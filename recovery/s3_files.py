@@ -88,6 +88,18 @@ class S3Files:
         with self._told() as client:
             self._put(client, name, data)
 
+    def put_new(self, name: str, data: bytes) -> None:
+        """Store a small file. Raises `FileExistsError` if it is there."""
+        from botocore.exceptions import ClientError
+
+        with self._told() as client:
+            try:
+                self._put(client, name, data, IfNoneMatch="*")
+            except ClientError as error:
+                if code_of(error) in _TAKEN:
+                    raise FileExistsError(f"{name} in {self.root} is already there") from None
+                raise
+
     @contextmanager
     def new(self, name: str) -> Iterator[BinaryIO]:
         """Give a file to write, which is stored when the block ends without an error."""
@@ -155,15 +167,8 @@ class S3Files:
 
     def write_json(self, name: str, value: Any, *, replace: bool = False) -> None:
         """Write a JSON file. Raises `FileExistsError` if it is there, unless `replace`."""
-        from botocore.exceptions import ClientError
-
-        with self._told() as client:
-            try:
-                self._put(client, name, json.dumps(value).encode(), **({} if replace else {"IfNoneMatch": "*"}))
-            except ClientError as error:
-                if code_of(error) in _TAKEN:
-                    raise FileExistsError(f"{name} in {self.root} is already there") from None
-                raise
+        put = self.put_bytes if replace else self.put_new
+        put(name, json.dumps(value).encode())
 
     def remove(self, name: str) -> None:
         """Remove a file; nothing happens if it is not there."""

@@ -6,7 +6,7 @@
     2  Its files are stored as blobs, named by their checksum; what the archive holds already is not sent again.
     3  Every blob is read back and compared. One that another savepoint left damaged is sent once more. Then Spark reads
        the copy as the job would, and each stored value is decoded: what was damaged before is not called good.
-    4  The manifest is written.
+    4  The manifest is written, unless another savepoint of this name was made meanwhile.
 
 A kill before 4 leaves blobs that the next savepoint uses, or `prune` removes; a savepoint without a manifest does not
 exist. While one is being made, no prune removes blobs from its location (`working.py`).
@@ -14,6 +14,7 @@ exist. While one is being made, no prune removes blobs from its location (`worki
 
 from __future__ import annotations
 
+import io
 import os
 import time
 from collections.abc import Callable
@@ -99,7 +100,7 @@ def savepoint(  # noqa: PLR0913 -- all but two have a default that fits
     if folder.parent().exists(folder.name + RESTORING_SUFFIX):
         raise SavepointRefused(f"a restore of {folder.root} was interrupted; run the same restore again first")
     if archive.exists(manifest_file(name)):
-        raise SavepointRefused(f"there is a savepoint {name!r} in {archive.location} already; choose another name")
+        raise _taken(archive, name)
     now = made_at or datetime.now(UTC)
     with at_work(archive, "savepoint", now):
         _require_no_prune(archive, now)
@@ -107,7 +108,7 @@ def savepoint(  # noqa: PLR0913 -- all but two have a default that fits
         found, tables, files, cost = _copied(folder, batch, archive, progress, lambda one: _tables(one, s3, spark))
         manifest = _manifest(found, name, now, tables, files)
         values = _decoded(archive, manifest, s3, spark) if decode else None
-        archive.put_bytes(manifest_file(name), manifest.encode())  # 4
+        _publish(archive, manifest)  # 4
     return Savepoint(
         location=archive.location,
         manifest=manifest,
@@ -120,6 +121,21 @@ def savepoint(  # noqa: PLR0913 -- all but two have a default that fits
 def opened(place: str | os.PathLike[str] | Archive, s3: S3Options | None) -> Archive:
     """Return the archive that a caller named."""
     return archive_at(place, s3) if isinstance(place, str | os.PathLike) else place
+
+
+def _publish(archive: Archive, manifest: Manifest) -> None:
+    file, data = manifest_file(manifest.name), manifest.encode()
+    try:
+        archive.put_new(file, data)
+    except FileExistsError:
+        there = io.BytesIO()
+        archive.get(file, there)
+        if there.getvalue() != data:  # a store may keep what it was sent, fail to say so, and be sent it again
+            raise _taken(archive, manifest.name) from None
+
+
+def _taken(archive: Archive, name: str) -> SavepointRefused:
+    return SavepointRefused(f"there is a savepoint {name!r} in {archive.location} already; choose another name")
 
 
 def _require_no_prune(archive: Archive, now: datetime) -> None:

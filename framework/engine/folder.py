@@ -86,7 +86,7 @@ class LocalFolder:
                 _forget_checksum(path)
                 written.replace(path)
             else:
-                _create(written, path)
+                create(written, path)
         finally:
             written.unlink(missing_ok=True)
 
@@ -115,15 +115,17 @@ def local_path(checkpoint: str) -> Path | None:
     return Path("/" + rest.lstrip("/")) if scheme == "file" else None
 
 
-def _create(written: Path, path: Path) -> None:
+def create(written: Path, path: Path) -> None:
     """Give a written file its name. Raises `FileExistsError` if the name is taken, which a rename would not."""
     try:
         os.link(written, path)
     except FileExistsError:
         raise
     except OSError:  # a file system without links; one small write is as good as whole
-        with path.open("x") as stream:
-            stream.write(written.read_text())
+        with path.open("xb") as stream:
+            stream.write(written.read_bytes())
+            stream.flush()
+            os.fsync(stream.fileno())
 
 
 def _forget_checksum(path: Path) -> None:

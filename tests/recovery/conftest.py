@@ -115,6 +115,11 @@ class MemoryArchive:
         self.puts.append(name)
         self.files[name] = data
 
+    def put_new(self, name: str, data: bytes) -> None:
+        if name in self.files:
+            raise FileExistsError(name)
+        self.put_bytes(name, data)
+
     def get(self, name: str, into: Sink) -> None:
         if name not in self.files:
             raise FileNotFoundError(name)
