@@ -38,7 +38,7 @@ class Bucket:
     """One bucket, and how it is reached. Nothing is looked at before the first call."""
 
     def __init__(self, name: str, options: S3Options) -> None:
-        if "@" in name:
+        if "@" in name or ":" in name:  # a secret may hold a slash: then only its beginning stands here
             raise ArchiveError(
                 "credentials do not belong into the name of a place on S3; give s3://bucket/prefix and let boto3 "
                 "find them (environment, profile or role)"

@@ -106,9 +106,10 @@ def test_a_place_that_cannot_be_is_refused_without_repeating_a_secret() -> None:
         archive_at("gs://bucket")
     with pytest.raises(ArchiveError, match="names no bucket"):
         archive_at("s3://")
-    with pytest.raises(ArchiveError, match="credentials do not belong") as refused:
-        archive_at("s3://AKIA:hunter2@bucket/prefix")
-    assert "hunter2" not in str(refused.value)
+    for place in ("s3://AKIA:hunter2@bucket/prefix", "s3://AKIA:hun/ter2@bucket/x", "s3a://hunter2@bucket"):
+        with pytest.raises(ArchiveError, match="credentials do not belong") as refused:
+            archive_at(place)
+        assert not any(part in str(refused.value) for part in ("AKIA", "hun", "ter2"))
     with pytest.raises(ArchiveError, match="aws:kms"):
         S3Options(kms_key="k")
 
