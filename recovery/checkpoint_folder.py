@@ -16,13 +16,15 @@ from urllib.parse import quote
 
 from framework.engine.folder import CheckpointFolder, batch_numbers
 from framework.engine.holder import RUNNING_FILE
+from framework.engine.initial import RESET_FILE
 from framework.engine.pulse import FOLDER as PULSE
-from recovery.errors import SavepointError
+from recovery.errors import SavepointError, SavepointRefused
 from recovery.files import Files
 from state.errors import CorruptState
 from state.job_record import FLUSHED_FILE, JOB_FILE, TABLES_FILE, JobRecord
 
 _COPIED = ("offsets", "commits", "sources", "state", "metadata", "panekeeper", "pulse")
+_OF_A_PROCESS = (RUNNING_FILE, RESET_FILE)  # which one runs the job, and what one has begun: not the copy's affair
 _STATE_FILE = re.compile(r"(\d+)(_.*)?\.(changelog|zip)(\.crc)?")
 _NUMBER = re.compile(r"(\d+)(\.compact)?")
 _VERSION = re.compile(r"v\d+")
@@ -66,6 +68,7 @@ def read_checkpoint(folder: Files, *, batch: int | None = None) -> Checkpoint:
         batch: a committed batch, as of which it is read although the job goes on; the last one if not given.
 
     Raises:
+        SavepointRefused: the job was going back to its initial state, and that was not completed.
         SavepointError: there is no checkpoint of ours, or no batch of it was committed yet.
         StateError: its record is damaged or from another version, or what Spark logged of that batch is damaged.
     """
@@ -73,6 +76,11 @@ def read_checkpoint(folder: Files, *, batch: int | None = None) -> Checkpoint:
     if record is None:
         raise SavepointError(
             f"{folder.root} holds no checkpoint of Panekeeper's ({JOB_FILE} is not there); name its folder"
+        )
+    if folder.exists(RESET_FILE):
+        raise SavepointRefused(
+            f"the job of {folder.root} was going back to its initial state, and that was not completed ({RESET_FILE} "
+            "is there): what it has is to be forgotten; start the job once, which completes it, and try again"
         )
     commits = batch_numbers(folder, "commits")
     if not commits:
@@ -203,7 +211,7 @@ def _belongs(folder: Files, path: str, batch: int, ends: list[int | None], heard
             return _state_version(parts) <= batch + 1  # a batch writes the version after its number
     if path == FLUSHED_FILE:
         return int(_json(folder, path)["batch"]) <= batch
-    return path != RUNNING_FILE  # it says which process runs the job
+    return path not in _OF_A_PROCESS
 
 
 def _state_version(parts: tuple[str, ...]) -> int:

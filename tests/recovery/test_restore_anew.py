@@ -1,4 +1,4 @@
-"""Restores that met a job, a mount point or a savepoint that is gone: nothing is half done, and there is a way out."""
+"""Restores that met a job, a mount point, half a reset or a lost savepoint: nothing is half done, there is a way out."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from framework.engine.initial import RESET_FILE
 from recovery.checkpoint_folder import read_record
 from recovery.errors import DamagedSavepoint, NoSuchSavepoint, SavepointRefused
 from recovery.intent import STEPS, Places
@@ -162,3 +163,13 @@ def test_a_mount_point_is_refused_before_the_tables_go_back(
     assert archive.files == before
     assert job.beside() == ["checkpoint", "link"]
     restore(archive, "one", checkpoint=job.folder / "checkpoint")
+
+
+def test_a_restore_gets_a_job_out_of_half_a_way_back_to_its_initial_state(
+    job: FakeCheckpoint, archive: MemoryArchive
+) -> None:
+    """It is a stopped job like any other then."""
+    savepoint(job.folder, "one", to=archive)
+    job.put(RESET_FILE, '{"epoch": 1, "view": null}')
+    assert restore(archive, "one").epoch == 1
+    assert not (job.folder / RESET_FILE).exists()

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from framework.engine.holder import RUNNING_FILE
-from recovery.checkpoint_folder import moved
+from framework.engine.initial import RESET_FILE
+from recovery.checkpoint_folder import moved, read_checkpoint
 from recovery.delta_log import has_version
 from recovery.errors import DamagedSavepoint, NoSuchSavepoint, SavepointError, SavepointRefused
 from recovery.local_files import LocalFiles
@@ -196,6 +197,27 @@ def test_what_is_no_checkpoint_is_told(job: FakeCheckpoint, archive: MemoryArchi
         savepoint("hdfs://host/checkpoint", "one", to=archive)
     with pytest.raises(SavepointRefused, match=r"is a whole bucket, .* name a folder in it"):
         savepoint("s3a://bucket", "one", to=archive)
+
+
+@pytest.mark.parametrize("forgotten", [(), ("commits/0", "commits/1", "commits/2")])
+def test_a_job_that_is_half_way_to_its_initial_state_is_not_saved(
+    placed: FakeCheckpoint, archive: MemoryArchive, forgotten: tuple[str, ...]
+) -> None:
+    """A start would complete that in the copy, too, and forget all that was saved."""
+    placed.put(RESET_FILE, '{"epoch": 1, "view": null}')
+    for name in forgotten:
+        placed.files.remove(name)
+    with pytest.raises(SavepointRefused, match=r"was not completed .* start the job once, which completes it"):
+        savepoint(placed.place, "one", to=archive)
+    assert archive.files == {}
+
+
+def test_a_way_back_to_the_initial_state_that_begins_meanwhile_is_not_copied(job: FakeCheckpoint) -> None:
+    """The savepoint is as of the batch before it."""
+    found = read_checkpoint(job.files)
+    job.put(RESET_FILE, '{"epoch": 1, "view": null}')
+    assert RESET_FILE not in found.files()
+    assert {"offsets/2", "commits/2"} <= set(found.files())
 
 
 def test_an_unknown_name_lists_the_known_ones(job: FakeCheckpoint, archive: MemoryArchive) -> None:
