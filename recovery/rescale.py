@@ -94,16 +94,7 @@ def rescale(
         CorruptState: the state cannot be read. Nothing was changed.
     """
     folder, archive = checkpoint_at(checkpoint, s3), opened(to, s3)
-    require_apart(archive, folder, s3)
-    require_replaceable(Places(checkpoint=folder))
-    require_stopped(folder)
-    require_none_begun(folder)
-    found = read_checkpoint(folder)
-    old = int(found.settings[PARTITIONS])
-    if partitions < 1:
-        raise SavepointRefused(f"partitions is {partitions}; it must be 1 or more")
-    if partitions == old:
-        raise SavepointRefused(f"{folder.root} has {old} shuffle partitions already; nothing was changed")
+    found = _looked_at(folder, partitions, archive, s3)
     running = _session(found, spark, s3)
     name = _save(found, archive, s3, running, progress)
     dealing = _Dealing(spark=running, partitions=partitions)
@@ -122,12 +113,27 @@ def rescale(
         checkpoint=folder.root,
         savepoint=name,
         location=archive.location,
-        old=old,
+        old=int(found.settings[PARTITIONS]),
         new=partitions,
         values=dealing.values,
         busiest=max(spread.values()),
         idle=partitions - len(spread),
     )
+
+
+def _looked_at(folder: Files, partitions: int, archive: Archive, s3: S3Options | None) -> Checkpoint:
+    """Return how the checkpoint stands, if all that is known before the savepoint permits to rescale it."""
+    require_apart(archive, folder, s3)
+    require_replaceable(Places(checkpoint=folder))
+    require_stopped(folder)
+    require_none_begun(folder)
+    found = read_checkpoint(folder)
+    old = int(found.settings[PARTITIONS])
+    if partitions < 1:
+        raise SavepointRefused(f"partitions is {partitions}; it must be 1 or more")
+    if partitions == old:
+        raise SavepointRefused(f"{folder.root} has {old} shuffle partitions already; nothing was changed")
+    return found
 
 
 class _Dealing:

@@ -1,4 +1,4 @@
-"""Restores that met a job, a mount point, half a reset or a lost savepoint: nothing is half done, there is a way out."""
+"""Restores that met a job, a mount point, half a reset or a lost savepoint: none stays half done without a way out."""
 
 from __future__ import annotations
 
