@@ -46,6 +46,7 @@ class Bench:
         broken: what is wrong with the product, on purpose.
         store: gives an S3 that can fail.
         seconds: how long a faulty store fails.
+        launcher: starts the programs.
     """
 
     folder: Path
@@ -57,16 +58,26 @@ class Bench:
     broken: Broken | None = None
     store: Callable[[], FaultyStore]
     seconds: float = 10.0
+    launcher: type[Launcher] = Launcher
 
 
 @dataclass
 class Attempt:
-    """One scenario on some jobs."""
+    """One scenario on some jobs.
+
+    Attributes:
+        bench: what it works with.
+        scenario: what is done.
+        history: what happened, for the oracle.
+        notes: what is to be told of all the jobs.
+        missed: by job, why it is not shown that each fault hit it.
+    """
 
     bench: Bench
     scenario: Scenario
     history: list[Moment] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    missed: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         kills = next((one.times for one in self.scenario.actions if isinstance(one, do.RandomKills)), 0)
@@ -79,7 +90,7 @@ class Attempt:
         self._input = self.bench.folder / "in"
         self.jobs = self.bench.folder / "jobs"
         self._common = self._errand_of_all()
-        self.launcher = Launcher(self.bench.folder, self._common)
+        self.launcher = self.bench.launcher(self.bench.folder, self._common)
 
     def perform(self) -> None:
         """Do what the scenario says.
@@ -216,22 +227,34 @@ class Attempt:
         self._in_store(action.store, do="savepoint", name=action.name, killed_at=None)
         self._saved[action.name] = (len(self.history), self._read)
 
-    def _in_store(self, store: str, *, killed_at: str | None, **errand: Any) -> None:
+    def _in_store(self, store: str, **errand: Any) -> None:
         if store == "folder":
-            place: dict[str, Any] = {"location": str(self.bench.folder / "savepoints")}
-        else:
-            faulty = self.bench.store()
-            faulty.behave("fails" if "fails" in store else "slow" if "slow" in store else "well", self.bench.seconds)
-            place = {"location": f"s3://drill/{self.bench.folder.name}", "endpoint": faulty.endpoint, "own_store": True}
-        if killed_at is not None:
-            self.launcher.run_and_die(killed_at=killed_at, **errand, **place)
-        else:
-            self.launcher.run(**errand, **place)
+            self._keep(location=str(self.bench.folder / "savepoints"), **errand)
+            return
+        faulty = self.bench.store()
+        errand |= {"location": f"s3://drill/{self.bench.folder.name}", "endpoint": faulty.endpoint, "own_store": True}
         if "fails" in store:
-            refused = self.bench.store().refused
-            self.notes.append(f"{errand['do']}: the store refused {refused} requests")
-            if not refused:
-                raise Missed(f"the store was not asked while it failed, in {errand['do']}")
+            self._keep_in_an_outage(faulty, **errand)
+        else:
+            faulty.behave("slow" if "slow" in store else "well")
+            self._keep(**errand)
+
+    def _keep_in_an_outage(self, faulty: FaultyStore, **errand: Any) -> None:
+        """A program for each job: they take turns in one, and only the first of them would meet the outage."""
+        refused = []
+        for name in self.bench.checks:
+            faulty.behave("fails", self.bench.seconds)
+            self._keep(checks=(name,), **errand)
+            refused.append(faulty.refused)
+            if not faulty.refused:
+                self.missed.setdefault(name, f"the store was not asked while it failed, in {errand['do']}")
+        self.notes.append(f"{errand['do']}: the store refused {', '.join(map(str, refused))} requests, job by job")
+
+    def _keep(self, *, killed_at: str | None, **errand: Any) -> None:
+        if killed_at is not None:
+            self.launcher.run_and_die(killed_at=killed_at, **errand)
+        else:
+            self.launcher.run(**errand)
 
     def _keep_tables(self) -> None:
         """Move what is on the small disk to where the judge can read it later, and let go of the disk."""

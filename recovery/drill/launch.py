@@ -84,7 +84,7 @@ class Launcher:
         self._started += 1
         path = self._folder / f"errand-{self._started:02d}.json"
         lines = path.with_suffix(".told")
-        Errand(**self._common, told=str(lines), **errand).save(path)
+        Errand(**(self._common | errand), told=str(lines)).save(path)
         began = time.time()
         with self._log.open("ab") as log:
             program = subprocess.Popen(

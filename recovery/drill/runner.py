@@ -31,7 +31,8 @@ class Result:
     Attributes:
         scenario: what was done.
         check: to which job.
-        outcome: passed, failed, unknown (the judge cannot tell), skipped (the machine lacks something) or not run.
+        outcome: passed, failed, unknown (the judge cannot tell, or a fault may have missed this job), skipped (the
+            machine lacks something) or not run.
         lost: result rows that are missing.
         doubled: result rows that are there more than once.
         wrong: result rows that should not be there.
@@ -169,18 +170,19 @@ class Drills:
 
     def _judged(self, name: str, attempt: Attempt, reference: Tables | None) -> Result:
         verdict = _verdict(name, attempt, reference)
-        failed = attempt.launcher.failed.get(name)
+        failed, missed = attempt.launcher.failed.get(name), attempt.missed.get(name)
+        unshown: Outcome = "unknown" if missed and verdict.outcome == "passed" else verdict.outcome
         return Result(
             scenario=attempt.scenario.name,
             check=name,
-            outcome="failed" if failed else verdict.outcome,
+            outcome="failed" if failed else unshown,
             lost=verdict.lost,
             doubled=verdict.doubled,
             wrong=verdict.wrong,
             rows=verdict.rows,
             recover_seconds=attempt.launcher.recovered.get(name),
             first_result_seconds=attempt.launcher.first_result.get(name),
-            why="; ".join(filter(None, [failed, verdict.why, *attempt.notes])),
+            why="; ".join(filter(None, [failed, verdict.why, missed, *attempt.notes])),
         )
 
     def _reference(self, top: Path, lender: _Lender) -> Tables:
