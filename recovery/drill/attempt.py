@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from framework.engine.folder import LocalFolder, batch_numbers
 from recovery.drill import actions as do
 from recovery.drill.cluster import cluster
 from recovery.drill.errand import Broken
 from recovery.drill.history import Drained, Moment, Started, generate, write
-from recovery.drill.lab import Missed, SmallDisk, damage_state
+from recovery.drill.lab import SmallDisk, damage_state
 from recovery.drill.launch import Launcher, environment
+from recovery.drill.proof import Checkpoints
 from recovery.shelf import savepoints
 
 if TYPE_CHECKING:
@@ -89,6 +89,7 @@ class Attempt:
         self._disk: SmallDisk | None = None
         self._input = self.bench.folder / "in"
         self.jobs = self.bench.folder / "jobs"
+        self._checkpoints = Checkpoints(self.jobs, self.bench.checks)
         self._common = self._errand_of_all()
         self.launcher = self.bench.launcher(self.bench.folder, self._common)
 
@@ -193,25 +194,24 @@ class Attempt:
         else:
             self._feed(batch + 1 if self.scenario.clocked else len(self._files))
             self.launcher.run_and_die(do="run", point=fault, batch=batch, **self._clock())
-        pending = [name for name in self.bench.checks if self._is_pending(name)]
-        if bool(pending) != (fault is not None):
-            raise Missed(f"the kill {point} left {'a' if pending else 'no'} batch half done: it did not hit that point")
+        for name, why in self._checkpoints.missed(point, batch).items():
+            self.missed.setdefault(name, why)
+        if fault == "mid-batch":
+            self.notes.append(f"{point}: {self._hit(batch)}")
 
     def _kill_at_random(self, times: int) -> None:
         self._feed(len(self._files))
+        never = set(self.bench.checks)
         for _ in range(times):
             point = self._dice.choice(_KILLABLE)
-            done = [max(batch_numbers(self._checkpoint(name), "commits"), default=-1) for name in self.bench.checks]
-            batch = min(done) + 1 + self._dice.choice((0, 0, 1))
-            self.notes.append(f"{point} of batch {batch}")
+            batch = min(self._checkpoints.last_done().values()) + 1 + self._dice.choice((0, 0, 1))
             self.launcher.run_and_die(do="run", point=do.POINTS[point], batch=batch)
+            never -= self._checkpoints.half_done(batch)
+            self.notes.append(f"{point} of batch {batch}: {self._hit(batch)}")
+        self.missed |= dict.fromkeys(never, "none of the random kills left a batch of it half done")
 
-    def _is_pending(self, name: str) -> bool:
-        checkpoint = self._checkpoint(name)
-        return batch_numbers(checkpoint, "offsets")[-1:] != batch_numbers(checkpoint, "commits")[-1:]
-
-    def _checkpoint(self, name: str) -> LocalFolder:
-        return LocalFolder(self.jobs / name / "checkpoint")
+    def _hit(self, batch: int) -> str:
+        return f"{len(self._checkpoints.half_done(batch))} of {len(self.bench.checks)} jobs hit"
 
     # -- savepoints -------------------------------------------------------------------------------------------
 
