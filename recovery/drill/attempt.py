@@ -135,7 +135,10 @@ class Attempt:
                 self._kill_at_random(times)
             case do.KillWorker(batch=batch) | do.KillExecutor(batch=batch):
                 self._feed(len(self._files))
-                self.launcher.run_and_lose("workers" if isinstance(action, do.KillWorker) else "executors", batch)
+                stopped = self.launcher.run_and_lose(
+                    "workers" if isinstance(action, do.KillWorker) else "executors", batch
+                )
+                self.notes.append(f"{stopped} of {len(self.bench.checks)} jobs stopped by it")
             case do.Drain(files=files):
                 self._feed(files)
                 self.launcher.run(do="drain", **self._clock())

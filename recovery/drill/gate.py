@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,13 @@ from framework.engine import fault
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from pyspark import StatusTracker
+
     from recovery.drill.errand import Telling
+
+_PATIENCE_SECONDS = 60.0
+_BETWEEN_TWO_LOOKS = 20
+"""So many stages may have begun since those that were seen, at most."""
 
 
 class Gate:
@@ -47,6 +54,9 @@ class Gate:
         if self._here and self._here >= self._jobs:
             self._then()
 
+    def settle(self) -> None:
+        """Wait until what was begun here is over, before the program ends. Of most gates nothing is left."""
+
 
 class Ambush(Gate):
     """As a gate, but the first job that comes is enough: in the midst of a batch nobody can be made to wait."""
@@ -65,32 +75,63 @@ class Once(Ambush):
     def __init__(self, point: str, batch: int, jobs: int, then: Callable[[], object]) -> None:
         super().__init__(point, batch, jobs, then)
         self._struck = threading.Lock()
+        self._over = threading.Event()
 
     def strike(self) -> None:
         """Do it, the first time."""
         if self._struck.acquire(blocking=False):
-            super().strike()
+            try:
+                super().strike()
+            finally:
+                self._over.set()
+
+    def settle(self) -> None:
+        """Wait for it, if it has begun: what it has to tell comes after the failure of the jobs that it hit."""
+        if self._struck.locked():
+            self._over.wait()
 
 
 def kill_workers(telling: Telling) -> None:
-    """Kill Python workers of this process's Java machine until a task has failed by it."""
+    """Kill Python workers of this process's Java machine until a task has failed by it, and tell if one has."""
     from pyspark import SparkContext
 
     context, gateway = SparkContext._active_spark_context, SparkContext._gateway  # noqa: SLF001 -- no public handles
     assert context is not None
     assert gateway is not None
-    tracker = context.statusTracker()
+    java = gateway.proc.pid
+    killed, noticed = kill_until_noticed(context.statusTracker(), lambda: _kill(_workers(java)))
+    telling.tell("", "killed", number=killed, noticed=noticed)
+
+
+def kill_until_noticed(
+    tracker: StatusTracker, kill: Callable[[], int], *, seconds: float = _PATIENCE_SECONDS
+) -> tuple[int, bool]:
+    """Kill again and again, and return how many were killed, and whether Spark says that a task failed meanwhile.
+
+    A worker that is killed while it is idle is missed by nobody, so that alone shows nothing. A stage that has failed
+    is not active any more, but the tracker still tells of it; one may have come and gone between two looks.
+    """
     killed = 0
-    deadline = time.monotonic() + 60
+    seen: set[int] = set()
+    deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-        if killed and (not stages or any(stage and stage.numFailedTasks for stage in stages)):
-            break
-        for pid in _workers(gateway.proc.pid):
+        active = tracker.getActiveStageIds()
+        seen.update(active)
+        looked_at = active or (range(min(seen), max(seen) + _BETWEEN_TWO_LOOKS) if seen else ())
+        if killed and any((stage := tracker.getStageInfo(one)) and stage.numFailedTasks for one in looked_at):
+            return killed, True
+        killed += kill()
+        time.sleep(0.01)  # a drill only: until Spark has noticed
+    return killed, False
+
+
+def _kill(pids: list[int]) -> int:
+    killed = 0
+    for pid in pids:
+        with suppress(ProcessLookupError):  # it has just ended
             os.kill(pid, signal.SIGKILL)
             killed += 1
-        time.sleep(0.01)  # a drill only: until Spark has noticed
-    telling.tell("", "killed", number=killed)
+    return killed
 
 
 def kill_executors(telling: Telling) -> None:
@@ -101,9 +142,7 @@ def kill_executors(telling: Telling) -> None:
     assert context is not None
     own = [b"CoarseGrainedExecutorBackend", (context.applicationId or "?").encode()]
     pids = [pid for pid, _, command in _processes() if all(word in command for word in own)]
-    for pid in pids:
-        os.kill(pid, signal.SIGKILL)
-    telling.tell("", "killed", number=len(pids))
+    telling.tell("", "killed", number=_kill(pids))
 
 
 def _processes() -> Iterator[tuple[int, int, bytes]]:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import recovery
 from framework.engine.session import SHORT_LIVED
@@ -56,13 +56,21 @@ class Launcher:
         if code != -signal.SIGKILL:
             raise Missed(f"a program that should have been killed ended with {code}: {self._tail()}")
 
-    def run_and_lose(self, victim: str, batch: int) -> None:
-        """Run a program whose workers or executors are killed; its jobs may fail by that, for they are run again."""
+    def run_and_lose(self, victim: Literal["workers", "executors"], batch: int) -> int:
+        """Run a program whose workers or executors are killed; its jobs may fail by that, for they are run again.
+
+        Returns how many jobs were stopped by it. Raises `Missed` if none of the victims was there, or if no task
+        failed while Python workers were killed: most of them may have been idle.
+        """
         code, _, lines = self._program(do="run", point="mid-batch", batch=batch, victim=victim)
         if code not in (0, SURVIVED_NOT):
             raise Missed(f"the program ended with {code}: {self._tail()}")
-        if not any(line["what"] == "killed" and line["number"] for line in lines):
+        kills = [line for line in lines if line["what"] == "killed" and line["number"]]
+        if not kills:
             raise Missed(f"there were no {victim} to kill")
+        if victim == "workers" and not any(line["noticed"] for line in kills):
+            raise Missed("no task of Spark's failed while its Python workers were killed")
+        return len(_errors(lines))
 
     def run_and_fail(self, says: tuple[str, ...], *, everybody: bool) -> None:
         """Run a program whose jobs should fail with a clear error."""

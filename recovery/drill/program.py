@@ -55,6 +55,8 @@ class Program:
         jobs = self.start_all()
         if errand.do == "run":
             self.await_all(jobs)
+            if self.gate is not None:
+                self.gate.settle()
         else:
             self.serve(jobs)
         return SURVIVED_NOT if self.failed else 0

@@ -111,6 +111,21 @@ class KilledBeforeAnything(Killed):
     left: ClassVar = {"batched": (2, 2), "delta": (0, 0)}
 
 
+class LosingWorkers(Played):
+    """One job is stopped, for a task failed."""
+
+    noticed = True
+
+    def play(self, errand: dict[str, Any]) -> tuple[int, Lines]:
+        stopped = {"check": "batched", "what": "error", "kind": "JobFailed", "text": "a worker is gone"}
+        killed = {"check": "", "what": "killed", "number": 4}
+        return 0, [killed | ({"noticed": self.noticed} if errand["victim"] == "workers" else {}), stopped]
+
+
+class LosingIdleWorkers(LosingWorkers):
+    noticed = False
+
+
 def bench(folder: Path, launcher: type[Launcher], checks: tuple[str, ...] = TWO) -> Bench:
     """A bench whose programs are played."""
     return Bench(folder=folder, checks=checks, seed=1, store=lambda: STORE, launcher=launcher)
@@ -171,6 +186,16 @@ def test_random_kills_tell_how_many_jobs_each_hit_and_one_that_none_hit_is_unkno
     attempt = attempted(tmp_path, KilledAfterOneHadEnded, do.RandomKills(times=2))
     assert set(attempt.missed) == {"delta"}
     assert [note.endswith(("1 of 2 jobs hit", "0 of 2 jobs hit")) for note in attempt.notes] == [True, True]
+
+
+def test_killed_workers_show_something_only_if_a_task_failed(tmp_path: Path) -> None:
+    """Idle ones are killed, too, and nobody misses them. The executors of a cluster hold the state, idle or not."""
+    attempt = attempted(tmp_path / "1", LosingWorkers, do.KillWorker(batch=2))
+    assert attempt.notes == ["1 of 2 jobs stopped by it"]
+    assert attempt.launcher.failed == {}
+    with pytest.raises(Missed, match="no task of Spark's failed"):
+        attempted(tmp_path / "2", LosingIdleWorkers, do.KillWorker(batch=2))
+    attempted(tmp_path / "3", LosingIdleWorkers, do.KillExecutor(batch=2))
 
 
 @pytest.mark.parametrize("seed", range(1, 11))
