@@ -13,6 +13,7 @@ import pytest
 
 from recovery.drill.actions import Kill, Resume
 from recovery.drill.launch import environment
+from recovery.drill.reference import NOTHING_NEW
 from recovery.drill.runner import Drills
 from recovery.drill.scenarios import REDUCED, Scenario
 from recovery.savepoint import savepoint
@@ -80,16 +81,19 @@ def test_a_fault_that_is_never_reached_is_no_pass() -> None:
 
 @pytest.mark.slow
 def test_a_users_own_job_is_drilled_from_its_savepoint_in_a_scratch_place(spark: SparkSession, tmp_path: Path) -> None:
-    """Its file runs as it is, on a clone; its own tables and checkpoint are not touched."""
+    """Its file runs as it is, on a clone; its own tables and checkpoint are not touched. With nothing new, no drill."""
     (tmp_path / "in").mkdir()
     (tmp_path / "job.py").write_text(JOB)
     _write(tmp_path / "in", range(2))
     assert subprocess.run([sys.executable, tmp_path / "job.py"], env=environment(), check=False).returncode == 0
     savepoint(tmp_path / "production" / "checkpoint", "newest", to=tmp_path / "saved", spark=spark)
-    _write(tmp_path / "in", range(2, 4))
     before = _contents(tmp_path / "production")
 
     drills = Drills(job=tmp_path / "job.py", savepoint=(str(tmp_path / "saved"), "newest"), only="kill -9 between")
+    (idle,) = drills.run()
+    assert (idle.outcome, idle.why) == ("unknown", NOTHING_NEW)
+
+    _write(tmp_path / "in", range(2, 4))
     (result,) = drills.run()
     assert (result.outcome, result.rows, result.why) == ("passed", 6, "")
     assert _contents(tmp_path / "production") == before

@@ -112,9 +112,10 @@ class Attempt:
                 location, name = self.bench.savepoint
                 self.launcher.run(do="clone", location=location, name=name, endpoint=self.bench.endpoint)
             for action in self.scenario.actions:
-                self._act(action)
+                self.act(action)
 
-    def _act(self, action: do.Action) -> None:
+    def act(self, action: do.Action) -> None:
+        """Do one thing. Raises as `perform`."""
         if isinstance(action, do.Savepoint | do.Restore | do.Damage | do.FillDisk | do.FreeDisk | do.Outage):
             self._handle(action)
         else:

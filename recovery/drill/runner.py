@@ -13,13 +13,12 @@ from functools import cached_property
 from pathlib import Path
 
 from framework.errors import DeclarationError
-from recovery.drill.actions import Resume
 from recovery.drill.attempt import Attempt, Bench
 from recovery.drill.checks import CHECKS, Compared, named
 from recovery.drill.errand import OWN, Broken
-from recovery.drill.judge import Outcome, Unreadable, Verdict, delta_rows, judge
+from recovery.drill.judge import Outcome, Verdict, judge
 from recovery.drill.lab import CannotDrill, Missed
-from recovery.drill.oracle import Tables
+from recovery.drill.reference import Reference, run_reference
 from recovery.drill.scenarios import REDUCED, SCENARIOS, Scenario
 from recovery.drill.store import FaultyStore
 
@@ -104,10 +103,13 @@ class Drills:
         with ExitStack() as tidy:
             top = self._top(tidy)
             lender = _Lender(tidy)
-            reference = self._reference(top, lender) if self.job is not None else None
+            reference = self._reference(top, lender)
+            idle = None if reference is None else reference.why_idle
             for outing in outings:
                 if self.budget_seconds is not None and time.monotonic() - began > self.budget_seconds:
                     found = _all(outing, "not run", "the budget was spent")
+                elif idle is not None:
+                    found = _all(outing, "unknown", idle)
                 else:
                     found = self._one(outing, top, lender, reference)
                 self.told(found)
@@ -156,7 +158,7 @@ class Drills:
             seconds=3.0 if self.reduced else 10.0,
         )
 
-    def _one(self, outing: Outing, top: Path, lender: _Lender, reference: Tables | None) -> list[Result]:
+    def _one(self, outing: Outing, top: Path, lender: _Lender, reference: Reference | None) -> list[Result]:
         folder = top / re.sub(r"\W+", "-", outing.scenario.name).strip("-")
         attempt = Attempt(self._bench(folder, outing.checks, lender), outing.scenario)
         try:
@@ -168,7 +170,7 @@ class Drills:
             return [_failed_or(one, attempt) for one in _all(outing, "unknown", told)]
         return [self._judged(name, attempt, reference) for name in outing.checks]
 
-    def _judged(self, name: str, attempt: Attempt, reference: Tables | None) -> Result:
+    def _judged(self, name: str, attempt: Attempt, reference: Reference | None) -> Result:
         verdict = _verdict(name, attempt, reference)
         failed, missed = attempt.launcher.failed.get(name), attempt.missed.get(name)
         unshown: Outcome = "unknown" if missed and verdict.outcome == "passed" else verdict.outcome
@@ -185,21 +187,8 @@ class Drills:
             why="; ".join(filter(None, [failed, verdict.why, missed, *attempt.notes])),
         )
 
-    def _reference(self, top: Path, lender: _Lender) -> Tables:
-        """Run the user's own job once, without a fault: what its tables hold then is right."""
-        calm = Scenario(name="reference", actions=(Resume(),))
-        attempt = Attempt(self._bench(top / "reference", (OWN,), lender), calm)
-        try:
-            attempt.perform()
-        except Missed as error:
-            raise DeclarationError(f"{self.job} cannot be drilled, for it fails without any fault: {error}") from error
-        if OWN in attempt.launcher.failed:
-            raise DeclarationError(f"{self.job} fails without any fault: {attempt.launcher.failed[OWN]}")
-        folder = attempt.jobs / OWN
-        try:
-            return {role: delta_rows(folder / role) for role in ("log", "view") if (folder / role).exists()}
-        except Unreadable as error:
-            raise DeclarationError(f"{self.job} cannot be drilled, for nobody could judge it: {error}") from error
+    def _reference(self, top: Path, lender: _Lender) -> Reference | None:
+        return run_reference(self._bench(top / "reference", (OWN,), lender)) if self.job is not None else None
 
 
 class _Lender:
@@ -220,10 +209,10 @@ def _checks_for(scenario: Scenario) -> tuple[str, ...]:
     return scenario.checks or tuple(check.name for check in CHECKS if check.clocked == scenario.clocked)
 
 
-def _verdict(name: str, attempt: Attempt, reference: Tables | None) -> Verdict:
+def _verdict(name: str, attempt: Attempt, reference: Reference | None) -> Verdict:
     if reference is not None:
-        compared = {role: Compared(columns=None, identity=0) for role in reference}
-        return judge(attempt.jobs / name, reference, compared)
+        compared = {role: Compared(columns=None, identity=0) for role in reference.tables}
+        return judge(attempt.jobs / name, reference.tables, compared)
     check = named(name)
     try:
         expected = check.oracle()(tuple(attempt.history))
