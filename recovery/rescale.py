@@ -15,7 +15,7 @@ import os
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from framework.engine.failures import first_line
 from framework.engine.groups import spark_hash
@@ -98,16 +98,8 @@ def rescale(
     running = _session(found, spark, s3)
     name = _save(found, archive, s3, running, progress)
     dealing = _Dealing(spark=running, partitions=partitions)
-    restore(
-        archive,
-        name,
-        checkpoint=folder.root,
-        s3=s3,
-        spark=running,
-        progress=progress,
-        reached=reached,
-        rework=dealing,
-    )
+    how: dict[str, Any] = {"s3": s3, "spark": running, "progress": progress, "reached": reached}
+    restore(archive, name, checkpoint=folder.root, rework=dealing, **how)
     spread = _spread(found.record, partitions)
     return Rescaled(
         checkpoint=folder.root,

@@ -122,14 +122,19 @@ def test_a_dead_process_is_followed_and_its_last_sign_of_life_is_known(process: 
     lease.release("ended")
 
 
+@pytest.mark.parametrize("elsewhere", [{"host": "elsewhere"}, {"space": "pid:[1]"}], ids=["machine", "container"])
 @pytest.mark.parametrize(("silent", "refused"), [(60, True), (61, False)])
-def test_on_another_machine_a_minute_of_silence_means_death(silent: int, refused: bool) -> None:  # noqa: FBT001
+def test_on_another_machine_a_minute_of_silence_means_death(
+    silent: int,
+    refused: bool,  # noqa: FBT001
+    elsewhere: dict[str, str],
+) -> None:
     """Its process cannot be looked for from here; a job that lives is seen every few seconds."""
     folder = Memory()
-    left_by(folder, host="elsewhere", seen=5 * SECOND)
+    left_by(folder, seen=5 * SECOND, **elsewhere)
     clock = Clock((5 + silent) * SECOND)
     if refused:
-        with pytest.raises(CheckpointInUse, match="host elsewhere"):
+        with pytest.raises(CheckpointInUse, match="job 'first'"):
             take(folder, "second", now=clock)
     else:
         take(folder, "second", now=clock).release("ended")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from framework.engine.process import is_alive
+from framework.engine.process import is_alive, space
 from framework.errors import CheckpointError
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ STOPPED_FILE = "panekeeper/stopped.json"
 """When and how the last job that ended did so, and what it left."""
 
 SILENT_US = 60_000_000
-"""A job on another machine that was not seen for so long is dead; on this one its process is looked for."""
+"""A job elsewhere (`process.space`) that was not seen for so long is dead; here its process is looked for."""
 
 
 def wall_us() -> int:
@@ -37,6 +37,7 @@ class Holder:
     Attributes:
         name: the job's name.
         host: the machine.
+        space: where that number is one (`process.space`); null where the system does not tell.
         pid: its process there.
         started: when that process started (`process.started_at`); null where the system does not tell.
         token: random; tells this lease from every other.
@@ -51,10 +52,11 @@ class Holder:
     token: str
     since: int
     seen: int
+    space: str | None = None
 
     def is_alive(self, now: int) -> bool:
         """Say whether its job may still run."""
-        if self.host != socket.gethostname():
+        if (self.host, self.space) != (socket.gethostname(), space()):
             return now - self.seen <= SILENT_US
         return is_alive(self.pid, self.started)
 
@@ -66,7 +68,9 @@ def read_holder(folder: CheckpointFolder, name: str = RUNNING_FILE) -> Holder | 
     """Return who holds, or last held, the lease; None if the last one ended. Raises `CheckpointError` if damaged."""
     try:
         value = folder.read_json(name)
-        return None if value is None else Holder(**{one.name: value[one.name] for one in fields(Holder)})
+        if value is None:
+            return None
+        return Holder(**{one.name: value[one.name] for one in fields(Holder) if one.name in value})
     except (ValueError, TypeError, KeyError) as error:
         raise CheckpointError(
             f"{name} in {folder.root} is damaged; if you are sure that no job runs there, remove this file"

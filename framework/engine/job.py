@@ -9,27 +9,26 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections import deque
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from pyspark.errors import StreamingQueryException
 
+from framework.engine.deadline import Deadline
 from framework.engine.failures import BatchFailed, is_slow_worker, translate
+from framework.engine.hearing import Hearing
 from framework.engine.interrupt import Interrupts
 from framework.engine.ledger import BatchReport, Ledger
 from framework.engine.pulse import Kind, Waker, beat, prune
 from framework.engine.query import end_after_batch, end_between_batches, has_ended, is_running
 from framework.engine.runs import require_settled
-from framework.engine.startup import query_settings
 from framework.engine.status import Drained, JobState, Status
 from framework.errors import DeclarationError, DrainTimeout, JobNotRunning, PanekeeperError
 from state.job_record import FLUSHED_FILE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.streaming.query import StreamingQuery
 
     from framework.engine.batch import Batch
     from framework.engine.downtime import Downtime
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BatchReport", "Job", "JobState", "Status"]
 
-_TRIES, _KEPT_REPORTS = 3, 1000  # _TRIES: starts of a query whose Python worker was too slow to come up
+_TRIES = 3  # starts of a query whose Python worker was too slow to come up
 
 
 class Job:
@@ -46,9 +45,7 @@ class Job:
     def __init__(self, launch: Launch) -> None:
         self._launch = launch
         self._ledger = Ledger()
-        self._reports: deque[BatchReport] = deque(maxlen=_KEPT_REPORTS)
-        self._callbacks: list[Callable[[BatchReport], None]] = []
-        self._hearing = threading.RLock()  # who registers hears each batch once, in order
+        self._hearing = Hearing()
         self._entered = threading.Event()
         self._flushed = threading.Event()
         self._drained = threading.Event()
@@ -60,6 +57,7 @@ class Job:
         self._heard: int | None = None
         self._downtime: Downtime | None = None
         self._launched = threading.Event()
+        self._commanding = threading.Lock()  # a command may end the query and start it again
         self._batch_thread = 0
         launch.lease.watch(self._end)
         self._start_query()
@@ -115,9 +113,10 @@ class Job:
         that has already ended is started once more for it. Afterwards its checkpoint takes no more rows.
         Raises as `await_end`.
         """
-        if not self.finished:
-            self._launch.lease.hold()  # an ended job has given it back, and another one may run there now
-            self._command("flush", self._flushed)
+        with self._one_command("flush", deadline := Deadline(None)):
+            if not self.finished:
+                self._launch.hold()  # an ended job has given its lease back, and another one may run there now
+                self._command("flush", self._flushed, deadline)
 
     def drain(self, timeout: float | None = None) -> Drained:
         """Finish what has begun, keep what is open, and end the job so that it resumes there.
@@ -133,14 +132,13 @@ class Job:
             DrainTimeout: it has not ended in time; it goes on draining, and is resumable however it ends.
             PanekeeperError: the job failed; as `await_end`.
         """
-        if self._ended(0.01):
-            raise JobNotRunning(
-                f"job {self._launch.name!r} is not running, so there is nothing to drain: it ended after batch "
-                f"{self._ledger.batch} and resumes there at its next start()"
-            )
-        self._drained.clear()
         try:
-            self._command("drain", self._drained, timeout)
+            with self._one_command("drain", deadline := Deadline(timeout)):
+                if self._ended(0.01):
+                    name, batch = self._launch.name, self._ledger.batch
+                    raise JobNotRunning(f"job {name!r} ended after batch {batch}: nothing to drain; start() resumes it")
+                self._drained.clear()
+                self._command("drain", self._drained, deadline)
         except TimeoutError as error:
             raise DrainTimeout(
                 f"job {self._launch.name!r} has not drained within {timeout:g} s: its batch is still running. It goes "
@@ -155,11 +153,13 @@ class Job:
         Returns once the query has ended, with nothing half done; called by a callback of `on_batch`, at once.
         Raises as `await_end` if the job failed.
         """
+        self._stop(Deadline(None))
+
+    def _stop(self, deadline: Deadline) -> None:
         self._stopping.set()
-        if threading.get_ident() == self._batch_thread:
-            return
-        while not self._ended(0.01):
+        while not self._in_callback() and not self._ended(0.01):
             end_between_batches(self._query, self._launch.files.spark)
+            deadline.require()
 
     def status(self) -> Status:
         """Return how the job stands, without waiting for anything."""
@@ -173,26 +173,32 @@ class Job:
     def on_batch(self, callback: Callable[[BatchReport], None]) -> None:
         """Call `callback` after each batch, once its tables are written, in the thread of the query.
 
-        Batches that were done since the start are reported at once. An error in the callback fails the job.
+        Batches that were done since the start are reported at once, in this thread; if the callback asks for a `stop()`
+        then, this call returns once the job has ended. An error in the callback fails the job.
         """
-        with self._hearing:
-            for report in self._reports:
-                callback(report)
-            self._callbacks.append(callback)
+        self._hearing.add(callback)
+        if self._stopping.is_set():
+            self.stop()
 
-    def _command(self, kind: Kind, done: threading.Event, timeout: float | None = None) -> None:
-        """Send a command and wait until a batch has heard it and the query has ended. Raises `TimeoutError`."""
-        if threading.get_ident() == self._batch_thread:
+    def _in_callback(self) -> bool:
+        return threading.get_ident() == self._batch_thread or self._hearing.is_calling()
+
+    @contextmanager
+    def _one_command(self, kind: Kind, deadline: Deadline) -> Iterator[None]:
+        if self._in_callback():
             raise DeclarationError(f"{kind}() waits for a batch, so a callback of a batch cannot call it; use stop()")
-        deadline = None if timeout is None else time.monotonic() + timeout
+        with deadline.turn(self._commanding):
+            yield
+
+    def _command(self, kind: Kind, done: threading.Event, deadline: Deadline) -> None:
+        """Send a command and wait until a batch has heard it and the query has ended. Raises `TimeoutError`."""
         beat(self._launch.files, kind)
-        if self._launch.paced:
-            self.stop()  # or it would sleep until its next trigger; it is started again below and hears at once
+        if self._launch.paced:  # it would sleep until its next trigger; it is started again below and hears at once
+            self._stop(deadline)
         while not (self._ended(0.05) and done.is_set()):
             if self._ended(0.01) and not done.is_set():
                 self._start_query()
-            if deadline is not None and time.monotonic() >= deadline:
-                raise TimeoutError
+            deadline.require()
 
     def _start_query(self) -> None:
         """Start the query and return once its first batch has begun; try again if a Python worker was slow."""
@@ -201,8 +207,12 @@ class Job:
             self._launched.clear()
             self._stopping.clear()
             self._failure = None
-            self._launch.lease.hold()
-            self._query = self._launch_query()
+            self._launch.hold()
+            try:
+                self._query = self._launch.query(self._take)
+            except Exception as error:
+                self._launch.lease.release(JobState.FAILED.value)
+                raise self._reason(error) from error
             self._launched.set()
             try:
                 while not self._entered.wait(0.05) and not has_ended(self._query, 0.01):
@@ -212,17 +222,6 @@ class Job:
                     continue
                 raise self._reason(error) from error
             return
-
-    def _launch_query(self) -> StreamingQuery:
-        launch = self._launch
-        packed = launch.pipeline.packed(launch.files, launch.record.group_ids)
-        writer = packed.writeStream.foreachBatch(self._take).queryName(launch.name)
-        with query_settings(launch.files):
-            try:
-                return writer.option("checkpointLocation", launch.files.root).trigger(**launch.trigger).start()
-            except Exception as error:
-                launch.lease.release(JobState.FAILED.value)
-                raise self._reason(error) from error
 
     def _take(self, packed: DataFrame, number: int) -> None:
         """Steps 2 and 3 of the commit protocol (`sink.py`); called by Spark between 1 and 4."""
@@ -256,12 +255,9 @@ class Job:
             self._stopping.set()
             self._drained.set()
         self._heard = batch.beat
-        with self._hearing:
-            report = self._ledger.note(batch, seconds=time.time() - started)
-            self._reports.append(report)
-            self._launch.lease.note(**self._ledger.left())
-            for callback in self._callbacks:
-                callback(report)
+        report = self._ledger.note(batch, seconds=time.time() - started)
+        self._launch.lease.note(**self._ledger.left())
+        self._hearing.tell(report)
         if self._waker is not None:
             self._waker.expect(self._ledger.next_due())
         if self._stopping.is_set():

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from framework.engine import downtime
+from framework.engine.initial import RESET_FILE
 from framework.engine.pulse import beat
+from framework.engine.startup import query_settings, read_record, require_no_half_restore
+from framework.errors import CheckpointError
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
+
     from framework.engine.batch import Batch
     from framework.engine.checkpoint_files import CheckpointFiles
     from framework.engine.lease import Lease
@@ -59,6 +65,35 @@ class Launch:
         return cls(
             files=files, record=record, pipeline=pipeline, sink=sink, trigger=trigger, resumed=number, lease=lease
         )
+
+    def hold(self) -> None:
+        """Take the lease again, if the job has given it back, on the checkpoint as the job knows it.
+
+        Raises:
+            CheckpointInUse: another job runs there now.
+            CheckpointError: the checkpoint was restored or reset meanwhile, or that was begun. Batches of this job
+                would have the numbers of some that its tables remember.
+        """
+        self.lease.hold()
+        try:
+            require_no_half_restore(self.files)
+            now, then = read_record(self.files), self.record
+            same = now is not None and (now.id, now.epoch) == (then.id, then.epoch)
+            if not same or self.files.exists(RESET_FILE):
+                raise CheckpointError(
+                    f"the checkpoint {self.files.root} was restored or reset since job {self.name!r} was started; "
+                    "start the job anew, which reads what is there now"
+                )
+        except BaseException:
+            self.lease.abandon()
+            raise
+
+    def query(self, take: Callable[[DataFrame, int], None]) -> StreamingQuery:
+        """Start the query, which gives each batch of packed rows to `take`, with its number."""
+        packed = self.pipeline.packed(self.files, self.record.group_ids)
+        writer = packed.writeStream.foreachBatch(take).queryName(self.name)
+        with query_settings(self.files):
+            return writer.option("checkpointLocation", self.files.root).trigger(**self.trigger).start()
 
     @property
     def name(self) -> str:

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 from framework.engine.failures import first_line
 from framework.engine.folder import LocalFolder, local_path
 from framework.engine.holder import RUNNING_FILE, STOPPED_FILE, Holder, read_holder, wall_us
-from framework.engine.process import started_at
+from framework.engine.process import space, started_at
 from framework.errors import CheckpointError, CheckpointInUse
 
 if TYPE_CHECKING:
@@ -189,7 +189,8 @@ def take(
         CheckpointError: the folder cannot be written.
     """
     pid = os.getpid()
-    me = Holder(name=name, host=socket.gethostname(), pid=pid, started=started_at(pid), token="", since=0, seen=0)
+    host, started = socket.gethostname(), started_at(pid)
+    me = Holder(name=name, host=host, space=space(), pid=pid, started=started, token="", since=0, seen=0)
     lease = Lease(folder, me, now=now, settle_seconds=settle_seconds)
     lease.hold()
     return lease
@@ -256,7 +257,7 @@ def _claim(folder: CheckpointFolder, me: Holder, settle_seconds: float) -> dict[
 
 
 def _in_this_process(holder: Holder, me: Holder) -> bool:
-    return (holder.host, holder.pid, holder.started) == (me.host, me.pid, me.started)
+    return (holder.host, holder.space, holder.pid, holder.started) == (me.host, me.space, me.pid, me.started)
 
 
 def _previous(folder: CheckpointFolder, crashed: dict[str, Any] | None) -> Previous | None:

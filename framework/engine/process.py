@@ -12,6 +12,17 @@ def started_at(pid: int) -> int | None:
     return int(fields[19]) if fields else None
 
 
+def space() -> str | None:
+    """Return in which space of process numbers this process lives; None where the system does not tell.
+
+    Containers on one machine, or of one pod, may share its name and still not see each other's processes.
+    """
+    try:
+        return str(Path("/proc/self/ns/pid").readlink())
+    except OSError:
+        return None
+
+
 def is_alive(pid: int, started: int | None) -> bool:
     """Say whether process `pid` of this machine runs, and is the one that started at `started` (None: any)."""
     try:

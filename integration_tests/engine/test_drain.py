@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
@@ -124,6 +126,23 @@ def test_a_drain_that_takes_too_long_goes_on_by_itself(readings: Readings) -> No
     with pytest.raises(DrainTimeout, match="if it is killed instead, it resumes with the same batch"):
         job.drain(timeout=0.001)
     assert job.await_end(timeout=300)
+    assert readings.numbers("offsets") == readings.numbers("commits")
+
+
+def test_two_who_drain_a_job_at_once_do_not_meet(readings: Readings) -> None:
+    """A signal and a hook before the end, say: one drains it, the other finds it drained."""
+    readings.put(("a", "10:00:10", 1))
+    job = start(readings, trigger=timedelta(hours=1))  # it sleeps, so a drain ends it and starts it again
+
+    def drain(_: int) -> str:
+        try:
+            return f"drained after {job.drain(timeout=300).batch}"
+        except JobNotRunning:
+            return "not running"
+
+    with ThreadPoolExecutor(2) as both:
+        said = sorted(both.map(drain, range(2)))
+    assert said == [f"drained after {readings.numbers('commits')[-1]}", "not running"]
     assert readings.numbers("offsets") == readings.numbers("commits")
 
 

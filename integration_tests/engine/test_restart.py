@@ -116,6 +116,20 @@ def test_a_query_that_ends_before_a_stop_looks_again_has_ended(
     assert readings.numbers("offsets") == readings.numbers("commits")
 
 
+def test_a_callback_may_stop_the_job_when_it_is_told_of_an_earlier_batch(readings: Readings) -> None:
+    """It is called in the thread that registers it, perhaps amid a batch, which waits to be told; so it does not."""
+    for minute in range(4):
+        readings.put(("a", f"10:{minute:02d}:10", 1))
+    first = threading.Event()
+    job = readings.start(trigger="continuous")
+    job.on_batch(lambda _: first.set())
+    assert first.wait(timeout=300)
+    job.on_batch(lambda _: job.stop())
+
+    assert job.status().state.value == "ended"
+    assert readings.numbers("offsets") == readings.numbers("commits")
+
+
 def test_ctrl_c_lets_the_running_batch_finish(readings: Readings) -> None:
     """The interrupt is raised once the job has ended between two batches."""
     readings.put(("a", "10:00:10", 1))

@@ -70,10 +70,13 @@ def test_back_to_a_savepoint_and_on_again_gives_what_it_would_have_given(saved: 
     assert made.manifest.settings["spark.sql.shuffle.partitions"] == "4"
     assert made.values
     before = {table: saved.readings.rows(table) for table in ("log", "view", "log_metrics")}
-    saved.run(2, 3)
+    saved.put(2, 3)
+    old = saved.readings.run()
     saved.require_undisturbed()
 
     plan = saved.restore("one")
+    with pytest.raises(CheckpointError, match="was restored or reset since job 'readings' was started"):
+        old.flush()
     assert plan.forgotten is not None
     assert all(move.old > move.new for role, move in plan.tables.items() if role in ("log", "view", "metrics"))
     assert {table: saved.readings.rows(table) for table in before} == before
