@@ -56,7 +56,7 @@ class Holder:
 
     def is_alive(self, now: int) -> bool:
         """Say whether its job may still run."""
-        if (self.host, self.space) != (socket.gethostname(), space()):
+        if self.host != socket.gethostname() or self.space not in (None, space()):
             return now - self.seen <= SILENT_US
         return is_alive(self.pid, self.started)
 
