@@ -11,6 +11,7 @@ restore.py              takes a job and its tables back; its steps are numbered 
 intent.py               ... and writes down how far it is
 begun.py                ... and what an interrupted one means for the next
 plan.py                 what a restore would change, and whether it may
+moved.py                ... and that no job starts from where it was
 rescale.py              another number of shuffle partitions for a stopped job
 upgrade.py              whether a job as it is declared now can go on from a savepoint
 job_file.py             ... and how a Python file tells its declaration

@@ -21,10 +21,10 @@ from framework.engine.pulse import FOLDER as PULSE
 from recovery.errors import SavepointError, SavepointRefused
 from recovery.files import Files
 from state.errors import CorruptState
-from state.job_record import FLUSHED_FILE, JOB_FILE, TABLES_FILE, JobRecord
+from state.job_record import FLUSHED_FILE, JOB_FILE, MOVED_FILE, TABLES_FILE, JobRecord
 
 _COPIED = ("offsets", "commits", "sources", "state", "metadata", "panekeeper", "pulse")
-_OF_A_PROCESS = (RUNNING_FILE, RESET_FILE)  # which one runs the job, and what one has begun: not the copy's affair
+_OF_THE_PLACE = (RUNNING_FILE, RESET_FILE, MOVED_FILE)  # who runs the job, what was begun: not the copy's affair
 _STATE_FILE = re.compile(r"(\d+)(_.*)?\.(changelog|zip)(\.crc)?")
 _NUMBER = re.compile(r"(\d+)(\.compact)?")
 _VERSION = re.compile(r"v\d+")
@@ -81,6 +81,11 @@ def read_checkpoint(folder: Files, *, batch: int | None = None) -> Checkpoint:
         raise SavepointRefused(
             f"the job of {folder.root} was going back to its initial state, and that was not completed ({RESET_FILE} "
             "is there): what it has is to be forgotten; start the job once, which completes it, and try again"
+        )
+    if folder.exists(MOVED_FILE):
+        raise SavepointRefused(
+            f"the job of {folder.root} was restored to {folder.read_json(MOVED_FILE)['to']}, and its tables fit that "
+            "checkpoint only; make the savepoint of that one"
         )
     commits = batch_numbers(folder, "commits")
     if not commits:
@@ -211,7 +216,7 @@ def _belongs(folder: Files, path: str, batch: int, ends: list[int | None], heard
             return _state_version(parts) <= batch + 1  # a batch writes the version after its number
     if path == FLUSHED_FILE:
         return int(_json(folder, path)["batch"]) <= batch
-    return path not in _OF_A_PROCESS
+    return path not in _OF_THE_PLACE
 
 
 def _state_version(parts: tuple[str, ...]) -> int:

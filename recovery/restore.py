@@ -5,6 +5,7 @@
     2  The copy is written to `<checkpoint>.incoming`, each file checked, its job record with a new epoch.
     3  An intent, `<checkpoint>.restoring.json`, says what was begun. From here on no job starts from this checkpoint
        until the restore is complete (`framework.engine.startup`). If one did just before, the intent is withdrawn.
+       Where the copy goes to another folder than the savepoint came from, no job starts from that one ever after.
     4  Each table is taken to its version by Delta's RESTORE.
     5  The old checkpoint becomes `<checkpoint>.replaced-<epoch>`, and
     6  the copy takes its place.
@@ -25,7 +26,7 @@ import json
 import os
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -35,11 +36,12 @@ from recovery.begun import can_go_on, is_in_place, present, wanted
 from recovery.blobs import Listener
 from recovery.checkpoint_folder import read_record
 from recovery.copying import materialize, readdress
-from recovery.errors import ArchiveError, ArchiveNotFound, SavepointError, SavepointRefused
+from recovery.errors import ArchiveError, SavepointError, SavepointRefused
 from recovery.files import Files, checkpoint_at
 from recovery.intent import Intent, Places
 from recovery.lease import require_stopped
 from recovery.manifest import Manifest
+from recovery.moved import leave_word, written_from
 from recovery.plan import Plan, plan_restore
 from recovery.savepoint import opened
 from state.job_record import JOB_FILE
@@ -102,6 +104,7 @@ def restore(  # noqa: PLR0913 -- what, where to, and how; all but two by keyword
             begun = replace(begun, superseded=dead.epochs if dead else ())
             reached("copied")
             begun = _intend(places, begun, dead, lambda: _require_all_stopped(places, manifest, s3), reached)  # 3
+        leave_word(manifest, places.checkpoint, s3)
         _complete(places, begun, lambda: _restore_tables(manifest, s3, spark), reached)
     return plan
 
@@ -117,11 +120,10 @@ def require_replaceable(places: Places) -> None:
 
 
 def _require_all_stopped(places: Places, manifest: Manifest, s3: S3Options | None) -> None:
-    """Both the job that is restored, and the one that the savepoint was made of, write to these tables."""
+    """The job that is restored, and what the savepoint was made of, write to these tables."""
     require_stopped(places.checkpoint)
-    if manifest.checkpoint != places.checkpoint.root:
-        with suppress(ArchiveNotFound):  # in a bucket that is gone no job runs
-            require_stopped(checkpoint_at(manifest.checkpoint, s3))
+    for folder in written_from(manifest, places.checkpoint, s3):
+        require_stopped(folder)
 
 
 def _epoch(begun: Intent | None, dead: Intent | None, manifest: Manifest) -> int | None:

@@ -17,6 +17,8 @@ FLUSHED_FILE = "panekeeper/flushed.json"
 """There once a flush is in the tables: the job is finished for good."""
 TABLES_FILE = "panekeeper/tables.json"
 """Which Delta tables the job writes, role -> path (None: not wanted); written at each start."""
+MOVED_FILE = "panekeeper/moved.json"
+"""There once a savepoint of the job was restored to another folder: the tables went back with it, and fit that one."""
 RESTORING_SUFFIX = ".restoring.json"
 """A file of this name beside the checkpoint folder says that a restore was begun and is not done: the tables may be
 older than the checkpoint, so no job may start until the restore was run again."""

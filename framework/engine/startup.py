@@ -28,7 +28,7 @@ from framework.errors import (
     JobFinished,
     SetupError,
 )
-from state.job_record import FLUSHED_FILE, JOB_FILE, RESTORING_SUFFIX, JobRecord
+from state.job_record import FLUSHED_FILE, JOB_FILE, MOVED_FILE, RESTORING_SUFFIX, JobRecord
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -137,7 +137,7 @@ def open_checkpoint(files: CheckpointFiles, *, name: str, declaration: Mapping[s
 
 
 def require_no_half_restore(files: CheckpointFiles) -> None:
-    """Raise `CheckpointError` between the two halves of a restore. Writes nothing, not even a lease."""
+    """Raise `CheckpointError` amid a restore, or after one to another folder. Writes nothing, not even a lease."""
     intent = files.root.rstrip("/") + RESTORING_SUFFIX
     try:
         begun = CheckpointFiles(files.spark, intent).exists()
@@ -147,6 +147,12 @@ def require_no_half_restore(files: CheckpointFiles) -> None:
         raise CheckpointError(
             f"a restore of {files.root} was interrupted ({intent} is there), so checkpoint and tables may not fit "
             "together; run the same restore again: it goes on where it stopped"
+        )
+    moved = files.read_json(MOVED_FILE)
+    if moved is not None:
+        raise CheckpointError(
+            f"the job of {files.root} was restored to {moved['to']}, and its tables went back with it: start it there, "
+            "and remove this folder; or restore a savepoint to this folder"
         )
 
 

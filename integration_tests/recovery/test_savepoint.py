@@ -227,13 +227,14 @@ def test_a_clone_runs_beside_the_job_and_leaves_it_alone(saved: Saved, tmp_path:
 
 
 def test_a_savepoint_can_be_restored_to_another_folder(saved: Saved) -> None:
-    """The old checkpoint may be gone; a beat that was heard is not heard again."""
+    """A beat that was heard is not heard again. From the old checkpoint, which no longer fits, no job starts."""
     saved.run(0, 1)
     saved.save("one")
     saved.run(2, 3)
-    saved.readings.checkpoint.rename(saved.readings.folder / "lost")
     new = saved.readings.folder / "elsewhere"
     saved.restore("one", checkpoint=new)
+    with pytest.raises(CheckpointError, match=rf"was restored to {new}, and its tables went back with it"):
+        saved.readings.start()
     job = saved.readings.declare().start(checkpoint=new, trigger="available_now")
     assert job.await_end(timeout=300)
     saved.require_undisturbed()

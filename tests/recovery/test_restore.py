@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,9 +14,12 @@ from recovery.clone import clone
 from recovery.errors import DamagedSavepoint, SavepointError, SavepointRefused
 from recovery.files import checkpoint_at
 from recovery.intent import STEPS
+from recovery.local_files import LocalFiles
+from recovery.manifest import SavedTable
+from recovery.moved import leave_word
 from recovery.restore import restore
 from state.errors import CorruptState
-from state.job_record import FLUSHED_FILE, JOB_FILE, JobRecord
+from state.job_record import FLUSHED_FILE, JOB_FILE, MOVED_FILE, JobRecord
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 
 if TYPE_CHECKING:
@@ -218,6 +222,28 @@ def test_in_another_folder_the_names_that_spark_wrote_are_changed(
     restore(archive, "one", checkpoint=new)
     assert f"file://{new}/pulse/000000000001.json" in (new / "sources/1/0").read_text()
     assert f"file:{new}/state/0/_stateSchema" in (new / "state/0/_metadata/v2/0").read_text()
+
+
+def test_word_is_left_wherever_the_job_was(job: FakeCheckpoint, archive: MemoryArchive, tmp_path: Path) -> None:
+    """Tables fit one checkpoint: not the folder the savepoint is of, nor those to which it was restored before."""
+    manifest = savepoint(job.folder, "one", to=archive).manifest
+    manifest = replace(manifest, tables={"log": SavedTable(path=str(tmp_path / "log"), version=1)})
+    new, newer = (LocalFiles(Path(FakeCheckpoint(tmp_path / name).place)) for name in ("new", "newer"))
+
+    def moved() -> list[str | None]:
+        found = [folder.read_json(MOVED_FILE) for folder in (job.files, new, newer)]
+        return [None if one is None else Path(one["to"]).name for one in found]
+
+    leave_word(manifest, new, None)
+    assert moved() == ["new", None, None]
+    leave_word(manifest, newer, None)
+    assert moved() == ["newer", "newer", None]
+    with pytest.raises(SavepointRefused, match="make the savepoint of that one"):
+        savepoint(job.folder, "two", to=archive)
+    leave_word(manifest, job.files, None)  # the folder itself is replaced by the copy after that
+    assert moved() == ["newer", "newer", "checkpoint"]
+    leave_word(replace(manifest, tables={}), LocalFiles(tmp_path / "other"), None)  # as a clone: no table of theirs
+    assert moved() == ["newer", "newer", "checkpoint"]
 
 
 def test_what_the_disk_says_is_told_as_our_error(job: FakeCheckpoint, archive: MemoryArchive, tmp_path: Path) -> None:
