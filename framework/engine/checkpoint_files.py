@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from framework.engine.failures import full_text
-from framework.engine.file_manager import MANAGER_SETTING, file_manager
+from framework.engine.file_manager import FORMAT_SETTING, MANAGER_SETTING, file_manager
+from framework.engine.folder import LocalFolder, local_path
 from framework.engine.s3 import EXCLUSIVE_CREATE, is_s3
 
 if TYPE_CHECKING:
@@ -51,6 +52,10 @@ class CheckpointFiles:
 
     def write_json(self, name: str, value: Any, *, replace: bool = False) -> None:
         """Write a JSON file atomically, on one line. Raises `FileExistsError` if it is there, unless `replace`."""
+        local = local_path(self.path("")) if replace else None
+        if local is not None:  # there Spark's manager drops, without a word, what should replace a file
+            LocalFolder(local).write_json(name, value, replace=True)
+            return
         try:
             self._write(name, bytearray(json.dumps(value).encode()), replace=replace)
         except Exception as error:
@@ -74,7 +79,9 @@ class CheckpointFiles:
     def manager_setting(self, hadoop: Any = None) -> dict[str, str]:
         """Return the setting by which Spark writes these files, empty for its own choice; a query needs it, too."""
         hadoop = hadoop or self._hadoop()
-        chosen = file_manager(self.root, hadoop.get("fs.defaultFS"), hadoop.get(MANAGER_SETTING))
+        chosen = file_manager(
+            self.root, hadoop.get("fs.defaultFS"), hadoop.get(MANAGER_SETTING), hadoop.get(FORMAT_SETTING)
+        )
         return {} if chosen is None else {MANAGER_SETTING: chosen}
 
     def _write(self, name: str, content: bytearray, *, replace: bool) -> None:

@@ -191,3 +191,6 @@ def test_a_job_goes_back_to_its_initial_state_only_when_confirmed(
     readings.run()
     assert readings.log() == sorted([*first, *first])
     assert readings.log("view") == first
+    readings.put(("c", "10:30:10", 16), ("c", "10:40:10", 32))
+    readings.run()  # once more in the new epoch: Delta remembers the numbers of the old one's batches
+    assert [row for row in readings.log("view") if row[0] == "c"] == [("c", "10:30", 16, 1, 0, "WATERMARK")]

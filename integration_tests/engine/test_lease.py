@@ -53,6 +53,15 @@ def test_a_job_that_failed_gives_its_checkpoint_back(readings: Readings) -> None
     readings.run()
 
 
+def test_a_file_is_replaced_where_that_is_wanted(readings: Readings) -> None:
+    """The job's record gets a new epoch that way; both ways of looking at the folder see it."""
+    files = CheckpointFiles(readings.spark, str(readings.checkpoint))
+    files.write_json("panekeeper/one.json", {"epoch": 0})
+    for epoch in (1, 2):
+        files.write_json("panekeeper/one.json", {"epoch": epoch}, replace=True)
+        assert files.read_json("panekeeper/one.json") == left(readings, "one.json") == {"epoch": epoch}
+
+
 def test_a_file_that_is_there_is_told_apart_from_other_failures(readings: Readings) -> None:
     """Beats written at the same time by two processes must not take each other's number."""
     files = CheckpointFiles(readings.spark, str(readings.checkpoint))
