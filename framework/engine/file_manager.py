@@ -14,6 +14,8 @@ from framework.engine.s3 import FILE_MANAGER, is_s3
 
 MANAGER_SETTING = "spark.sql.streaming.checkpointFileManagerClass"
 FORMAT_SETTING = "spark.sql.streaming.stateStore.checkpointFormatVersion"
+NAMED_BY_ATTEMPT = "2"
+"""The format in which each state file has the name of the attempt that wrote it."""
 ON_DISK = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
 
@@ -38,4 +40,4 @@ def file_manager(checkpoint: str, default_file_system: str, given: str | None, s
     if is_s3(checkpoint):
         return FILE_MANAGER
     where = checkpoint if ":/" in checkpoint else default_file_system
-    return given or (ON_DISK if state_format == "2" and local_path(where) is not None else None)
+    return given or (ON_DISK if state_format == NAMED_BY_ATTEMPT and local_path(where) is not None else None)

@@ -15,6 +15,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from framework.engine.environment import check_environment
+from framework.engine.file_manager import FORMAT_SETTING, NAMED_BY_ATTEMPT
 from framework.engine.jars import delta_jars, s3_jars
 from framework.engine.s3 import require_s3, s3_settings
 from framework.engine.spark_home import spark_home
@@ -117,7 +118,7 @@ def spark_settings(*, cores: int, memory: int, jars: list[Path]) -> dict[str, st
         # Version 2 names each state file after the attempt that wrote it, so a task that Spark gave up on but that
         # lives on cannot overwrite a good file. It demands that every batch really runs its plan: the sink
         # materialises a batch before Delta may skip its write. Who reads state needs the same value: use this session.
-        f"{_STATE}.checkpointFormatVersion": "2",
+        FORMAT_SETTING: NAMED_BY_ATTEMPT,
         # How many batches a checkpoint can be looked back into. Savepoints are copies and do not depend on it.
         "spark.sql.streaming.minBatchesToRetain": "100",
         # Pinned. One task a core: each loads and commits a state store of its own, which a small batch feels most.

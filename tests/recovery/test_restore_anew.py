@@ -37,13 +37,17 @@ def identity(job: FakeCheckpoint) -> tuple[str, int]:
     return record.id, record.epoch
 
 
-@pytest.mark.parametrize("whose", ["of the copy", "of the savepoint"])
+@pytest.fixture(params=["", "-new"], ids=["to the same folder", "to another one"])
+def target(placed: FakeCheckpoint, request: pytest.FixtureRequest) -> str:
+    """Where the savepoint is restored to; the job runs where it was made."""
+    return f"{placed.place}{request.param}"
+
+
 def test_a_job_that_starts_while_the_copy_is_written_is_seen(
-    placed: FakeCheckpoint, archive: MemoryArchive, whose: str
+    placed: FakeCheckpoint, archive: MemoryArchive, target: str
 ) -> None:
     """It runs on the folder that is replaced, or writes to the tables that would go back; no intent stays behind."""
     savepoint(placed.place, "one", to=archive)
-    target = placed.place if whose == "of the copy" else f"{placed.place}-new"
 
     def reached(step: str) -> None:
         if step == "copied":
@@ -56,13 +60,11 @@ def test_a_job_that_starts_while_the_copy_is_written_is_seen(
     assert not any(name.endswith(".restoring.json") for name in placed.beside())
 
 
-@pytest.mark.parametrize("whose", ["of the copy", "of the savepoint"])
 def test_an_intent_is_withdrawn_if_a_job_started_just_before_it(
-    placed: FakeCheckpoint, archive: MemoryArchive, whose: str
+    placed: FakeCheckpoint, archive: MemoryArchive, target: str
 ) -> None:
     """Neither has seen the other then: the job goes on, nothing of it is touched, and it can be restored later."""
     savepoint(placed.place, "one", to=archive)
-    target = placed.place if whose == "of the copy" else f"{placed.place}-new"
     steps = []
 
     def reached(step: str) -> None:
