@@ -4,7 +4,7 @@
 VENV := .venv
 PYTHON := $(VENV)/bin/python
 PIP := $(PYTHON) -m pip --disable-pip-version-check --quiet
-CODE := $(wildcard framework state recovery examples benchmarks tests integration_tests conftest.py)
+CODE := $(wildcard panekeeper framework state recovery examples benchmarks tests integration_tests conftest.py)
 
 .NOTPARALLEL:
 .PHONY: help demo test fast lint bench drill images clean java
@@ -36,7 +36,7 @@ bench: java $(VENV)/.installed-dev $(VENV)/.jars ## Run the benchmarks side by s
 
 drill: java $(VENV)/.installed-dev $(VENV)/.jars ## Break jobs in every way there is and judge their tables (an hour or so)
 	@mkdir -p out
-	@$(PYTHON) -m recovery.cli drill --html out/drills.html
+	@$(PYTHON) -m recovery.cli.main drill --html out/drills.html
 
 images: java $(VENV)/.installed-dev $(VENV)/.jars ## Build the images of the stack (docs/stack.md); wants root and Docker
 	@PYTHON=$(PYTHON) integration_tests/images/build
@@ -58,5 +58,5 @@ $(VENV)/.installed-%: pyproject.toml | $(PYTHON)
 
 $(VENV)/.jars:
 	@echo "Fetching the Java libraries of Delta and S3"
-	@$(PYTHON) -m framework.engine.session
+	@$(PYTHON) -m framework.engine.session.session
 	@touch $@

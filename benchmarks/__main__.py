@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import report
+from benchmarks.contenders import Place
 from benchmarks.data import written
 from benchmarks.measure import Entry, Mismatch, compete
 from benchmarks.report import Result
-from benchmarks.sides import Place
 from benchmarks.workloads import Contender, Workload, workloads
-from framework import session
-from framework.engine.file_manager import MANAGER_SETTING, ON_DISK
+from framework.engine.session.file_manager import MANAGER_SETTING, ON_DISK
+from panekeeper import session
 
 WRONG = 1
 RESULTS = Path(__file__).parent / "results.json"

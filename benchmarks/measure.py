@@ -15,8 +15,8 @@ from statistics import median
 
 import pyarrow as pa
 
+from benchmarks.contenders import Batch, Place, Side
 from benchmarks.data import Input
-from benchmarks.sides import Batch, Place, Side
 
 
 class Mismatch(Exception):

@@ -6,10 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
-from benchmarks import dataflow, native, ours, perkey
-from benchmarks.dataflow import DataflowSide
-from benchmarks.sides import DeltaSide, JobSide, Query, Side, SparkSide
-from framework import TimeInterval
+from benchmarks import bytewax_flow as dataflow
+from benchmarks import panekeeper_jobs as ours
+from benchmarks import spark_per_key as perkey
+from benchmarks import spark_windows as native
+from benchmarks.bytewax_flow import DataflowSide
+from benchmarks.contenders import DeltaSide, JobSide, Query, Side, SparkSide
+from panekeeper import TimeInterval
 
 US = "panekeeper"
 SPARK = "spark groupBy(window)"

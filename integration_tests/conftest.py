@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from framework.engine.session import SHORT_LIVED, session
+from framework.engine.session.session import SHORT_LIVED, session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,12 +13,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 import state
-from framework.engine.session import session
+from framework.engine.session.session import session
 
 PROGRAM = """
 import json
 import beside
-from framework.engine.session import session
+from framework.engine.session.session import session
 
 def where(_):
     import state, framework

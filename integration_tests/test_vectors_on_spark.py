@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from framework.testing import difference, play
+from panekeeper.testing import difference, play
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

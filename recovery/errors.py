@@ -1,4 +1,4 @@
-"""What can go wrong with savepoints; branches of the tree in `framework.errors`.
+"""What can go wrong with savepoints; branches of the tree in `framework.declarations.errors`.
 
 SavepointError (PanekeeperError)
 |-- SavepointRefused        it must not be done now: a running job, a name that is taken, ...
@@ -16,7 +16,7 @@ JobFileError (PanekeeperError)  a Python file declares no job that could be look
 
 from __future__ import annotations
 
-from framework.errors import PanekeeperError
+from framework.declarations.errors import PanekeeperError
 
 
 class SavepointError(PanekeeperError):

@@ -1,6 +1,7 @@
 """The root of the exception tree, and what can be wrong with stored state.
 
-The whole tree is drawn in `framework.errors`; it starts here because `state` imports neither other package.
+The whole tree is drawn in `framework.declarations.errors`; it starts here because `state` imports neither other
+package.
 """
 
 from __future__ import annotations
@@ -8,6 +9,10 @@ from __future__ import annotations
 
 class PanekeeperError(Exception):
     """Root of every error that Panekeeper raises on purpose. Its text says what, which value, and what to do."""
+
+
+class CheckpointError(PanekeeperError):
+    """The checkpoint folder and the job do not belong together. Raised at `start()`, before anything runs."""
 
 
 class StateError(PanekeeperError):

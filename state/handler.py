@@ -23,7 +23,7 @@ from typing import Any, ClassVar, Protocol
 import pyarrow as pa
 
 from state.errors import LifecycleError, StateVersionError
-from state.values import to_json
+from state.user_values import to_json
 
 
 class CheckpointReason(Enum):

@@ -13,7 +13,7 @@ import pyarrow as pa
 from state.codec import decode_header, encode_header
 from state.errors import CorruptState
 from state.handler import HandlerState
-from state.values import from_json, to_json
+from state.user_values import from_json, to_json
 
 NO_WATERMARK = -(2**63)
 """The watermark before the first one: smaller than every time."""

@@ -10,15 +10,15 @@ from pathlib import Path
 
 from rich.console import Console
 
-from examples.flights.claim import Refused, claimed
 from examples.flights.data import Input, Replay, around, raw_flights, write_input
+from examples.flights.folder_lock import Refused, claimed
 from examples.flights.oracle import Oracle
 from examples.flights.plot import draw
 from examples.flights.progress import waiting
 from examples.flights.replay import Tally, replay
 from examples.flights.report import Results, print_balance, print_tables, print_verdict, worst_hours
 from examples.flights.tables import LOG, QUARANTINE, VIEW, read_table
-from framework.errors import PanekeeperError
+from panekeeper import PanekeeperError
 
 WRONG, UNUSABLE, INTERRUPTED = 1, 2, 130
 

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 from pyspark.sql import SparkSession
 
 from examples.flights.tables import CHECKPOINT, LOG, VIEW
-from framework import TimeInterval, agg, hours, minutes, windowed
+from panekeeper import TimeInterval, agg, hours, minutes, windowed
 
 if TYPE_CHECKING:
-    from framework import Job
+    from panekeeper import Job
 
 COLUMNS = (
     "row BIGINT, carrier STRING, origin STRING, flight STRING, "

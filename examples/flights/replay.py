@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from examples.flights.claim import await_java, remember_java
 from examples.flights.data import Input
+from examples.flights.folder_lock import await_java, remember_java
 from examples.flights.progress import Figures, ReplayView, waiting
 from examples.flights.tables import METRICS, has_table, read_table
-from framework import BatchReport, JobFinished
+from panekeeper import BatchReport, JobFinished
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -73,7 +73,7 @@ def replay(console: Console, given: Input, out: Path) -> bool:
 def _run(console: Console, given: Input, out: Path, tally: Tally) -> None:
     with waiting(console, "starting Spark..."):
         await_java(out)
-        from framework import session
+        from panekeeper import session
 
         with _stderr_kept(out / "spark.log"):
             spark = session("panekeeper-flights")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from framework.core.plan import PORT, Plan
+from framework.core.job_spec import PORT, Plan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,7 +16,7 @@ class Outcome:
 
     Attributes:
         results: rows of the result log, or None.
-        rejected: rows that join no window (`framework.core.plan.REJECTED`), or None.
+        rejected: rows that join no window (`framework.core.job_spec.REJECTED`), or None.
         counts: where the rows went: rows_in is the sum of admitted, refined_late, dropped_late and outside.
         due: the watermark (us) at which this group next has something to do; None if nothing is open.
         due_at: the wall-clock instant (us) at which something happens by itself; None if nothing will.

@@ -1,4 +1,7 @@
-"""How a row passes through Spark: intake, packing, the pulse, the processor, the sink, and the job that holds them.
+"""Windows on Spark. Imports go one way: session <- flow <- sink <- job.
 
-Everything here may import pyspark; nothing outside may rely on it being importable (`framework.core` runs without).
+session/  the Spark session: settings, Java libraries, checks of this machine, Spark's errors
+flow/     the streaming plan: intake, packing, control stream, stateful processor
+sink/     one micro-batch into Delta tables, exactly once
+job/      start, lease, status, drain, reset
 """

@@ -16,9 +16,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from framework.errors import DeclarationError
+from framework.declarations.errors import DeclarationError
+from framework.testing.batching import Cut, Restart, runs_of
 from framework.testing.compare import difference
-from framework.testing.cuts import Cut, Restart, runs_of
 from framework.testing.vector import parse
 
 if TYPE_CHECKING:
@@ -67,11 +67,11 @@ def play(
     parsed = parse(vector)
     runs = runs_of(parsed.items, cut, restart_after)
     if engine == "memory":
-        from framework.testing.memory import MemoryRun
+        from framework.testing.memory_run import MemoryRun
 
         return MemoryRun(parsed).play(runs)
     if engine == "spark":
-        from framework.testing.onspark import play_on_spark
+        from framework.testing.spark_run import play_on_spark
 
         return play_on_spark(parsed, runs, spark)
     raise DeclarationError(f'engine is {engine!r}; it must be "memory" or "spark"')

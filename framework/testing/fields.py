@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from framework.durations import to_us
-from framework.errors import DeclarationError
+from framework.declarations.durations import to_us
+from framework.declarations.errors import DeclarationError
 
 
 def known(found: Any, names: set[str], where: str) -> None:

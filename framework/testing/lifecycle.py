@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from framework.core.lifecycle import Cut, IntervalControl, Lifecycle
-from framework.errors import DeclarationError
+from framework.core.state_handlers import Cut, IntervalControl, Lifecycle
+from framework.declarations.errors import DeclarationError
 from framework.testing.fields import known, listed, need, truth
 from state.handler import StateContext, StateHandler
 from state.store import GroupStore, MemoryStore
@@ -98,7 +98,7 @@ def play_lifecycle(vector: Mapping[str, Any], engine: str, spark: SparkSession |
     """Play a lifecycle vector and return the calls. Raises `DeclarationError` for what it does not know."""
     declared, acts = parse(vector)
     if engine == "spark":
-        from framework.testing.lifecycle_on_spark import perform_on_spark
+        from framework.testing.lifecycle_spark_run import perform_on_spark
 
         return perform_on_spark(declared, acts, spark)
     store = MemoryStore()

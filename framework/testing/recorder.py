@@ -10,12 +10,12 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from framework.core.plan import Plan
-from framework.events import Event, EventType
-from framework.operator import Emit, Operator
-from framework.testing.kinds import column_of
+from framework.core.job_spec import Plan
+from framework.declarations.events import Event, EventType
+from framework.declarations.operator import Emit, Operator
+from framework.declarations.windows import TimeInterval
 from framework.testing.vector import Tuple, Vector
-from framework.windows import TimeInterval
+from framework.testing.window_fields import column_of
 
 KEY = "key"
 """Partition column of a played vector: the key as JSON text; null for a null key."""

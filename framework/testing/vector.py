@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from framework.durations import to_us
-from framework.errors import DeclarationError
+from framework.declarations.durations import to_us
+from framework.declarations.errors import DeclarationError
+from framework.declarations.windows import Window
 from framework.testing.fields import instant, known, listed, need
-from framework.testing.kinds import Declared, declared_by
-from framework.windows import Window
+from framework.testing.window_fields import Declared, declared_by
 
 _VECTOR = {"name", "source", "window", "input", "expect", "note"}
 _EVENT = {"event", "key", "tuples", "at", "pane", "timing", "index", "on", "method", "id"}

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from recovery.drill.actions import Kill, Resume
-from recovery.drill.launch import environment
+from recovery.drill.process.launcher import environment
 from recovery.drill.reference import NOTHING_NEW
 from recovery.drill.runner import Drills
 from recovery.drill.scenarios import REDUCED, Scenario
-from recovery.savepoint import savepoint
+from recovery.savepoint.create import savepoint
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from recovery.drill.errand import Broken
+    from recovery.drill.process.messages import Broken
 
 CALM = Scenario(name="nothing happens", actions=(Resume(),), checks=("tumbling-count", "time-interval"))
 AFTER_DELTA = Scenario(
@@ -29,7 +29,7 @@ AFTER_DELTA = Scenario(
 )
 JOB = """
 from pathlib import Path
-from framework import Count, Tumbling, agg, session, windowed
+from panekeeper import Count, Tumbling, agg, session, windowed
 
 here = Path(__file__).parent
 spark = session("own", cores=1, **{"spark.sql.shuffle.partitions": 1})

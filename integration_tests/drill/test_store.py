@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from recovery.archive import S3Options, archive_at
-from recovery.drill.store import BUCKET, CREDENTIALS, FaultyStore
+from recovery.drill.faults.faulty_s3 import BUCKET, CREDENTIALS, FaultyStore
+from recovery.storage.archive import S3Options, archive_at
 
 
 @pytest.fixture

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from framework import TimeInterval, agg, windowed
-from integration_tests.engine.bucket import bucket
+from integration_tests.engine.moto_s3 import bucket
+from panekeeper import TimeInterval, agg, windowed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from framework import Job
-    from framework.results import Computed, ToDelta
+    from framework.builder.outputs import Computed, ToDelta
+    from panekeeper import Job
 
 __all__ = ["Readings", "bucket", "fail_at", "readings"]
 
@@ -104,7 +104,7 @@ def readings(spark: SparkSession, tmp_path: Path) -> Iterator[Readings]:
 @pytest.fixture
 def fail_at(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, int], None]:
     """Make a batch fail, once, when it reaches a point of the commit protocol."""
-    from framework.engine import fault
+    from framework.engine.sink import fault_points as fault
 
     def arm(point: str, batch: int) -> None:
         armed = [True]

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Literal
 
-from framework import TimeInterval, agg, session, windowed
+from panekeeper import TimeInterval, agg, session, windowed
 
 
 def main(folder: Path, trigger: Literal["available_now", "continuous"] = "available_now") -> None:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
-from framework import (
+from framework.declarations.operator import Emit
+from panekeeper import (
     CheckpointReason,
     Count,
     DrainTimeout,
@@ -25,13 +26,12 @@ from framework import (
     Tumbling,
     windowed,
 )
-from framework.operator import Emit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from framework import Job
     from integration_tests.engine.conftest import Readings
+    from panekeeper import Job
 
 
 class Running(Operator, StateHandler):

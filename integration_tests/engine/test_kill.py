@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from framework.engine.fault import POINTS
-from integration_tests.engine.story import FILES, LOG
-from recovery import cli
+from framework.engine.sink.fault_points import POINTS
+from integration_tests.engine.readings import FILES, LOG
+from recovery.cli import main as cli
 
 if TYPE_CHECKING:
     from integration_tests.engine.conftest import Readings

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from framework import CheckpointInUse, IncompatibleCheckpoint, TimeInterval
-from framework.engine.checkpoint_files import CheckpointFiles
+from framework.engine.session.checkpoint_files import CheckpointFiles
+from panekeeper import CheckpointInUse, IncompatibleCheckpoint, TimeInterval
 
 if TYPE_CHECKING:
     from integration_tests.engine.conftest import Readings

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from framework import Count, Sliding, Time, Tumbling, agg, windowed
-from framework.engine import pulse
+from framework.engine.flow import control_stream as pulse
+from panekeeper import Count, Sliding, Time, Tumbling, agg, windowed
 
 if TYPE_CHECKING:
-    from framework import Job
     from integration_tests.engine.conftest import Readings
+    from panekeeper import Job
 
 MINUTE_US = 60_000_000
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
-from framework import (
+from framework.declarations.operator import Emit
+from panekeeper import (
     Count,
     DeclarationError,
     Event,
@@ -24,13 +25,12 @@ from framework import (
     ports,
     windowed,
 )
-from framework.operator import Emit
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from framework import Job
     from integration_tests.engine.conftest import Readings
+    from panekeeper import Job
 
 
 class Match(Operator, StateHandler):

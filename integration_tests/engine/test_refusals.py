@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
-from framework import (
+from panekeeper import (
     CorruptState,
     DeclarationError,
     ForeignCheckpoint,
@@ -26,8 +26,8 @@ from framework import (
 )
 
 if TYPE_CHECKING:
-    from framework import Emit, Event
     from integration_tests.engine.conftest import Readings
+    from panekeeper import Emit, Event
 
 
 @pytest.mark.parametrize(

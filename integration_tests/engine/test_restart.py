@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from framework import JobFailed
-from framework.engine import query
-from framework.engine.fault import POINTS
-from integration_tests.engine.story import FILES, LOG
+from framework.engine.job import query
+from framework.engine.sink.fault_points import POINTS
+from integration_tests.engine.readings import FILES, LOG
+from panekeeper import JobFailed
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from framework import BatchReport
     from integration_tests.engine.conftest import Readings
+    from panekeeper import BatchReport
 
 
 @pytest.mark.parametrize("point", [point for point in POINTS if point != "mid-batch"])

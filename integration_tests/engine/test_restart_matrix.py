@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from framework.testing import difference, play
-from integration_tests.engine.matrix import KINDS, WAYS, StoppedRun, folder_of, vector
+from integration_tests.engine.restart_matrix import KINDS, WAYS, StoppedRun, folder_of, vector
+from panekeeper.testing import difference, play
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,7 +31,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("killed")
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
     done = subprocess.run(
-        [sys.executable, "-m", "integration_tests.engine.matrix", str(root)],
+        [sys.executable, "-m", "integration_tests.engine.restart_matrix", str(root)],
         env=os.environ | {"PYTHONPATH": path},
         cwd=ROOT,
         stdout=subprocess.DEVNULL,

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from framework.engine import batch as batches
+from framework.engine.sink import batch_output as batches
 
 if TYPE_CHECKING:
-    from framework import BatchReport
     from integration_tests.engine.conftest import Reading, Readings
+    from panekeeper import BatchReport
 
 FILES: list[list[Reading]] = [
     [("a", "10:00:10", 1), ("b", "10:00:20", 2), ("a", None, 3), ("b", "10:00:59", -9)],

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from framework.engine.checkpoint_files import CheckpointFiles
-from framework.errors import CheckpointError
-from integration_tests.engine.bucket import SECRET
-from recovery.outside import status
+from framework.declarations.errors import CheckpointError
+from framework.engine.session.checkpoint_files import CheckpointFiles
+from integration_tests.engine.moto_s3 import SECRET
+from recovery.jobs.remote import status
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,9 +12,9 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from framework import session
 from integration_tests.frozen.jobs import BEFORE, JOBS, archive, put, start
-from recovery.savepoint import savepoint
+from panekeeper import session
+from recovery.savepoint.create import savepoint
 from state.codec import STATE_VERSION
 
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from integration_tests.frozen.jobs import AFTER, EXPECTED, JOBS, archive, put, results, start
-from recovery.archive import archive_at
-from recovery.copying import materialize, readdress
-from recovery.local_files import LocalFiles
-from recovery.shelf import show, verify
+from recovery.savepoint.catalog import show, verify
+from recovery.savepoint.checkpoint_copy import materialize, readdress
+from recovery.storage.archive import archive_at
+from recovery.storage.local_files import LocalFiles
 from state.codec import STATE_VERSION
 
 if TYPE_CHECKING:

@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from framework import CheckpointError
 from integration_tests.engine.conftest import shown
-from integration_tests.engine.story import FILES, LOG
-from recovery.checkpoint_folder import read_checkpoint
-from recovery.files import checkpoint_at
-from recovery.rescale import PARTITIONS, rescale
-from recovery.restore import restore
-from recovery.savepoint import savepoint
-from recovery.shelf import savepoints, verify
+from integration_tests.engine.readings import FILES, LOG
+from panekeeper import CheckpointError
+from recovery.restore.restore import restore
+from recovery.savepoint.catalog import savepoints, verify
+from recovery.savepoint.checkpoint_reader import read_checkpoint
+from recovery.savepoint.create import savepoint
+from recovery.storage.files import checkpoint_at
+from recovery.upgrade.rescale import PARTITIONS, rescale
 
 if TYPE_CHECKING:
-    from framework import Job
     from integration_tests.engine.conftest import Readings
+    from panekeeper import Job
 
 pytestmark = pytest.mark.slow
 

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from framework import JobFailed
-from integration_tests.engine.story import FILES, LOG
-from recovery.checkpoint_folder import read_checkpoint
+from integration_tests.engine.readings import FILES, LOG
+from panekeeper import JobFailed
 from recovery.errors import SavepointRefused
-from recovery.files import checkpoint_at
-from recovery.rescale import PARTITIONS, rescale
-from recovery.restore import restore
+from recovery.restore.restore import restore
+from recovery.savepoint.checkpoint_reader import read_checkpoint
+from recovery.storage.files import checkpoint_at
+from recovery.upgrade.rescale import PARTITIONS, rescale
 
 if TYPE_CHECKING:
     from integration_tests.engine.conftest import Readings
@@ -32,7 +32,7 @@ def by_command(readings: Readings, partitions: int) -> dict[str, Any]:
     """Rescale as an operator does: in a new process, whose session has run nothing yet."""
     place = ["--partitions", str(partitions), "--to", str(readings.folder / "savepoints")]
     done = subprocess.run(
-        [sys.executable, "-m", "recovery.cli", "rescale", str(readings.checkpoint), *place, "--json"],
+        [sys.executable, "-m", "recovery.cli.main", "rescale", str(readings.checkpoint), *place, "--json"],
         stdout=subprocess.PIPE,
         timeout=300,
         check=True,

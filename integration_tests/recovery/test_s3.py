@@ -16,11 +16,11 @@ import boto3
 import pytest
 from moto.server import ThreadedMotoServer
 
-from recovery.archive import Archive, S3Options, archive_at
-from recovery.cli import FAILED, main
+from recovery.cli.main import FAILED, main
 from recovery.errors import ArchiveDenied, ArchiveError, ArchiveNotFound, ArchiveUnreachable, DamagedSavepoint
-from recovery.restore import restore
-from recovery.shelf import prune, savepoints, verify
+from recovery.restore.restore import restore
+from recovery.savepoint.catalog import prune, savepoints, verify
+from recovery.storage.archive import Archive, S3Options, archive_at
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 
 SECRET = "wJalrXUtnFEMI"  # noqa: S105 -- moto takes any

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from framework import CheckpointError, JobFailed
-from framework.errors import CorruptState
-from integration_tests.engine.story import FILES, LOG
-from recovery.clone import clone
+from framework.declarations.errors import CorruptState
+from integration_tests.engine.readings import FILES, LOG
+from panekeeper import CheckpointError, JobFailed
 from recovery.errors import DamagedSavepoint, TableVersionLost
-from recovery.intent import STEPS
-from recovery.restore import restore
-from recovery.savepoint import Savepoint, savepoint
-from recovery.shelf import savepoints, show, verify
+from recovery.restore.clone import clone
+from recovery.restore.intent import STEPS
+from recovery.restore.restore import restore
+from recovery.savepoint.catalog import savepoints, show, verify
+from recovery.savepoint.create import Savepoint, savepoint
 
 if TYPE_CHECKING:
     from integration_tests.engine.conftest import Readings

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from framework import CheckpointError, TimeInterval
-from recovery.cli import FAILED, main
-from recovery.savepoint import savepoint
-from recovery.upgrade import check_upgrade
+from panekeeper import CheckpointError, TimeInterval
+from recovery.cli.main import FAILED, main
+from recovery.savepoint.create import savepoint
+from recovery.upgrade.check import check_upgrade
 
 if TYPE_CHECKING:
     from integration_tests.engine.conftest import Readings
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 
 PROGRAM = """
-from framework import TimeInterval, agg, session, windowed
+from panekeeper import TimeInterval, agg, session, windowed
 
 spark = session("readings")
 rows = spark.readStream.schema("sensor string, at timestamp, value bigint").json("{folder}/in")

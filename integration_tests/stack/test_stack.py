@@ -10,16 +10,16 @@ import pytest
 from examples.flights.data import Replay, around, cuts_of, in_replay_order, raw_flights
 from examples.flights.oracle import Oracle
 from examples.flights.tables import LOG, QUARANTINE, VIEW, read_table
-from recovery.archive import S3Options
-from recovery.savepoint import savepoint
-from recovery.shelf import verify
+from recovery.savepoint.catalog import verify
+from recovery.savepoint.create import savepoint
+from recovery.storage.archive import S3Options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from integration_tests.stack.conftest import Stack
 
-PROGRAM = "examples/flights/submitted.py"
+PROGRAM = "examples/flights/cluster_main.py"
 DAYS = 1
 
 

@@ -24,7 +24,7 @@ POINTS: dict[Point, str | None] = {
     "between two Delta commits": "between-delta",
     "after Delta, before Spark's commit": "after-delta-commit",
 }
-"""What the points of `framework.engine.fault` mean for somebody who reads a scenario."""
+"""What the points of `framework.engine.sink.fault_points` mean for somebody who reads a scenario."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +92,7 @@ class Savepoint:
 
 @dataclass(frozen=True, kw_only=True)
 class Restore:
-    """Restore a savepoint; `killed_at` names the step of `recovery.restore` after which to be killed."""
+    """Restore a savepoint; `killed_at` names the step of `recovery.restore.restore` after which to be killed."""
 
     name: str = "drill"
     killed_at: str | None = None

@@ -6,19 +6,19 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from framework.errors import DeclarationError
+from framework.declarations.errors import DeclarationError
 from recovery.drill.actions import Resume
-from recovery.drill.attempt import Attempt
-from recovery.drill.errand import OWN
-from recovery.drill.judge import Unreadable, delta_rows
-from recovery.drill.lab import Missed
+from recovery.drill.expected.compare import Unreadable, delta_rows
+from recovery.drill.faults.damage import Missed
+from recovery.drill.process.messages import OWN
+from recovery.drill.scenario_run import Attempt
 from recovery.drill.scenarios import Scenario
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from recovery.drill.attempt import Bench
-    from recovery.drill.oracle import Tables
+    from recovery.drill.expected.arrival_oracle import Tables
+    from recovery.drill.scenario_run import Bench
 
 NOTHING_NEW = (
     "a run without any fault added no result to those of the savepoint: the sources hold nothing new, or too little "

@@ -12,15 +12,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from framework.errors import DeclarationError
-from recovery.drill.attempt import Attempt, Bench
-from recovery.drill.checks import CHECKS, Compared, named
-from recovery.drill.errand import OWN, Broken
-from recovery.drill.judge import Outcome, Verdict, judge
-from recovery.drill.lab import CannotDrill, Missed
+from framework.declarations.errors import DeclarationError
+from recovery.drill.expected.compare import Outcome, Verdict, judge
+from recovery.drill.faults.damage import CannotDrill, Missed
+from recovery.drill.faults.faulty_s3 import FaultyStore
+from recovery.drill.jobs import CHECKS, Compared, named
+from recovery.drill.process.messages import OWN, Broken
 from recovery.drill.reference import Reference, run_reference
+from recovery.drill.scenario_run import Attempt, Bench
 from recovery.drill.scenarios import REDUCED, SCENARIOS, Scenario
-from recovery.drill.store import FaultyStore
 
 
 @dataclass(frozen=True, kw_only=True)

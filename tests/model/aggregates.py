@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from framework import agg
-from tests.model.interval import Event, exact
+from panekeeper import agg
+from tests.model.time_intervals import Event, exact
 
 
 def _largest(rows: Sequence[dict[str, Any]]) -> dict[str, Any] | None:

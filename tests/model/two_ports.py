@@ -10,13 +10,13 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from framework import Count, Event, EventType, Operator, Sliding, StateContext, StateHandler, Tumbling
-from framework.core.lifecycle import Cut
-from framework.core.machine import Machine
+from framework.core.job_spec import AT, EVENT_TIME, Plan, Port
+from framework.core.key_group import Machine
 from framework.core.outcome import Outcome
-from framework.core.plan import AT, EVENT_TIME, Plan, Port
+from framework.core.state_handlers import Cut
 from framework.core.steps import Rows, Step, Tick, Watermark
-from framework.operator import Emit
+from framework.declarations.operator import Emit
+from panekeeper import Count, Event, EventType, Operator, Sliding, StateContext, StateHandler, Tumbling
 from state.store import MemoryStore
 
 KEYS = (pa.schema([("key", pa.string())]), pa.schema([("name", pa.string())]))

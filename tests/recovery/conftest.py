@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from framework.engine.holder import RUNNING_FILE
-from framework.engine.process import started_at
-from recovery.archive import Sink
-from recovery.files import files_at
-from recovery.savepoint import savepoint as savepoint_of_any
-from state.job_record import JOB_FILE, TABLES_FILE, JobRecord
+from recovery.savepoint.create import savepoint as savepoint_of_any
+from recovery.storage.archive import Sink
+from recovery.storage.files import files_at
+from state.checkpoint.job_record import JOB_FILE, TABLES_FILE, JobRecord
+from state.checkpoint.owner import RUNNING_FILE
+from state.checkpoint.process import started_at
 
 savepoint = partial(savepoint_of_any, decode=False)
 """A fake's state holds nothing that Spark could decode."""

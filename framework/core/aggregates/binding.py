@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from framework.core.aggregates import fit
+from framework.core.aggregates import type_checks as fit
+from framework.core.aggregates.approx_distinct import Distinct
 from framework.core.aggregates.content import Collect
-from framework.core.aggregates.picks import Arrival, Extreme
 from framework.core.aggregates.protocol import Accumulator
-from framework.core.aggregates.sketch import Distinct
-from framework.core.aggregates.spread import Spread
+from framework.core.aggregates.selections import Arrival, Extreme
+from framework.core.aggregates.stddev import Spread
 from framework.core.aggregates.sums import Count, FloatSum, IntSum
 from framework.core.aggregates.user import UserContent, UserPartial
 
 if TYPE_CHECKING:
-    from framework.agg import Aggregate
+    from framework.declarations.aggregates import Aggregate
 
 
 def bind(declared: Aggregate, schema: pa.Schema) -> Accumulator:

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from framework.core.aggregates.columns import Ints
-from framework.core.cells import gather
+from framework.core.panes.pane_index import gather
 
 State = list[pa.Array]
 """Partial results: the columns of `Accumulator.state_types`, one row a cell."""

@@ -22,8 +22,8 @@ from framework.core.aggregates.columns import (
     whole,
 )
 from framework.core.aggregates.protocol import Accumulator, State
-from framework.core.aggregates.runs import Parts, add_runs, merge_runs
-from framework.errors import InputError
+from framework.core.aggregates.ranges import Parts, add_runs, merge_runs
+from framework.declarations.errors import InputError
 
 _HALF = 32
 _LOW = np.int64(2**_HALF - 1)

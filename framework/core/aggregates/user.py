@@ -18,9 +18,9 @@ import pyarrow as pa
 from framework.core.aggregates.columns import Ints, Values, whole
 from framework.core.aggregates.content import FromContent
 from framework.core.aggregates.protocol import Accumulator, State
-from framework.core.aggregates.runs import Parts, merge_runs
-from framework.core.aggregates.touched import fold_touched
-from framework.errors import InputError
+from framework.core.aggregates.ranges import Parts, merge_runs
+from framework.core.aggregates.sparse_fold import fold_touched
+from framework.declarations.errors import InputError
 
 
 class UserAggregate:

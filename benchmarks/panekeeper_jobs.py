@@ -1,0 +1,69 @@
+"""Panekeeper's side of every workload. Result columns have the names and types of the peers'."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from benchmarks.contenders import Query
+from panekeeper import Count, Delta, Emit, Event, Operator, Sliding, Time, TimeInterval, Tumbling, agg, windowed
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from framework.builder.outputs import Computed
+
+PANES = ("key", "pane_start", "pane_end")
+FIRINGS = ("key", "fired_at")
+
+
+class Median(Operator):
+    """A Python function of the raw tuples of a pane."""
+
+    def handle_event(self, event: Event, emit: Emit) -> None:
+        """Emit the median of a pane."""
+        emit(median=float(np.median(event.column("v"))))
+
+
+def panes(source: DataFrame, window: TimeInterval) -> Computed:
+    """The greatest value and the number of rows of each key and pane."""
+    stream = windowed(source, name="panes", partition_by="key", event_time="ts")
+    return stream.window(window).aggregate(highest=agg.max("v"), n=agg.count())
+
+
+def panes_query(window: TimeInterval) -> Query:
+    """As `panes`, for any sink."""
+
+    def query(source: DataFrame, checkpoint: str) -> DataFrame:
+        return panes(source, window).transform(checkpoint=checkpoint).select(*PANES, "highest", "n")
+
+    return query
+
+
+def medians(window: TimeInterval) -> Query:
+    """The median of each key and pane, by a Python function of its tuples."""
+
+    def query(source: DataFrame, checkpoint: str) -> DataFrame:
+        stream = windowed(source, name="medians", partition_by="key", event_time="ts").window(window)
+        computed = stream.operator(Median(), output="median double")
+        return computed.transform(checkpoint=checkpoint).select(*PANES, "median")
+
+    return query
+
+
+def firings(window: Tumbling | Sliding) -> Query:
+    """The greatest value and the number of rows at each firing; time is the rows' own."""
+
+    def query(source: DataFrame, checkpoint: str) -> DataFrame:
+        stream = windowed(source, name="firings", partition_by="key", arrival_time="ts", order_by="ts").window(window)
+        computed = stream.aggregate(highest=agg.max("v"), n=agg.count())
+        return computed.transform(checkpoint=checkpoint).select(*FIRINGS, "highest", "n")
+
+    return query
+
+
+SLIDING_COUNT = Sliding(evict=Count(100), trigger=Count(10))
+SLIDING_TIME = Sliding(evict=Time(20), trigger=Count(10))
+TUMBLING_COUNT = Tumbling(Count(50))
+TUMBLING_DELTA = Tumbling(Delta("ts", 20))

@@ -1,0 +1,30 @@
+"""Spark's own windows: `groupBy(window)` in append mode, on RocksDB, with the same columns as ours."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
+
+from benchmarks.contenders import Query
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def panes_query(duration: str, period: str | None = None) -> Query:
+    """The greatest value and the number of rows of each key and window, once the watermark has passed it."""
+
+    def query(source: DataFrame, _checkpoint: str) -> DataFrame:
+        window = F.window("ts", duration, period)
+        grouped = source.withWatermark("ts", "0 seconds").groupBy("key", window)
+        counted = grouped.agg(F.max("v").alias("highest"), F.count("*").alias("n"))
+        return counted.select(
+            "key",
+            F.col("window.start").alias("pane_start"),
+            F.col("window.end").alias("pane_end"),
+            "highest",
+            "n",
+        )
+
+    return query

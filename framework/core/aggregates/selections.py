@@ -1,0 +1,137 @@
+# ruff: noqa: D102 -- what these methods mean is said once, in protocol.py
+"""Aggregates whose result is a value of one row: max, min, arg_max, arg_min, first, last.
+
+Each decides which row wins its cell, then takes that row's values. Rows are positions in `old state, then new rows`,
+so a smaller position is an earlier arrival.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from framework.core.aggregates.columns import NONE, Bools, Ints, physical, take, valid, validity, whole
+from framework.core.aggregates.ordering import codes, has_own_code
+from framework.core.aggregates.protocol import Accumulator, State
+from framework.core.aggregates.ranges import Parts, merge_runs
+from framework.core.aggregates.sparse_fold import fold_touched
+
+_LEAST = np.iinfo(np.int64).min
+
+
+@dataclass(frozen=True, kw_only=True)
+class Extreme(Accumulator):
+    """The largest (or smallest) value of a column, or what another column says in that row.
+
+    Rows in which the ordering column is null do not take part. Of equals the earliest arrival wins.
+    State: the ordering value; with `value`, also that row's arrival number (null: no row yet) and value.
+    """
+
+    by: str
+    by_type: pa.DataType
+    value: str | None = None
+    largest: bool
+
+    def state_types(self) -> list[pa.DataType]:
+        return [self.by_type] if self.value is None else [self.by_type, pa.int64(), self.output]
+
+    def fold(self, state: State, cells: Ints, n_cells: int, rows: pa.Table, seq: Ints) -> State:
+        if has_own_code(self.by_type):
+            return self._fold(self.opened(state), cells, n_cells, rows, seq)
+        return fold_touched(self._fold, self.opened(state), cells, n_cells, rows, seq)
+
+    def _fold(self, state: State, cells: Ints, n_cells: int, rows: pa.Table, seq: Ints) -> State:
+        new = [whole(rows.column(self.by))]
+        if self.value is not None:
+            new += [pa.array(seq), whole(rows.column(self.value))]
+        held, offered = self._rising(state[0], new[0])
+        mask = validity(new[0])
+        at = np.arange(len(cells)) if mask is None else np.flatnonzero(mask)
+        if mask is not None:
+            cells, offered = cells[at], offered[at]
+        winner = _standing(valid(state[0]), n_cells)
+        better = _better(held, winner, cells, offered)
+        # Where a cell repeats, the last assignment stays; in reverse that is the earliest of equal rows.
+        winner[cells[better[::-1]]] = len(state[0]) + at[better[::-1]]
+        return [take(pa.concat_arrays([ours, theirs]), winner) for ours, theirs in zip(state, new, strict=True)]
+
+    def runs(self, state: State, lo: Ints, hi: Ints) -> State:
+        state = self.opened(state)
+        seen = valid(state[0])
+        keys = [np.where(seen, self._rising(state[0])[0], _LEAST)]
+        if self.value is not None:
+            keys.append(np.where(seen, -physical(state[1]), _LEAST))
+        winner = _winner_of_runs(keys, seen, lo, hi)
+        return [take(column, winner) for column in state]
+
+    def finish(self, state: State) -> pa.Array:
+        return self.opened(state)[-1]
+
+    def _rising(self, *arrays: pa.Array) -> list[Ints]:
+        """Codes by which the wanted extreme is the greatest."""
+        return codes(*arrays) if self.largest else [~code for code in codes(*arrays)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arrival(Accumulator):
+    """The value that is not null and arrived first (or last). State: arrival number (null: none yet), value."""
+
+    earliest: bool
+
+    def state_types(self) -> list[pa.DataType]:
+        return [pa.int64(), self.output]
+
+    def fold(self, state: State, cells: Ints, n_cells: int, rows: pa.Table, seq: Ints) -> State:
+        state = self.opened(state)
+        new = [pa.array(seq), whole(rows.column(self.inputs[0]))]
+        at = np.flatnonzero(valid(new[1]))
+        winner = _standing(valid(state[0]), n_cells)
+        if self.earliest:
+            at = at[winner[cells[at]] == NONE][::-1]
+        winner[cells[at]] = len(state[0]) + at  # where a cell repeats, the last assignment stays
+        return [take(pa.concat_arrays([ours, theirs]), winner) for ours, theirs in zip(state, new, strict=True)]
+
+    def runs(self, state: State, lo: Ints, hi: Ints) -> State:
+        state = self.opened(state)
+        seen, seq = valid(state[0]), physical(state[0])
+        winner = _winner_of_runs([np.where(seen, -seq if self.earliest else seq, _LEAST)], seen, lo, hi)
+        return [take(column, winner) for column in state]
+
+    def finish(self, state: State) -> pa.Array:
+        return self.opened(state)[1]
+
+
+def _standing(seen: Bools, n_cells: int) -> Ints:
+    """Position of the row that holds each cell before the new rows come."""
+    winner = np.full(n_cells, NONE, dtype=np.int64)
+    winner[: len(seen)] = np.where(seen, np.arange(len(seen)), NONE)
+    return winner
+
+
+def _better(held: Ints, winner: Ints, cells: Ints, offered: Ints) -> Ints:
+    """Return which rows beat what their cell holds and are not beaten by another row."""
+    bar = np.full(len(winner), _LEAST, dtype=np.int64)
+    bar[: len(held)] = np.where(winner[: len(held)] == NONE, _LEAST, held)
+    best = bar.copy()
+    np.maximum.at(best, cells, offered)
+    return np.flatnonzero((offered == best[cells]) & ((offered > bar[cells]) | (winner[cells] == NONE)))
+
+
+def _winner_of_runs(keys: list[Ints], seen: Bools, lo: Ints, hi: Ints) -> Ints:
+    """Return the seen cell of each run with the greatest keys, the left one of equals; `NONE` if none is seen."""
+    positions = np.where(seen, np.arange(len(seen)), NONE)
+    merge = _greater if len(keys) == 1 else _greater_by_two
+    return merge_runs((*keys, positions), lo, hi, empty=(*(_LEAST for _ in keys), NONE), merge=merge)[-1]
+
+
+def _greater(left: Parts, right: Parts) -> Parts:
+    # An unseen left cell yields: a seen one may have the least code as well, and must not lose to it.
+    swap = (right[0] > left[0]) | (left[-1] == NONE)
+    return tuple(np.where(swap, theirs, ours) for ours, theirs in zip(left, right, strict=True))
+
+
+def _greater_by_two(left: Parts, right: Parts) -> Parts:
+    swap = (right[0] > left[0]) | ((right[0] == left[0]) & (right[1] > left[1]))
+    return tuple(np.where(swap, theirs, ours) for ours, theirs in zip(left, right, strict=True))

@@ -1,0 +1,131 @@
+"""One batch of a window in arrival order: load what it needs, take the steps, write what changed."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pyarrow as pa
+
+from framework.core.arrival.contents import CellKeeper, LogKeeper
+from framework.core.arrival.output import Aggregated, Operating, Outputs
+from framework.core.arrival.partitions import Partitions
+from framework.core.arrival.row_buffer import Log
+from framework.core.arrival.tumbling_aggregates import Cells
+from framework.core.arrival.window import SequenceWindow
+from framework.core.arrival.window_control import SequenceControl
+from framework.core.job_spec import AT, REJECTED, TIMESTAMP, Plan
+from framework.core.outcome import Outcome
+from framework.core.partition_keys import Keys
+from framework.core.steps import Evict, Flush, Mark, PortStep, Rows, Tick
+from framework.declarations.windows import Tumbling, delta_attributes
+from state.records import SequenceRecord
+from state.store import GroupStore
+
+
+class SequenceBatch:
+    """The window of one port for one batch: restored when made, stored by `save`."""
+
+    def __init__(self, plan: Plan, store: GroupStore) -> None:
+        self._store = store
+        self._before = store.read_header()
+        self._record = record = SequenceRecord.decode(self._before)
+        keys = Keys(plan.keys)
+        self._partitions = partitions = Partitions(keys, _value_type(plan))
+        codes = partitions.load(record.partitions)
+        self._outputs = Outputs(plan, keys, record)
+        log = Log(keys, plan.columns, store, record)
+        self._cells = cells = _cells(plan)
+        self._keeper: LogKeeper | CellKeeper
+        if cells is not None:
+            assert isinstance(plan.window, Tumbling)
+            cells.load(record.partitions, codes)
+            answer = Aggregated(plan, _bound(plan), log, self._outputs)
+            self._keeper = CellKeeper(plan.window, cells, partitions, answer)
+        else:
+            log.load()
+            partitions.grow()
+            log.keep_last(partitions.size)
+            self._keeper = LogKeeper(plan.sequence, log, partitions, _answer(plan, log, keys, self._outputs))
+        self._window = SequenceWindow(plan, record, keys, partitions, self._keeper)
+        self._rejected: list[pa.Table] = []
+        self.control = SequenceControl(self._window, record, keys, partitions)
+
+    def take(self, step: PortStep) -> None:
+        """Do one step. Event time means nothing here."""
+        window = self._window
+        match step:
+            case Rows(table) if table.num_rows and window.flushed:
+                self._rejected.append(_after_flush(table))
+            case Rows(table) if table.num_rows:
+                window.on_rows(table)
+            case Tick(us, resume, closed):
+                window.on_tick(us, resume=resume, closed=closed)
+            case Mark(kind):
+                window.on_mark(kind)
+            case Evict(keys):
+                window.on_evict(keys)
+            case Flush():
+                window.on_flush()
+
+    def save(self) -> Outcome:
+        """Write what changed and return what the batch did."""
+        self._save()
+        window, partitions = self._window, self._partitions
+        dropped = sum(table.num_rows for table in self._rejected)
+        admitted = {"rows_in": window.rows_in + dropped, "admitted": window.rows_in, "refined_late": 0}
+        return Outcome(
+            results=self._outputs.results,
+            rejected=pa.concat_tables(self._rejected) if self._rejected else None,
+            counts=admitted | {"dropped_late": dropped, "outside": 0},
+            due_at=window.due(),
+            late_us=window.late_us,
+            outage=window.outage,
+            open_panes=int(np.count_nonzero(partitions.live)),
+            tuples=int(partitions.size[partitions.live].sum()),
+        )
+
+    def _save(self) -> None:
+        record = self._record
+        record.partitions, codes = self._partitions.store()
+        if record.partitions is not None and self._cells is not None:
+            for name, column in self._cells.columns(codes).items():
+                record.partitions = record.partitions.append_column(name, column)
+        if isinstance(self._keeper, LogKeeper):
+            self._keeper.save()
+        if (header := record.encode()) != self._before:
+            self._store.write_header(header)
+
+
+def _answer(plan: Plan, log: Log, keys: Keys, outputs: Outputs) -> Aggregated | Operating:
+    if plan.aggregates is not None:
+        return Aggregated(plan, _bound(plan), log, outputs)
+    if plan.operator is None:
+        raise ValueError("a plan needs aggregates or an operator")
+    return Operating(plan, plan.operator, log, keys, outputs)
+
+
+def _bound(plan: Plan) -> list:  # type: ignore[type-arg]
+    return [aggregate.bind(plan.columns) for aggregate in (plan.aggregates or {}).values()]
+
+
+def _cells(plan: Plan) -> Cells | None:
+    """Partial results instead of rows, where a tumbling window has only aggregates that can be folded."""
+    if not isinstance(plan.window, Tumbling) or plan.aggregates is None:
+        return None
+    if any(aggregate.needs_content for aggregate in plan.aggregates.values()):
+        return None
+    return Cells(_bound(plan), plan.columns.empty_table())
+
+
+def _value_type(plan: Plan) -> pa.DataType:
+    kinds = [plan.columns.field(name).type for name in delta_attributes(plan.sequence)]
+    return pa.float64() if any(pa.types.is_floating(kind) for kind in kinds) else pa.int64()
+
+
+def _after_flush(table: pa.Table) -> pa.Table:
+    plain = table.drop_columns([AT]) if AT in table.column_names else table
+    rows = [json.dumps(row, default=str) for row in plain.to_pylist()]
+    why = "the job was flushed; its windows take no more rows"
+    columns = [["LATE"] * len(rows), [why] * len(rows), pa.nulls(len(rows), TIMESTAMP), rows]
+    return pa.table(columns, schema=REJECTED)

@@ -1,0 +1,151 @@
+"""What happened in a round, as a table: which partition, what, when, and which range of its rows.
+
+The order of moments is the documented one [semantics 3]: for each partition by time; at one instant what was due
+comes before the tuples, batch instants after them; within one tuple by phase.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+import numpy as np
+
+from framework.declarations.events import EventType, Reason
+
+
+class Class(IntEnum):
+    """What a moment hangs on, in the order of one instant."""
+
+    BEGIN = 0
+    DUE = 1
+    TUPLE = 2
+    BATCH = 3
+    END = 4
+
+
+class Phase(IntEnum):
+    """The order of moments within one tuple, or one due instant."""
+
+    TRIGGER_BEFORE = 0
+    FULL_BEFORE = 1
+    EVICTION = 2
+    INSERTION = 3
+    FULL = 4
+    TRIGGER = 5
+    PARTITION = 6
+
+
+@dataclass(frozen=True, kw_only=True)
+class Moments:
+    """A table of moments; all arrays have the same length.
+
+    Attributes:
+        code: partition.
+        at: wall-clock instant, us.
+        row: number of the tuple in its partition (0 for what is due).
+        low, high: the range of the partition's rows the moment shows.
+        kind: what happened.
+        klass, phase: its place at its instant.
+        reason: why it fired; aggregates answer what has one.
+        content: explicit row numbers by index, where the range has holes.
+    """
+
+    code: np.ndarray
+    at: np.ndarray
+    row: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    kind: EventType
+    klass: Class
+    phase: Phase
+    reason: Reason | None = None
+    content: dict[int, np.ndarray] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.code)
+
+
+def at_rows(
+    kind: EventType,
+    phase: Phase,
+    stretch_rows: tuple[np.ndarray, np.ndarray, np.ndarray],
+    low: np.ndarray,
+    high: np.ndarray,
+    *,
+    reason: Reason | None = None,
+    content: dict[int, np.ndarray] | None = None,
+) -> Moments:
+    """Return moments that hang on tuples, given as (code, number, arrival time) of each."""
+    code, row, at = stretch_rows
+    return Moments(
+        code=code,
+        at=at,
+        row=row,
+        low=low,
+        high=high,
+        kind=kind,
+        klass=Class.TUPLE,
+        phase=phase,
+        reason=reason,
+        content=content or {},
+    )
+
+
+def at_instants(
+    kind: EventType,
+    instants: tuple[np.ndarray, np.ndarray],
+    low: np.ndarray,
+    high: np.ndarray,
+    *,
+    klass: Class = Class.DUE,
+    phase: Phase = Phase.TRIGGER,
+    reason: Reason | None = None,
+    content: dict[int, np.ndarray] | None = None,
+) -> Moments:
+    """Return moments that hang on the clock, given as (code, instant) of each."""
+    code, at = instants
+    return Moments(
+        code=code,
+        at=at,
+        row=np.zeros(len(code), dtype=np.int64),
+        low=low,
+        high=high,
+        kind=kind,
+        klass=klass,
+        phase=phase,
+        reason=reason,
+        content=content or {},
+    )
+
+
+@dataclass(frozen=True)
+class Moment:
+    """One moment, taken out of its table."""
+
+    code: int
+    at: int
+    low: int
+    high: int
+    kind: EventType
+    reason: Reason | None
+    content: np.ndarray | None
+
+
+def in_order(tables: list[Moments]) -> list[Moment]:
+    """Return every moment of several tables in the documented order."""
+    parts = [t for t in tables if len(t)]
+    if not parts:
+        return []
+    joined = [np.concatenate([getattr(t, name) for t in parts]) for name in ("code", "at", "row", "low", "high")]
+    klass = np.concatenate([np.full(len(t), t.klass) for t in parts])
+    phase = np.concatenate([np.full(len(t), t.phase) for t in parts])
+    which = np.concatenate([np.full(len(t), n) for n, t in enumerate(parts)])
+    inner = np.concatenate([np.arange(len(t)) for t in parts])
+    code, at, row, low, high = joined
+    order = np.lexsort((phase, row, klass, at, code))
+    return [
+        Moment(int(code[i]), int(at[i]), int(low[i]), int(high[i]), part.kind, part.reason, part.content.get(k))
+        for i in order.tolist()
+        for part, k in [(parts[which[i]], int(inner[i]))]
+    ]

@@ -1,0 +1,199 @@
+"""What becomes of moments: rows of aggregates, or calls of the operator, each with its partition and instant."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from framework.core.aggregates.protocol import Accumulator
+from framework.core.arrival.event_table import Moment, Moments, in_order
+from framework.core.arrival.row_buffer import Log
+from framework.core.job_spec import TIMESTAMP, Plan
+from framework.core.panes.operator_output import Emitted, Origin, slicing, taking
+from framework.core.partition_keys import Keys
+from framework.declarations.events import Event, EventType
+from framework.declarations.operator import Operator
+from framework.declarations.windows import Batched, Tumbling
+from state.records import SequenceRecord
+
+_OF_STREAM = {"content": EventType.TRIGGER, "entered": EventType.INSERTION, "left": EventType.EVICTION}
+
+
+class Outputs:
+    """The result rows of a batch."""
+
+    def __init__(self, plan: Plan, keys: Keys, record: SequenceRecord) -> None:
+        self._plan = plan
+        self._keys = keys
+        self._record = record
+        self._tables: list[pa.Table] = []
+
+    def add(
+        self, codes: np.ndarray, at: np.ndarray, columns: list[pa.Array], marks: pa.Array, reasons: pa.Array
+    ) -> None:
+        """Add result rows; one entry of each argument a row, in the order in which they fired."""
+        firings = self._record.firings + np.arange(len(codes), dtype=np.int64)
+        self._record.firings += len(codes)
+        instants = pa.array(at).cast(TIMESTAMP)
+        arrays = [*self._keys.take(codes).columns, instants, *columns, pa.array(firings), marks, reasons]
+        self._tables.append(pa.table(arrays, schema=self._plan.results))
+
+    @property
+    def results(self) -> pa.Table | None:
+        """All result rows, or None."""
+        return pa.concat_tables(self._tables) if self._tables else None
+
+
+class Answer(Protocol):
+    """Takes what happened in a round, while the rows of the round are still at hand."""
+
+    def wants(self, kind: EventType) -> bool:
+        """Whether moments of this kind need be made at all."""
+        ...
+
+    def take(self, tables: list[Moments], offsets: np.ndarray) -> None:
+        """Answer the moments; `offsets` say where each partition's rows begin in the log."""
+        ...
+
+
+@dataclass(frozen=True)
+class Firings:
+    """Firings picked out of moments and put in the order of time, then partition."""
+
+    code: np.ndarray
+    at: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    reasons: pa.Array
+    content: dict[int, np.ndarray]
+    order: np.ndarray
+    """Which of the moments given each firing was."""
+
+    @classmethod
+    def of(cls, tables: list[Moments], kind: EventType, *, empty: bool) -> Firings:
+        """Pick the firings of one kind; those that hold nothing only if `empty`."""
+        picked = [t for t in tables if t.reason and t.kind is kind and len(t)]
+        code, at, low, high, row = (
+            np.concatenate([getattr(t, name) for t in picked]) if picked else np.empty(0, dtype=np.int64)
+            for name in ("code", "at", "low", "high", "row")
+        )
+        names = [t.reason.value if t.reason else None for t in picked for _ in range(len(t))]
+        begin = np.cumsum([0, *(len(t) for t in picked)])
+        holes = {int(begin[n]) + k: numbers for n, t in enumerate(picked) for k, numbers in t.content.items()}
+        order = np.lexsort((row, code, at))
+        if not empty:
+            order = order[high[order] > low[order]]
+        place = {int(old): new for new, old in enumerate(order)}
+        content = {place[old]: numbers for old, numbers in holes.items() if old in place}
+        reasons = pa.array(names, pa.string()).take(pa.array(order))
+        return cls(code[order], at[order], low[order], high[order], reasons, content, order)
+
+
+class Aggregated:
+    """Answers firings with the declared aggregates, all firings of a round at once."""
+
+    def __init__(self, plan: Plan, accumulators: list[Accumulator], log: Log, outputs: Outputs) -> None:
+        self._accumulators = accumulators
+        self._log = log
+        self._outputs = outputs
+        self._marks = isinstance(plan.window, Tumbling)
+        self._empty = isinstance(plan.window, Batched)
+        self._kind = EventType.EVICTION if self._marks else EventType.TRIGGER
+        if isinstance(plan.window, Batched):
+            self._kind = _OF_STREAM[plan.window.stream]
+
+    def wants(self, kind: EventType) -> bool:
+        """Only what fires."""
+        return kind is self._kind
+
+    def take(self, tables: list[Moments], offsets: np.ndarray) -> None:
+        """Emit one row for every firing."""
+        firings = Firings.of(tables, self._kind, empty=self._empty)
+        if len(firings.code):
+            self.emit(firings, self._results(firings, offsets[firings.code]))
+
+    def emit(self, firings: Firings, columns: list[pa.Array]) -> None:
+        """Add finished rows: every row of a tumble's aggregates ends it."""
+        marks = pa.array(np.full(len(firings.code), self._marks))
+        self._outputs.add(firings.code, firings.at, columns, marks, firings.reasons)
+
+    def _results(self, firings: Firings, begin: np.ndarray) -> list[pa.Array]:
+        """Finish every aggregate over the firings' ranges.
+
+        How partial results associate depends on the rows of a firing alone, with holes or without, so that where the
+        batch was cut does not show in the last bit.
+        """
+        low, high = begin + firings.low, begin + firings.high
+        rows = self._log.rows
+        leaves = pa.array(np.arange(rows.num_rows, dtype=np.int64))
+        if firings.content:
+            lists = [np.arange(a, b) for a, b in zip(low.tolist(), high.tolist(), strict=True)]
+            for index, numbers in firings.content.items():
+                lists[index] = begin[index] + numbers
+            ends = np.cumsum([0, *(len(x) for x in lists)])
+            leaves, low, high = pa.array(np.concatenate(lists)), ends[:-1], ends[1:]
+            rows = rows.take(leaves)
+        seq = leaves.to_numpy()
+        cells = np.arange(len(seq), dtype=np.int64)
+        results = []
+        for one in self._accumulators:
+            if one.needs_content:
+                results.append(one.from_ranges(rows, low, high))
+            else:
+                results.append(one.finish(one.runs(one.fold([], cells, len(cells), rows, seq), low, high)))
+        return results
+
+
+class Operating:
+    """Answers moments by calling the operator, one after the other, in the documented order."""
+
+    def __init__(self, plan: Plan, operator: Operator, log: Log, keys: Keys, outputs: Outputs) -> None:
+        self._port = plan.port
+        self._operator = operator
+        self._emitted = Emitted(plan.output)
+        self._log = log
+        self._keys = keys
+        self._outputs = outputs
+        self._marks = isinstance(plan.window, Tumbling)
+
+    def wants(self, kind: EventType) -> bool:
+        """What the operator subscribed to."""
+        return kind in self._operator.events
+
+    def take(self, tables: list[Moments], offsets: np.ndarray) -> None:
+        """Tell the operator what it wants to hear."""
+        moments = in_order([t for t in tables if self.wants(t.kind)])
+        if not moments:
+            return
+        rows = self._log.take(np.arange(self._log.rows.num_rows))
+        distinct = sorted({m.code for m in moments})
+        names = dict(zip(distinct, self._keys.values(distinct), strict=True))
+        for moment in moments:
+            self._tell(moment, names[moment.code], rows, int(offsets[moment.code]))
+        self._collect()
+
+    def _tell(self, moment: Moment, key: object, rows: pa.Table, begin: int) -> None:
+        if moment.content is None:
+            content = slicing(rows, begin + moment.low, begin + moment.high)
+        else:
+            content = taking(rows, (begin + moment.content).tolist())
+        event = Event(moment.kind, key, content, at_us=moment.at, reason=moment.reason, port=self._port)
+        reason = moment.reason.value if moment.reason else None
+        self._emitted.origin = Origin(moment.code, moment.at, None, reason)
+        self._operator.handle_event(event, self._emitted)
+        if self._marks and moment.kind is EventType.EVICTION:
+            self._emitted.end_of_window()
+
+    def _collect(self) -> None:
+        for rows, origins in self._emitted.take():
+            codes, at, _, reasons, marks = zip(*origins, strict=True)
+            self._outputs.add(
+                np.array(codes, dtype=np.int64),
+                np.array(at, dtype=np.int64),
+                rows.columns,
+                pa.array(marks, pa.bool_()),
+                pa.array(reasons, pa.string()),
+            )

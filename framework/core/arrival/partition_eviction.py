@@ -1,0 +1,80 @@
+"""Partition eviction: which partitions go, and how rows are dealt with in portions so that they go in time.
+
+Least recently *inserted* first; a firing is no use. Limits are checked after a whole insertion, its trigger and
+tumble included, and the partition just inserted into may itself go [semantics 0.5][semantics 4].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from framework.core.arrival.partitions import Partitions
+from framework.declarations.policies import PartitionAge, PartitionCount, PartitionEviction, TupleCount
+from framework.declarations.windows import Sequence
+
+
+def by_count(window: Sequence) -> bool:
+    """Whether insertions, not the clock, make partitions go: rows are then dealt with portion by portion."""
+    return isinstance(window.partition_eviction, PartitionCount | TupleCount)
+
+
+def portions(
+    policy: PartitionEviction | None, codes: np.ndarray, at: np.ndarray, partitions: Partitions
+) -> Iterator[np.ndarray]:
+    """Yield the positions of rows that can be dealt with together: no partition goes before the last of them."""
+    if isinstance(policy, PartitionAge):
+        yield from _by_age(policy.us, codes, at, partitions)
+    elif policy is None:
+        yield np.arange(len(codes))
+    else:
+        begin = 0
+        while begin < len(codes):
+            end = _reach(policy, codes, begin, partitions)
+            yield np.arange(begin, end)
+            begin = end
+
+
+def too_many(policy: PartitionEviction | None, partitions: Partitions) -> np.ndarray:
+    """The partitions that must go for the limit to hold, in the order in which they go."""
+    live = np.flatnonzero(partitions.live)
+    oldest = live[np.argsort(partitions.last_seq[live], kind="stable")]
+    if isinstance(policy, PartitionCount):
+        excess = len(live) - policy.size
+        # All empty ones older than the first that holds something go, even more than needed [semantics 4].
+        leading = int(np.argmax(np.append(partitions.size[oldest] > 0, True)))
+        return oldest[: max(excess, leading)] if excess > 0 else live[:0]
+    if isinstance(policy, TupleCount):
+        held = partitions.size[oldest]
+        left = held.sum() - np.cumsum(held)
+        if held.sum() > policy.size:
+            return oldest[: int(np.argmax(left <= policy.size)) + 1]
+    return live[:0]
+
+
+def _reach(policy: PartitionCount | TupleCount, codes: np.ndarray, begin: int, partitions: Partitions) -> int:
+    """The first row after `begin` at which the limit could be passed, and one more."""
+    if isinstance(policy, TupleCount):
+        room = policy.size - int(partitions.size[partitions.live].sum())
+        return min(len(codes), begin + max(room, 0) + 1)
+    room = policy.size - int(np.count_nonzero(partitions.live))
+    distinct, first = np.unique(codes[begin:], return_index=True)
+    fresh = np.sort(first[~partitions.live[distinct]])
+    return len(codes) if len(fresh) <= max(room, 0) else begin + int(fresh[max(room, 0)]) + 1
+
+
+def _by_age(age: int, codes: np.ndarray, at: np.ndarray, partitions: Partitions) -> Iterator[np.ndarray]:
+    """A row that comes when its partition has gone by age waits for the next round, where the key starts anew."""
+    order = np.argsort(codes, kind="stable")
+    code, time = codes[order], at[order]
+    first = np.ones(len(code), dtype=bool)
+    first[1:] = code[1:] != code[:-1]
+    before = np.where(first, np.where(partitions.live[code], partitions.last_at[code], time), np.roll(time, 1))
+    passed = np.cumsum(time - before >= age)
+    start = np.flatnonzero(first)
+    base = np.repeat(np.where(first, passed - (time - before >= age), 0)[start], np.diff(np.append(start, len(code))))
+    rounds = np.empty(len(code), dtype=np.int64)
+    rounds[order] = passed - base
+    for number in range(int(rounds.max(initial=0)) + 1):
+        yield np.flatnonzero(rounds == number)

@@ -1,0 +1,120 @@
+"""What is remembered of each partition: arrays indexed by the partition's code, one entry each.
+
+Loaded from the header, changed by the policies, written back for the partitions that live. A partition that is
+evicted is not forgotten by name until the batch ends: its code stays, its entries start anew [S3].
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from framework.core.partition_keys import Keys, with_keys
+
+NEVER = 2**63 - 1
+"""A due instant that does not come."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """One remembered number: its stored name, type, and what a new partition starts with."""
+
+    stored: str
+    dtype: str
+    initial: int | bool
+
+
+FIELDS = {
+    "live": Field("", "bool", False),
+    "inside": Field("_inside", "int64", 0),
+    "waiting": Field("_waiting", "int64", 0),
+    "since": Field("_since", "int64", 0),
+    "full": Field("_full", "bool", False),
+    "last_at": Field("_last_at", "int64", 0),
+    "last_seq": Field("_last_seq", "int64", 0),
+    "due": Field("_due", "int64", NEVER),
+}
+VALUES = {"base": "_base", "oldest": "_oldest"}
+
+
+@dataclass
+class Partitions:
+    """The partitions of one key group, by code."""
+
+    keys: Keys
+    value_type: pa.DataType
+    """Type of the attribute that delta policies read (int64 or float64)."""
+    inside: np.ndarray = field(init=False)
+    waiting: np.ndarray = field(init=False)
+    since: np.ndarray = field(init=False)
+    full: np.ndarray = field(init=False)
+    live: np.ndarray = field(init=False)
+    last_at: np.ndarray = field(init=False)
+    last_seq: np.ndarray = field(init=False)
+    due: np.ndarray = field(init=False)
+    base: list[float | int | None] = field(init=False)
+    oldest: list[float | int | None] = field(init=False)
+
+    def __post_init__(self) -> None:
+        for name, spec in FIELDS.items():
+            setattr(self, name, np.empty(0, dtype=spec.dtype))
+        self.base, self.oldest = [], []
+
+    def load(self, table: pa.Table | None) -> np.ndarray:
+        """Take the stored partitions; return their codes, in stored order."""
+        if table is None:
+            return np.empty(0, dtype=np.int64)
+        codes = self.keys.encode(table)
+        self.grow()
+        for name, spec in FIELDS.items():
+            if spec.stored:
+                getattr(self, name)[codes] = table.column(spec.stored).to_numpy()
+        for name, stored in VALUES.items():
+            values = getattr(self, name)
+            for code, value in zip(codes.tolist(), table.column(stored).to_pylist(), strict=True):
+                values[code] = value
+        self.live[codes] = True
+        return codes
+
+    def store(self) -> tuple[pa.Table | None, np.ndarray]:
+        """Return the live partitions as a table, and their codes in its order."""
+        codes = np.flatnonzero(self.live)
+        if not len(codes):
+            return None, codes
+        columns = {s.stored: pa.array(getattr(self, n)[codes]) for n, s in FIELDS.items() if s.stored}
+        for name, stored in VALUES.items():
+            values = getattr(self, name)
+            columns[stored] = pa.array([values[code] for code in codes.tolist()], self.value_type)
+        return with_keys(pa.table(columns), self.keys, codes), codes
+
+    def grow(self) -> None:
+        """Make room for every code that the keys have given out."""
+        more = self.keys.count - len(self.live)
+        if more <= 0:
+            return
+        for name, spec in FIELDS.items():
+            fresh = np.full(more, spec.initial, dtype=spec.dtype)
+            setattr(self, name, np.concatenate([getattr(self, name), fresh]))
+        self.base += [None] * more
+        self.oldest += [None] * more
+
+    def create(self, codes: np.ndarray, due: np.ndarray, *, full: bool) -> None:
+        """Begin partitions; `due` is the first instant of each one's timer."""
+        self.live[codes] = True
+        self.due[codes] = due
+        self.full[codes] = full
+
+    def clear(self, codes: np.ndarray) -> None:
+        """End partitions: counts, marks, bases and timers are gone and the key starts anew [semantics 4]."""
+        for name, spec in FIELDS.items():
+            getattr(self, name)[codes] = spec.initial
+        for code in codes.tolist():
+            self.base[code] = self.oldest[code] = None
+
+    @property
+    def size(self) -> np.ndarray:
+        """Tuples kept for each partition, inside and waiting."""
+        kept: np.ndarray = self.inside + self.waiting
+        return kept

@@ -1,0 +1,128 @@
+"""The policies of a declared window, asked on a round: which moments follow, and what stays.
+
+The only place that tells kinds of policy apart; a pair of policies is never named.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from framework.core.arrival import batched
+from framework.core.arrival.event_table import Moments
+from framework.core.arrival.partitions import NEVER, Partitions
+from framework.core.arrival.policies import fires, tumbling
+from framework.core.arrival.policies.starts import CountStarts, DeltaStarts, Starts, TimeStarts
+from framework.core.arrival.policies.tumbling import Cuts
+from framework.core.arrival.round import Stretch
+from framework.core.arrival.row_buffer import Log
+from framework.declarations.policies import Count, Delta, Time
+from framework.declarations.windows import Batched, Sequence, Sliding, Tumbling
+
+Measure = tuple[np.ndarray, float]
+"""Values of a delta policy's attribute, and the policy's size in the same unit."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ruling:
+    """What the policies say of a round.
+
+    Attributes:
+        moments: evictions, firings, initial fulls.
+        begin: where the rows still wanted begin, by code.
+        holes: explicit rows still wanted, by code, where those between were evicted.
+    """
+
+    moments: list[Moments]
+    begin: np.ndarray
+    holes: dict[int, np.ndarray] = field(default_factory=dict)
+
+
+def timer_period(window: Sequence) -> int | None:
+    """The period (us) of the timer that each partition of the window has, if any."""
+    if isinstance(window, Batched):
+        return window.every_us
+    policy = window.evict if isinstance(window, Tumbling) else window.trigger
+    return policy.us if isinstance(policy, Time) else None
+
+
+def first_due(window: Sequence, ready: int, at: np.ndarray) -> np.ndarray:
+    """First instant of the timers of partitions that begin at `at`: batches keep to the grid of the whole window."""
+    if isinstance(window, Batched):
+        return np.array([batched.first_instant(ready, window.every_us, int(a) - 1) for a in at], dtype=np.int64)
+    period = timer_period(window)
+    return np.full(len(at), NEVER) if period is None else at + period
+
+
+def cuts_of(window: Tumbling, stretch: Stretch, measure: Measure | None, partitions: Partitions) -> Cuts:
+    """Where a tumbling window is cut in this round; `measure` is that of a delta attribute, of the new rows."""
+    policy = window.evict
+    if isinstance(policy, Count):
+        return tumbling.count_cuts(policy.size, stretch)
+    if isinstance(policy, Time):
+        return tumbling.time_cuts(policy.us, stretch, partitions)
+    if isinstance(policy, Delta) and measure is not None:
+        values, size = measure
+        return tumbling.delta_cuts(size, stretch, values, partitions)
+    return tumbling.no_cuts()
+
+
+def rule(
+    window: Sequence, stretch: Stretch, log: Log, offsets: np.ndarray, partitions: Partitions, *, closed: bool
+) -> Ruling:
+    """Ask the policies of a window whose rows are kept; sets what each partition remembers."""
+    if isinstance(window, Tumbling):
+        measure = None
+        if isinstance(window.evict, Delta):
+            values, size = measured(window.evict, log.column(window.evict.attribute))
+            measure = values[offsets[stretch.code] + stretch.number], size
+        cuts = cuts_of(window, stretch, measure, partitions)
+        begin = cuts.final(len(stretch.held))
+        partitions.inside[:] = stretch.sizes - begin
+        return Ruling(moments=[cuts.moments()], begin=begin)
+    if isinstance(window, Batched):
+        if window.within is None:
+            updates = batched.counted(window, stretch, partitions)
+        else:
+            updates = batched.timed(window, stretch, partitions, log.codes, log.at, closed=closed)
+        return Ruling(moments=updates.moments(), begin=updates.final(partitions, stretch.sizes))
+    return _slide(window, stretch, log, offsets, partitions)
+
+
+def _slide(window: Sliding, stretch: Stretch, log: Log, offsets: np.ndarray, partitions: Partitions) -> Ruling:
+    starts = _starts(window, stretch, log, offsets, partitions)
+    trigger = window.trigger
+    if isinstance(trigger, Count):
+        fired = fires.count_fires(trigger.size, stretch, starts, partitions)
+    elif isinstance(trigger, Time):
+        fired = fires.time_fires(trigger.us, stretch, starts, partitions)
+    else:
+        values, size = measured(trigger, log.column(trigger.attribute))
+        new = values[offsets[stretch.code] + stretch.number]
+        fired = fires.delta_fires(size, stretch, new, starts, partitions)
+    begin = starts.final()
+    every = np.arange(len(begin))
+    holes = starts.holes(every, stretch.sizes)
+    partitions.inside[:] = stretch.sizes - begin
+    for code, numbers in holes.items():
+        partitions.inside[code] = len(numbers)
+    return Ruling(moments=[*starts.moments(), fired], begin=begin, holes=holes)
+
+
+def _starts(window: Sliding, stretch: Stretch, log: Log, offsets: np.ndarray, partitions: Partitions) -> Starts:
+    policy = window.evict
+    if isinstance(policy, Count):
+        return CountStarts(policy.size, stretch, partitions.full)
+    if isinstance(policy, Time):
+        return TimeStarts(policy.us, stretch, log.codes, log.at)
+    assert isinstance(policy, Delta)
+    values, size = measured(policy, log.column(policy.attribute))
+    return DeltaStarts(size, stretch, offsets, values, partitions.full)
+
+
+def measured(policy: Delta, values: np.ndarray) -> Measure:
+    """Return values that can be subtracted, and the size in their unit: of instants, microseconds [S2]."""
+    if values.dtype.kind == "M":
+        return values.astype("datetime64[us]").astype(np.int64), policy.us
+    return (values.astype(np.int64) if values.dtype.kind in "iu" else values.astype(np.float64)), policy.number

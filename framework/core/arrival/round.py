@@ -1,0 +1,119 @@
+"""The new rows of one round, and where each partition's rows lie: what every policy computes on.
+
+Rows of a partition are numbered from 0: `held` of them were there before the round, the new ones follow. A round
+ends, for each partition, at `until`: nothing of it is due later than that in this round.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from framework.core.arrival.event_table import Moments
+from framework.core.arrival.partitions import NEVER, Partitions
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stretch:
+    """One round. Arrays `code`, `number`, `at` have one entry a new row, sorted by (code, arrival).
+
+    Attributes:
+        code: partition of each new row.
+        number: its number among the rows of its partition.
+        at: its arrival time, us.
+        held: rows of each partition before the round, by code.
+        sizes: rows of each partition with the new ones, by code.
+        until: the last instant of the round for each partition, by code.
+        once: the process was down: what is overdue happens once, now.
+    """
+
+    code: np.ndarray
+    number: np.ndarray
+    at: np.ndarray
+    held: np.ndarray
+    sizes: np.ndarray
+    until: np.ndarray
+    once: bool = False
+
+    @property
+    def rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(code, number, arrival) of each new row."""
+        return self.code, self.number, self.at
+
+    @property
+    def first_of_code(self) -> np.ndarray:
+        """Index of the first new row of each partition 0..n-1, and one more at the end."""
+        return np.searchsorted(self.code, np.arange(len(self.held) + 1))
+
+    def new_before(self, codes: np.ndarray, instants: np.ndarray, *, inclusive: bool = False) -> np.ndarray:
+        """How many new rows of each partition arrived before each instant (or at it, if inclusive)."""
+        return count_before(self.code, self.at, codes, instants, inclusive=inclusive)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Round:
+    """What a keeper is given of one round.
+
+    Attributes:
+        stretch: where the new rows lie in their partitions.
+        table: the new rows, in arrival order.
+        at: arrival time of each row of `table`, us.
+        seq: arrival number of each row of `table`.
+        order: positions in `table` of the rows of the stretch.
+        moments: what happens beside what the policies say.
+        closed: no more rows of the last instant come.
+    """
+
+    stretch: Stretch
+    table: pa.Table
+    at: np.ndarray
+    seq: np.ndarray
+    order: np.ndarray
+    moments: list[Moments]
+    closed: bool
+
+
+def count_before(
+    sorted_codes: np.ndarray, times: np.ndarray, codes: np.ndarray, instants: np.ndarray, *, inclusive: bool
+) -> np.ndarray:
+    """For each (code, instant): how many entries of that code have an earlier time (or the same, if inclusive).
+
+    Entries are sorted by code, then time. Times are ranked first: code and time together would not fit an int64.
+
+    >>> count_before(np.array([0, 0, 1]), np.array([5, 9, 5]), np.array([0]), np.array([9]), inclusive=False)
+    array([1])
+    """
+    distinct, ranks = np.unique(times, return_inverse=True)
+    span = len(distinct) + 1
+    key = sorted_codes * span + ranks
+    wanted = np.searchsorted(distinct, instants, side="right" if inclusive else "left")
+    begin = np.searchsorted(sorted_codes, codes)
+    return np.searchsorted(key, codes * span + wanted) - begin
+
+
+def due_instants(
+    partitions: Partitions, period: int, stretch: Stretch, *, inclusive: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return (codes, instants) of a timer with a fixed period up to the end of the round, and move it on.
+
+    After an outage an overdue timer comes once, at the end of the round, and counts its next period from there
+    [S3][semantics 0.7].
+    """
+    limit = stretch.until if inclusive else stretch.until - 1
+    codes = np.flatnonzero(partitions.live & (partitions.due <= limit))
+    due = partitions.due[codes]
+    if stretch.once:
+        partitions.due[codes] = stretch.until[codes] + period
+        return codes, stretch.until[codes]
+    times = (limit[codes] - due) // period + 1
+    partitions.due[codes] = due + times * period
+    repeated = np.repeat(np.arange(len(codes)), times)
+    step = np.arange(len(repeated)) - np.repeat(np.cumsum(times) - times, times)
+    return codes[repeated], due[repeated] + step * period
+
+
+def stop_timers(partitions: Partitions) -> None:
+    """No timer comes any more: the final mark."""
+    partitions.due[:] = NEVER

@@ -1,0 +1,122 @@
+"""The rows that are still wanted, of all partitions of a key group, sorted by partition and arrival.
+
+New rows are stored once, one segment ("rows", 0, n) a batch. When most rows of the stored segments are no longer
+wanted, what is left is written as one segment; a segment with nothing left is dropped.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from framework.core.job_spec import ARRIVAL, AT
+from framework.core.partition_keys import Keys
+from state.codec import decode_table, encode_table
+from state.records import SequenceRecord
+from state.store import GroupStore
+
+ROWS = "rows"
+_PIECE = "_piece"
+_NEW = -1
+_SPARSE = 2
+"""Rewrite the stored rows when they are more than so many times those still wanted."""
+
+
+class Log:
+    """Live rows; `codes` (partition of each row) and `at` (arrival time, us) are parallel to `rows`."""
+
+    def __init__(self, keys: Keys, columns: pa.Schema, store: GroupStore, record: SequenceRecord) -> None:
+        self._keys = keys
+        self._store = store
+        self._record = record
+        fields = [*columns, pa.field(AT, pa.int64()), pa.field(ARRIVAL, pa.int64()), pa.field(_PIECE, pa.int64())]
+        self._schema = pa.schema(fields)
+        self.rows = self._schema.empty_table()
+        self.codes = np.empty(0, dtype=np.int64)
+
+    def load(self) -> None:
+        """Read every stored segment, unwanted rows among them: `keep_last` follows."""
+        tables = []
+        for piece in self._record.pieces:
+            table = decode_table(self._store.read(ROWS, 0, piece))
+            tables.append(table.append_column(_PIECE, pa.array(np.full(table.num_rows, piece))))
+        if tables:
+            self._sorted(pa.concat_tables(tables).select(self._schema.names))
+
+    def keep_last(self, sizes: np.ndarray) -> None:
+        """Keep the newest `sizes[code]` rows of each partition: the stored rows that are still wanted."""
+        ends = self.offsets(len(sizes))[1:]
+        self.keep(ends[self.codes] - np.arange(len(self.codes)) <= sizes[self.codes])
+
+    @property
+    def at(self) -> np.ndarray:
+        """Arrival time of each row, us."""
+        return self.column(AT)
+
+    def append(self, table: pa.Table, at: np.ndarray, seq: np.ndarray) -> None:
+        """Add new rows, in arrival order."""
+        fresh = table.append_column(AT, pa.array(at)).append_column(ARRIVAL, pa.array(seq))
+        fresh = fresh.append_column(_PIECE, pa.array(np.full(table.num_rows, _NEW)))
+        self._sorted(pa.concat_tables([self.rows, fresh.select(self._schema.names).cast(self._schema)]))
+
+    def turn_back(self, now: int) -> bool:
+        """Let no row have arrived later than now; return whether that changed any."""
+        if not len(self.codes) or int(self.at.max()) <= now:
+            return False
+        place = self.rows.column_names.index(AT)
+        self.rows = self.rows.set_column(place, AT, pa.array(np.minimum(self.at, now)))
+        return True
+
+    def keep(self, wanted: np.ndarray) -> None:
+        """Forget the rows that are not wanted any more."""
+        if not wanted.all():
+            self.rows, self.codes = self.rows.filter(pa.array(wanted)), self.codes[wanted]
+
+    def offsets(self, count: int) -> np.ndarray:
+        """Where the rows of each partition 0..count-1 begin; one more at the end."""
+        return np.searchsorted(self.codes, np.arange(count + 1))
+
+    def column(self, name: str) -> np.ndarray:
+        """Return a column of the live rows."""
+        values: np.ndarray = self.rows.column(name).to_numpy()
+        return values
+
+    def take(self, positions: np.ndarray) -> pa.Table:
+        """Return rows without our own columns."""
+        plain: pa.Table = self.rows.drop_columns([AT, ARRIVAL, _PIECE]).take(pa.array(positions)).combine_chunks()
+        return plain
+
+    def save(self, *, rewrite: bool) -> None:
+        """Store the new rows and drop segments without a wanted row.
+
+        All is rewritten as one segment when most stored rows are unwanted, and when the wanted rows of a partition
+        are not its newest or have changed (`rewrite`): the next batch could not know otherwise.
+        """
+        piece = self.column(_PIECE)
+        wanted = set(np.unique(piece).tolist())
+        for number in [n for n in self._record.pieces if n not in wanted]:
+            self._drop(number)
+        stored = sum(self._record.pieces.values())
+        live = int(np.count_nonzero(piece != _NEW))
+        if rewrite or stored > _SPARSE * live + 1000:
+            for number in list(self._record.pieces):
+                self._drop(number)
+            if self.rows.num_rows:
+                self._write(self.rows)
+        elif live < len(piece):
+            self._write(self.rows.filter(pa.array(piece == _NEW)))
+
+    def _sorted(self, rows: pa.Table) -> None:
+        codes = self._keys.encode(rows)
+        order = np.lexsort((rows.column(ARRIVAL).to_numpy(), codes))
+        self.rows, self.codes = rows.take(pa.array(order)).combine_chunks(), codes[order]
+
+    def _write(self, rows: pa.Table) -> None:
+        number = self._record.next_piece
+        self._store.write(ROWS, 0, number, encode_table(rows.drop_columns([_PIECE])))
+        self._record.pieces[number] = rows.num_rows
+        self._record.next_piece += 1
+
+    def _drop(self, number: int) -> None:
+        self._store.remove(ROWS, 0, number)
+        del self._record.pieces[number]

@@ -1,0 +1,60 @@
+"""What a state handler may see of a window in arrival order, and do to it, while it drains [S3]."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from framework.core.arrival.partitions import Partitions
+from framework.core.partition_keys import Keys
+from framework.declarations.durations import as_time
+from state.errors import LifecycleError
+from state.handler import OpenPartition
+from state.records import NO_WATERMARK, SequenceRecord
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from framework.core.arrival.window import SequenceWindow
+
+
+class SequenceControl:
+    """Lists the live partitions of one key group, and lets go of one."""
+
+    def __init__(self, window: SequenceWindow, record: SequenceRecord, keys: Keys, partitions: Partitions) -> None:
+        self._window = window
+        self._record = record
+        self._keys = keys
+        self._partitions = partitions
+
+    @property
+    def now(self) -> datetime | None:
+        """What the wall clock last said."""
+        return None if self._record.clock == NO_WATERMARK else as_time(self._record.clock)
+
+    def evict_partition(self, key: Any) -> None:
+        """Let go of a partition. Raises `LifecycleError` for a window without partitions, or a key of another shape."""
+        names = self._keys.schema.names
+        if not names:
+            raise LifecycleError(f"partition {key!r} cannot be evicted: the window is not partitioned [S3]")
+        values = key if isinstance(key, tuple) else (key,)
+        if len(values) != len(names):
+            raise LifecycleError(f"partition {key!r} cannot be evicted: a key here has {len(names)} values")
+        try:
+            row = pa.Table.from_pylist([dict(zip(names, values, strict=True))], schema=self._keys.schema)
+        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            raise LifecycleError(f"partition {key!r} cannot be evicted: {error}") from error
+        self._window.on_evict(row)
+
+    def partitions(self) -> list[OpenPartition]:
+        """Return the live partitions, in the order in which they were first met."""
+        live = np.flatnonzero(self._partitions.live)
+        sizes = self._partitions.size[live].tolist()
+        return [
+            OpenPartition(key=key, tuples=size, last_insertion=as_time(at))
+            for key, size, at in zip(
+                self._keys.values(live.tolist()), sizes, self._partitions.last_at[live].tolist(), strict=True
+            )
+        ]

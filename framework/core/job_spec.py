@@ -1,0 +1,146 @@
+"""What one job asks of its windows: the part of the declaration that travels to the workers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from framework.declarations.windows import Sequence, TimeInterval, Window
+from state.handler import StateHandler
+
+if TYPE_CHECKING:
+    from framework.declarations.aggregates import Aggregate
+    from framework.declarations.operator import Operator
+
+EVENT_TIME = "_t"
+"""Column of a segment: event time, int64 us since the epoch."""
+
+AT = "_at"
+"""Column of a segment: arrival time, int64 us since the epoch; windows in arrival order count from it."""
+
+ARRIVAL = "_seq"
+"""Column of stored rows: arrival number inside the key group."""
+
+PORT = "port"
+"""Column of the tables of an operator over several ports: number of the port."""
+
+TIMESTAMP = pa.timestamp("us", tz="UTC")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Port:
+    """One more input of an operator, with a window of its own.
+
+    Attributes:
+        window: the declared window.
+        keys: its partition columns, of the same types as those of port 0; the names may differ.
+        columns: the columns that its segments carry beside their time, the partition columns among them.
+    """
+
+    window: Window
+    keys: pa.Schema
+    columns: pa.Schema
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """Everything the machine of a key group must know. Picklable; the same on the driver and on every worker.
+
+    `window`, `keys` and `columns` are those of port 0, the only one unless there are `further` ones.
+
+    Attributes:
+        window: the declared window.
+        keys: the partition columns, in order; empty if the window is not partitioned.
+        columns: the columns that a segment carries beside `_t`, the partition columns among them.
+        further: the ports after port 0, in order. Only an operator can have them.
+        port: number of the port that this plan is for, in the plans that `ports` returns.
+        aggregates: result column -> aggregate, in order; None if an operator handles the events.
+        operator: handles the events; None if there are aggregates.
+        output: the user's result columns (of the aggregates or of the operator).
+        handlers: state handlers in the order of their registration; the operator first, if it is one.
+    """
+
+    window: Window
+    keys: pa.Schema
+    columns: pa.Schema
+    aggregates: dict[str, Aggregate] | None = None
+    operator: Operator | None = None
+    output: pa.Schema
+    handlers: tuple[StateHandler, ...] = ()
+    further: tuple[Port, ...] = ()
+    port: int = 0
+
+    @property
+    def ports(self) -> tuple[Plan, ...]:
+        """A plan for each port alone, in port order: what the window of that port must know."""
+        further = enumerate(self.further, 1)
+        own = [replace(self, window=p.window, keys=p.keys, columns=p.columns, further=(), port=n) for n, p in further]
+        return (replace(self, further=()), *own) if own else (self,)
+
+    @property
+    def sequence(self) -> Sequence:
+        """The window, where it is not a time interval."""
+        if isinstance(self.window, TimeInterval):
+            raise TypeError("a time interval is not a window in arrival order")
+        return self.window
+
+    @property
+    def paned(self) -> bool:
+        """Whether results belong to panes of event time."""
+        return isinstance(self.window, TimeInterval)
+
+    @property
+    def time(self) -> str:
+        """The time that segments carry beside the plan's columns: `EVENT_TIME` or `AT`."""
+        return EVENT_TIME if self.paned else AT
+
+    @property
+    def mixed(self) -> bool:
+        """Whether some ports have panes of event time and others not."""
+        return len({one.paned for one in self.ports}) > 1
+
+    @cached_property
+    def results(self) -> pa.Schema:
+        """Schema of the result log.
+
+        Time intervals: partition, pane, the user's columns, refinement, reason. Others: partition, wall-clock instant,
+        the user's columns, number of the firing (rising for each partition), whether the row ends the results of a
+        tumble (a window mark, for the next job's punctuation), reason.
+
+        Of several ports: which one, after the partition; then what the rows of any of them have.
+        """
+        any_paned = any(one.paned for one in self.ports)
+        any_timed = not all(one.paned for one in self.ports)
+        pane = [pa.field("pane_start", TIMESTAMP), pa.field("pane_end", TIMESTAMP)]
+        number = [pa.field("firing", pa.int64()), pa.field("window_mark", pa.bool_())]
+        return pa.schema(
+            [
+                *self.keys,
+                *([pa.field(PORT, pa.int32())] if self.further else []),
+                *(pane if any_paned else []),
+                *([pa.field("fired_at", TIMESTAMP)] if any_timed else []),
+                *self.output,
+                *([pa.field("refinement", pa.int32())] if any_paned else []),
+                *(number if any_timed else []),
+                pa.field("reason", pa.string()),
+            ]
+        )
+
+    @property
+    def rejected(self) -> pa.Schema:
+        """Schema of rows that join no window; of several ports: which one, first."""
+        return pa.schema([pa.field(PORT, pa.int32()), *REJECTED]) if self.further else REJECTED
+
+
+REJECTED = pa.schema(
+    [
+        pa.field("reason", pa.string()),
+        pa.field("detail", pa.string()),
+        pa.field("event_time", TIMESTAMP),
+        pa.field("row", pa.string()),
+    ]
+)
+"""Schema of rows that join no window: why, in words, their event time, and the row itself as JSON."""

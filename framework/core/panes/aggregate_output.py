@@ -1,0 +1,145 @@
+"""What becomes of a firing: rows of aggregates, or calls of the user's operator.
+
+Both take the same turns from the window. Aggregates are computed for all firing panes at once, column-wise; an
+operator hears one event after the other, each holding a slice of one table.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from framework.core.aggregates.protocol import Accumulator
+from framework.core.job_spec import EVENT_TIME, REJECTED, TIMESTAMP, Plan
+from framework.core.panes.geometry import Geometry
+from framework.core.panes.row_buffer import RowLog
+from framework.core.panes.window import PaneTurn
+from framework.core.partition_keys import Keys
+
+NO_PANE = -(2**63)
+"""Stands for a pane where there is none: results emitted for rows that were dropped."""
+
+
+class Source(Protocol):
+    """Whatever can finish the aggregates of (partition, pane) pairs."""
+
+    def pairs(self, panes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return (codes, panes) of every partition present in each of the panes."""
+        ...
+
+    def results(self, codes: np.ndarray, panes: np.ndarray) -> list[pa.Array]:
+        """Return the finished aggregates of each pair."""
+        ...
+
+
+class ContentSource:
+    """Aggregates computed from raw rows, for those that cannot be merged."""
+
+    def __init__(self, log: RowLog, accumulators: list[Accumulator]) -> None:
+        self._log = log
+        self._accumulators = accumulators
+
+    def pairs(self, panes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return (codes, panes) of every partition present in each of the panes."""
+        return self._log.pairs(panes)
+
+    def results(self, codes: np.ndarray, panes: np.ndarray) -> list[pa.Array]:
+        """Return the finished aggregates of each pair."""
+        rows, offsets = self._log.content(codes, panes)
+        return [accumulator.from_content(rows, offsets) for accumulator in self._accumulators]
+
+
+class Outputs:
+    """The rows a batch gives: results, and rejected rows with their reason."""
+
+    def __init__(self, plan: Plan, keys: Keys, geometry: Geometry) -> None:
+        self._plan = plan
+        self._keys = keys
+        self._geometry = geometry
+        self._results: list[pa.Table] = []
+        self._rejected: list[pa.Table] = []
+
+    def add(
+        self,
+        codes: np.ndarray,
+        panes: np.ndarray,
+        columns: list[pa.Array],
+        refinements: pa.Array,
+        reasons: pa.Array,
+    ) -> None:
+        """Add result rows; one entry of each argument a row. Rows of `NO_PANE` have null bounds."""
+        nowhere = panes == NO_PANE
+        starts = self._geometry.starts(np.where(nowhere, 0, panes))
+        bounds = [pa.array(edge, mask=nowhere).cast(TIMESTAMP) for edge in (starts, starts + self._geometry.duration)]
+        arrays = [
+            *self._keys.take(codes).columns,
+            *bounds,
+            *columns,
+            refinements,
+            reasons,
+        ]
+        self._results.append(pa.table(arrays, schema=self._plan.results))
+
+    def reject(self, table: pa.Table, reason: str, detail: Callable[[int], str]) -> None:
+        """Add rows that join no window; nothing of what the row carried is lost."""
+        times = table.column(EVENT_TIME)
+        rows = table.drop_columns([EVENT_TIME]).to_pylist()
+        arrays = [
+            pa.array([reason] * len(rows), pa.string()),
+            pa.array([detail(time) for time in times.to_pylist()], pa.string()),
+            times.cast(TIMESTAMP),
+            pa.array([json.dumps(row, default=str) for row in rows], pa.string()),
+        ]
+        self._rejected.append(pa.table(arrays, schema=REJECTED))
+
+    @property
+    def results(self) -> pa.Table | None:
+        """All result rows, or None."""
+        return pa.concat_tables(self._results) if self._results else None
+
+    @property
+    def rejected(self) -> pa.Table | None:
+        """All rejected rows, or None."""
+        return pa.concat_tables(self._rejected) if self._rejected else None
+
+
+class Aggregated:
+    """Answers a firing with the declared aggregates, for all panes of a turn at once."""
+
+    def __init__(self, source: Source, outputs: Outputs) -> None:
+        self._source = source
+        self._outputs = outputs
+
+    def inserted(self, table: pa.Table, codes: np.ndarray, oldest: np.ndarray, newest: np.ndarray) -> None:
+        """Nothing: the rows are in their cells."""
+
+    def dropped(self, table: pa.Table, codes: np.ndarray, detail: Callable[[int], str]) -> None:
+        """Give late rows to the quarantine."""
+        self._outputs.reject(table, "LATE", detail)
+
+    def turn(self, turns: list[PaneTurn]) -> None:
+        """Emit one row for every partition and pane that fires."""
+        whole = np.array([t.pane for t in turns if t.trigger and t.trigger.codes is None], dtype=np.int64)
+        codes, panes = self._source.pairs(whole) if len(whole) else (whole, whole)
+        refinements = np.zeros(len(codes), dtype=np.int32)
+        for turn in turns:
+            if turn.trigger and turn.trigger.codes is not None and turn.trigger.refinements is not None:
+                codes = np.concatenate([codes, turn.trigger.codes])
+                panes = np.concatenate([panes, np.full(len(turn.trigger.codes), turn.pane)])
+                refinements = np.concatenate([refinements, turn.trigger.refinements])
+        if not len(codes):
+            return
+        order = np.argsort(panes, kind="stable")
+        codes, panes, refinements = codes[order], panes[order], refinements[order]
+        reasons = {t.pane: t.trigger.reason.value for t in turns if t.trigger}
+        columns = self._source.results(codes, panes)
+        self._outputs.add(codes, panes, columns, pa.array(refinements, pa.int32()), _named(panes, reasons))
+
+
+def _named(panes: np.ndarray, names: dict[int, Any]) -> pa.Array:
+    distinct, at = np.unique(panes, return_inverse=True)
+    return pa.array([names[pane] for pane in distinct.tolist()], pa.string()).take(pa.array(at))

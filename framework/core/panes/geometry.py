@@ -1,0 +1,105 @@
+"""Where panes lie: pure arithmetic on event time, in whole microseconds.
+
+Panes overlap, slices do not. A slice is the stretch between two neighbouring pane boundaries (the greatest common
+divisor of duration and period, counted from the offset), so every pane is a run of whole slices and every row is
+kept once, however many panes it belongs to. Slices are kept in slots of a few, each slot being one stored value.
+
+The panes are drawn from the epoch on: a row at or after the start of the first pane at or after 1970-01-01 (pane 0)
+joins no pane that starts before it. Earlier rows, those before the epoch among them, join whatever panes hold them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from framework.declarations.windows import TimeInterval
+
+_SLOTS_A_PANE = 8
+"""A pane is read back as about this many stored values: fewer would be rewritten too often, more read too slowly."""
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """The lattice of panes, slices and slots of one time-interval window. All methods are pure."""
+
+    duration: int
+    period: int
+    offset: int
+    age: int
+
+    @classmethod
+    def of(cls, window: TimeInterval) -> Geometry:
+        """Return the geometry of a declared window; whole periods in the offset only number the panes otherwise."""
+        return cls(window.duration_us, window.period_us, window.offset_us % window.period_us, window.age_us)
+
+    @property
+    def slice_us(self) -> int:
+        """Length of a slice."""
+        return math.gcd(self.duration, self.period)
+
+    @property
+    def slices_a_pane(self) -> int:
+        """How many slices make a pane."""
+        return self.duration // self.slice_us
+
+    @property
+    def slices_a_period(self) -> int:
+        """How many slices lie between the starts of adjacent panes."""
+        return self.period // self.slice_us
+
+    @property
+    def slices_a_slot(self) -> int:
+        """How many slices share one stored value."""
+        return max(1, self.slices_a_pane // _SLOTS_A_PANE)
+
+    def start(self, pane: int) -> int:
+        """First instant of pane k [S0]."""
+        return pane * self.period + self.offset
+
+    def starts(self, panes: np.ndarray) -> np.ndarray:
+        """First instant of each pane."""
+        return panes * self.period + self.offset
+
+    def end(self, pane: int) -> int:
+        """First instant after pane k."""
+        return self.start(pane) + self.duration
+
+    def closes(self, pane: int) -> int:
+        """The watermark that closes pane k [semantics 6.2]."""
+        return self.end(pane) + self.age
+
+    def last_closed(self, watermark: int) -> int:
+        """The newest pane that this watermark has closed; all before it are closed too."""
+        return (watermark - self.age - self.duration - self.offset) // self.period
+
+    def slices(self, times: np.ndarray) -> np.ndarray:
+        """The slice of each event time."""
+        return (times - self.offset) // self.slice_us
+
+    def newest_pane(self, slices: np.ndarray) -> np.ndarray:
+        """The newest pane that starts at or before each slice."""
+        return slices // self.slices_a_period
+
+    def oldest_pane(self, slices: np.ndarray) -> np.ndarray:
+        """The oldest pane that still holds each slice; greater than `newest_pane` in a gap between panes."""
+        oldest = (slices - self.slices_a_pane) // self.slices_a_period + 1
+        return np.where(slices >= 0, np.maximum(oldest, 0), oldest)
+
+    def slice_range(self, panes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """First slice of each pane, and the first after it."""
+        first = panes * self.slices_a_period
+        end = first + self.slices_a_pane
+        return first, np.where(panes < 0, np.minimum(end, 0), end)
+
+    def slots(self, slices: np.ndarray) -> np.ndarray:
+        """The slot in which each slice is stored."""
+        return slices // self.slices_a_slot
+
+    def slots_of_panes(self, panes: np.ndarray) -> np.ndarray:
+        """Every slot that holds a part of these panes, ascending."""
+        first, end = self.slice_range(panes)
+        low, high = self.slots(first), self.slots(end - 1)
+        return np.unique(np.concatenate([np.arange(a, b + 1) for a, b in zip(low, high, strict=True)]))

@@ -1,0 +1,49 @@
+"""Finding what a partition has in a pane: rows of a table, sorted by (partition, slice), as runs.
+
+A pane is a run of slices and a partition has one code, so what the two share is one contiguous stretch of the
+sorted rows: two binary searches, for any number of pairs at once.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from framework.core.panes.geometry import Geometry
+
+
+class CellIndex:
+    """The rows of a table sorted by (code, slice); rows of one cell stay in their order."""
+
+    def __init__(self, codes: np.ndarray, slices: np.ndarray, geometry: Geometry) -> None:
+        self._geometry = geometry
+        self._base = int(slices.min()) if len(slices) else 0
+        self._span = int(slices.max()) - self._base + 1 if len(slices) else 1
+        sortable = codes * self._span + (slices - self._base)
+        self.order = np.argsort(sortable, kind="stable")
+        self._sorted = sortable[self.order]
+
+    def runs(self, codes: np.ndarray, panes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return (lo, hi): the stretch of `order` that holds each pair's rows; lo == hi if there are none."""
+        first, end = self._geometry.slice_range(panes)
+        low = codes * self._span + np.clip(first - self._base, 0, self._span)
+        high = codes * self._span + np.clip(end - self._base, 0, self._span)
+        return np.searchsorted(self._sorted, low), np.searchsorted(self._sorted, high)
+
+    def pairs(self, panes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return (codes, panes) of every partition that has rows in each pane, pane by pane, codes ascending."""
+        present = np.unique(self._sorted // self._span)
+        codes, repeated = np.tile(present, len(panes)), np.repeat(panes, len(present))
+        low, high = self.runs(codes, repeated)
+        return codes[low < high], repeated[low < high]
+
+
+def gather(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return (positions, offsets): the runs low..high-1 laid end to end, and where each begins (one more at the end).
+
+    >>> gather(np.array([5, 0]), np.array([7, 1]))
+    (array([5, 6, 0]), array([0, 2, 3]))
+    """
+    lengths = high - low
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    positions = np.arange(offsets[-1]) + np.repeat(low - offsets[:-1], lengths)
+    return positions, offsets

@@ -1,0 +1,101 @@
+"""Which partitions must fire again, and how often they have fired: the memory behind refinements.
+
+A complete pane fires again only for the partitions that got late rows since [S1]. What must survive is small: the
+pairs waiting now, and a ledger for each pane that was ever refined. A partition in no ledger has fired once if it
+had content when its first late row came, and never otherwise.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from framework.core.partition_keys import Keys, with_keys
+from state.codec import decode_table, encode_table
+from state.store import GroupStore
+
+PANE = "_pane"
+BEFORE = "_before"
+COUNT = "_count"
+FIRED = "fired"
+
+
+class Pending:
+    """Partitions with late rows, by pane: code -> whether it had content in the pane before."""
+
+    def __init__(self) -> None:
+        self._panes: dict[int, dict[int, bool]] = {}
+
+    @classmethod
+    def restore(cls, table: pa.Table | None, keys: Keys) -> Pending:
+        """Return what `store` wrote."""
+        pending = cls()
+        if table is not None:
+            codes = keys.encode(table).tolist()
+            rows = zip(table.column(PANE).to_pylist(), codes, table.column(BEFORE).to_pylist(), strict=True)
+            for pane, code, before in rows:
+                pending._panes.setdefault(pane, {})[code] = before
+        return pending
+
+    def store(self, keys: Keys) -> pa.Table | None:
+        """Return the pairs as a table with the partitions by value, or None if nothing waits."""
+        rows = [(pane, code, before) for pane, codes in self._panes.items() for code, before in codes.items()]
+        if not rows:
+            return None
+        panes, codes, before = zip(*rows, strict=True)
+        own = pa.table({PANE: pa.array(panes, pa.int64()), BEFORE: pa.array(before)})
+        return with_keys(own, keys, np.array(codes, dtype=np.int64))
+
+    def __bool__(self) -> bool:
+        return bool(self._panes)
+
+    def has(self, pane: int) -> bool:
+        """Whether any partition of the pane waits."""
+        return pane in self._panes
+
+    def unknown(self, pane: int, codes: np.ndarray) -> np.ndarray:
+        """Return those of the codes that do not wait yet."""
+        waiting = self._panes.get(pane)
+        return codes if not waiting else np.array([c for c in codes.tolist() if c not in waiting], dtype=np.int64)
+
+    def add(self, pane: int, codes: np.ndarray, before: np.ndarray) -> None:
+        """Note partitions that must fire again."""
+        self._panes.setdefault(pane, {}).update(zip(codes.tolist(), before.tolist(), strict=True))
+
+    def of(self, pane: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the waiting codes of a pane, ascending, and whether each had content before."""
+        pairs = sorted(self._panes[pane].items())
+        return np.array([c for c, _ in pairs], dtype=np.int64), np.array([b for _, b in pairs], dtype=bool)
+
+    def clear(self, pane: int) -> None:
+        """Forget the pairs of a pane: it has fired."""
+        self._panes.pop(pane, None)
+
+
+class Firings:
+    """How often refined partitions have fired, one ledger segment a pane, read only when that pane fires again."""
+
+    def __init__(self, store: GroupStore, keys: Keys) -> None:
+        self._store = store
+        self._keys = keys
+
+    def before(self, pane: int, codes: np.ndarray, before: np.ndarray, *, known: bool) -> np.ndarray:
+        """Return how often each partition fired; `known` says that the pane has a ledger."""
+        counts = before.astype(np.int32)
+        ledger = self._read(pane) if known else {}
+        return np.array([ledger.get(c, n) for c, n in zip(codes.tolist(), counts.tolist(), strict=True)], np.int32)
+
+    def count(self, pane: int, codes: np.ndarray, counts: np.ndarray, *, known: bool) -> None:
+        """Write the new numbers of firings of some partitions of a pane."""
+        ledger = self._read(pane) if known else {}
+        ledger.update(zip(codes.tolist(), counts.tolist(), strict=True))
+        own = pa.table({COUNT: pa.array(list(ledger.values()), pa.int32())})
+        self._store.write(FIRED, pane, 0, encode_table(with_keys(own, self._keys, np.fromiter(ledger, np.int64))))
+
+    def forget(self, pane: int) -> None:
+        """Drop the ledger of a closed pane."""
+        self._store.remove(FIRED, pane, 0)
+
+    def _read(self, pane: int) -> dict[int, int]:
+        table = decode_table(self._store.read(FIRED, pane, 0))
+        return dict(zip(self._keys.encode(table).tolist(), table.column(COUNT).to_pylist(), strict=True))

@@ -1,0 +1,115 @@
+"""Raw rows, each kept once: what panes hold when an operator, or an aggregate that cannot be merged, wants them.
+
+Rows of one batch and slot make one segment, ("rows", slot, n), written once and dropped whole when no open pane
+reaches the slot. A slot read back in many pieces is rewritten as one.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from framework.core.job_spec import ARRIVAL
+from framework.core.panes.geometry import Geometry
+from framework.core.panes.pane_index import CellIndex, gather
+from framework.core.partition_keys import Keys
+from state.codec import decode_table, encode_table
+from state.records import IntervalRecord
+from state.store import GroupStore
+
+ROWS = "rows"
+SLICE = "_slice"
+_PIECES = 16
+"""A slot in more pieces than this is rewritten as one when it is at hand."""
+
+
+class RowLog:
+    """The rows of the slots touched in this batch; `record.segments` says in how many pieces each slot is stored."""
+
+    def __init__(self, keys: Keys, geometry: Geometry, store: GroupStore, record: IntervalRecord) -> None:
+        self._keys = keys
+        self._geometry = geometry
+        self._store = store
+        self._record = record
+        self._stored: dict[int, list[pa.Table]] = {}
+        self._new: dict[int, list[pa.Table]] = {}
+        self._index: CellIndex | None = None
+        self._rows: pa.Table | None = None
+        self._at_hand: set[int] = set()
+
+    def insert(self, table: pa.Table, codes: np.ndarray, slices: np.ndarray, seq: np.ndarray) -> None:
+        """Keep rows; codes are found again from the key columns."""
+        table = table.append_column(ARRIVAL, pa.array(seq)).append_column(SLICE, pa.array(slices))
+        slots = self._geometry.slots(slices)
+        for slot in np.unique(slots).tolist():
+            self._new.setdefault(slot, []).append(table.filter(pa.array(slots == slot)))
+        self._index = None
+
+    def holds(self, codes: np.ndarray, panes: np.ndarray) -> np.ndarray:
+        """Whether the partition has a row in the pane, pair by pair."""
+        index = self._index_of(panes)
+        if index is None:
+            return np.zeros(len(codes), dtype=bool)
+        low, high = index.runs(codes, panes)
+        return low < high
+
+    def pairs(self, panes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return (codes, panes) of every partition present in each of the panes."""
+        index = self._index_of(panes)
+        return index.pairs(panes) if index else (np.empty(0, np.int64), np.empty(0, np.int64))
+
+    def content(self, codes: np.ndarray, panes: np.ndarray) -> tuple[pa.Table, np.ndarray]:
+        """Return (rows, offsets): the contents of the pairs end to end, each in arrival order."""
+        index = self._index_of(panes)
+        if index is None or self._rows is None:
+            raise ValueError("content of panes that hold nothing")
+        positions, offsets = gather(*index.runs(codes, panes))
+        at = index.order[positions]
+        if self._geometry.slices_a_pane > 1:
+            # Runs are sorted by slice; the content of a pane is in arrival order over all its slices.
+            arrival = self._rows.column(ARRIVAL).to_numpy()[at]
+            at = at[np.lexsort((arrival, np.repeat(np.arange(len(codes)), np.diff(offsets))))]
+        return self._rows.drop_columns([ARRIVAL, SLICE]).take(pa.array(at)).combine_chunks(), offsets
+
+    def forget(self, live: np.ndarray) -> None:
+        """Drop every slot that no live pane reaches."""
+        slots = set(self._geometry.slots_of_panes(live).tolist()) if len(live) else set()
+        for slot in [s for s in self._record.segments if s not in slots]:
+            for piece in range(self._record.segments.pop(slot)):
+                self._store.remove(ROWS, slot, piece)
+        self._new = {slot: tables for slot, tables in self._new.items() if slot in slots}
+        self._stored = {slot: tables for slot, tables in self._stored.items() if slot in slots}
+        self._index = None
+
+    def save(self) -> None:
+        """Write the new rows, a piece for each slot."""
+        for slot, new in sorted(self._new.items()):
+            tables, pieces = new, self._record.segments.get(slot, 0)
+            if slot in self._stored and pieces >= _PIECES:
+                tables = [*self._stored[slot], *new]
+                for piece in range(1, pieces):
+                    self._store.remove(ROWS, slot, piece)
+                pieces = 0
+            self._store.write(ROWS, slot, pieces, encode_table(pa.concat_tables(tables)))
+            self._record.segments[slot] = pieces + 1
+        self._new.clear()
+
+    def _index_of(self, panes: np.ndarray) -> CellIndex | None:
+        wanted = set(self._geometry.slots_of_panes(np.unique(panes)).tolist())
+        if self._index is None or not wanted <= self._at_hand:
+            self._at_hand |= wanted
+            tables = [table for slot in sorted(self._at_hand) for table in self._tables(slot)]
+            if not tables:
+                return None
+            # By arrival first: rows of one cell then stay in arrival order however the slots were cut.
+            rows = pa.concat_tables(tables).combine_chunks()
+            self._rows = rows.take(pa.array(np.argsort(rows.column(ARRIVAL).to_numpy(), kind="stable")))
+            codes, slices = self._keys.encode(self._rows), self._rows.column(SLICE).to_numpy()
+            self._index = CellIndex(codes, slices, self._geometry)
+        return self._index
+
+    def _tables(self, slot: int) -> list[pa.Table]:
+        if slot not in self._stored:
+            pieces = self._record.segments.get(slot, 0)
+            self._stored[slot] = [decode_table(self._store.read(ROWS, slot, piece)) for piece in range(pieces)]
+        return [*self._stored[slot], *self._new.get(slot, [])]

@@ -1,0 +1,134 @@
+"""Partial aggregates, one cell for each partition and slice: what panes hold when nobody asks for raw rows.
+
+However many panes overlap, a row is folded into one cell; a firing merges the pane's run of cells. Cells are
+stored by slot (a few slices) under ("slices", slot, 0); only slots that got rows are rewritten, so a batch costs
+by what is new and not by what is kept.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from framework.core.aggregates.protocol import Accumulator
+from framework.core.panes.geometry import Geometry
+from framework.core.panes.pane_index import CellIndex
+from framework.core.partition_keys import Keys, first_seen, with_keys
+from state.codec import decode_table, encode_table
+from state.records import IntervalRecord
+from state.store import GroupStore
+
+SLICES = "slices"
+SLICE = "_slice"
+
+
+class Slices:
+    """The cells touched in this batch; `record.segments` lists the slots that are stored."""
+
+    def __init__(
+        self,
+        accumulators: list[Accumulator],
+        keys: Keys,
+        geometry: Geometry,
+        store: GroupStore,
+        record: IntervalRecord,
+    ) -> None:
+        self._accumulators = accumulators
+        self._keys = keys
+        self._geometry = geometry
+        self._store = store
+        self._record = record
+        self._codes = np.empty(0, dtype=np.int64)
+        self._slices = np.empty(0, dtype=np.int64)
+        self._states = [[pa.array([], t) for t in a.state_types()] for a in accumulators]
+        self._loaded: set[int] = set()
+        self._changed: set[int] = set()
+        self._index: CellIndex | None = None
+
+    def insert(self, table: pa.Table, codes: np.ndarray, slices: np.ndarray, seq: np.ndarray) -> None:
+        """Fold rows into their cells, in arrival order."""
+        touched = np.unique(self._geometry.slots(slices)).tolist()
+        self._load(touched)
+        known = len(self._codes)
+        all_codes, all_slices = np.concatenate([self._codes, codes]), np.concatenate([self._slices, slices])
+        low = int(all_slices.min())
+        span = int(all_slices.max()) - low + 1
+        # Known cells come first and are distinct, so their numbers stay what they were.
+        cells, distinct = first_seen(all_codes * span + (all_slices - low))
+        self._codes, self._slices = distinct // span, distinct % span + low
+        self._states = [
+            accumulator.fold(state, cells[known:], len(distinct), table, seq)
+            for accumulator, state in zip(self._accumulators, self._states, strict=True)
+        ]
+        self._changed.update(touched)
+        self._index = None
+
+    def holds(self, codes: np.ndarray, panes: np.ndarray) -> np.ndarray:
+        """Whether the partition has a cell in the pane, pair by pair."""
+        low, high = self._cells_of(panes).runs(codes, panes)
+        return low < high
+
+    def pairs(self, panes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return (codes, panes) of every partition present in each of the panes."""
+        return self._cells_of(panes).pairs(panes)
+
+    def results(self, codes: np.ndarray, panes: np.ndarray) -> list[pa.Array]:
+        """Return the finished aggregates, one array each, one row for each pair."""
+        index = self._cells_of(panes)
+        low, high = index.runs(codes, panes)
+        order = pa.array(index.order)
+        merged = []
+        for accumulator, state in zip(self._accumulators, self._states, strict=True):
+            merged.append(accumulator.finish(accumulator.runs([c.take(order) for c in state], low, high)))
+        return merged
+
+    def forget(self, live: np.ndarray) -> None:
+        """Drop every slot, and every cell at hand, that no live pane reaches."""
+        slots = set(self._geometry.slots_of_panes(live).tolist()) if len(live) else set()
+        for slot in [s for s in self._record.segments if s not in slots]:
+            self._store.remove(SLICES, slot, 0)
+            del self._record.segments[slot]
+        self._changed &= slots
+        first = int(self._geometry.slice_range(live)[0].min()) if len(live) else 0
+        keep = (self._slices >= first) if len(live) else np.zeros(len(self._slices), dtype=bool)
+        if not keep.all():
+            self._codes, self._slices = self._codes[keep], self._slices[keep]
+            self._states = [[c.filter(pa.array(keep)) for c in state] for state in self._states]
+            self._index = None
+
+    def save(self) -> None:
+        """Write the slots that got rows."""
+        slots = self._geometry.slots(self._slices)
+        for slot in sorted(self._changed):
+            at = np.flatnonzero(slots == slot)
+            table = with_keys(pa.table({SLICE: self._slices[at]}), self._keys, self._codes[at])
+            for number, state in enumerate(self._states):
+                for part, column in enumerate(state):
+                    table = table.append_column(f"{number}.{part}", column.take(pa.array(at)))
+            self._store.write(SLICES, slot, 0, encode_table(table))
+            self._record.segments[slot] = 1
+        self._changed.clear()
+
+    def _cells_of(self, panes: np.ndarray) -> CellIndex:
+        self._load(self._geometry.slots_of_panes(np.unique(panes)).tolist())
+        if self._index is None:
+            self._index = CellIndex(self._codes, self._slices, self._geometry)
+        return self._index
+
+    def _load(self, slots: list[int]) -> None:
+        for slot in slots:
+            if slot in self._loaded:
+                continue
+            self._loaded.add(slot)
+            if slot in self._record.segments:
+                self._add(decode_table(self._store.read(SLICES, slot, 0)))
+
+    def _add(self, table: pa.Table) -> None:
+        table = table.combine_chunks()
+        self._codes = np.concatenate([self._codes, self._keys.encode(table)])
+        self._slices = np.concatenate([self._slices, table.column(SLICE).to_numpy()])
+        self._states = [
+            [pa.concat_arrays([column, *table.column(f"{number}.{part}").chunks]) for part, column in enumerate(state)]
+            for number, state in enumerate(self._states)
+        ]
+        self._index = None

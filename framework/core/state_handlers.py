@@ -1,0 +1,173 @@
+"""Calling the state handlers of one key group: which method, in which order, with what they wrote before [S3].
+
+    begin       reset(last checkpoint) for a group that has one; reset_to_initial_state() if the job ran before and no
+                checkpoint of it was ever completed; nothing at the very first start
+    retire      the checkpoint before the last one is no longer needed: the last one is committed, or the batch after
+                it would not run. So it is the first thing that handlers hear after their reset
+    drain       drain all, [prepare all that are non-blocking]
+    checkpoint  checkpoint all; what they wrote is stored
+    close       the instances are not used again
+
+The windows of the group act before the handlers, in port order: they were restored when `begin` is called, have
+delivered their outstanding evictions when `drain` is, and are stored when `checkpoint` is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from framework.declarations.durations import as_time
+from state.errors import CorruptState, LifecycleError
+from state.handler import (
+    CheckpointReason,
+    HandlerState,
+    OpenPartition,
+    StateContext,
+    StateHandler,
+    WindowControl,
+    require_readable,
+)
+from state.records import HANDLERS, LifecycleRecord
+from state.store import GroupStore
+
+_PLACE = (HANDLERS, 0, 0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cut:
+    """The checkpoint that a batch is.
+
+    Attributes:
+        checkpoint: number of the micro-batch.
+        group: number of the key group.
+        reason: why it is taken.
+        attempt: how often this batch has been begun, from 1.
+        run: how often the job has been started, from 1.
+        fresh: whether no batch had been committed when this run began.
+        now_us: when a checkpoint was asked for that did not come by itself, us since the epoch. Handlers are told;
+            windows are not: a drain lets nothing fall due [semantics 7].
+    """
+
+    checkpoint: int
+    group: int
+    reason: CheckpointReason = CheckpointReason.BATCH
+    attempt: int = 1
+    run: int = 1
+    fresh: bool = True
+    now_us: int | None = None
+
+
+class Lifecycle:
+    """The handlers of one key group, through one or more checkpoints. Made anew for every batch."""
+
+    def __init__(self, handlers: Sequence[StateHandler], store: GroupStore, cut: Cut) -> None:
+        self._handlers = handlers
+        self._store = store
+        self._cut = cut
+        self._windows: Sequence[WindowControl] = ()
+        self._last: int | None = None
+        self._previous: int | None = None
+        self._restarted = False
+
+    def begin(self, windows: Sequence[WindowControl], *, retire: bool = True) -> None:
+        """Give the handlers their state back, before any event of the batch.
+
+        `windows` are what they may act on, one for each port.
+        """
+        self._windows = windows
+        stored = self._store.find(*_PLACE)
+        if stored is None:
+            self._restarted = self._cut.run > 1
+            if self._restarted and self._cut.fresh:
+                self._each(lambda handler, ctx: handler.reset_to_initial_state(ctx), "reset_to_initial_state", 0)
+            return
+        record = LifecycleRecord.decode(stored)
+        self._last, self._previous = record.checkpoint, record.previous
+        self._restarted = record.run != self._cut.run
+        if len(record.handlers) != len(self._handlers):
+            raise CorruptState(
+                f"the checkpoint holds {len(record.handlers)} handlers, it has {len(self._handlers)} now; "
+                "put the handlers back, or start with a new checkpoint folder"
+            )
+        for handler, state in zip(self._handlers, record.handlers, strict=True):
+            require_readable(handler, state)
+            handler.reset(self._context("reset", record.checkpoint, dict(state.values)))
+        if retire:
+            self.retire()
+
+    def retire(self) -> None:
+        """Tell the handlers that the checkpoint before the last one is no longer needed."""
+        if self._previous is not None:
+            previous, self._previous = self._previous, None
+            self._each(lambda handler, ctx: handler.retire_checkpoint(ctx), "retire_checkpoint", previous)
+
+    def drain(self) -> None:
+        """Begin the checkpoint: the handlers finish what is outstanding, and may still change the windows."""
+        number = self._cut.checkpoint
+        self._each(lambda handler, ctx: handler.drain(ctx), "drain", number)
+        for handler in self._handlers:
+            if handler.non_blocking:
+                phase = "prepare_for_non_blocking_checkpoint"
+                handler.prepare_for_non_blocking_checkpoint(self._context(phase, number))
+
+    def checkpoint(self) -> None:
+        """Complete the checkpoint: what the handlers write is stored with the batch."""
+        number = self._cut.checkpoint
+        states = []
+        for handler in self._handlers:
+            written: dict[str, Any] = {}
+            handler.checkpoint(self._context("checkpoint", number, written))
+            states.append(HandlerState(name=type(handler).__qualname__, version=handler.version, values=written))
+        self._previous, self._last = self._last, number
+        record = LifecycleRecord(number, self._previous, self._cut.run, states)
+        self._store.write(*_PLACE, record.encode())
+
+    def close(self) -> None:
+        """Let the handlers go, each of them, whatever one of them raises; the first error is raised at the end."""
+        errors = []
+        for handler in self._handlers:
+            try:
+                handler.close()
+            except Exception as error:  # noqa: BLE001 -- raised below, once all are closed
+                errors.append(error)
+        if errors:
+            raise errors[0]
+
+    def _each(self, call: Callable[[StateHandler, StateContext], None], phase: str, checkpoint: int) -> None:
+        for handler in self._handlers:
+            call(handler, self._context(phase, checkpoint))
+
+    def _context(self, phase: str, checkpoint: int, values: dict[str, Any] | None = None) -> StateContext:
+        return StateContext(
+            phase=phase,
+            checkpoint=checkpoint,
+            group=self._cut.group,
+            reason=self._cut.reason,
+            attempt=self._cut.attempt,
+            restarted=self._restarted,
+            values={} if values is None else values,
+            windows=self._windows,
+            now=self._now(),
+        )
+
+    def _now(self) -> datetime | None:
+        told = [] if self._cut.now_us is None else [as_time(self._cut.now_us)]
+        seen = [window.now for window in self._windows if window.now is not None]
+        return max(told + seen, default=None)
+
+
+class IntervalControl:
+    """A time interval has no partitions that could be let go [S0]."""
+
+    now: datetime | None = None
+
+    def evict_partition(self, key: Any) -> None:
+        """Raise `LifecycleError`."""
+        raise LifecycleError(f"partition {key!r} cannot be evicted: a time interval has no partition eviction [S0]")
+
+    def partitions(self) -> list[OpenPartition]:
+        """Raise `LifecycleError`."""
+        raise LifecycleError("a time interval has panes and no partitions that could be listed; its panes close by age")

@@ -1,0 +1,241 @@
+# ruff: noqa: A001 -- sum, min and max shadow builtins on purpose: they are written agg.sum(...), as in SQL
+"""Aggregates of a window: what to compute from its rows, as declarations.
+
+    .aggregate(worst=agg.max("delay"), flight=agg.arg_max("delay", "flight"), n=agg.count())
+
+Nulls are skipped everywhere; a window whose values are all null gives null (0 for the counts, an empty list for
+`collect`). Results are the same to the last bit however the stream is cut into batches, and after every restart.
+Nothing here computes: `bind` makes the running half, from `framework.core.aggregates`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from framework.core.aggregates import type_checks as fit
+from framework.core.aggregates.binding import bind
+from framework.core.aggregates.protocol import Accumulator
+from framework.core.aggregates.user import UserAggregate
+from framework.declarations.errors import DeclarationError
+
+__all__ = [
+    "Aggregate",
+    "UserAggregate",
+    "approx_distinct",
+    "arg_max",
+    "arg_min",
+    "collect",
+    "count",
+    "first",
+    "last",
+    "max",
+    "mean",
+    "min",
+    "stddev",
+    "sum",
+    "user",
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Aggregate:
+    """One declared aggregate; made by the functions of this module.
+
+    Attributes:
+        kind: name of the function that made it.
+        columns: the columns it reads, in the order of that function's arguments.
+        user: the user's own aggregate (`agg.user` only).
+        output: type of its results (`agg.user` only).
+    """
+
+    kind: str
+    columns: tuple[str, ...]
+    user: UserAggregate | None = None
+    output: pa.DataType | None = None
+
+    def __post_init__(self) -> None:
+        given: tuple[object, ...] = self.columns  # a caller without a type checker may hand over anything
+        for column in given:
+            if not isinstance(column, str) or not column:
+                raise DeclarationError(f"agg.{self.kind}: {column!r} is not the name of a column")
+
+    def __str__(self) -> str:
+        arguments = [repr(column) for column in self.columns]
+        if self.user is not None:
+            arguments.insert(0, type(self.user).__name__)
+        return f"agg.{self.kind}({', '.join(arguments)})"
+
+    @property
+    def needs_content(self) -> bool:
+        """True if the window must keep its rows, because nothing smaller says enough."""
+        return self.kind == "collect" or (self.user is not None and not _merges(self.user))
+
+    def declaration(self) -> dict[str, Any]:
+        """Return what must not change between two runs on one checkpoint.
+
+        >>> max("delay").declaration()
+        {'kind': 'max', 'columns': ['delay']}
+        """
+        declared: dict[str, Any] = {"kind": self.kind, "columns": list(self.columns)}
+        if self.user is not None:
+            declared["class"] = type(self.user).__qualname__
+            declared["parameters"] = {name: value for name, value in vars(self.user).items() if _is_plain(value)}
+            declared["output"] = str(self.output)
+            declared["state"] = str(fit.durable_state(self.user.state, str(self))) if _merges(self.user) else None
+        return declared
+
+    def bind(self, schema: pa.Schema) -> Accumulator:
+        """Return the running half for columns of these types.
+
+        Raises:
+            DeclarationError: a column that is not there, or whose type does not fit; says what would.
+        """
+        return bind(self, schema)
+
+
+def count(column: str | None = None) -> Aggregate:
+    """Count rows; with a column, rows in which it is not null. Result: int64.
+
+    >>> print(count())
+    agg.count()
+    """
+    return Aggregate(kind="count", columns=() if column is None else (column,))
+
+
+def sum(column: str) -> Aggregate:
+    """Add up. Result: int64 for integers, exact, and an `InputError` beyond 64 bits; double for floats.
+
+    >>> sum("fare").bind(pa.schema({"fare": pa.float32()})).output
+    DataType(double)
+    """
+    return Aggregate(kind="sum", columns=(column,))
+
+
+def mean(column: str) -> Aggregate:
+    """Arithmetic mean of integers or floats. Result: double.
+
+    >>> print(mean("delay"))
+    agg.mean('delay')
+    """
+    return Aggregate(kind="mean", columns=(column,))
+
+
+def stddev(column: str) -> Aggregate:
+    """Sample standard deviation (divides by n - 1); null for fewer than two values. Result: double.
+
+    >>> print(stddev("delay"))
+    agg.stddev('delay')
+    """
+    return Aggregate(kind="stddev", columns=(column,))
+
+
+def max(column: str) -> Aggregate:
+    """Largest value of any type with an order; NaN is larger than every number. Result: the column's type.
+
+    >>> print(max("delay"))
+    agg.max('delay')
+    """
+    return Aggregate(kind="max", columns=(column,))
+
+
+def min(column: str) -> Aggregate:
+    """Smallest value of any type with an order; NaN only if there is nothing else. Result: the column's type.
+
+    >>> min("at").bind(pa.schema({"at": pa.date32()})).output
+    DataType(date32[day])
+    """
+    return Aggregate(kind="min", columns=(column,))
+
+
+def arg_max(by: str, value: str) -> Aggregate:
+    """What `value` says in the row where `by` is largest; of equals the earliest arrival. May be null.
+
+    >>> print(arg_max("delay", "flight"))
+    agg.arg_max('delay', 'flight')
+    """
+    return Aggregate(kind="arg_max", columns=(by, value))
+
+
+def arg_min(by: str, value: str) -> Aggregate:
+    """What `value` says in the row where `by` is smallest; of equals the earliest arrival. May be null.
+
+    >>> print(arg_min("delay", "flight"))
+    agg.arg_min('delay', 'flight')
+    """
+    return Aggregate(kind="arg_min", columns=(by, value))
+
+
+def first(column: str) -> Aggregate:
+    """The value that arrived first; any type.
+
+    >>> print(first("gate"))
+    agg.first('gate')
+    """
+    return Aggregate(kind="first", columns=(column,))
+
+
+def last(column: str) -> Aggregate:
+    """The value that arrived last; any type.
+
+    >>> print(last("gate"))
+    agg.last('gate')
+    """
+    return Aggregate(kind="last", columns=(column,))
+
+
+def collect(column: str) -> Aggregate:
+    """All values as a list, in arrival order; any type. The window keeps its rows for this.
+
+    >>> collect("gate").bind(pa.schema({"gate": pa.string()})).output
+    ListType(list<item: string>)
+    """
+    return Aggregate(kind="collect", columns=(column,))
+
+
+def approx_distinct(column: str) -> Aggregate:
+    """Number of distinct values: exact below 1024, above it with a standard error of 3 %. Result: int64.
+
+    >>> print(approx_distinct("tail"))
+    agg.approx_distinct('tail')
+    """
+    return Aggregate(kind="approx_distinct", columns=(column,))
+
+
+def user(aggregate: UserAggregate, column: str, output: str | type | pa.DataType = "double") -> Aggregate:
+    """Your own aggregate over a column; see `UserAggregate` for what to write.
+
+    Args:
+        aggregate: an instance; it is sent to the workers. Plain attributes of it (numbers, texts, lists of them)
+            count as part of the declaration, so changing one needs a new checkpoint.
+        column: the values that `add` gets, as Python objects.
+        output: type of what `result` returns: an Arrow type, its name, or a Python type.
+
+    >>> class Product(UserAggregate):
+    ...     def zero(self): return 1.0
+    ...     def add(self, state, value): return state * value
+    ...     def result(self, state): return state
+    >>> user(Product(), "growth").needs_content
+    True
+    """
+    if not isinstance(aggregate, UserAggregate):
+        raise DeclarationError(f"agg.user: {aggregate!r} must be an instance of a subclass of agg.UserAggregate")
+    asker = f"agg.user({type(aggregate).__name__}, {column!r})"
+    for method in ("zero", "add", "result"):
+        if getattr(type(aggregate), method) is getattr(UserAggregate, method):
+            raise DeclarationError(f"{asker}: the class does not define {method}()")
+    if _merges(aggregate):
+        fit.durable_state(aggregate.state, asker)
+    return Aggregate(kind="user", columns=(column,), user=aggregate, output=fit.arrow_type(output, asker, "output"))
+
+
+def _merges(aggregate: UserAggregate) -> bool:
+    return type(aggregate).merge is not UserAggregate.merge
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, list | tuple):
+        return all(_is_plain(one) for one in value)
+    return value is None or isinstance(value, bool | int | float | str)

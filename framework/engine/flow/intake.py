@@ -1,0 +1,290 @@
+"""Intake: from the user's streaming DataFrame to the columns that are packed; bad rows are marked with a reason.
+
+Everything here is a Spark expression, so it runs in the Java virtual machine. A rejected row is not dropped: it
+travels with its reason and its own text to the quarantine table, by the same exactly-once path as the results.
+
+Rules are tried in this order, and the first that holds is the reason: the user's own, `NULL_EVENT_TIME`,
+`FUTURE_EVENT_TIME` (more than `max_ahead` after its arrival: one such row would close every window),
+`NULL_ATTRIBUTE` and `NAN_ATTRIBUTE` (a delta policy cannot subtract it).
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Literal
+
+import pyarrow as pa
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import ArrayType, BooleanType, DataType, MapType, StructType, TimestampNTZType, TimestampType
+
+from framework.declarations.errors import DeclarationError
+from framework.engine.flow import arrival_time as arrival
+from framework.engine.flow import packing
+from framework.engine.flow.key_groups import MOST_GROUPS
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+NULL_EVENT_TIME = "NULL_EVENT_TIME"
+FUTURE_EVENT_TIME = "FUTURE_EVENT_TIME"
+END_OF_FILE = "end_of_file"
+"""The punctuation that marks the end of every input file."""
+NULL_ATTRIBUTE = "NULL_ATTRIBUTE"
+NAN_ATTRIBUTE = "NAN_ATTRIBUTE"
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_REASON = "_pk_reason"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Intake:
+    """What `windowed(...)` was given, validated: where rows come from and which of them are good."""
+
+    df: DataFrame = field(repr=False)
+    name: str
+    partition_by: tuple[str, ...]
+    event_time: str | None
+    watermark_us: int
+    arrival_time: str | None
+    order_by: tuple[str, ...]
+    max_ahead_us: int | None
+    reject: Mapping[str, str]
+    on_bad: Literal["quarantine", "fail"]
+    key_groups: int
+    numbers: tuple[str, ...] = ()
+    """Columns that a policy subtracts: null and NaN are rejected."""
+    punctuation: str | None = None
+    """`END_OF_FILE`, or a SQL condition: the row for which it holds is the last before a window mark."""
+    marks: str | None = None
+    """SQL condition: rows for which it holds are window marks and no tuples."""
+    marked: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.df.isStreaming:
+            raise DeclarationError("windowed() takes a streaming DataFrame; read it with spark.readStream")
+        if not _NAME.fullmatch(self.name):
+            raise DeclarationError(f"name is {self.name!r}; use letters, digits, '.', '_' and '-': it names the job")
+        if self.on_bad not in ("quarantine", "fail"):
+            raise DeclarationError(f"on_bad is {self.on_bad!r}; it must be 'quarantine' or 'fail'")
+        if not 1 <= self.key_groups <= MOST_GROUPS:
+            raise DeclarationError(f"key_groups is {self.key_groups}; it must be in 1..{MOST_GROUPS}")
+        if self.watermark_us < 0:
+            raise DeclarationError(f"watermark is {self.watermark_us / 1e6:g} s; the delay must not be negative")
+        if self.max_ahead_us is not None and self.max_ahead_us < 0:
+            raise DeclarationError(f"max_ahead is {self.max_ahead_us / 1e6:g} s; it must not be negative")
+        self._check_columns()
+
+    def _check_columns(self) -> None:
+        for name in self.user_columns:
+            if name in packing.RESERVED or name.startswith(packing.PREFIX):
+                raise DeclarationError(f"the column name {name!r} is used by Panekeeper; rename the column")
+        for what, names in (("partition_by", self.partition_by), ("order_by", self.order_by)):
+            self.require(what, names)
+        for name in self.partition_by:
+            if isinstance(self._type(name), ArrayType | MapType | StructType):
+                kind = self._type(name).simpleString()
+                raise DeclarationError(
+                    f"partition_by: column {name!r} is a {kind}; use plain columns, such as a field of it"
+                )
+        for what, time in (("event_time", self.event_time), ("arrival_time", self.arrival_time)):
+            if time is not None:
+                self.require(what, [time])
+                _require_timestamp(what, time, self._type(time))
+        self._check_conditions()
+
+    def _check_conditions(self) -> None:
+        for reason, rule in self.reject.items():
+            self._require_condition(f"reject rule {reason!r}", rule)
+        if self.by_file:
+            self._require_files()
+        elif self.punctuation is not None:
+            self._require_condition("punctuation", self.punctuation)
+        if self.marks is not None:
+            self._require_condition("marks", self.marks)
+
+    @property
+    def by_file(self) -> bool:
+        """Whether the end of each input file is a window mark."""
+        return self.punctuation == END_OF_FILE
+
+    @property
+    def has_marks(self) -> bool:
+        """Whether rows come with a mark column."""
+        return self.marked or self.marks is not None or (self.punctuation is not None and not self.by_file)
+
+    @property
+    def user_columns(self) -> list[str]:
+        """Names of the user's columns, marks left out."""
+        marks = packing.MARKS if self.marked else ()
+        return [name for name in self.df.columns if name not in marks]
+
+    @property
+    def key_types(self) -> list[DataType]:
+        """Types of the partition columns: a key group is found by a hash that differs between types."""
+        return [self._type(name) for name in self.partition_by]
+
+    def require(self, what: str, names: Sequence[str]) -> None:
+        """Raise `DeclarationError` for a name that is no column; `what` says who asked for it."""
+        for name in names:
+            if name not in self.user_columns:
+                close = difflib.get_close_matches(name, self.user_columns, n=1)
+                hint = f"; did you mean {close[0]!r}?" if close else ""
+                raise DeclarationError(
+                    f"{what}: there is no column {name!r}{hint} (columns: {', '.join(self.user_columns)})"
+                )
+
+    def require_numbers(self, names: Sequence[str]) -> None:
+        """Raise `DeclarationError` for a column whose values cannot be subtracted: no integer, float or timestamp."""
+        for name in names:
+            kind = self._type(name).typeName()
+            if kind not in ("byte", "short", "integer", "long", "float", "double", "timestamp"):
+                raise DeclarationError(
+                    f"a Delta policy subtracts values of {name!r}, which is a {kind}; "
+                    f'cast it to a number or a timestamp: df.withColumn("{name}", F.col("{name}").cast("double"))'
+                )
+
+    def arrow_schema(self, names: Sequence[str]) -> pa.Schema:
+        """Return the Arrow types of these columns, timestamps in UTC whatever the session's zone."""
+        spark_schema = self.df.select(*[column(name) for name in names]).schema
+        try:
+            return to_arrow_schema(spark_schema, timezone="UTC")
+        except Exception as error:
+            raise DeclarationError(f"a column has a type that Arrow cannot carry: {error}") from error
+
+    def rows(self, carried: Sequence[str], *, arrived: bool, watermark: bool) -> DataFrame:
+        """Return what `packing.Packer` takes: key group, event time, rejections and the carried columns.
+
+        Every column costs: rows are written to Arrow one value after the other. So arrival times come only if
+        `arrived`, and a rejection is one text, null in most rows, and no struct. Spark keeps a watermark of the event
+        time if `watermark`.
+        """
+        source = self._with_marks(self.df)
+        extra = [column(name) for name in packing.MARKS] if self.has_marks else []
+        extra += [column(packing.LOT)] if self.by_file else []
+        judged = source.withColumn(_REASON, self._reason())
+        good_time = F.when(F.col(_REASON).isNull(), self._event_time())
+        frame = judged.select(
+            self._group().alias(packing.GROUP),
+            good_time.alias(packing.TIME),
+            *([arrival.micros(self._arrival()).alias(packing.ARRIVED)] if arrived else []),
+            F.when(F.col(_REASON).isNotNull(), self._rejected()).alias(packing.REJECT),
+            *[column(name) for name in carried],
+            *extra,
+        )
+        if self.event_time is None or self.marked or not watermark:
+            return frame
+        return frame.withWatermark(packing.TIME, f"{-(-self.watermark_us // 1000)} milliseconds")
+
+    def _with_marks(self, df: DataFrame) -> DataFrame:
+        if self.by_file:
+            file = F.col("_metadata")
+            age = F.lpad(F.unix_micros(file["file_modification_time"]).cast("string"), 20, "0")
+            part = F.lpad(file["file_block_start"].cast("string"), 20, "0")
+            return df.withColumn(packing.LOT, F.concat_ws(" ", age, file["file_path"], part))
+        if self.marked or not self.has_marks:
+            return df
+        mark = F.lit(None).cast("string")
+        for rule, kind in ((self.punctuation, packing.AFTER), (self.marks, "window")):
+            if rule is not None:
+                mark = F.when(F.expr(rule), F.lit(kind)).otherwise(mark)
+        nothing = {packing.MARK_VALUE: F.lit(None).cast("long"), packing.MARK_TEXT: F.lit(None).cast("string")}
+        return df.withColumns({packing.MARK: mark, **nothing})
+
+    def _group(self) -> Column:
+        if not self.partition_by:
+            return F.lit(0)
+        keys = [column(name) for name in self.partition_by]
+        return F.pmod(F.xxhash64(*keys), F.lit(self.key_groups)).cast("int")
+
+    def _event_time(self) -> Column:
+        return column(self.event_time) if self.event_time else F.lit(None).cast("timestamp")
+
+    def _arrival(self) -> Column | None:
+        return column(self.arrival_time) if self.arrival_time else None
+
+    def _reason(self) -> Column:
+        rules: list[tuple[Column, str]] = [(F.expr(rule), reason) for reason, rule in self.reject.items()]
+        if self.event_time is not None:
+            time = column(self.event_time)
+            rules.append((time.isNull(), NULL_EVENT_TIME))
+            if self.max_ahead_us is not None:
+                is_ahead = arrival.is_ahead(time, self._arrival(), self.max_ahead_us)
+                rules.append((is_ahead, FUTURE_EVENT_TIME))
+        for name in self.numbers:
+            rules.append((column(name).isNull(), NULL_ATTRIBUTE))
+            if self._type(name).typeName() in ("float", "double"):
+                rules.append((F.isnan(column(name)), NAN_ATTRIBUTE))
+        reason = F.lit(None).cast("string")
+        for holds, name in reversed(rules):
+            reason = F.when(holds, F.lit(name)).otherwise(reason)
+        if not self.has_marks:
+            return reason
+        is_tuple = column(packing.MARK).isNull() | (column(packing.MARK) == packing.AFTER)
+        return F.when(is_tuple, reason)
+
+    def _rejected(self) -> Column:
+        if self.event_time is None or self.max_ahead_us is None:
+            detail = F.lit(None).cast("string")
+        else:
+            limit = timedelta(microseconds=self.max_ahead_us)
+            words = F.concat(
+                F.lit("event time "),
+                column(self.event_time).cast("string"),
+                F.lit(f" is more than {limit} ahead of its arrival at "),
+                arrival.text(self._arrival()),
+            )
+            detail = F.when(F.col(_REASON) == FUTURE_EVENT_TIME, words)
+        row = F.struct(*[column(name) for name in self.user_columns])
+        rejected = F.struct(
+            F.col(_REASON).alias("reason"),
+            detail.alias("detail"),
+            F.unix_micros(self._event_time()).alias("event_time"),
+            F.to_json(row, {"ignoreNullFields": "false"}).alias("row"),
+        )
+        return F.to_json(rejected)
+
+    def _type(self, name: str) -> DataType:
+        return self.df.schema[name].dataType
+
+    def _require_files(self) -> None:
+        try:
+            self.df.select("_metadata.file_path")
+        except AnalysisException:
+            raise DeclarationError(
+                f"punctuation is {END_OF_FILE!r}, but the stream does not come straight from files; "
+                "use a condition such as punctuation='is_last', or marks='kind = \"mark\"'"
+            ) from None
+
+    def _require_condition(self, what: str, rule: str) -> None:
+        try:
+            kind = self.df.select(F.expr(rule)).schema[0].dataType
+        except (AnalysisException, ParseException) as error:
+            text = str(error).splitlines()[0]
+            raise DeclarationError(f"{what}: {rule!r} is no condition on these columns: {text}") from None
+        if not isinstance(kind, BooleanType):
+            raise DeclarationError(f"{what}: {rule!r} is a {kind.simpleString()}, not a condition")
+
+
+def column(name: str) -> Column:
+    """Return the top-level column of exactly this name, dots and all."""
+    return F.col("`" + name.replace("`", "``") + "`")
+
+
+def _require_timestamp(what: str, name: str, kind: DataType) -> None:
+    if isinstance(kind, TimestampType):
+        return
+    cast = f'F.timestamp_millis("{name}") or F.timestamp_seconds("{name}")'
+    if kind.typeName() == "string":
+        cast = f'F.to_timestamp("{name}", "yyyy-MM-dd HH:mm:ss")'
+    elif isinstance(kind, TimestampNTZType) or kind.typeName() == "date":
+        cast = f'F.col("{name}").cast("timestamp")'
+    raise DeclarationError(
+        f"{what}: column {name!r} is a {kind.simpleString()}, not a timestamp; "
+        f'cast it first: df.withColumn("{name}", {cast})'
+    )

@@ -1,0 +1,106 @@
+"""In which order a key group hears things: packed rows in any order in, steps out.
+
+What the pulse tells at the beginning of a batch comes first, for every port; then the rows and marks of port 0 by
+their place, then those of port 1, and so on; then how far event time has come on each; a flush last. So what is overdue
+happens before any new tuple, and which of two ports a tuple came to decides its place inside a batch, not which task
+read it first.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Any
+
+import pyarrow as pa
+
+from framework.core.steps import Evict, Flush, Mark, PortStep, Progress, Rows, Step, Tick, Watermark
+from framework.engine.flow.control_stream import CHECKPOINTS, FIRST, LAST
+from framework.engine.flow.packing import REACHED, from_segment
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ordering:
+    """What must be known of a port to put its rows in order. Picklable; sent to the workers.
+
+    Attributes:
+        columns: the columns to keep after sorting.
+        order_by: columns that declare the order of arrival; they sort the rows between two marks.
+        keys: the partition columns, for marks that name a partition.
+        own_clock: whether the stream tells its own time: what our clock says would make all of it overdue.
+    """
+
+    columns: tuple[str, ...]
+    order_by: tuple[str, ...] = ()
+    keys: pa.Schema
+    own_clock: bool = False
+
+
+def watermark_step(watermark_ms: int) -> list[Step]:
+    """Return Spark's watermark as a step; nothing while it is unset (0, or -1 without event time)."""
+    return [Watermark(watermark_ms * 1000)] if watermark_ms > 0 else []
+
+
+def arrange(packed: Iterable[Any], ports: Sequence[Ordering]) -> list[Step]:
+    """Return a group's packed rows as steps in their order of arrival; rejected rows and a drain are no step.
+
+    `packed` are rows with port, kind, lot, part, pos, n and body, in any order: the shuffle mixes them.
+    """
+    ordered = sorted((row for row in packed if row.kind not in _NO_STEP), key=_place)
+    steps: list[Step] = []
+    for (kind, port), run in groupby(ordered, key=_sort):
+        if kind == REACHED:
+            ends: dict[int, int] = {}
+            for row in run:
+                ends[row.port] = max(row.n, ends.get(row.port, row.n))
+            steps.append(Progress(tuple(sorted(ends.items()))))
+        elif kind == "rows":
+            table = pa.concat_tables([from_segment(row.body) for row in run]).combine_chunks()
+            if ports[port].order_by:
+                order = [(name, "ascending") for name in ports[port].order_by]
+                table = table.sort_by(order)  # stable: ties keep input order
+            steps.append(Rows(table.select([*ports[port].columns]), port))
+        else:
+            once = {(row.kind, row.lot or row.part, row.lot or row.pos): row for row in run}
+            steps.extend(step for row in once.values() for step in _steps(row, ports))
+    return steps
+
+
+def _steps(row: Any, ports: Sequence[Ordering]) -> Iterator[PortStep]:
+    """Return what a row of the pulse says to every port, or a mark to its own."""
+    if row.part in (FIRST, LAST):
+        for port, ordering in enumerate(ports):
+            if row.part == LAST or not ordering.own_clock:
+                yield replace(_STEPS[row.kind](row.n), port=port)
+    elif row.kind == "evict":
+        keys = ports[row.port].keys
+        values = json.loads(bytes(row.body))
+        yield Evict(pa.Table.from_pylist([dict(zip(keys.names, values, strict=True))], schema=keys), row.port)
+    else:
+        yield replace(_STEPS[row.kind](row.n), port=row.port)
+
+
+def _sort(row: Any) -> tuple[str, int]:
+    """What is taken together: rows of a port, progress of all, anything else of a port."""
+    return (REACHED, 0) if row.kind == REACHED else ("rows" if row.kind == "rows" else "", row.port)
+
+
+def _place(row: Any) -> tuple[int, int, str, int, int]:
+    """Order of arrival: the pulse's ticks, then ports, files by age where they matter, partitions; a flush last."""
+    pulse = row.part if row.part in (FIRST, LAST) else int(row.kind == REACHED)
+    return pulse, row.port, row.lot or "", row.part, row.pos
+
+
+_NO_STEP = frozenset({"rejected", *CHECKPOINTS})  # a drain lets nothing fall due [semantics 7]
+_STEPS: dict[str, Callable[[int], PortStep]] = {
+    "resume": lambda us: Tick(us, resume=True),
+    "tick": Tick,
+    "clock": lambda us: Tick(us, closed=True),
+    "watermark": Watermark,
+    "mark:window": lambda _: Mark("window"),
+    "mark:final": lambda _: Mark("final"),
+    "flush": lambda _: Flush(),
+}
+"""What the kinds of packed rows mean that carry at most a time."""

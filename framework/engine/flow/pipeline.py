@@ -1,0 +1,195 @@
+"""The streaming plan: intake -> pack, for each port, -> + pulse -> processor, one row a segment all the way.
+
+Only wiring; each stage says in its own file what it decides. The plan's output is packed rows of three tags
+(`processor.OUTPUT_SCHEMA`); `unpack` turns those of one tag into ordinary rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
+
+from framework.core.job_spec import AT, Plan
+from framework.declarations.operator import Heard
+from framework.engine.flow.control_stream import pulse_rows
+from framework.engine.flow.intake import Intake
+from framework.engine.flow.ordering import Ordering
+from framework.engine.flow.packing import PACKED_SCHEMA, Packer, from_segment
+from framework.engine.flow.processor import OUTPUT_SCHEMA, GroupProcessor
+from framework.engine.flow.run import Run, begin_run
+from framework.engine.session.python_worker import settle
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from framework.engine.session.checkpoint_files import CheckpointFiles
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inlet:
+    """One input port: where its rows come from, and the plan of its window; `alone` if it is the only one."""
+
+    intake: Intake
+    plan: Plan
+    alone: bool
+
+    @property
+    def carried(self) -> list[str]:
+        """Columns that travel: those of the plan, and those that declare the order of arrival."""
+        return list(dict.fromkeys([*self.plan.columns.names, *self.intake.order_by]))
+
+    @property
+    def timers(self) -> bool:
+        """Whether Spark's watermark drives the window; with marks in the stream, or several ports, it does not."""
+        return self.alone and self.plan.paned and not self.intake.marked
+
+    @property
+    def wakes(self) -> bool:
+        """Whether the window waits for instants of the wall clock."""
+        return not self.plan.paned and self.intake.arrival_time is None and not self.intake.marked
+
+    @property
+    def time(self) -> str | None:
+        """The time that rows carry. Where marks tell the clock and no arrival time is declared, it is the clock's."""
+        clocked = self.plan.time == AT and self.intake.marked and self.intake.arrival_time is None
+        return None if clocked else self.plan.time
+
+    def declaration(self) -> dict[str, Any]:
+        """Return what of this port must not change between two runs on one checkpoint."""
+        clock = {} if self.intake.arrival_time is None else {"arrival_time": self.intake.arrival_time}
+        return {
+            **clock,
+            "window": self.plan.window.declaration(),
+            "partition_by": {field.name: str(field.type) for field in self.plan.keys},
+            "event_time": self.intake.event_time,
+            "punctuation": self.intake.punctuation,
+            "marks": self.intake.marks,
+            "column": {field.name: str(field.type) for field in self.plan.columns},
+        }
+
+    def packed(self, ids: tuple[int, ...]) -> DataFrame:
+        """Return the port's rows, packed for the key groups of these ids."""
+        intake = self.intake
+        packer = Packer(
+            ids=ids,
+            carried=intake.arrow_schema(self.carried),
+            time=self.time,
+            marked=intake.has_marks,
+            by_file=intake.by_file,
+            fail_on_bad=intake.on_bad == "fail",
+            port=self.plan.port,
+            lag_us=None if self.alone or not self.plan.paned else intake.watermark_us,
+        )
+        rows = intake.rows(self.carried, arrived=self.time == AT, watermark=self.alone)
+        return rows.mapInArrow(packer, PACKED_SCHEMA)
+
+    def ordering(self) -> Ordering:
+        """Return what the workers must know to put the port's rows in order."""
+        return Ordering(
+            columns=(*self.plan.columns.names, *([self.time] if self.time else [])),
+            order_by=self.intake.order_by,
+            keys=self.plan.keys,
+            own_clock=self.intake.arrival_time is not None or self.intake.marked,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pipeline:
+    """Intake and plan of one job: all that is needed to build its streaming plan.
+
+    `intake` is that of port 0, which is the only one unless there are `further` ones.
+    """
+
+    intake: Intake
+    plan: Plan
+    further: tuple[Intake, ...] = ()
+
+    @property
+    def ports(self) -> list[Inlet]:
+        """The input ports, in order."""
+        intakes = (self.intake, *self.further)
+        alone = not self.further
+        pairs = zip(intakes, self.plan.ports, strict=True)
+        return [Inlet(intake=intake, plan=plan, alone=alone) for intake, plan in pairs]
+
+    @property
+    def timers(self) -> bool:
+        """Whether Spark's watermark drives any window."""
+        return any(port.timers for port in self.ports)
+
+    @property
+    def wakes(self) -> bool:
+        """Whether any window waits for instants of the wall clock."""
+        return any(port.wakes for port in self.ports)
+
+    def declaration(self) -> dict[str, Any]:
+        """Return what must not change between two runs on one checkpoint."""
+        plan = self.plan
+        computed: dict[str, Any] = {}
+        if plan.aggregates is not None:
+            computed["aggregate"] = {name: one.declaration() for name, one in plan.aggregates.items()}
+        if plan.operator is not None:
+            own = plan.operator.operator if isinstance(plan.operator, Heard) else plan.operator
+            computed["operator"] = type(own).__qualname__
+        if plan.handlers:
+            computed["handlers"] = [type(handler).__qualname__ for handler in plan.handlers]
+        first, *others = self.ports
+        return {
+            **first.declaration(),
+            **computed,
+            "output": {field.name: str(field.type) for field in plan.output},
+            **{f"port_{number}": port.declaration() for number, port in enumerate(others, 1)},
+        }
+
+    def packed(self, files: CheckpointFiles, ids: tuple[int, ...]) -> DataFrame:
+        """Return the plan's packed output for one more run; `ids` are the key groups', `files` the checkpoint's."""
+        ports = self.ports
+        processor = GroupProcessor(
+            self.plan,
+            ports=tuple(port.ordering() for port in ports),
+            timers=self.timers,
+            run=begin_run(files) if self.plan.handlers else Run(),  # nobody else is told
+        )
+        inputs = [*(port.packed(ids) for port in ports), pulse_rows(files, ids)]
+        return (
+            reduce(lambda rows, more: rows.unionByName(more), inputs)
+            .groupBy("g")
+            .transformWithState(
+                statefulProcessor=processor,
+                outputStructType=OUTPUT_SCHEMA,
+                outputMode="Append",
+                timeMode="EventTime" if self.timers else "None",
+            )
+        )
+
+
+@dataclass(frozen=True)
+class Unpacker:
+    """Turns bodies of segments into rows of one schema. Picklable; called by Spark's `mapInArrow`."""
+
+    schema: pa.Schema
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Unpack one partition."""
+        settle()
+        for batch in batches:
+            for body in batch.column(0):
+                yield from from_segment(body.as_py()).cast(self.schema).to_batches()
+
+
+def unpack(packed: DataFrame, tag: str, schema: pa.Schema) -> DataFrame:
+    """Return the rows in the segments of one tag."""
+    bodies = packed.where(F.col("tag") == tag).select("body")
+    return bodies.mapInArrow(Unpacker(schema), spark_schema(schema))
+
+
+def spark_schema(schema: pa.Schema) -> StructType:
+    """Return the Spark types of an Arrow schema."""
+    return from_arrow_schema(schema)

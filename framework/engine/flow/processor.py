@@ -1,0 +1,155 @@
+"""The stateful processor: one key group, one batch; packed rows in, the machine run, packed rows out.
+
+It wires: in which order a group hears things is `order.py`'s business, what a window does with them
+`framework.core.key_group`'s.
+
+With event time Spark keeps one timer a group, at the watermark at which the group next has something to do; so a
+batch that only moves the watermark wakes the groups that are due, and nobody else.
+
+A packed output row is `(tag, n, body)`: "results" and "rejected" are Arrow segments of n rows, "counts" is a JSON
+object for the driver.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import Row
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+from pyspark.sql.types import LongType, StructField, StructType
+
+from framework.core.job_spec import Plan
+from framework.core.key_group import Machine
+from framework.core.outcome import Outcome, on_port
+from framework.core.state_handlers import Cut
+from framework.engine.flow.control_stream import CHECKPOINTS, FIRST, LAST
+from framework.engine.flow.ordering import Ordering, arrange, watermark_step
+from framework.engine.flow.packing import from_segment, to_segment
+from framework.engine.flow.run import Run
+from framework.engine.session.python_worker import hush, settle
+from state.spark_store import SparkStore
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, StatefulProcessorHandle, TimerValues
+
+OUTPUT_SCHEMA = "tag string, n bigint, body binary"
+TIMER = "timer"
+
+_TIMER_VALUE = StructType([StructField("ms", LongType())])
+
+hush()
+
+
+class GroupProcessor(StatefulProcessor):
+    """Runs the machine of a key group. Sent to the workers anew for every batch; keeps nothing but the store."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        *,
+        ports: tuple[Ordering, ...],
+        timers: bool = True,
+        run: Run,
+    ) -> None:
+        self._plan = plan
+        self._ports = ports
+        self._timers = timers
+        self._run_info = run
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Name the state. Called once a task, and once on the driver before the query starts."""
+        settle()
+        self._handle = handle
+        self._store = SparkStore(handle)
+        self._registered = handle.getValueState(TIMER, _TIMER_VALUE)
+
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: TimerValues) -> Iterator[Row]:  # noqa: N802, N803
+        """Take what the batch has for one group."""
+        return self._run(key[0], list(rows), timerValues)
+
+    def handleExpiredTimer(  # noqa: N802 -- Spark calls it by this name and these argument names
+        self,
+        key: Any,
+        timerValues: TimerValues,  # noqa: N803
+        expiredTimerInfo: ExpiredTimerInfo,  # noqa: N803
+    ) -> Iterator[Row]:
+        """Act on a watermark that moved, in a batch with no rows for this group."""
+        return self._run(key[0], [], timerValues)
+
+    def close(self) -> None:
+        """Nothing to close: the store belongs to Spark."""
+
+    def _run(self, group: int, packed: list[Row], timer_values: TimerValues) -> Iterator[Row]:
+        moved = watermark_step(timer_values.getCurrentWatermarkInMs()) if self._timers else []
+        steps = arrange(packed, self._ports)
+        cut = self._cut(group, packed) if self._plan.handlers else None
+        outcome = Machine(self._plan, self._store, cut).run([*moved, *steps])
+        if self._timers:
+            self._set_timer(outcome.due)
+        return iter(_output(self._plan, group, packed, outcome))
+
+    def _cut(self, group: int, packed: list[Row]) -> Cut:
+        asked = [row.n for row in packed if row.kind in CHECKPOINTS]
+        now = None if all(port.own_clock for port in self._ports) else max(asked, default=None)
+        return self._run_info.cut(group, {row.kind for row in packed}, now)
+
+    def _set_timer(self, due_us: int | None) -> None:
+        """Keep exactly one timer, at `due_us`. Each call is a round trip, so an unchanged timer costs one read."""
+        before = self._registered.get()
+        old = None if before is None else before[0]
+        new = None if due_us is None else ceil_ms(due_us)
+        if old == new:
+            return
+        if old is not None:
+            self._handle.deleteTimer(old)  # else it would run this machine a second time in this very batch
+        if new is None:
+            self._registered.clear()
+        else:
+            self._handle.registerTimer(new)
+            self._registered.update((new,))
+
+
+def ceil_ms(us: int) -> int:
+    """Return the first whole millisecond that is not before `us`: Spark's watermark has no finer steps.
+
+    >>> ceil_ms(1_000_001), ceil_ms(1_000_000)
+    (1001, 1000)
+    """
+    return -(-us // 1000)
+
+
+def _output(plan: Plan, group: int, packed: list[Row], outcome: Outcome) -> list[Row]:
+    rows = [Row(tag="rejected", n=row.n, body=_rejected(plan, row)) for row in packed if row.kind == "rejected"]
+    quarantined = sum(row.n for row in rows)
+    beats = [row for row in packed if row.part in (FIRST, LAST)]  # in-band marks are of the same kinds
+    for tag, table in (("rejected", outcome.rejected), ("results", outcome.results)):
+        if table is not None and table.num_rows:
+            rows.append(Row(tag=tag, n=table.num_rows, body=to_segment(table)))
+    counts = {
+        **outcome.counts,
+        "rows_in": quarantined + sum(row.n for row in packed if row.kind == "rows"),
+        "quarantined": quarantined,
+        "group": group,
+        "open_panes": outcome.open_panes,
+        "firings": 0 if outcome.results is None else outcome.results.num_rows,
+        "watermark": outcome.watermark,
+        "tuples": outcome.tuples,
+        "due": outcome.due,
+        "due_at": outcome.due_at,
+        "late_us": outcome.late_us,
+        "outage": outcome.outage,
+        "beat": max((row.pos for row in beats if row.kind in ("resume", "tick")), default=None),
+        "resumed": any(row.kind == "resume" for row in beats),
+        "drain": max((row.pos for row in beats if row.kind == "drain"), default=None),
+        "flushed": any(row.kind == "flush" for row in beats),
+    }
+    rows.append(Row(tag="counts", n=0, body=json.dumps(counts).encode()))
+    return rows
+
+
+def _rejected(plan: Plan, row: Row) -> bytes:
+    """Return a segment of rejected rows as the quarantine takes it."""
+    body = bytes(row.body)
+    return to_segment(on_port(from_segment(body), row.port, plan.rejected)) if plan.further else body

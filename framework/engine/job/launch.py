@@ -1,0 +1,126 @@
+"""Everything a job needs to start its query, and to start it again."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from framework.declarations.errors import CheckpointError
+from framework.engine.flow.control_stream import beat
+from framework.engine.job.reset import RESET_FILE
+from framework.engine.job.startup_checks import query_settings, read_record, require_no_half_restore
+from framework.engine.sink import downtime
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from framework.engine.flow.pipeline import Pipeline
+    from framework.engine.job.lease import Lease
+    from framework.engine.session.checkpoint_files import CheckpointFiles
+    from framework.engine.sink.batch_output import Batch
+    from framework.engine.sink.delta_sink import DeltaSink
+    from state.checkpoint.job_record import JobRecord
+
+
+@dataclass(frozen=True, kw_only=True)
+class Launch:
+    """What is settled when a job starts.
+
+    Attributes:
+        files: the job's checkpoint.
+        record: what the checkpoint says of the job.
+        pipeline: its plan.
+        sink: where results go.
+        trigger: how its query is triggered, as Spark names it.
+        resumed: number of the pulse file with which it resumes.
+        lease: its right to run on the checkpoint.
+        started: when it was started, seconds since the epoch.
+    """
+
+    files: CheckpointFiles
+    record: JobRecord
+    pipeline: Pipeline
+    sink: DeltaSink
+    trigger: Mapping[str, Any]
+    resumed: int
+    lease: Lease
+    started: float = field(default_factory=time.time)
+
+    @classmethod
+    def resume(
+        cls,
+        files: CheckpointFiles,
+        record: JobRecord,
+        pipeline: Pipeline,
+        sink: DeltaSink,
+        trigger: Mapping[str, Any],
+        lease: Lease,
+    ) -> Launch:
+        """Tell the windows that the job goes on, which wakes what is overdue, and return its launch."""
+        number = beat(files, "resume")
+        return cls(
+            files=files, record=record, pipeline=pipeline, sink=sink, trigger=trigger, resumed=number, lease=lease
+        )
+
+    def hold(self) -> None:
+        """Take the lease again, if the job has given it back, on the checkpoint as the job knows it.
+
+        Raises:
+            CheckpointInUse: another job runs there now.
+            CheckpointError: the checkpoint was restored or reset meanwhile, or that was begun. Batches of this job
+                would have the numbers of some that its tables remember.
+        """
+        self.lease.hold()
+        try:
+            require_no_half_restore(self.files)
+            now, then = read_record(self.files), self.record
+            same = now is not None and (now.id, now.epoch) == (then.id, then.epoch)
+            if not same or self.files.exists(RESET_FILE):
+                raise CheckpointError(
+                    f"the checkpoint {self.files.root} was restored or reset since job {self.name!r} was started; "
+                    "start the job anew, which reads what is there now"
+                )
+        except BaseException:
+            self.lease.abandon()
+            raise
+
+    def query(self, take: Callable[[DataFrame, int], None]) -> StreamingQuery:
+        """Start the query, which gives each batch of packed rows to `take`, with its number."""
+        packed = self.pipeline.packed(self.files, self.record.group_ids)
+        writer = packed.writeStream.foreachBatch(take).queryName(self.name)
+        with query_settings(self.files):
+            return writer.option("checkpointLocation", self.files.root).trigger(**self.trigger).start()
+
+    @property
+    def name(self) -> str:
+        """The job's name."""
+        return self.record.name
+
+    @property
+    def paced(self) -> bool:
+        """Whether the query sleeps between batches even if there is something to do."""
+        return bool(self.trigger.get("processingTime", "0 seconds") != "0 seconds")
+
+    def back_after(self, batch: Batch) -> downtime.Downtime | None:
+        """Return what the time before this start did, if `batch` is the first one after it; None at a first start.
+
+        It is told on stderr, too.
+        """
+        previous = self.lease.previous
+        if batch.outage is None or previous is None:
+            return None
+        report = downtime.report(
+            self.name,
+            batch.number,
+            stopped_us=previous.seen_us,
+            started_us=int(self.started * 1_000_000),
+            clean=previous.clean,
+            outage=batch.outage,
+            late_us=batch.late_us,
+        )
+        sys.stderr.write(f"\n{report}\n")
+        return report

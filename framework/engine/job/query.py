@@ -1,0 +1,105 @@
+"""How a streaming query is triggered, and how it is ended at the boundary between two batches.
+
+`StreamingQuery.stop()` interrupts the thread that runs the batch. If that thread is inside a Python `foreachBatch`
+(nearly always, with a busy stream), Spark 4.2 answers with a StackOverflowError, and the batch is left half done.
+So the query is *asked* to end instead: its state is set to TERMINATED, which Spark looks at before it begins the
+next batch. Spark looks at it once more, though, when a batch is planned and before it runs, and interrupts itself
+there. So there are two safe places to ask from, and no other: inside `foreachBatch`, where the running batch has
+passed both looks, and while the query's thread sleeps between batches.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Literal
+
+from framework.declarations.errors import DeclarationError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+Trigger = Literal["available_now", "continuous"] | timedelta
+"""Run what is there and end; run for ever, a batch as soon as there is something; or a batch every so often."""
+
+_STATES = "org.apache.spark.sql.execution.streaming.runtime"
+_SLEEPS_IN = ("MicroBatchExecution.executeOneBatch", "util.SystemClock.waitTillTime")  # the callers of Thread.sleep
+_INNERMOST = 6  # frames; the JVM's own part of a sleep is one to three of them
+
+
+def has_ended(query: StreamingQuery, seconds: float) -> bool:
+    """Wait so long for the query to end and say whether it has. Raises its error, if it ended with one."""
+    _thread(query).join(max(1, int(seconds * 1000)))
+    if is_running(query):
+        return False
+    query.awaitTermination(0.001)  # type: ignore[arg-type]  # waits for nothing any more, and raises the error
+    return True
+
+
+def is_running(query: StreamingQuery) -> bool:
+    """Whether the query's thread lives.
+
+    Not `query.isActive`, and not the answer of `awaitTermination` either, which is the same: both call a query ended
+    that was asked to end and still finishes its batch; and running, one that ended before it could be asked to stay.
+    """
+    return bool(_thread(query).isAlive())
+
+
+def end_after_batch(query: StreamingQuery, spark: SparkSession) -> None:
+    """Let the query end after the batch it is running. To be called inside the `foreachBatch` of that batch."""
+    _set_state(query, spark, "TERMINATED")
+
+
+def end_between_batches(query: StreamingQuery, spark: SparkSession) -> bool:
+    """End the query if its thread sleeps, as it does with nothing to do or until its next trigger; say whether it did.
+
+    Spark constructs a batch under a lock. With that lock held here, a thread that was asleep before and after its state
+    was set has not looked at it in between: it will, and begins nothing. One that woke up may have seen the old state
+    and is waiting for the lock; it gets the old state back and goes on. Or it has seen the new one, and is ending.
+    """
+    lock = query._jsq.streamingQuery().awaitProgressLock()  # noqa: SLF001 -- a query has no public lock
+    lock.lock()
+    try:
+        if not _asleep(query):
+            return False
+        _set_state(query, spark, "TERMINATED")
+        if not _asleep(query):
+            _set_state(query, spark, "ACTIVE")
+            return False
+    finally:
+        lock.unlock()
+    query.stop()  # wakes it: it might sleep for hours
+    return True
+
+
+def _set_state(query: StreamingQuery, spark: SparkSession, name: str) -> None:
+    jvm: Any = spark._jvm  # noqa: SLF001 -- the state of a query has no public setter
+    state = jvm.java.lang.Class.forName(f"{_STATES}.{name}$").getField("MODULE$").get(None)
+    query._jsq.streamingQuery().state().set(state)  # noqa: SLF001 -- as above
+
+
+def _asleep(query: StreamingQuery) -> bool:
+    """Whether the query's thread sleeps between two batches: in its own loop, or on the clock of its trigger."""
+    frames = _thread(query).getStackTrace()
+    names = [frames[at].toString() for at in range(min(len(frames), _INNERMOST))]
+    callers = [name for name in names if "java.lang.Thread" not in name]
+    return len(callers) < len(names) and bool(callers) and any(place in callers[0] for place in _SLEEPS_IN)
+
+
+def _thread(query: StreamingQuery) -> Any:
+    return query._jsq.streamingQuery().queryExecutionThread()  # noqa: SLF001 -- as above
+
+
+def trigger_options(trigger: Trigger) -> dict[str, Any]:
+    """Return the trigger as Spark names it. Raises `DeclarationError` for anything else."""
+    if trigger == "available_now":
+        return {"availableNow": True}
+    if trigger == "continuous":
+        return {"processingTime": "0 seconds"}
+    if isinstance(trigger, timedelta):
+        ms = trigger // timedelta(milliseconds=1)
+        if ms > 0:
+            return {"processingTime": f"{ms} milliseconds"}
+    raise DeclarationError(
+        f"trigger is {trigger!r}; it must be 'available_now', 'continuous' or a timedelta of a millisecond or more"
+    )

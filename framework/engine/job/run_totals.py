@@ -1,0 +1,148 @@
+"""The sums of a run: what its batches did, added up in the driver for status and progress.
+
+Nothing here lasts: the metrics table has the same numbers, one row a batch.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from framework.declarations.durations import as_time
+from framework.engine.job.status import Drained, JobState, Status
+
+if TYPE_CHECKING:
+    from framework.engine.sink.batch_output import Batch
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchReport:
+    """What one batch did; handed to the callbacks of `Job.on_batch` once its tables are written.
+
+    Attributes:
+        batch: Spark's number of the batch.
+        rows: rows read.
+        counts: where they went: admitted, refined_late, dropped_late, outside, quarantined; their sum is `rows`.
+        watermark: event time before which no row is expected any more; None before the first.
+        open_panes: panes that still take rows.
+        firings: rows added to the log.
+        seconds: how long the batch took, from its plan to its last commit.
+    """
+
+    batch: int
+    rows: int
+    counts: Mapping[str, int]
+    watermark: datetime | None
+    open_panes: int
+    firings: int
+    seconds: float
+
+
+class Ledger:
+    """Adds up batches. Written by the query's thread, read by any."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts: dict[str, int] = {}
+        self._open: dict[int, int] = {}  # key group -> open panes; a group that slept still has them
+        self._due: dict[int, int | None] = {}
+        self._due_mark: dict[int, int | None] = {}
+        self._tuples: dict[int, int | None] = {}
+        self._watermark: int | None = None
+        self._batch: int | None = None
+        self._batches = 0
+        self._firings = 0
+
+    def open_after(self, batch: Batch) -> int:
+        """Return how many panes are open once `batch` is done."""
+        return sum({**self._open, **batch.open_panes}.values())
+
+    def next_due(self) -> int | None:
+        """Return the next wall-clock instant (us) at which any key group does something by itself, or None."""
+        with self._lock:
+            return _least(self._due)
+
+    @property
+    def batch(self) -> int | None:
+        """The last batch whose tables are written."""
+        return self._batch
+
+    def note(self, batch: Batch, *, seconds: float) -> BatchReport:
+        """Add a batch whose tables are written and return the report of it."""
+        with self._lock:
+            for name, count in batch.counts.items():
+                self._counts[name] = self._counts.get(name, 0) + count
+            self._open |= batch.open_panes
+            self._due |= batch.due_at
+            self._due_mark |= batch.due
+            self._tuples |= batch.tuples
+            if batch.watermark is not None:
+                self._watermark = max(batch.watermark, self._watermark or batch.watermark)
+            self._batch, self._batches = batch.number, self._batches + 1
+            self._firings += batch.rows["results"]
+            return BatchReport(
+                batch=batch.number,
+                rows=batch.counts["rows_in"],
+                counts={name: count for name, count in batch.counts.items() if name != "rows_in"},
+                watermark=_time(self._watermark),
+                open_panes=sum(self._open.values()),
+                firings=batch.rows["results"],
+                seconds=seconds,
+            )
+
+    def status(self, name: str, state: JobState) -> Status:
+        """Return how the job of this name and state stands."""
+        with self._lock:
+            counts = self._counts
+            return Status(
+                name=name,
+                state=state,
+                batch=self._batch,
+                batches=self._batches,
+                rows=counts.get("rows_in", 0),
+                watermark=_time(self._watermark),
+                open_panes=sum(self._open.values()),
+                late=counts.get("refined_late", 0),
+                dropped=counts.get("dropped_late", 0),
+                outside=counts.get("outside", 0),
+                quarantined=counts.get("quarantined", 0),
+                firings=self._firings,
+            )
+
+    def left(self) -> dict[str, Any]:
+        """Return what the job would leave open if it ended now, as JSON-able fields; times in us."""
+        with self._lock:
+            tuples = [held for held in self._tuples.values() if held is not None]
+            return {
+                "batch": self._batch,
+                "open": {
+                    "panes": sum(self._open.values()),
+                    "tuples": sum(tuples) if tuples else None,
+                    "next_due": _least(self._due),
+                    "next_watermark": _least(self._due_mark),
+                },
+            }
+
+    def drained(self, name: str) -> Drained:
+        """Return what the job of this name left open."""
+        left = self.left()
+        still = left["open"]
+        return Drained(
+            name=name,
+            batch=left["batch"],
+            open_panes=still["panes"],
+            tuples=still["tuples"],
+            next_due=_time(still["next_due"]),
+            next_watermark=_time(still["next_watermark"]),
+        )
+
+
+def _least(due: Mapping[int, int | None]) -> int | None:
+    return min((at for at in due.values() if at is not None), default=None)
+
+
+def _time(us: int | None) -> datetime | None:
+    return None if us is None else as_time(us)

@@ -1,0 +1,199 @@
+"""Before anything runs: is this the right session, the right checkpoint, and are the tables fit to take results?
+
+Every question here is answered by an error that says what to do, before the query starts; none is left to show
+itself as wrong results or as a Java stack trace later.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from importlib import metadata
+from typing import TYPE_CHECKING, Any
+
+from framework.declarations.errors import (
+    CheckpointError,
+    CorruptState,
+    ForeignCheckpoint,
+    IncompatibleCheckpoint,
+    JobFinished,
+    SetupError,
+)
+from framework.engine.flow.key_groups import group_ids
+from framework.engine.job.reset import finish_reset
+from framework.engine.session.checkpoint_files import CheckpointFiles
+from framework.engine.session.environment import check_environment
+from framework.engine.session.file_manager import MANAGER_SETTING
+from framework.engine.session.s3_settings import FILE_MANAGER, is_s3, require_s3
+from framework.engine.session.spark_errors import first_line
+from state.checkpoint.compatibility import Verdict, changes, flush_change, job_change, recorded
+from state.checkpoint.job_record import FLUSHED_FILE, JOB_FILE, MOVED_FILE, RESTORING_SUFFIX, JobRecord
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_DELTA = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
+_STATE = "spark.sql.streaming.stateStore"
+_QUERY_SETTINGS = {
+    f"{_STATE}.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+    f"{_STATE}.rocksdb.changelogCheckpointing.enabled": "true",
+    f"{_STATE}.rocksdb.trackTotalNumberOfRows": "false",
+}
+
+
+def check_session(spark: SparkSession, places: Iterable[str]) -> None:
+    """Raise `SetupError` unless this session can write Delta tables, and reaches the folders that a job needs."""
+    check_environment()
+    for name, wanted in _DELTA.items():
+        if wanted not in (spark.conf.get(name, "") or ""):
+            raise SetupError(
+                f"this Spark session has no Delta: take it from framework.session(), or build it with {name}={wanted}"
+            )
+    if any(is_s3(place) for place in places):
+        require_s3(spark)
+
+
+def check_state_settings(spark: SparkSession, checkpoint: str) -> None:
+    """Raise `SetupError` unless queries of this session keep their state in RocksDB, and whole files on S3."""
+    name = f"{_STATE}.providerClass"
+    if spark.conf.get(name, None) != _QUERY_SETTINGS[name]:
+        raise SetupError(
+            "a query of your own on transform() needs a session from framework.session(), "
+            f"or one with {name}={_QUERY_SETTINGS[name]}"
+        )
+    if is_s3(checkpoint) and spark.conf.get(MANAGER_SETTING, None) != FILE_MANAGER:
+        raise SetupError(
+            f"a query of your own with its checkpoint on S3 needs {MANAGER_SETTING}={FILE_MANAGER} in its session, "
+            "which then takes no checkpoint elsewhere"
+        )
+
+
+@contextmanager
+def query_settings(files: CheckpointFiles) -> Iterator[None]:
+    """Give the session what the query needs while it starts: a query keeps a copy of the settings it started with."""
+    spark = files.spark
+    settings = _QUERY_SETTINGS | files.manager_setting()
+    before = {name: spark.conf.get(name, None) for name in settings}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, old in before.items():
+            if old is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, old)
+
+
+def is_fresh(files: CheckpointFiles) -> bool:
+    """Say whether no batch was ever begun in this checkpoint."""
+    return not files.names("offsets")
+
+
+def open_checkpoint(files: CheckpointFiles, *, name: str, declaration: Mapping[str, Any], key_groups: int) -> JobRecord:
+    """Return the checkpoint's record of this job; a new folder gets one.
+
+    Raises:
+        ForeignCheckpoint: the folder holds another job's checkpoint, or one that is not Panekeeper's.
+        IncompatibleCheckpoint: the declaration changed since the checkpoint was written.
+        JobFinished: the job was flushed.
+        StateError: the record is damaged, or from another version.
+        CheckpointError: the folder cannot be written, or a restore of it was interrupted.
+    """
+    require_no_half_restore(files)
+    new = recorded(declaration, key_groups)
+    known = read_record(files)
+    if known is not None:
+        known = finish_reset(files, known)
+    started = not is_fresh(files)
+    if known is None and (started or files.exists("metadata")):
+        raise ForeignCheckpoint(
+            f"{files.root} holds the checkpoint of a query that Panekeeper did not start; "
+            "give this job a folder of its own"
+        )
+    if known is not None and started:
+        _require_same(files, known, name, new)
+        return known
+    partitions = int(files.spark.conf.get("spark.sql.shuffle.partitions") or 200)
+    begun_anew = known is not None and known.epoch > 0 and known.name == name
+    record = JobRecord(
+        name=name,
+        id=known.id if known is not None and begun_anew else uuid.uuid4().hex[:12],
+        declaration=new,
+        group_ids=group_ids(key_groups, partitions),
+        epoch=known.epoch if known is not None and begun_anew else 0,
+        versions=versions(),
+    )
+    try:
+        files.write_json(JOB_FILE, record.to_json(), replace=True)
+    except Exception as error:
+        raise CheckpointError(f"the checkpoint folder {files.root} cannot be written: {first_line(error)}") from error
+    return record
+
+
+def require_no_half_restore(files: CheckpointFiles) -> None:
+    """Raise `CheckpointError` amid a restore, or after one to another folder. Writes nothing, not even a lease."""
+    intent = files.root.rstrip("/") + RESTORING_SUFFIX
+    try:
+        begun = CheckpointFiles(files.spark, intent).exists()
+    except Exception as error:
+        raise CheckpointError(f"the checkpoint folder {files.root} cannot be reached: {first_line(error)}") from error
+    if begun:
+        raise CheckpointError(
+            f"a restore of {files.root} was interrupted ({intent} is there), so checkpoint and tables may not fit "
+            "together; run the same restore again: it goes on where it stopped"
+        )
+    moved = files.read_json(MOVED_FILE)
+    if moved is not None:
+        raise CheckpointError(
+            f"the job of {files.root} was restored to {moved['to']}, and its tables went back with it: start it there, "
+            "and remove this folder; or restore a savepoint to this folder"
+        )
+
+
+def read_record(files: CheckpointFiles) -> JobRecord | None:
+    """Return what the checkpoint says of its job, None for a folder without. Raises `StateError`."""
+    try:
+        value = files.read_json(JOB_FILE)
+    except ValueError as error:
+        raise CorruptState(
+            f"{JOB_FILE} in {files.root} is damaged; restore this checkpoint from a savepoint, "
+            "or start with a new checkpoint folder"
+        ) from error
+    return None if value is None else JobRecord.from_json(value)
+
+
+def _require_same(files: CheckpointFiles, known: JobRecord, name: str, declaration: Mapping[str, Any]) -> None:
+    """Refuse what `changes` does not call compatible."""
+    job = job_change(known.name, name)
+    if job.verdict is not Verdict.COMPATIBLE:
+        raise ForeignCheckpoint(f"{files.root}: {job.why}; {job.advice}")
+    refused = [one for one in changes(known.declaration, declaration) if one.verdict is not Verdict.COMPATIBLE]
+    if refused:
+        lines = "\n".join(f"  {difference} ({one.why})" for one in refused for difference in one.differences)
+        advice = "; ".join(dict.fromkeys(one.advice for one in refused))
+        raise IncompatibleCheckpoint(
+            f"job {name!r} is declared otherwise than its checkpoint {files.root}:\n{lines}\n"
+            f"{advice[:1].upper()}{advice[1:]}."
+        )
+    end = flush_change(flushed=files.exists(FLUSHED_FILE))
+    if end.verdict is not Verdict.COMPATIBLE:
+        raise JobFinished(f"job {name!r} in {files.root}: {end.why}. {end.advice[:1].upper()}{end.advice[1:]}.")
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of the packages that decide what a checkpoint is written with."""
+    names = ("panekeeper", "pyspark", "delta-spark", "pyarrow", "numpy")
+    return {name: version for name in names if (version := _version(name))}
+
+
+def _version(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None

@@ -1,0 +1,118 @@
+"""Small files beside Spark's own in the checkpoint folder, written and read the way Spark does its offset log.
+
+Everything goes through Spark's `CheckpointFileManager`, so a checkpoint may live wherever Spark can keep one
+(a local disk, HDFS, S3), and a file is there whole or not at all.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from framework.engine.session.file_manager import FORMAT_SETTING, MANAGER_SETTING, file_manager
+from framework.engine.session.s3_settings import EXCLUSIVE_CREATE, is_s3
+from framework.engine.session.spark_errors import full_text
+from state.checkpoint.folder import LocalFolder, local_path
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_TAKEN = ("FileAlreadyExistsException", "Status Code: 412")  # as Hadoop says it, and as S3 does
+
+
+@dataclass(frozen=True)
+class CheckpointFiles:
+    """The files under one folder, by relative name."""
+
+    spark: SparkSession
+    root: str
+
+    def exists(self, name: str = "") -> bool:
+        """Say whether a file or folder is there."""
+        return bool(self._manager().exists(self._path(name)))
+
+    def names(self, folder: str) -> list[str]:
+        """Return the names in a folder, sorted; empty if the folder is not there."""
+        manager, path = self._manager(), self._path(folder)
+        if not manager.exists(path):
+            return []
+        return sorted(status.getPath().getName() for status in manager.list(path))
+
+    def read_json(self, name: str) -> Any:
+        """Return the content of a JSON file, None if it is not there. Raises `ValueError` if it is no JSON."""
+        manager, path = self._manager(), self._path(name)
+        if not manager.exists(path):
+            return None
+        stream = manager.open(path)
+        try:
+            return json.loads(bytes(self._jvm().org.apache.commons.io.IOUtils.toByteArray(stream)))
+        finally:
+            stream.close()
+
+    def write_json(self, name: str, value: Any, *, replace: bool = False) -> None:
+        """Write a JSON file atomically, on one line. Raises `FileExistsError` if it is there, unless `replace`."""
+        local = local_path(self.path("")) if replace else None
+        if local is not None:  # there Spark's manager drops, without a word, what should replace a file
+            LocalFolder(local).write_json(name, value, replace=True)
+            return
+        try:
+            self._write(name, bytearray(json.dumps(value).encode()), replace=replace)
+        except Exception as error:
+            if any(words in full_text(error) for words in _TAKEN):
+                raise FileExistsError(f"{name} in {self.root} is already there") from error
+            raise
+
+    def remove(self, name: str) -> None:
+        """Remove a file or folder; nothing happens if it is not there."""
+        self._manager().delete(self._path(name))
+
+    def make_folder(self, name: str) -> None:
+        """Make a folder and its parents; nothing happens if it is there."""
+        self._manager().mkdirs(self._path(name))
+
+    def path(self, name: str) -> str:
+        """Return the qualified path of a file or folder."""
+        path = self._path(name)
+        return str(path.getFileSystem(self._hadoop()).makeQualified(path).toString())
+
+    def manager_setting(self, hadoop: Any = None) -> dict[str, str]:
+        """Return the setting by which Spark writes these files, empty for its own choice; a query needs it, too."""
+        hadoop = hadoop or self._hadoop()
+        chosen = file_manager(
+            self.root, hadoop.get("fs.defaultFS"), hadoop.get(MANAGER_SETTING), hadoop.get(FORMAT_SETTING)
+        )
+        return {} if chosen is None else {MANAGER_SETTING: chosen}
+
+    def _write(self, name: str, content: bytearray, *, replace: bool) -> None:
+        manager, path = self._manager(), self._path(name)
+        manager.mkdirs(path.getParent())
+        if is_s3(self.root) and not replace:  # Spark's manager only looks whether the name is free when it begins
+            builder = path.getFileSystem(self._hadoop()).createFile(path)
+            stream = builder.must(EXCLUSIVE_CREATE, True).build()
+            cancel = stream.abort
+        else:
+            stream = manager.createAtomic(path, replace)
+            cancel = stream.cancel
+        try:
+            stream.write(content)
+        except Exception:
+            cancel()
+            raise
+        stream.close()
+
+    def _jvm(self) -> Any:
+        return self.spark._jvm  # noqa: SLF001 -- Hadoop's file systems are reached through the gateway only
+
+    def _hadoop(self) -> Any:
+        return self.spark._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001 -- as above
+
+    def _path(self, name: str) -> Any:
+        return self._jvm().org.apache.hadoop.fs.Path(f"{self.root}/{name}" if name else self.root)
+
+    def _manager(self) -> Any:
+        package = self._jvm().org.apache.spark.sql.execution.streaming.checkpointing
+        hadoop = self._hadoop()
+        for name, value in self.manager_setting(hadoop).items():
+            hadoop.set(name, value)
+        return package.CheckpointFileManager.create(self._path(""), hadoop)

@@ -1,0 +1,118 @@
+"""Decides whether this machine can run Panekeeper at all, and says in one line what to install if not.
+
+Knows versions and nothing of Spark's settings; imports no pyspark, so that it can speak before pyspark fails.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+from framework.declarations.errors import SetupError
+
+JAVA_VERSIONS = (17, 21)
+PYTHON_MINIMUM = (3, 11)
+SPARK_SERIES = "4.2"
+DELTA_VERSION = "4.4.0"
+PANDAS_BELOW = 3
+
+_PACKAGES = ("pyspark", "delta-spark", "pandas", "pyarrow", "numpy", "protobuf")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Versions:
+    """What is installed here. `java` is the major version (None: no Java); a missing package is not in `packages`."""
+
+    python: tuple[int, int]
+    java: int | None
+    packages: Mapping[str, str]
+
+
+def check_environment() -> None:
+    """Called before Spark starts.
+
+    Raises:
+        SetupError: something is missing or has the wrong version; one line says what to install.
+    """
+    line = problem(installed())
+    if line is not None:
+        raise SetupError(line)
+
+
+def problem(versions: Versions) -> str | None:
+    """The first thing that is wrong with these versions, as the line a user reads; None if all is well."""
+    if versions.python < PYTHON_MINIMUM:
+        return f"Python {_dotted(versions.python)} is too old: Panekeeper needs Python 3.11 or newer."
+    if versions.java is None:
+        return "Java is missing: install Java 17 or 21 (a JRE is enough), or set JAVA_HOME to one."
+    if versions.java not in JAVA_VERSIONS:
+        return f"Java {versions.java} was found, but Spark {SPARK_SERIES} runs on Java 17 or 21: set JAVA_HOME to one."
+    return _package_problem(versions.packages)
+
+
+def _package_problem(packages: Mapping[str, str]) -> str | None:
+    for name in _PACKAGES:
+        if name not in packages:
+            return f"The Python package {name} is missing: run `pip install panekeeper` in this environment."
+    spark, delta = packages["pyspark"], packages["delta-spark"]
+    if not spark.startswith(SPARK_SERIES + ".") or delta != DELTA_VERSION:
+        return (
+            f"pyspark {spark} with delta-spark {delta} was found; Panekeeper runs on the pair pyspark {SPARK_SERIES}.x "
+            f"with delta-spark {DELTA_VERSION}: "
+            f"run `pip install 'pyspark=={SPARK_SERIES}.*' delta-spark=={DELTA_VERSION}`."
+        )
+    if int(packages["pandas"].partition(".")[0]) >= PANDAS_BELOW:
+        return (
+            f"pandas {packages['pandas']} was found, which Spark {SPARK_SERIES} cannot use: "
+            f"run `pip install 'pandas<{PANDAS_BELOW}'`."
+        )
+    return None
+
+
+def installed() -> Versions:
+    """Looks at this interpreter, its packages, and the Java that Spark would start."""
+    return Versions(python=sys.version_info[:2], java=_java_found(), packages=_packages_found())
+
+
+def java_major(text: str) -> int | None:
+    """The major version in what `java -version` prints, None if it prints none.
+
+    >>> java_major('openjdk version "17.0.15" 2025-04-15'), java_major('java version "1.8.0_392"')
+    (17, 8)
+    """
+    found = re.search(r'version "(\d+)(?:\.(\d+))?', text)
+    if found is None:
+        return None
+    first, second = found.groups()
+    return int(second) if first == "1" and second else int(first)  # Java 8 and older call themselves 1.8
+
+
+def _java_found() -> int | None:
+    """Looks where Spark's own launcher looks: JAVA_HOME if set, else the PATH."""
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which(str(Path(home, "bin", "java"))) if home else shutil.which("java")
+    if java is None:
+        return None
+    ran = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+    return java_major(ran.stderr + ran.stdout)
+
+
+def _packages_found() -> dict[str, str]:
+    found = {}
+    for name in _PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def _dotted(version: tuple[int, int]) -> str:
+    return ".".join(map(str, version))

@@ -1,0 +1,148 @@
+"""Keeps the Java libraries of Delta and S3 in a folder of this machine: only the first start asks the network.
+
+They are resolved by Spark's own client (Ivy), which verifies checksums and honours a user's mirrors
+(`DEFAULT_ARTIFACT_REPOSITORY`, `spark.jars.ivySettings` in `SPARK_CONF_DIR`). Knows no session.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyspark
+
+from framework.declarations.errors import SetupError
+from framework.engine.session.environment import DELTA_VERSION, SPARK_SERIES
+from framework.engine.session.local_cache import kept
+
+_HADOOP_VERSION = "3.5.0"  # Spark 4.2's own
+_AWS_VERSION = "2.35.4"  # what this Hadoop was built with
+
+# Libraries that others name although Spark ships them itself, most in newer versions; Spark's own would win on the
+# class path anyway.
+_SHIPPED_BY_SPARK = (
+    "com.fasterxml.jackson.core:*",
+    "com.fasterxml.jackson.dataformat:*",
+    "com.github.luben:*",
+    "com.google.code.findbugs:*",
+    "commons-codec:*",
+    "commons-logging:*",
+    "commons-pool:*",
+    "io.airlift:*",
+    "io.netty:*",
+    "joda-time:*",
+    "org.apache.hadoop:hadoop-client-api",
+    "org.apache.hadoop:hadoop-client-runtime",
+    "org.apache.httpcomponents:*",
+    "org.apache.logging.log4j:*",
+    "org.apache.parquet:*",
+    "org.locationtech.jts:*",
+    "org.roaringbitmap:*",
+    "org.slf4j:*",
+    "org.xerial.snappy:*",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Libraries:
+    """Some Java libraries that belong together.
+
+    Attributes:
+        what: as a message names them.
+        folder: theirs in the cache; its name changes with their versions.
+        main: part of the name of a jar that must be among them.
+        coordinates: what is resolved, with what it needs.
+        left_out: what is not fetched, beside what Spark ships.
+    """
+
+    what: str
+    folder: str
+    main: str
+    coordinates: tuple[str, ...]
+    left_out: tuple[str, ...]
+
+
+# Without what Spark ships, 14 MB instead of 87.
+_DELTA = _Libraries(
+    what="Delta's Java libraries",
+    folder=f"delta-{DELTA_VERSION}-spark-{SPARK_SERIES}",
+    main="delta-spark",
+    coordinates=(f"io.delta:delta-spark_{SPARK_SERIES}_2.13:{DELTA_VERSION}",),
+    left_out=("org.apache.hadoop:*",),
+)
+# hadoop-aws names a bundle of all of Amazon's services, 690 MB; the parts that it uses are 10 MB. spark-hadoop-cloud is
+# there for one class (`s3.FILE_MANAGER`); there is none for Spark 4.2 yet, and what 4.1's extends has not changed.
+_S3 = _Libraries(
+    what="the Java libraries for S3",
+    folder=f"s3a-{_HADOOP_VERSION}",
+    main="hadoop-aws",
+    coordinates=(
+        f"org.apache.hadoop:hadoop-aws:{_HADOOP_VERSION}",
+        "org.apache.spark:spark-hadoop-cloud_2.13:4.1.2",
+        *(f"software.amazon.awssdk:{name}:{_AWS_VERSION}" for name in ("s3", "s3-transfer-manager", "sts")),
+    ),
+    left_out=(
+        "com.google.cloud.bigdataoss:*",
+        "com.squareup.okhttp3:*",
+        "com.squareup.okio:*",
+        "org.apache.hadoop:hadoop-azure",
+        "org.apache.hadoop:hadoop-cloud-storage",
+        "org.apache.hadoop:hadoop-huaweicloud",
+        "org.eclipse.jetty:*",
+        "org.wildfly.openssl:*",
+        "software.amazon.awssdk:bundle",
+    ),
+)
+
+
+def delta_jars() -> list[Path]:
+    """Delta's jars as local files, fetched if they are not there yet.
+
+    Raises:
+        SetupError: they are not in the cache and cannot be fetched.
+    """
+    return _jars(_DELTA)
+
+
+def s3_jars() -> list[Path]:
+    """The jars of the file system `s3a`, as `delta_jars`."""
+    return _jars(_S3)
+
+
+def _jars(libraries: _Libraries) -> list[Path]:
+    return sorted(kept(f"jars/{libraries.folder}", lambda work: _resolve(libraries, work)).glob("*.jar"))
+
+
+def _resolve(libraries: _Libraries, work: Path) -> Path:
+    """Lets `spark-submit` resolve the packages for a program that does nothing (no Spark context is started).
+
+    Returns the folder of their jars.
+    """
+    program = work / "nothing.py"
+    program.touch()
+    command = [
+        str(Path(pyspark.__file__).parent / "bin" / "spark-submit"),
+        *("--master", "local[1]"),
+        *("--packages", ",".join(libraries.coordinates)),
+        *("--exclude-packages", ",".join((*_SHIPPED_BY_SPARK, *libraries.left_out))),
+        *("--conf", f"spark.jars.ivy={work}"),
+        str(program),
+    ]
+    environment = os.environ | {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HOME": str(Path(pyspark.__file__).parent)}
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if ran.returncode != 0 or not list((work / "jars").glob(f"*{libraries.main}*.jar")):
+        said = [line.strip() for line in ran.stderr.splitlines() if line.strip()]
+        raise SetupError(
+            f"{libraries.what} ({', '.join(libraries.coordinates)}) could not be fetched from Maven Central; "
+            f"the first start needs the network, or a mirror in DEFAULT_ARTIFACT_REPOSITORY. "
+            f"Spark said: {_reason(said)}"
+        )
+    return work / "jars"
+
+
+def _reason(said: list[str]) -> str:
+    """The line of Spark's output that tells most: the first that speaks of a failure, else the last."""
+    failures = [line for line in said if "not found" in line or "Exception" in line or "unresolved" in line]
+    return (failures or said or ["nothing"])[0 if failures else -1]

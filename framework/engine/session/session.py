@@ -1,0 +1,202 @@
+"""Builds the Spark session that Panekeeper's jobs run in: one place for every setting, each with its reason.
+
+Knows nothing of windows. A setting that a checkpoint pins at its first start is marked "pinned".
+`python -m framework.engine.session.session` fetches the Java libraries of Delta and S3 and starts nothing else.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from framework.declarations.errors import DeclarationError, SetupError
+from framework.engine.session.environment import check_environment
+from framework.engine.session.file_manager import FORMAT_SETTING, NAMED_BY_ATTEMPT
+from framework.engine.session.jars import delta_jars, s3_jars
+from framework.engine.session.s3_settings import require_s3, s3_settings
+from framework.engine.session.spark_home import spark_home
+
+_DELTA_EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
+_STATE = "spark.sql.streaming.stateStore"
+# A user's value is added to ours, it does not replace it.
+_JOINED = {"spark.jars": ",", "spark.sql.extensions": ",", "spark.driver.extraJavaOptions": " "}
+_GIB = 1024**3
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
+"""For `SPARK_SUBMIT_OPTS` where the Java side lives for a minute: too short for its second compiler to pay.
+
+Without that compiler Java would reserve a fifth of the usual room for compiled code, which a dozen queries fill up.
+"""
+
+
+def session(
+    app_name: str = "panekeeper", *, cores: int | str = "*", s3: bool | int | str = False, **conf: object
+) -> SparkSession:
+    """The Spark session for Panekeeper's jobs: with Delta, RocksDB state and settings that fit small machines too.
+
+    A session that is already running is handed out again, with `conf` applied. A program started by `spark-submit`
+    keeps the settings given there, and must be given Delta there too:
+    `--packages io.delta:delta-spark_4.2_2.13:4.4.0`.
+
+    Args:
+        app_name: what Spark calls the program.
+        cores: how many cores of this machine to use ("*": all); without meaning when `spark.master` is given.
+        s3: let checkpoints and tables lie on S3, as `s3a://bucket/path`. The store and the credentials are those of the
+            environment variables that boto3 knows: `AWS_ENDPOINT_URL` (not needed for Amazon's own), `AWS_REGION`,
+            `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`; on Amazon's machines, of their role.
+        **conf: Spark settings by their own names, which win over ours:
+            `session(**{"spark.master": "spark://host:7077"})`.
+
+    Raises:
+        DeclarationError: a setting's name does not begin with `spark.`.
+        SetupError: Java, a package or a Java library is missing or wrong, or a session without Delta, or without
+            S3 where it is wanted, is already running in this process.
+    """
+    given = _checked(conf)
+    builder = SparkSession.builder.appName(app_name)
+    running = _running()
+    if running is None:
+        check_environment()
+        given = _settings_of_a_start(_submitted() | given, cores=cores, s3=bool(s3))
+    elif _DELTA_EXTENSION not in (running.conf.get("spark.sql.extensions", "") or ""):
+        raise SetupError(
+            "A Spark session without Delta is already running in this process: stop it first, or start it with "
+            "framework.session()."
+        )
+    elif s3:
+        require_s3(running)
+    for name, value in given.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def _running() -> SparkSession | None:
+    """The session of this process, also from a thread that did not make it: there Spark knows no "active" one."""
+    try:
+        return SparkSession.active()
+    except PySparkException:
+        return None
+
+
+def _settings_of_a_start(given: dict[str, str], *, cores: int | str, s3: bool) -> dict[str, str]:
+    master = given.setdefault("spark.master", f"local[{cores}]")
+    local = master.startswith("local")
+    _prepare_processes(local=local)
+    jars = [*delta_jars(), *(s3_jars() if s3 else [])]
+    ours = spark_settings(cores=_usable_cores(cores), memory=_memory_bytes(), jars=jars)
+    ours |= s3_settings(os.environ) if s3 else {}
+    return _merged(ours | (_local_settings() if local else {"spark.log.level": "ERROR"}), given)
+
+
+def _submitted() -> dict[str, str]:
+    """The settings of the `spark-submit` that started this program; none if a plain `python` did."""
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        return {}
+    SparkContext._ensure_initialized()  # noqa: SLF001 (no public way to ask the Java side before a session exists)
+    return dict(SparkConf().getAll())
+
+
+def spark_settings(*, cores: int, memory: int, jars: list[Path]) -> dict[str, str]:
+    """Every setting of ours, for a machine with so many cores and so many bytes of memory."""
+    return {
+        # Delta, from local files: no start but the first asks the network.
+        "spark.jars": ",".join(map(str, jars)),
+        "spark.sql.extensions": _DELTA_EXTENSION,
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        # Two tasks to read a table's log; the default of 50 costs more than a small batch.
+        "spark.databricks.delta.snapshotPartitions": "2",
+        # State (pinned: provider). Python's stateful operators need RocksDB.
+        f"{_STATE}.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+        # A batch uploads what changed, not the whole store.
+        f"{_STATE}.rocksdb.changelogCheckpointing.enabled": "true",
+        # Counting rows costs a read before each write, and rows of state say nothing here: they are packed.
+        f"{_STATE}.rocksdb.trackTotalNumberOfRows": "false",
+        # Version 2 names each state file after the attempt that wrote it, so a task that Spark gave up on but that
+        # lives on cannot overwrite a good file. It demands that every batch really runs its plan: the sink
+        # materialises a batch before Delta may skip its write. Who reads state needs the same value: use this session.
+        FORMAT_SETTING: NAMED_BY_ATTEMPT,
+        # How many batches a checkpoint can be looked back into. Savepoints are copies and do not depend on it.
+        "spark.sql.streaming.minBatchesToRetain": "100",
+        # Pinned. One task a core: each loads and commits a state store of its own, which a small batch feels most.
+        "spark.sql.shuffle.partitions": str(cores),
+        # Segments are as large as an Arrow batch; the default of 10,000 rows makes them too small to be fast.
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "200000",
+        # Time is UTC inside; a local zone would shift timestamps on their way through pandas.
+        "spark.sql.session.timeZone": "UTC",
+        # A quarter of the memory: Python workers and RocksDB live outside the Java heap and need the rest.
+        "spark.driver.memory": f"{min(8, max(1, memory // _GIB // 4))}g",
+        # A user's own folder named `state` in the launch directory must not shadow ours in the Python workers.
+        "spark.executorEnv.PYTHONSAFEPATH": "1",
+        # Quiet: a job reports by its own status.
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+
+
+def _local_settings() -> dict[str, str]:
+    """What only holds when driver and workers share this machine.
+
+    The safe path hides the program's own folder from the workers; it is given back here, because a user's operator
+    may live in a module beside the program. The driver imported Panekeeper with that folder in front, so nothing in
+    it shadows ours. (The launch directory is another folder, and stays hidden.)
+    """
+    settings = {}
+    if not sys.flags.safe_path:
+        settings["spark.executorEnv.PYTHONPATH"] = str(Path(sys.path[0]).absolute())
+    if "SPARK_CONF_DIR" not in os.environ:  # else the user has a log configuration of their own
+        log = Path(__file__).with_name("log4j2.properties")
+        settings["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile={log.as_uri()}"
+    return settings
+
+
+def _prepare_processes(*, local: bool) -> None:
+    """Variables of this process that the Java machine and its Python workers inherit; they have no Spark setting."""
+    if local:
+        os.environ["PYSPARK_PYTHON"] = sys.executable  # a shell's python3 would not have our packages
+        os.environ["SPARK_HOME"] = str(spark_home())  # not another Spark that this machine holds
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # without it a start may wait for the host's name
+    else:
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+
+
+def _merged(ours: dict[str, str], given: dict[str, str]) -> dict[str, str]:
+    joined = {
+        name: separator.join(dict.fromkeys((*ours[name].split(separator), *given[name].split(separator))))
+        for name, separator in _JOINED.items()
+        if name in ours and name in given
+    }
+    return ours | given | joined
+
+
+def _checked(conf: dict[str, object]) -> dict[str, str]:
+    for name in conf:
+        if not name.startswith("spark."):
+            raise DeclarationError(f"{name} is no Spark setting: the names of settings begin with `spark.`")
+    return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in conf.items()}
+
+
+def _usable_cores(cores: int | str) -> int:
+    if cores != "*":
+        return int(cores)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _memory_bytes() -> int:
+    """The memory this process may use: the machine's, or less if it lives in a container."""
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    limit = Path("/sys/fs/cgroup/memory.max")
+    allowed = limit.read_text().strip() if limit.is_file() else "max"
+    return machine if allowed == "max" else min(machine, int(allowed))
+
+
+if __name__ == "__main__":
+    try:
+        check_environment()
+        delta_jars()
+        s3_jars()
+    except SetupError as error:
+        sys.exit(str(error))

@@ -1,0 +1,120 @@
+"""What went wrong, in one sentence: Spark's errors translated to those of the tree in `framework.declarations.errors`.
+
+An error that was raised in a Python worker reaches the driver as text inside a Java exception inside a Python one.
+Ours are found in it by name; a few of the Java world have a name a user can act on; the rest is `JobFailed`.
+The original is always attached as the cause.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from framework.declarations import errors
+from framework.declarations.errors import CorruptState, JobFailed, OutputNotWritable, PanekeeperError
+
+_OURS = re.compile(r"^\s*(?:[\w.]+: )?(?:\w+\.)*(\w+): (.+)$")
+_LOCAL_FULL = ("No space left on device", "Disk quota exceeded")
+_STATE_LOST = ("CANNOT_LOAD_STATE_STORE", "STATE_STORE_", "RocksDBException", "FAILED_TO_READ_DELTA_FILE")
+_WORKER_LATE = ("Python worker failed to connect back", "PYTHON_WORKER_FAILED_TO_CONNECT")
+
+
+class BatchFailed(RuntimeError):
+    """Tells Spark that a batch failed; what happened is kept by the job and raised by whoever waits for it.
+
+    Its text is short on purpose: Spark 4.2 matches what a Python `foreachBatch` raises with a regular expression
+    that overflows its stack on a long one.
+    """
+
+
+class _KnownFailures(logging.Filter):
+    """Keeps the gateway from printing a traceback of `BatchFailed`: the error itself is raised where it is awaited."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not (record.exc_info and isinstance(record.exc_info[1], BatchFailed))
+
+
+logging.getLogger("py4j.clientserver").addFilter(_KnownFailures())
+
+
+def translate(error: BaseException, job: str) -> PanekeeperError:
+    """Return the error of the tree that says what `error` means for the user."""
+    if isinstance(error, PanekeeperError):
+        return error
+    text = full_text(error)
+    ours = _raised_by_us(text)
+    if ours is not None:
+        return ours
+    if any(words in text for words in _LOCAL_FULL):
+        return OutputNotWritable(
+            f"job {job!r} stopped because a disk is full; make room and start it again: it resumes with the same batch"
+        )
+    if any(words in text for words in _STATE_LOST):
+        return CorruptState(
+            f"the stored state of job {job!r} cannot be loaded ({first_line(error)}); "
+            "restore this checkpoint from a savepoint, or start with a new checkpoint folder"
+        )
+    return JobFailed(f"job {job!r} stopped: {_last_python_line(text) or first_line(error)}")
+
+
+@contextmanager
+def full_disk_told(job: str) -> Iterator[None]:
+    """Say it in our words if a disk is full, whoever wrote to it; other errors pass.
+
+    Raises:
+        OutputNotWritable: a disk is full.
+    """
+    try:
+        yield
+    except PanekeeperError:
+        raise
+    except Exception as error:
+        if any(words in full_text(error) for words in _LOCAL_FULL):
+            raise translate(error, job) from error
+        raise
+
+
+def is_slow_worker(error: BaseException) -> bool:
+    """Say whether Spark gave up on a Python worker that was slow to start: a busy machine, no fault of the job."""
+    text = full_text(error)
+    return any(words in text for words in _WORKER_LATE)
+
+
+def first_line(error: BaseException) -> str:
+    """Return what a Java or Python error says, without its stack trace."""
+    lines = full_text(error).strip().splitlines() or [type(error).__name__]
+    if lines[0].startswith("An error occurred while calling") and len(lines) > 1:  # the gateway's own words
+        return lines[1].removeprefix(": ")
+    return lines[0]
+
+
+def full_text(error: BaseException) -> str:
+    """Return all that an error says, the Java side included."""
+    java = getattr(error, "java_exception", None)
+    said = str(error)
+    if java is not None:
+        said = f"{said}\n{java.toString()}"
+    return said
+
+
+def _raised_by_us(text: str) -> PanekeeperError | None:
+    """Find the last line `package.Name: message` of a Python traceback that names an error of ours."""
+    lines = text.splitlines()
+    for number in range(len(lines) - 1, -1, -1):
+        match = _OURS.match(lines[number])
+        kind = getattr(errors, match[1], None) if match else None
+        if match and isinstance(kind, type) and issubclass(kind, PanekeeperError):
+            return kind(match[2])
+    return None
+
+
+def _last_python_line(text: str) -> str | None:
+    """Return the line of a worker's traceback that says what was raised: the user's own operator, most often."""
+    lines = text.splitlines()
+    starts = [number for number, line in enumerate(lines) if line.startswith("Traceback (most recent call last)")]
+    for line in lines[starts[-1] + 1 :] if starts else []:
+        if line and not line.startswith((" ", "\t")):
+            return line
+    return None

@@ -1,0 +1,138 @@
+"""The Delta tables of a job: which there are, what columns they have, and whether they can take results.
+
+They are made before the query starts: a reader finds them at once, and a folder that cannot be written, or that
+holds something else, is an error before the first row is read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from delta.tables import DeltaTable
+from pyspark.sql.types import (
+    BooleanType,
+    DoubleType,
+    LongType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from framework.core.job_spec import Plan
+from framework.declarations.errors import OutputNotWritable, SchemaMismatch, SinkError
+from framework.engine.flow.pipeline import spark_schema
+from framework.engine.session.checkpoint_files import CheckpointFiles
+from framework.engine.session.spark_errors import first_line
+from framework.engine.sink.downtime import DOWNTIME
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+COUNTS = ("rows_in", "admitted", "refined_late", "dropped_late", "outside", "quarantined")
+"""Where the rows of a batch went: the first is the sum of the others."""
+
+METRICS = StructType(
+    [
+        StructField("batch", LongType()),
+        StructField("batch_time", TimestampType()),
+        *[StructField(name, LongType()) for name in COUNTS],
+        StructField("balanced", BooleanType()),
+        StructField("watermark", TimestampType()),
+        StructField("open_panes", LongType()),
+        StructField("firings", LongType()),
+        StructField("late_ms", LongType()),
+        StructField("seconds", DoubleType()),
+    ]
+)
+"""One row a batch: what it did. `batch_time` and `seconds` are read from the driver's clock; `late_ms` says how long
+after its instant the most overdue wall-clock work was done."""
+
+_PROBE = ".panekeeper-can-write"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tables:
+    """Paths of a job's tables.
+
+    Attributes:
+        log: every firing, append only.
+        view: the newest refinement of each pane, by MERGE; None if not wanted.
+        quarantine: rows that joined no window, with the reason.
+        metrics: one row a batch.
+        downtime: one row for each start after the first.
+    """
+
+    log: str
+    view: str | None = None
+    quarantine: str
+    metrics: str
+    downtime: str
+
+    def schemas(self, plan: Plan) -> dict[str, StructType]:
+        """Return path -> columns."""
+        columns = {
+            "log": spark_schema(plan.results),
+            "view": spark_schema(plan.results),
+            "quarantine": spark_schema(plan.rejected),
+            "metrics": METRICS,
+            "downtime": DOWNTIME,
+        }
+        return {path: columns[role] for role, path in asdict(self).items() if path is not None}
+
+
+def prepare(spark: SparkSession, tables: Tables, plan: Plan, *, fresh: bool) -> None:
+    """Make the tables that are not there and check those that are; `fresh`: the checkpoint has run no batch yet.
+
+    Raises:
+        OutputNotWritable: a folder cannot be written, or holds files and no Delta table.
+        SchemaMismatch: a table has other columns.
+        SinkError: the tables hold the results of another checkpoint, with which these would be mixed up.
+    """
+    for path, schema in tables.schemas(plan).items():
+        files = CheckpointFiles(spark, path)
+        exists = DeltaTable.isDeltaTable(spark, path)
+        if not exists and files.exists() and files.names(""):
+            raise OutputNotWritable(
+                f"{path} holds files but is no Delta table; choose another folder, or empty this one"
+            )
+        _require_writable(files)
+        if exists:
+            _require_columns(path, DeltaTable.forPath(spark, path).toDF().schema, schema)
+        else:
+            # Delta's default, a checkpoint of its log every 10 commits, nearly doubles the cost of small batches.
+            table = DeltaTable.createIfNotExists(spark).location(path).addColumns(schema)
+            table.property("delta.checkpointInterval", "100").execute()
+    if fresh and not DeltaTable.forPath(spark, tables.metrics).toDF().isEmpty():
+        raise SinkError(
+            f"{tables.metrics} holds the batches of another checkpoint, and this one is new: results would stand twice "
+            "in the log. Start with the checkpoint that wrote them, or choose other folders for the tables."
+        )
+
+
+def _require_writable(files: CheckpointFiles) -> None:
+    try:
+        files.write_json(_PROBE, {}, replace=True)
+        files.remove(_PROBE)
+    except Exception as error:
+        raise OutputNotWritable(f"{files.root} cannot be written: {first_line(error)}") from error
+
+
+def column_differences(found: StructType, wanted: StructType) -> list[str]:
+    """Return, in words, in which columns a table and the results differ; in no order, and nullable or not."""
+    old = {field.name: field.dataType.simpleString() for field in found}
+    new = {field.name: field.dataType.simpleString() for field in wanted}
+    return [
+        f"{name}: {old.get(name, 'absent')} in the table, {new.get(name, 'absent')} in the results"
+        for name in dict.fromkeys([*new, *old])
+        if old.get(name) != new.get(name)
+    ]
+
+
+def _require_columns(path: str, found: StructType, wanted: StructType) -> None:
+    lines = column_differences(found, wanted)
+    if lines:
+        text = "\n".join(f"  {line}" for line in lines)
+        raise SchemaMismatch(
+            f"the Delta table {path} has other columns than the results:\n{text}\nChoose another folder."
+        )

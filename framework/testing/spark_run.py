@@ -1,0 +1,212 @@
+"""Plays a vector on Spark: a real streaming query through intake, packing, processor and state store.
+
+The input is written as files, one a micro-batch, with watermarks and marks as rows in their place. Only the Delta
+tables are left out: in place of the sink stands a list. A stop between micro-batches is the end of the query; what
+follows is a new query on the same checkpoint.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import quote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from framework.builder.windowed import windowed
+from framework.core.job_spec import EVENT_TIME, TIMESTAMP
+from framework.core.steps import Evict, Mark, Rows, Step, Tick, Watermark
+from framework.engine.flow.packing import MARK, MARK_TEXT, MARK_VALUE
+from framework.engine.flow.pipeline import spark_schema
+from framework.engine.job.job import Job
+from framework.engine.job.launch import Launch
+from framework.engine.job.lease import starting
+from framework.engine.job.query import Trigger, trigger_options
+from framework.engine.job.startup_checks import open_checkpoint
+from framework.engine.session.checkpoint_files import CheckpointFiles
+from framework.engine.sink.batch_output import collect
+from framework.testing.batching import Batch
+from framework.testing.recorder import KEY, OUTPUT, TUPLE, measured_as, plan_for, recorded, recorder_for
+from framework.testing.steps import steps_of
+from framework.testing.vector import Checkpoint, Reset, Vector
+from framework.testing.window_fields import column_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from framework.builder.outputs import Computed
+    from framework.engine.sink.batch_output import Batch as Done
+    from framework.engine.sink.delta_sink import DeltaSink
+
+_TIME = "event_time"
+
+
+def input_schema(vector: Vector) -> pa.Schema:
+    """Columns of the input files: key, tuple, what policies read, event time if there is one, and marks."""
+    fields = [pa.field(KEY, pa.string()), pa.field(TUPLE, pa.string())]
+    fields += [pa.field(column_of(name), measured_as(vector, name)) for name in vector.declared.attributes]
+    if vector.declared.event_time is not None:
+        fields.append(pa.field(_TIME, TIMESTAMP))
+    marks = [pa.field(MARK, pa.string()), pa.field(MARK_VALUE, pa.int64()), pa.field(MARK_TEXT, pa.string())]
+    return pa.schema([*fields, *marks])
+
+
+def play_on_spark(vector: Vector, batches: Iterable[Batch], spark: SparkSession | None) -> list[dict[str, Any]]:
+    """Run the micro-batches of a vector and return its events."""
+    if spark is None:
+        from framework.engine.session.session import session
+
+        spark = session()
+    with tempfile.TemporaryDirectory(prefix="panekeeper-play-", ignore_cleanup_errors=True) as folder:
+        return SparkRun(vector, spark, Path(folder)).play(batches)
+
+
+class SparkRun:
+    """One vector on Spark, in a folder of its own. Everything that lasts is in its checkpoint."""
+
+    def __init__(self, vector: Vector, spark: SparkSession, folder: Path, name: str = "play") -> None:
+        self.vector = vector
+        self.name = name
+        self.spark = spark.newSession()
+        self.spark.conf.set("spark.sql.shuffle.partitions", 1)  # one key group: all others would be empty
+        self.input = folder / "input"
+        self.checkpoint = folder / "checkpoint"
+        self.saved = folder / "saved"
+        self.input.mkdir(exist_ok=True)
+        self.sink = Listed()
+        self.schema = input_schema(vector)
+        self.waiting: list[Step] = []  # steps that open the next micro-batch
+        self.files: list[Path] = []
+        self.done = 0  # files that a finished query has read
+
+    def play(self, batches: Iterable[Batch]) -> list[dict[str, Any]]:
+        """Run the micro-batches, with a query for each stretch between two stops, and return the events."""
+        self.clock(self.vector.declared.ready_us)
+        for batch in batches:
+            match batch.items:
+                case (Checkpoint(name=name, at_us=at),):
+                    self.clock(at)
+                    self.run_query()
+                    self.save(name)
+                case (Reset(name=name, at_us=at),):
+                    self.run_query()
+                    self.reset(name)
+                    self.clock(at, resume=name is not None)
+                case items:
+                    self.write(steps_of(items, plan_for(self.vector).columns))
+            if batch.restart:
+                self.run_query()
+        self.run_query()
+        return self.sink.events
+
+    def clock(self, now: int | None, *, resume: bool = False) -> None:
+        """Tell the time at the beginning of the next micro-batch; a time interval does not ask."""
+        if now is not None and self.vector.declared.ready_us is not None:
+            self.waiting.append(Tick(now, resume=resume))
+
+    def write(self, steps: Iterable[Step]) -> None:
+        """Write one micro-batch as one file, its modification time after that of all before."""
+        number = len(self.files)
+        path = self.input / f"{number:06d}.parquet"
+        opening, self.waiting = self.waiting, []
+        pq.write_table(pa.concat_tables([as_rows(step, self.schema) for step in [*opening, *steps]]), path)
+        os.utime(path, (1_600_000_000 + number,) * 2)  # the file source reads in this order, whatever the clock does
+        self.files.append(path)
+
+    def run_query(self) -> None:
+        """Start a query on the checkpoint, let it read what was written since the last one, and end it."""
+        if self.waiting:
+            self.write([])
+        if self.done == len(self.files):
+            return
+        self.job("available_now").await_end()
+        self.done = len(self.files)
+
+    def save(self, name: str) -> None:
+        """Keep a copy of the checkpoint as it stands between two queries."""
+        shutil.rmtree(self._saved(name), ignore_errors=True)
+        if self.checkpoint.exists():
+            shutil.copytree(self.checkpoint, self._saved(name))
+
+    def reset(self, name: str | None) -> None:
+        """Put back the checkpoint of that name, or none, and take away the input that came after it."""
+        shutil.rmtree(self.checkpoint, ignore_errors=True)
+        if name is not None and self._saved(name).exists():
+            shutil.copytree(self._saved(name), self.checkpoint)
+        for path in self.files:
+            path.unlink(missing_ok=True)
+
+    def computed(self) -> Computed:
+        """The declaration of the job."""
+        source = self.spark.readStream.schema(spark_schema(self.schema)).option("maxFilesPerTrigger", 1)
+        rows = source.parquet(str(self.input))
+        stream = windowed(
+            rows,
+            name=self.name,
+            partition_by=KEY if self.vector.partitioned else None,
+            event_time=None if self.vector.declared.event_time is None else _TIME,
+            max_ahead=None,
+            key_groups=1,
+            _marks=True,
+        )
+        return stream.window(self.vector.window).operator(recorder_for(self.vector), output=OUTPUT)
+
+    def job(self, trigger: Trigger) -> Job:
+        """Start the job as `to_delta().start()` does, with the list in place of the tables."""
+        pipeline = self.computed()._pipeline  # noqa: SLF001 -- the kit is part of the framework
+        files = CheckpointFiles(self.spark, str(self.checkpoint))
+        with starting(files, self.name) as lease:
+            record = open_checkpoint(files, name=self.name, declaration=pipeline.declaration(), key_groups=1)
+            sink = cast("DeltaSink", self.sink)
+            return Job(Launch.resume(files, record, pipeline, sink, trigger_options(trigger), lease))
+
+    def _saved(self, name: str) -> Path:
+        return self.saved / quote(name, safe="")
+
+
+class Listed:
+    """A sink that keeps the events of each micro-batch; takes the calls that the job makes to its Delta sink."""
+
+    def __init__(self) -> None:
+        self.events: list[dict[str, Any]] = []
+
+    def run_plan(self, packed: DataFrame, number: int) -> Done:
+        """Run the stateful plan, once."""
+        return collect(packed, number, groups=1)
+
+    def commit(self, packed: DataFrame, batch: Done, **_: Any) -> None:
+        """Add the events of a finished micro-batch."""
+        missing = {tag for tag, rows in batch.rows.items() if rows and tag not in batch.small}
+        if missing:
+            raise ValueError(f"the {', '.join(missing)} of micro-batch {batch.number} are too large to play")
+        self.events += recorded(batch.small.get("results"), batch.small.get("rejected"))
+
+
+def as_rows(step: Step, schema: pa.Schema) -> pa.Table:
+    """The rows of the input that make one step: tuples as they are, anything else as a mark."""
+    match step:
+        case Rows(table):
+            if EVENT_TIME in table.column_names:
+                table = table.append_column(_TIME, table.column(EVENT_TIME).cast(TIMESTAMP))
+            absent = pa.nulls(table.num_rows)
+            columns = [table.column(name) if name in table.column_names else absent for name in schema.names]
+            return pa.table(columns, names=schema.names).cast(schema)
+        case Watermark(us):
+            return _mark(schema, "watermark", us)
+        case Tick(us, resume, closed):
+            return _mark(schema, "resume" if resume else "clock" if closed else "tick", us)
+        case Mark(kind):
+            return _mark(schema, kind)
+        case Evict(keys):
+            return _mark(schema, "evict", text=json.dumps([*keys.to_pylist()[0].values()]))
+    raise ValueError(f"{step} cannot be played")
+
+
+def _mark(schema: pa.Schema, kind: str, value: int | None = None, *, text: str | None = None) -> pa.Table:
+    return pa.Table.from_pylist([{MARK: kind, MARK_VALUE: value, MARK_TEXT: text}], schema=schema)

@@ -1,0 +1,141 @@
+"""The subcommand `drill`: break jobs on purpose and see what they bear. What it does is in `recovery/drill/`."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from framework.declarations.errors import DeclarationError
+from recovery.cli.main import Command
+
+if TYPE_CHECKING:
+    from recovery.drill.runner import Drills, Result
+
+_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def drill_commands() -> tuple[Command, ...]:
+    """The one."""
+    return (
+        Command(
+            name="drill",
+            help="kill jobs, damage what they keep, and compare their tables with what should be there",
+            arguments=_arguments,
+            run=_run,
+            words=_words,
+            succeeded=lambda told: bool(told["passed"]) or "drills" in told,
+        ),
+    )
+
+
+def seconds_of(text: str) -> float:
+    """Return a budget in seconds. Raises `DeclarationError` if it is none.
+
+    >>> seconds_of("10m"), seconds_of("90")
+    (600.0, 90.0)
+    """
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text)
+    if match is None or not float(match[1]):
+        raise DeclarationError(f"the budget is {text!r}; give it as 90s, 10m or 1h")
+    return float(match[1]) * _UNITS[match[2]]
+
+
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--list", action="store_true", help="name the drills and run none")
+    parser.add_argument("--only", metavar="PATTERN", help="whose 'scenario x check' holds this, or fits it with *")
+    parser.add_argument(
+        "--reduced", action="store_true", help="fewer scenarios, several faults in a row: minutes, not an hour"
+    )
+    parser.add_argument("--budget", metavar="TIME", help="begin no scenario after this long: 90s, 10m, 1h")
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="of the input and of random kills (1)")
+    parser.add_argument("--job", metavar="FILE", help="drill this job, against an undisturbed run of it")
+    parser.add_argument(
+        "--savepoint",
+        nargs="+",
+        metavar=("LOCATION", "NAME"),
+        help="begin that job from a clone of this savepoint, or of the newest there; nothing but the clone is written",
+    )
+    parser.add_argument("--s3-endpoint", metavar="URL", help="an S3 store other than Amazon's, for --savepoint")
+    parser.add_argument("--html", metavar="FILE", help="write a page of HTML, too")
+    parser.add_argument("--keep", metavar="FOLDER", help="keep inputs, tables, checkpoints and logs in a new folder")
+
+
+def _run(options: argparse.Namespace) -> dict[str, Any]:
+    from recovery.drill.report import fields, page
+
+    drills = _drills(options)
+    if options.list:
+        names = [f"{one.scenario.name} x {check}" for one in drills.outings() for check in one.checks]
+        return {"drills": names, "passed": False}
+    if options.html:
+        _require_writable(Path(options.html))
+    began = datetime.now(UTC)
+    told = fields(drills.run(), seed=options.seed, began=began)
+    if options.html:
+        Path(options.html).write_text(page(told), encoding="utf-8")
+    return told
+
+
+def _drills(options: argparse.Namespace) -> Drills:
+    from recovery.drill.runner import Drills
+
+    if options.keep and Path(options.keep).exists():
+        raise DeclarationError(f"{options.keep} is there already; name a new folder")
+    return Drills(
+        seed=options.seed,
+        only=options.only,
+        reduced=options.reduced,
+        budget_seconds=None if options.budget is None else seconds_of(options.budget),
+        job=None if options.job is None else Path(options.job),
+        savepoint=_savepoint(options),
+        endpoint=options.s3_endpoint,
+        keep=None if options.keep is None else Path(options.keep).absolute(),
+        told=_progress,
+    )
+
+
+def _require_writable(page: Path) -> None:
+    """Say now what would otherwise be said after an hour."""
+    try:
+        page.touch()
+    except OSError as error:
+        raise DeclarationError(f"the page cannot be written: {error}; name another file") from error
+
+
+def _savepoint(options: argparse.Namespace) -> tuple[str, str] | None:
+    """Return where the savepoint is and its name: the newest one that can be read, if none is named."""
+    from recovery.errors import NoSuchSavepoint
+    from recovery.savepoint.catalog import savepoints
+    from recovery.savepoint.manifest import Manifest
+    from recovery.storage.archive import S3Options
+
+    if options.savepoint is None:
+        return None
+    location, *name = options.savepoint
+    if len(name) > 1:
+        raise DeclarationError(f"--savepoint takes a location and at most one name, not {' '.join(name)}")
+    if name:
+        return location, name[0]
+    found = savepoints(location, s3=S3Options(endpoint=options.s3_endpoint))
+    good = [name for name, one in found.items() if isinstance(one, Manifest)]
+    if not good:
+        raise NoSuchSavepoint(f"{location} holds no savepoint that can be read, so there is none to drill")
+    return location, good[-1]
+
+
+def _progress(results: list[Result]) -> None:
+    from recovery.drill.report import line
+
+    for result in results:
+        sys.stderr.write(f"{line(result)}\n")
+    sys.stderr.flush()
+
+
+def _words(told: dict[str, Any]) -> str:
+    from recovery.drill.report import words
+
+    return "\n".join(told["drills"]) if "drills" in told else words(told)

@@ -1,0 +1,106 @@
+"""A job beside itself: a savepoint's checkpoint and copies of its tables in a new folder. Touches no original.
+
+For drills, and to try new code on old state. Start the clone with `to_delta(into/"log", view=into/"view")` and
+`start(checkpoint=into/"checkpoint")`; it reads the same sources as the original.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from recovery.errors import SavepointRefused
+from recovery.savepoint.catalog import show
+from recovery.savepoint.checkpoint_copy import materialize
+from recovery.savepoint.checkpoint_reader import read_record
+from recovery.savepoint.create import opened
+from recovery.savepoint.manifest import Manifest
+from recovery.storage.archive import Archive, S3Options
+from recovery.storage.blobs import Listener
+from recovery.storage.files import Files, checkpoint_at
+from state.checkpoint.job_record import JOB_FILE, TABLES_FILE
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# As a job declared with to_delta(into/"log", view=into/"view") names them.
+_FOLDERS = {"log": "log", "view": "view"} | {role: f"log_{role}" for role in ("quarantine", "metrics", "downtime")}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clone:
+    """Where the parts of a clone are."""
+
+    name: str
+    checkpoint: str
+    tables: Mapping[str, str]
+
+
+def clone(
+    location: str | os.PathLike[str] | Archive,
+    name: str,
+    *,
+    into: str | os.PathLike[str],
+    deep: bool = False,
+    s3: S3Options | None = None,
+    spark: SparkSession | None = None,
+    progress: Listener | None = None,
+) -> Clone:
+    """Make a clone of a savepoint in a new folder. If it fails, remove the folder and begin anew.
+
+    Args:
+        location: where the savepoint is.
+        name: which one.
+        into: a folder, local or on S3, that is not there yet or is empty.
+        deep: copy the rows of the tables. Otherwise the copies read the files of the originals, take no room, and
+            break if those are vacuumed.
+        s3: how to reach S3.
+        spark: the session that copies the tables; a new one if not given.
+        progress: called after each file.
+
+    Raises:
+        SavepointRefused: `into` holds something.
+        TableVersionLost: a table no longer holds the recorded version.
+        DamagedSavepoint: the savepoint is damaged.
+    """
+    archive = opened(location, s3)
+    manifest = show(archive, name)
+    top = checkpoint_at(into, s3)
+    if top.names("") or top.sizes():
+        raise SavepointRefused(f"{top.root} is there and not empty; name a new folder for the clone")
+    tables = _copy_tables(manifest, top, deep=deep, s3=s3, spark=spark)
+    checkpoint, incoming = top.child("checkpoint"), top.child("checkpoint.incoming")
+    materialize(archive, manifest, into=incoming, runs_at=checkpoint.root, progress=progress)
+    _give_identity(incoming, tables)
+    incoming.carry_to(checkpoint)
+    return Clone(name=name, checkpoint=checkpoint.root, tables=tables)
+
+
+def _give_identity(checkpoint: Files, tables: Mapping[str, str]) -> None:
+    """Make it another job: its own transactions, its own query (Spark runs one of an id at a time), its own tables."""
+    record = read_record(checkpoint)
+    assert record is not None
+    own = replace(record, id=uuid.uuid4().hex[:12], epoch=record.epoch + 1)
+    paths = {role: tables.get(role) for role in _FOLDERS}
+    for name, content in ((JOB_FILE, own.to_json()), (TABLES_FILE, paths), ("metadata", {"id": str(uuid.uuid4())})):
+        checkpoint.put_bytes(name, json.dumps(content).encode())
+
+
+def _copy_tables(
+    manifest: Manifest, top: Files, *, deep: bool, s3: S3Options | None, spark: SparkSession | None
+) -> dict[str, str]:
+    if not manifest.tables:
+        return {}
+    from recovery.storage.delta_tables import copy_table, require_version, session_for
+
+    copies = {role: top.child(_FOLDERS.get(role, role)).root for role in manifest.tables}
+    running = session_for((*copies.values(), *(table.path for table in manifest.tables.values())), spark, s3)
+    for table in manifest.tables.values():
+        require_version(running, table, s3)
+    for role, table in manifest.tables.items():
+        copy_table(running, table, to=copies[role], deep=deep)
+    return copies

@@ -1,0 +1,236 @@
+"""Makes a savepoint: a verified copy of a job's checkpoint, with the versions of its tables.
+
+    0  A running job takes one batch for it, of which state handlers are told. It goes on meanwhile: Spark never
+       changes a file that it wrote, and keeps those of a hundred batches.
+    1  The checkpoint is read as of that batch, or the last committed one, and so are the versions of the tables.
+    2  Its files are stored as blobs, named by their checksum; what the archive holds already is not sent again.
+    3  Every blob is read back and compared. One that another savepoint left damaged is sent once more. Then Spark reads
+       the copy as the job would, and each stored value is decoded: what was damaged before is not called good.
+    4  The manifest is written, unless another savepoint of this name was made meanwhile.
+
+A kill before 4 leaves blobs that the next savepoint uses, or `prune` removes; a savepoint without a manifest does not
+exist. While one is being made, no prune removes blobs from its location (`working.py`).
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from recovery.errors import DamagedSavepoint, SavepointError, SavepointRefused
+from recovery.savepoint.activity import at_work, others_at_work
+from recovery.savepoint.checkpoint_reader import Checkpoint, read_checkpoint
+from recovery.savepoint.manifest import Manifest, SavedFile, SavedTable, checked_name, manifest_file
+from recovery.savepoint.overlap import require_apart
+from recovery.savepoint.request import mark_batch
+from recovery.storage.archive import Archive, S3Options, archive_at
+from recovery.storage.blobs import Listener, Progress, describe, is_sound, put, send, unsound
+from recovery.storage.delta_log import newest_version, versions_after_batch
+from recovery.storage.files import Files, checkpoint_at, files_at
+from recovery.storage.parallel import side_by_side
+from state.checkpoint.job_record import RESTORING_SUFFIX
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_TRIES = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Savepoint:
+    """What was made: the manifest, where, and what it cost. Bytes are those of distinct contents.
+
+    `values` is how many stored values were decoded (None: that was not wanted).
+    """
+
+    location: str
+    manifest: Manifest
+    bytes_sent: int
+    bytes_reused: int
+    values: int | None
+
+
+def savepoint(  # noqa: PLR0913 -- all but two have a default that fits
+    checkpoint: str | os.PathLike[str],
+    name: str,
+    *,
+    to: str | os.PathLike[str] | Archive,
+    s3: S3Options | None = None,
+    progress: Listener | None = None,
+    timeout: float = 300.0,
+    made_at: datetime | None = None,
+    decode: bool = True,
+    spark: SparkSession | None = None,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Savepoint:
+    """Make a savepoint of a job, whether it runs or not.
+
+    That of a running job is as of a batch which it takes for this; the job may run in this process or another one. Of
+    a stopped job it is as of the last committed batch; the manifest says if another one had been begun.
+
+    Args:
+        checkpoint: the job's checkpoint, a local folder or one on S3.
+        name: letters, digits, `.`, `_` and `-`; new in this location.
+        to: a folder, `s3://bucket/prefix`, or an archive. Savepoints that share it share what they have in common.
+        s3: how to reach S3.
+        progress: called after each file.
+        timeout: how long a running job may take until its next batch is done, in seconds.
+        made_at: when; now, if not given.
+        decode: let Spark read the copy and decode every stored value. Without it only the bytes are compared, and state
+            that was damaged before is saved as it is.
+        spark: the session that reads the copy, and tables neither on a local disk nor on S3; a new one if not given.
+        sleep: waits so many seconds.
+
+    Raises:
+        SavepointRefused: a running job took no batch in time, a restore of it was interrupted, the location is being
+            pruned or lies in the checkpoint, or the name is taken or cannot be one.
+        SavepointError: there is nothing to save, or a table is gone.
+        ArchiveError: the location cannot be used.
+        StateError: the checkpoint's record is damaged, or a stored value. No savepoint was made.
+    """
+    checked_name(name)
+    archive = opened(to, s3)
+    folder = checkpoint_at(checkpoint, s3)
+    require_apart(archive, folder, s3)
+    if folder.parent().exists(folder.name + RESTORING_SUFFIX):
+        raise SavepointRefused(f"a restore of {folder.root} was interrupted; run the same restore again first")
+    if archive.exists(manifest_file(name)):
+        raise _taken(archive, name)
+    now = made_at or datetime.now(UTC)
+    with at_work(archive, "savepoint", now):
+        _require_no_prune(archive, now)
+        batch = mark_batch(folder, timeout=timeout, sleep=sleep)  # 0
+        found, tables, files, cost = _copied(folder, batch, archive, progress, lambda one: _tables(one, s3, spark))
+        manifest = _manifest(found, name, now, tables, files)
+        values = _decoded(archive, manifest, s3, spark) if decode else None
+        _publish(archive, manifest)  # 4
+    return Savepoint(
+        location=archive.location,
+        manifest=manifest,
+        bytes_sent=cost.sent,
+        bytes_reused=cost.reused,
+        values=values,
+    )
+
+
+def opened(place: str | os.PathLike[str] | Archive, s3: S3Options | None) -> Archive:
+    """Return the archive that a caller named."""
+    return archive_at(place, s3) if isinstance(place, str | os.PathLike) else place
+
+
+def _publish(archive: Archive, manifest: Manifest) -> None:
+    file, data = manifest_file(manifest.name), manifest.encode()
+    try:
+        archive.put_new(file, data)
+    except FileExistsError:
+        there = io.BytesIO()
+        archive.get(file, there)
+        if there.getvalue() != data:  # a store may keep what it was sent, fail to say so, and be sent it again
+            raise _taken(archive, manifest.name) from None
+
+
+def _taken(archive: Archive, name: str) -> SavepointRefused:
+    return SavepointRefused(f"there is a savepoint {name!r} in {archive.location} already; choose another name")
+
+
+def _require_no_prune(archive: Archive, now: datetime) -> None:
+    for file, since in others_at_work(archive, "prune", now).items():
+        raise SavepointRefused(
+            f"{archive.location} is being pruned since {since:%Y-%m-%d %H:%M:%S} UTC, which might remove what this "
+            f"savepoint needs; try again when it is done (if it was killed: remove {file} from there)"
+        )
+
+
+def _copied(
+    folder: Files,
+    batch: int | None,
+    archive: Archive,
+    progress: Listener | None,
+    tables_of: Callable[[Checkpoint], dict[str, SavedTable]],
+) -> tuple[Checkpoint, dict[str, SavedTable], list[SavedFile], Progress]:
+    """Do steps 1 to 3, once more if a job at work removed a file that it no longer needs."""
+    for attempt in range(1, _TRIES + 1):
+        try:
+            found = read_checkpoint(folder, batch=batch)  # 1
+            tables = tables_of(found)
+            files = [file for _, file in side_by_side(lambda path: describe(folder, path), found.files())]
+            cost = send(archive, folder, files, progress)  # 2
+            _prove(archive, folder, files)  # 3
+        except FileNotFoundError as error:
+            if attempt == _TRIES:
+                raise SavepointError(
+                    f"{error.filename} went away while it was copied, {_TRIES} times: a job works on {folder.root}, "
+                    "and faster than this copy; drain it first"
+                ) from error
+        else:
+            return found, tables, files, cost
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _prove(archive: Archive, folder: Files, files: list[SavedFile]) -> None:
+    for file in unsound(archive, files):
+        put(archive, folder, file)
+        if not is_sound(archive, file):
+            raise DamagedSavepoint(
+                f"{file.path} was stored in {archive.location} and came back altered; either {archive.location} is not "
+                f"to be trusted, or a job works on {folder.root}"
+            )
+
+
+def _decoded(archive: Archive, manifest: Manifest, s3: S3Options | None, spark: SparkSession | None) -> int:
+    from recovery.savepoint.decode import decode_copy
+
+    advice = "no savepoint was made. Restore the job from an earlier one; decode=False (--no-decode) saves it as it is"
+    return decode_copy(archive, manifest, advice=advice, s3=s3, spark=spark)
+
+
+def _tables(found: Checkpoint, s3: S3Options | None, spark: SparkSession | None) -> dict[str, SavedTable]:
+    """Return the tables at their versions as of the batch: those that only Spark reaches must hold no later one."""
+    read = {role: files for role, path in found.tables.items() if (files := files_at(path, s3)) is not None}
+    if len(read) < len(found.tables):
+        if found.followed:
+            raise SavepointRefused(
+                f"tables of {found.folder.root} are neither on a local disk nor on S3, and may hold rows of batches "
+                f"after {found.batch}; drain the job and try again"
+            )
+        versions = _versions_by_spark(found, s3, spark)
+    elif found.followed:
+        ids = {role: found.record.transaction(role) for role in read}
+        versions = versions_after_batch(read, ids, found.batch)
+    else:
+        versions = {role: newest_version(files) for role, files in read.items()}
+    return {role: SavedTable(path=path, version=versions[role]) for role, path in found.tables.items()}
+
+
+def _versions_by_spark(found: Checkpoint, s3: S3Options | None, spark: SparkSession | None) -> dict[str, int]:
+    from recovery.storage.delta_tables import session_for, version_of
+
+    running = session_for(found.tables.values(), spark, s3)
+    return {role: version_of(running, path) for role, path in found.tables.items()}
+
+
+def _manifest(
+    found: Checkpoint, name: str, made_at: datetime, tables: dict[str, SavedTable], files: list[SavedFile]
+) -> Manifest:
+    record = found.record
+    return Manifest(
+        name=name,
+        made_at=made_at,
+        checkpoint=found.folder.root,
+        job=record.name,
+        job_id=record.id,
+        epoch=record.epoch,
+        state_version=record.state_version,
+        declaration=record.declaration,
+        batch=found.batch,
+        unfinished=found.unfinished,
+        settings=found.settings,
+        versions=record.versions,
+        tables=tables,
+        files=tuple(files),
+    )

@@ -1,0 +1,81 @@
+"""Will the tables of a savepoint still hold its version when it is wanted? Delta keeps old ones for a while only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from recovery.savepoint.manifest import Manifest
+from recovery.storage.archive import S3Options
+from recovery.storage.delta_log import table_properties
+from recovery.storage.files import files_at
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+WEEK = timedelta(weeks=1)
+
+# Delta's own defaults, where a table says nothing.
+_DEFAULTS = {
+    "delta.logRetentionDuration": "interval 30 days",
+    "delta.deletedFileRetentionDuration": "interval 1 week",
+}
+_SECONDS = {"week": 604800.0, "day": 86400.0, "hour": 3600.0, "minute": 60.0, "second": 1.0, "millisecond": 0.001}
+
+
+def short_retention(
+    manifest: Manifest, *, keep_for: timedelta = WEEK, s3: S3Options | None = None, spark: SparkSession | None = None
+) -> list[str]:
+    """Return a warning for each table that promises its old versions for less time than `keep_for`.
+
+    Args:
+        manifest: the savepoint.
+        keep_for: how long it shall be possible to restore it.
+        s3: how to reach S3.
+        spark: needed only for tables neither on a local disk nor on S3; they are not looked at without.
+    """
+    warnings = []
+    for role, table in manifest.tables.items():
+        properties = _properties(table.path, s3, spark)
+        if properties is None:
+            continue
+        for name, default in _DEFAULTS.items():
+            value = properties.get(name, default)
+            kept = parse_interval(value)
+            if kept is not None and kept < keep_for:
+                warnings.append(
+                    f"table {role} keeps old versions for {value.removeprefix('interval ')} only ({name}), and "
+                    f"savepoint {manifest.name} cannot be restored once they are gone: "
+                    f"ALTER TABLE delta.`{table.path}` SET TBLPROPERTIES ('{name}' = 'interval {keep_for.days} days')"
+                )
+    return warnings
+
+
+def parse_interval(text: str) -> timedelta | None:
+    """Return an interval as Delta writes it, None if it cannot be read.
+
+    >>> parse_interval("interval 1 week")
+    datetime.timedelta(days=7)
+    >>> parse_interval("2 days 12 hours")
+    datetime.timedelta(days=2, seconds=43200)
+    """
+    words = text.lower().removeprefix("interval").split()
+    seconds = 0.0
+    for number, unit in zip(words[::2], words[1::2], strict=False):
+        try:
+            seconds += float(number) * _SECONDS[unit.removesuffix("s")]
+        except (KeyError, ValueError):
+            return None
+    return timedelta(seconds=seconds) if words and len(words) % 2 == 0 else None
+
+
+def _properties(path: str, s3: S3Options | None, spark: SparkSession | None) -> Mapping[str, str] | None:
+    files = files_at(path, s3)
+    if files is not None:
+        return table_properties(files)
+    if spark is None:
+        return None
+    from recovery.storage.delta_tables import properties_of
+
+    return properties_of(spark, path)

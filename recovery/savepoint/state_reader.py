@@ -1,0 +1,106 @@
+"""Reads all that a checkpoint's state holds, through Spark, and decodes each value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
+
+from framework.declarations.errors import CorruptState, PanekeeperError
+from framework.engine.session.spark_errors import first_line
+from state.codec import decode_header, decode_table
+from state.handler import HandlerState
+from state.records import HANDLERS, LifecycleRecord, is_header
+from state.spark_store import HEADER, SEGMENTS
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def decode_all(spark: SparkSession, checkpoint: str, *, advice: str) -> int:
+    """Decode every stored value of a checkpoint as of its last batch and return how many there are.
+
+    That of Spark's failure says `advice`; those of a value have their own.
+
+    Raises:
+        CorruptState: Spark cannot read the state, or a value of it cannot be decoded.
+        StateVersionError: a value is of another version.
+    """
+    count = 0
+    try:
+        for (body,) in _rows(spark, checkpoint, HEADER, "value.body"):
+            decode_header(bytes(body))
+            count += 1
+        for kind, body in _rows(spark, checkpoint, SEGMENTS, "user_map_key.kind", "user_map_value.body"):
+            if kind == HANDLERS:
+                LifecycleRecord.decode(bytes(body))
+            elif is_header(kind):
+                decode_header(bytes(body))
+            else:
+                decode_table(bytes(body))
+            count += 1
+    except PanekeeperError:
+        raise
+    except Exception as error:
+        raise CorruptState(f"the state in the copy cannot be read ({first_line(error)}); {advice}") from error
+    return count
+
+
+def stored_handlers(spark: SparkSession, checkpoint: str) -> dict[tuple[str, int], HandlerState]:
+    """Return what state handlers have stored, one of each name and version.
+
+    Raises:
+        StateError: it cannot be read.
+    """
+    segments = _state(spark, checkpoint, SEGMENTS).where(F.col("user_map_key.kind") == HANDLERS)
+    found = {}
+    for (body,) in segments.select("user_map_value.body").toLocalIterator():
+        for state in LifecycleRecord.decode(bytes(body)).handlers:
+            found[(state.name, state.version)] = state
+    return found
+
+
+def _rows(spark: SparkSession, checkpoint: str, variable: str, *columns: str) -> Iterator[tuple[Any, ...]]:
+    return _state(spark, checkpoint, variable).select(*columns).toLocalIterator()
+
+
+def _state(spark: SparkSession, checkpoint: str, variable: str) -> DataFrame:
+    # Makes the coordinator to which a state store reports its snapshots. Without it, reading fails in a session that
+    # has run no query yet, as that of a command.
+    spark.streams.active  # noqa: B018
+    return spark.read.format("statestore").option("stateVarName", variable).load(checkpoint)
+
+
+def digests(spark: SparkSession, checkpoint: str) -> dict[tuple[Any, ...], str]:
+    """Return the SHA-256 of each stored value of a checkpoint as of its last batch, and its timers, by key.
+
+    Raises:
+        CorruptState: Spark cannot read the state.
+    """
+    value, entry = F.sha2("value.body", 256), F.sha2("user_map_value.body", 256)
+    found: dict[tuple[Any, ...], str] = {}
+    try:
+        for row in _state(spark, checkpoint, HEADER).select("key.g", value).toLocalIterator():
+            found[(HEADER, *row[:-1])] = row[-1]
+        segments = _state(spark, checkpoint, SEGMENTS).select("key.g", "user_map_key.*", entry)
+        for row in segments.toLocalIterator():
+            found[(SEGMENTS, *row[:-1])] = row[-1]
+        if _keeps_timers(spark, checkpoint):
+            for row in _timers(spark, checkpoint).toLocalIterator():
+                found[("timer", *row)] = ""
+    except Exception as error:
+        raise CorruptState(
+            f"the state in {checkpoint} cannot be read ({first_line(error)}); restore the job from a savepoint"
+        ) from error
+    return found
+
+
+def _keeps_timers(spark: SparkSession, checkpoint: str) -> bool:
+    (row,) = spark.read.format("state-metadata").load(checkpoint).select("operatorProperties").collect()
+    return "EventTime" in row[0]
+
+
+def _timers(spark: SparkSession, checkpoint: str) -> DataFrame:
+    state = spark.read.format("statestore").option("readRegisteredTimers", True).load(checkpoint)
+    return state.select("key.g", "expiration_timestamp_ms")

@@ -1,0 +1,126 @@
+"""Versions of a Delta table, read from the names and commits in its log. Needs no Spark."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from recovery.errors import SavepointError
+from recovery.storage.files import Files
+
+LOG = "_delta_log"
+
+_COMMIT = re.compile(r"(\d{20})\.json")
+_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(\..*)?\.parquet")
+
+
+def newest_version(table: Files) -> int:
+    """Return the newest version. Raises `SavepointError` if there is no Delta table."""
+    versions = _numbers(table.names(LOG), _COMMIT)
+    if not versions:
+        raise SavepointError(f"{table.root} is no Delta table any more, so no savepoint can be made that includes it")
+    return max(versions)
+
+
+def has_version(table: Files, version: int) -> bool:
+    """Say whether the log still tells what the table held at a version; its files may be gone all the same."""
+    names = table.names(LOG)
+    commits = _numbers(names, _COMMIT)
+    start = max((number for number in _numbers(names, _CHECKPOINT) if number <= version), default=-1)
+    return version in commits and all(number in commits for number in range(start + 1, version + 1))
+
+
+def table_properties(table: Files) -> dict[str, str] | None:
+    """Return the properties that were set last; None if that cannot be read without Spark."""
+    checkpoint = max((name for name in table.names(LOG) if name.endswith(".checkpoint.parquet")), default=None)
+    for version, commit in _newest_first(table):
+        if checkpoint is not None and f"{version:020d}" <= checkpoint[:20]:
+            break  # it has what was set up to here, also by commits that were cleaned up
+        set_here = [one["metaData"] for one in commit if "metaData" in one]
+        if set_here:
+            return dict(set_here[-1].get("configuration", {}))
+    return None if checkpoint is None else _checkpointed_properties(table, checkpoint)
+
+
+def versions_after_batch(tables: Mapping[str, Files], transactions: Mapping[str, str], batch: int) -> dict[str, int]:
+    """Return role -> the newest version that holds no row of a later batch.
+
+    A batch that was interrupted may stand in some tables and not in others. Appends say in the log which batch they
+    are; the view is merged without that, so it is cut at the moment at which the metrics of `batch`, which are always
+    written last, were committed.
+
+    Args:
+        tables: role -> folder.
+        transactions: role -> the id under which the job appends.
+        batch: the last batch wanted.
+    """
+    versions = {}
+    for role, table in tables.items():
+        if role != "view":
+            versions[role] = _version_after(table, transactions[role], batch)
+    if "view" in tables:
+        versions["view"] = _version_at(tables["view"], _time_of(tables["metrics"], versions["metrics"]))
+    return versions
+
+
+def _version_after(table: Files, transaction: str, batch: int) -> int:
+    """Return the newest version before the first commit of a later batch."""
+    version = newest_version(table)
+    for number, commit in _newest_first(table):
+        done = _batch(commit, transaction)
+        if done > batch:
+            version = number - 1
+        elif done >= 0 or _is_restore(commit):
+            break  # batches stand in the log in their order, and what a restore forgot is in no version after it
+    return version
+
+
+def _version_at(table: Files, time: int) -> int:
+    """Return the newest version that was committed at a moment, ms since the epoch."""
+    for number, commit in _newest_first(table):
+        # A restore left the view as it was then, however late it came.
+        if number == 0 or _time(commit) <= time or _is_restore(commit):
+            return number
+    return newest_version(table)
+
+
+def _time_of(table: Files, version: int) -> int:
+    """Return when a version was committed; if that is not known any more, 0."""
+    return next((_time(commit) for number, commit in _newest_first(table) if number <= version), 0)
+
+
+def _checkpointed_properties(table: Files, checkpoint: str) -> dict[str, str] | None:
+    """Return the properties in a checkpoint of the log: the commit that set them may be cleaned up."""
+    with table.local(f"{LOG}/{checkpoint}") as file:
+        column = pq.read_table(file, columns=["metaData"]).column("metaData")
+    found = [dict(one["configuration"] or ()) for one in column.to_pylist() if one is not None]
+    return found[0] if found else None
+
+
+def _numbers(names: Iterable[str], kind: re.Pattern[str]) -> set[int]:
+    return {int(match[1]) for name in names if (match := kind.fullmatch(name))}
+
+
+def _newest_first(table: Files) -> Iterator[tuple[int, list[dict[str, Any]]]]:
+    """Give version and actions of each commit; a long log is not read to its end by who has seen enough."""
+    for version in sorted(_numbers(table.names(LOG), _COMMIT), reverse=True):
+        text = table.read(f"{LOG}/{version:020d}.json").decode()
+        yield version, [json.loads(line) for line in text.splitlines() if line]
+
+
+def _batch(commit: list[dict[str, Any]], transaction: str) -> int:
+    """Return which batch of the job a commit is; -1 for none."""
+    ids = [one["txn"]["version"] for one in commit if one.get("txn", {}).get("appId") == transaction]
+    return max(ids, default=-1)
+
+
+def _time(commit: list[dict[str, Any]]) -> int:
+    return max((one["commitInfo"]["timestamp"] for one in commit if "commitInfo" in one), default=0)
+
+
+def _is_restore(commit: list[dict[str, Any]]) -> bool:
+    return any(one.get("commitInfo", {}).get("operation") == "RESTORE" for one in commit)

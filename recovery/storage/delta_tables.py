@@ -1,0 +1,115 @@
+"""Delta tables at a recorded version: is it still there, go back to it, copy it. Needs Spark."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from delta.tables import DeltaTable
+
+from framework.engine.session.s3_settings import is_s3, s3_settings
+from framework.engine.session.session import session
+from framework.engine.session.spark_errors import first_line
+from recovery.errors import SavepointError, TableVersionLost
+from recovery.savepoint.manifest import SavedTable
+from recovery.storage.archive import S3Options
+from recovery.storage.delta_log import has_version
+from recovery.storage.files import files_at
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_ENDPOINT = "AWS_ENDPOINT_URL_S3"
+
+
+def session_for(paths: Iterable[str], spark: SparkSession | None, s3: S3Options | None = None) -> SparkSession:
+    """Return a session that reaches the tables at these paths: the one given, or one for the command line."""
+    if spark is not None:
+        return spark
+    if not any(map(is_s3, paths)):
+        return session("panekeeper")
+    if s3 is None or s3.endpoint is None:
+        return session("panekeeper", s3=True)
+    return session("panekeeper", s3=True, **s3_settings({**os.environ, _ENDPOINT: s3.endpoint}))
+
+
+def version_of(spark: SparkSession, path: str) -> int:
+    """Return a table's newest version. Raises `SavepointError` if there is no Delta table."""
+    try:
+        return int(DeltaTable.forPath(spark, path).history(1).select("version").collect()[0][0])
+    except Exception as error:
+        raise SavepointError(f"{path} cannot be read as a Delta table ({first_line(error)})") from error
+
+
+def properties_of(spark: SparkSession, path: str) -> dict[str, str]:
+    """Return a table's properties. Raises `SavepointError` if there is no Delta table."""
+    with _told(f"{path} cannot be read as a Delta table", "try again"):
+        return dict(DeltaTable.forPath(spark, path).detail().select("properties").collect()[0][0])
+
+
+def require_version(spark: SparkSession, table: SavedTable, s3: S3Options | None = None) -> None:
+    """Raise `TableVersionLost` unless the table can still be read as of the savepoint: its log and each file."""
+    known = files_at(table.path, s3)
+    if known is not None and not has_version(known, table.version):
+        raise _lost(table, "its log does not reach back that far, or the table is gone")
+    try:
+        files = _at(spark, table).inputFiles()
+    except Exception as error:
+        raise _lost(table, first_line(error)) from error
+    missing = [file for file in files if not _is_there(spark, file)]
+    if missing:
+        raise _lost(table, f"{len(missing)} of its {len(files)} files were vacuumed")
+
+
+def restore_table(spark: SparkSession, table: SavedTable) -> None:
+    """Take a table back to its version; nothing happens if it stands there already, or was just taken there."""
+    with _told(f"{table.path} could not be taken back to version {table.version}", "run the same restore again"):
+        delta = DeltaTable.forPath(spark, table.path)
+        version, operation, parameters = (
+            delta.history(1).select("version", "operation", "operationParameters").collect()[0]
+        )
+        just_restored = operation == "RESTORE" and parameters.get("version") == str(table.version)
+        if version != table.version and not just_restored:
+            delta.restoreToVersion(table.version)
+
+
+def copy_table(spark: SparkSession, table: SavedTable, *, to: str, deep: bool) -> None:
+    """Make a new table with the rows of the recorded version.
+
+    A shallow copy takes no room and reads the files of the original, so a VACUUM of the original may break it.
+    """
+    with _told(f"{table.path} could not be copied to {to}", "remove the clone's folder and begin anew"):
+        if deep:
+            _at(spark, table).write.format("delta").save(to)
+        else:
+            DeltaTable.forPath(spark, table.path).cloneAtVersion(table.version, to, isShallow=True)
+
+
+@contextmanager
+def _told(what: str, advice: str) -> Iterator[None]:
+    """Turn what Spark says into our error."""
+    try:
+        yield
+    except Exception as error:
+        raise SavepointError(f"{what} ({first_line(error)}); see to that and {advice}") from error
+
+
+def _at(spark: SparkSession, table: SavedTable) -> DataFrame:
+    return spark.read.format("delta").option("versionAsOf", table.version).load(table.path)
+
+
+def _is_there(spark: SparkSession, file: str) -> bool:
+    jvm: Any = spark._jvm  # noqa: SLF001 -- Hadoop's file systems are reached through the gateway only
+    path = jvm.org.apache.hadoop.fs.Path(unquote(file))
+    return bool(path.getFileSystem(spark._jsc.hadoopConfiguration()).exists(path))  # noqa: SLF001 -- as above
+
+
+def _lost(table: SavedTable, why: str) -> TableVersionLost:
+    return TableVersionLost(
+        f"the Delta table {table.path} no longer holds version {table.version} of this savepoint: {why}. Nothing was "
+        "changed. Use a newer savepoint; to keep versions longer, raise delta.logRetentionDuration and "
+        "delta.deletedFileRetentionDuration of the table."
+    )

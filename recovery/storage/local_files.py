@@ -1,0 +1,151 @@
+"""Files in a local folder: each is written beside its place, flushed to the disk, and then renamed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from recovery.errors import ArchiveDenied, ArchiveError, SavepointRefused
+from recovery.storage.archive import Sink
+from state.checkpoint.folder import LocalFolder, create
+
+_UNFINISHED = ".part"
+
+
+@dataclass(frozen=True)
+class LocalFiles(LocalFolder):
+    """The `Files` of a folder, which is made when the first one is put. What needs no file is in `LocalFolder`."""
+
+    @property
+    def location(self) -> str:
+        """The folder's full name."""
+        return str(self.path)
+
+    @property
+    def name(self) -> str:
+        """The last part of the folder's name."""
+        return self.path.name
+
+    def parent(self) -> LocalFiles:
+        """Return the folder that holds this one."""
+        return LocalFiles(self.path.parent)
+
+    def child(self, name: str) -> LocalFiles:
+        """Return a folder in this one."""
+        return LocalFiles(self.path / name)
+
+    def resolved(self) -> LocalFiles:
+        """Return the folder to which a link leads."""
+        return LocalFiles(self.path.resolve())
+
+    def is_mount_point(self) -> bool:
+        """Say whether another disk begins at this folder."""
+        return self.path.is_mount()
+
+    def holds(self, location: str) -> bool:
+        """Say whether a place is this folder or lies within it, by whatever links it is named."""
+        return "://" not in location and Path(location).resolve().is_relative_to(self.path.resolve())
+
+    def put_file(self, name: str, path: Path) -> None:
+        """Store a copy of a local file."""
+        with path.open("rb") as source, self.new(name) as target:
+            shutil.copyfileobj(source, target)
+
+    def put_bytes(self, name: str, data: bytes) -> None:
+        """Store a small file."""
+        with self.new(name) as target:
+            target.write(data)
+
+    def put_new(self, name: str, data: bytes) -> None:
+        """Store a small file. Raises `FileExistsError` if it is there."""
+        with self._written(name, create) as target:
+            target.write(data)
+
+    def new(self, name: str) -> AbstractContextManager[BinaryIO]:
+        """Give a file to write, which is stored when the block ends without an error."""
+        return self._written(name, os.replace)
+
+    @contextmanager
+    def _written(self, name: str, give: Callable[[Path, Path], None]) -> Iterator[BinaryIO]:
+        """Give a file to write, which then is given its name."""
+        path = self.path / name
+        unfinished = path.with_name(f".{path.name}.{uuid.uuid4().hex}{_UNFINISHED}")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with unfinished.open("wb") as target:
+                yield target
+                target.flush()
+                os.fsync(target.fileno())
+            give(unfinished, path)
+        except OSError as error:
+            if isinstance(error, FileExistsError) and path.exists():  # else it is a file where a folder should be
+                raise FileExistsError(f"{name} in {self.root} is already there") from None
+            raise self._unusable(error) from error
+        finally:
+            with suppress(OSError):
+                unfinished.unlink()
+
+    def get(self, name: str, into: Sink) -> None:
+        """Write a file's bytes into `into`. Raises `FileNotFoundError` if it is not there."""
+        try:
+            source = (self.path / name).open("rb")
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise self._unusable(error) from error
+        with source:
+            shutil.copyfileobj(source, into)
+
+    def read(self, name: str) -> bytes:
+        """Return a small file's bytes. Raises `FileNotFoundError` if it is not there."""
+        return (self.path / name).read_bytes()
+
+    @contextmanager
+    def local(self, name: str) -> Iterator[Path]:
+        """Give the file itself."""
+        yield self.path / name
+
+    def sizes(self, prefix: str = "") -> dict[str, int]:
+        """Return name -> bytes of the files whose name begins with `prefix`; a file that goes meanwhile is none."""
+        found = {}
+        try:
+            for path in (self.path / prefix.rpartition("/")[0]).rglob("*"):
+                name = path.relative_to(self.path).as_posix()
+                if name.startswith(prefix) and not name.endswith(_UNFINISHED):
+                    with suppress(FileNotFoundError):
+                        if path.is_file():
+                            found[name] = path.stat().st_size
+        except OSError as error:
+            raise self._unusable(error) from error
+        return dict(sorted(found.items()))
+
+    def remove(self, name: str) -> None:
+        """Remove a file; nothing happens if it is not there."""
+        try:
+            super().remove(name)
+        except OSError as error:
+            raise self._unusable(error) from error
+
+    def clear(self) -> None:
+        """Remove the folder and all in it; nothing happens if it is not there."""
+        if self.path.exists():
+            shutil.rmtree(self.path)
+
+    def carry_to(self, target: LocalFiles) -> None:
+        """Rename the folder: one step. Nothing happens if it is not there. Raises `SavepointRefused`: `target` is."""
+        if not self.path.exists():
+            return
+        if target.path.exists():
+            raise SavepointRefused(f"{target.path} came into being meanwhile; move it away, run it again")
+        self.path.rename(target.path)
+
+    def _unusable(self, error: OSError) -> ArchiveError:
+        if isinstance(error, PermissionError):
+            return ArchiveDenied(f"the folder {self.path} cannot be used: permission denied; choose another folder")
+        return ArchiveError(f"the folder {self.path} cannot be used: {error.strerror or error}")

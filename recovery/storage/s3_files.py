@@ -1,0 +1,246 @@
+"""Files under a prefix of an S3 bucket. An object is there whole or not at all; there are no folders, and no rename."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from recovery.errors import ArchiveError, SavepointRefused
+from recovery.storage.archive import S3Options, Sink
+from recovery.storage.parallel import side_by_side
+from recovery.storage.s3_bucket import MISSING, Bucket, code_of
+
+_TAKEN = {"412", "PreconditionFailed", "ConditionalRequestConflict"}
+_LARGE = 64 * 1024 * 1024
+_MOST_AT_ONCE = 1000  # S3 deletes no more in one call
+
+
+class S3Files:
+    """The `Files` under a prefix of a bucket."""
+
+    def __init__(self, bucket: Bucket, prefix: str) -> None:
+        self._bucket = bucket
+        self._folder = prefix.strip("/")
+        self._prefix = f"{self._folder}/" if self._folder else ""
+
+    @staticmethod
+    def at(place: str, options: S3Options) -> S3Files:
+        """Return the files at `s3://bucket/prefix`, or `s3a://...`, which is the same. Raises `ArchiveError`."""
+        bucket, _, prefix = place.partition("://")[2].partition("/")
+        return S3Files(Bucket(bucket, options), prefix)
+
+    @property
+    def location(self) -> str:
+        """The bucket and prefix, as a URL."""
+        return f"s3://{self._bucket.name}/{self._folder}".rstrip("/")
+
+    @property
+    def root(self) -> str:
+        """The same URL as Spark writes it."""
+        return self.location.replace("s3://", "s3a://", 1)
+
+    @property
+    def name(self) -> str:
+        """The last part of the prefix."""
+        return self._folder.rpartition("/")[2]
+
+    def parent(self) -> S3Files:
+        """Return the folder that holds this one. Raises `SavepointRefused` for a whole bucket."""
+        if not self._folder:
+            raise SavepointRefused(
+                f"{self.root} is a whole bucket, and there is no place beside it; name a folder in it: {self.root}/..."
+            )
+        return S3Files(self._bucket, self._folder.rpartition("/")[0])
+
+    def child(self, name: str) -> S3Files:
+        """Return a folder in this one."""
+        return S3Files(self._bucket, self._prefix + name)
+
+    def resolved(self) -> S3Files:
+        """Return this: S3 knows no links."""
+        return self
+
+    def is_mount_point(self) -> bool:
+        """Return False: S3 has no disks."""
+        return False
+
+    def holds(self, location: str) -> bool:
+        """Say whether a place is this prefix or lies under it."""
+        return f"{location}/".startswith(f"{self.location}/")
+
+    def put_file(self, name: str, path: Path) -> None:
+        """Store a copy of a local file, in parts if it is large."""
+        with self._told() as client:
+            client.upload_file(
+                str(path),
+                self._bucket.name,
+                self._key(name),
+                ExtraArgs=self._bucket.encryption(),
+                Config=self._bucket.transfer(path.stat().st_size),
+            )
+
+    def put_bytes(self, name: str, data: bytes) -> None:
+        """Store a small file."""
+        with self._told() as client:
+            self._put(client, name, data)
+
+    def put_new(self, name: str, data: bytes) -> None:
+        """Store a small file. Raises `FileExistsError` if it is there."""
+        from botocore.exceptions import ClientError
+
+        with self._told() as client:
+            try:
+                self._put(client, name, data, IfNoneMatch="*")
+            except ClientError as error:
+                if code_of(error) in _TAKEN:
+                    raise FileExistsError(f"{name} in {self.root} is already there") from None
+                raise
+
+    @contextmanager
+    def new(self, name: str) -> Iterator[BinaryIO]:
+        """Give a file to write, which is stored when the block ends without an error."""
+        with tempfile.NamedTemporaryFile(prefix="panekeeper-") as written:
+            yield written  # type: ignore[misc] # a wrapper that can all that a file can
+            written.flush()
+            self.put_file(name, Path(written.name))
+
+    def get(self, name: str, into: Sink) -> None:
+        """Write a file's bytes into `into`. Raises `FileNotFoundError` if it is not there."""
+        with self._told() as client, self._found(name):
+            client.download_fileobj(self._bucket.name, self._key(name), _InOrder(into), Config=self._bucket.transfer())
+
+    def read(self, name: str) -> bytes:
+        """Return a small file's bytes. Raises `FileNotFoundError` if it is not there."""
+        with self._told() as client, self._found(name):
+            return bytes(client.get_object(Bucket=self._bucket.name, Key=self._key(name))["Body"].read())
+
+    @contextmanager
+    def local(self, name: str) -> Iterator[Path]:
+        """Give a copy on this machine, for as long as the block lasts. Raises `FileNotFoundError`."""
+        with tempfile.NamedTemporaryFile(prefix="panekeeper-") as copy:
+            self.get(name, copy)
+            copy.flush()
+            yield Path(copy.name)
+
+    def sizes(self, prefix: str = "") -> dict[str, int]:
+        """Return name -> bytes of the files whose name begins with `prefix`."""
+        found = {name: size for name, size in self._listed(prefix) if name and not name.endswith("/")}
+        return dict(sorted(found.items()))
+
+    def exists(self, name: str = "") -> bool:
+        """Say whether a file or folder is there."""
+        from botocore.exceptions import ClientError
+
+        key = self._key(name).rstrip("/")
+        with self._told() as client:
+            if name:
+                try:
+                    client.head_object(Bucket=self._bucket.name, Key=key)
+                except ClientError as error:
+                    if code_of(error) not in MISSING:
+                        raise
+                else:
+                    return True
+            below = client.list_objects_v2(Bucket=self._bucket.name, Prefix=f"{key}/" if key else "", MaxKeys=1)
+            return "Contents" in below
+
+    def names(self, folder: str) -> list[str]:
+        """Return the names in a folder, sorted, without hidden ones; empty if the folder is not there."""
+        top = self._key(f"{folder}/" if folder else "")
+        found = []
+        for page in self._pages(Prefix=top, Delimiter="/"):
+            keys = [one["Key"] for one in page.get("Contents", ())]
+            keys += [one["Prefix"].rstrip("/") for one in page.get("CommonPrefixes", ())]
+            found += [key[len(top) :] for key in keys]
+        return sorted(name for name in found if name and not name.startswith("."))
+
+    def read_json(self, name: str) -> Any:
+        """Return the content of a JSON file, None if it is not there. Raises `ValueError` if it is no JSON."""
+        try:
+            return json.loads(self.read(name))
+        except FileNotFoundError:
+            return None
+
+    def write_json(self, name: str, value: Any, *, replace: bool = False) -> None:
+        """Write a JSON file. Raises `FileExistsError` if it is there, unless `replace`."""
+        put = self.put_bytes if replace else self.put_new
+        put(name, json.dumps(value).encode())
+
+    def remove(self, name: str) -> None:
+        """Remove a file; nothing happens if it is not there."""
+        with self._told() as client:
+            client.delete_object(Bucket=self._bucket.name, Key=self._key(name))
+
+    def clear(self) -> None:
+        """Remove the folder and all in it; nothing happens if it is not there."""
+        self._remove_all([self._key(name) for name, _ in self._listed()])
+
+    def carry_to(self, target: S3Files) -> None:
+        """Copy all to `target` on the side of S3, then remove it here.
+
+        Nothing is removed before all is copied: killed at any moment, the same call completes it.
+        """
+        found = dict(self._listed())
+        for _ in side_by_side(lambda name: self._copy(name, target, found[name]), list(found)):
+            pass
+        self._remove_all([self._key(name) for name in found])
+
+    def _copy(self, name: str, target: S3Files, size: int) -> None:
+        source, key = {"Bucket": self._bucket.name, "Key": self._key(name)}, target._key(name)
+        place, encryption = target._bucket.name, self._bucket.encryption()
+        with self._told() as client:
+            if size < _LARGE:  # one call less than the other way, which looks at the source first
+                client.copy_object(CopySource=source, Bucket=place, Key=key, **encryption)
+            else:
+                client.copy(source, place, key, ExtraArgs=encryption, Config=self._bucket.transfer(size))
+
+    def _remove_all(self, keys: list[str]) -> None:
+        with self._told() as client:
+            for first in range(0, len(keys), _MOST_AT_ONCE):
+                some = [{"Key": key} for key in keys[first : first + _MOST_AT_ONCE]]
+                said = client.delete_objects(Bucket=self._bucket.name, Delete={"Objects": some, "Quiet": True})
+                for error in said.get("Errors", ()):
+                    raise ArchiveError(f"{self.location} cannot be used: S3 does not delete, and says {error['Code']}")
+
+    def _put(self, client: Any, name: str, data: bytes, **conditions: str) -> None:
+        given = {**self._bucket.encryption(), **conditions}
+        client.put_object(Bucket=self._bucket.name, Key=self._key(name), Body=data, **given)
+
+    def _listed(self, prefix: str = "") -> Iterator[tuple[str, int]]:
+        """Give name and bytes of each object, the markers too that Hadoop leaves for folders."""
+        for page in self._pages(Prefix=self._key(prefix)):
+            for one in page.get("Contents", ()):
+                yield one["Key"][len(self._prefix) :], one["Size"]
+
+    def _pages(self, **wanted: str) -> Iterator[dict[str, Any]]:
+        with self._told() as client:
+            yield from client.get_paginator("list_objects_v2").paginate(Bucket=self._bucket.name, **wanted)
+
+    def _key(self, name: str) -> str:
+        return self._prefix + name
+
+    def _told(self) -> Any:
+        return self._bucket.told(self.location)
+
+    @contextmanager
+    def _found(self, name: str) -> Iterator[None]:
+        """Tell an object that is not there as a file that is not there."""
+        from botocore.exceptions import ClientError
+
+        try:
+            yield
+        except ClientError as error:
+            if code_of(error) not in MISSING:
+                raise
+            raise FileNotFoundError(2, "not there", f"{self.location}/{name}") from None
+
+
+class _InOrder:
+    """Hides that a sink may be seekable: boto3 then writes its parts in order."""
+
+    def __init__(self, sink: Sink) -> None:
+        self.write: Callable[[bytes], object] = sink.write

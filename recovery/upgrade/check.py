@@ -1,0 +1,251 @@
+"""Can a job, as it is declared now, go on from a savepoint? Nothing is started, and nothing is changed.
+
+What a difference means is decided where a start decides it, in `state/checkpoint/compatibility.py`; here it
+is looked at from outside, together with what a start would not tell: settings that stay as they were, and packages.
+(What a restore would change is another question: `recovery/restore/preview.py`.)
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from recovery.savepoint.catalog import show
+from recovery.savepoint.checkpoint_copy import scratch_copy
+from recovery.savepoint.create import opened
+from recovery.savepoint.manifest import Manifest, SavedTable
+from recovery.savepoint.state_reader import stored_handlers
+from recovery.storage.archive import Archive, S3Options
+from recovery.upgrade.rescale import PARTITIONS
+from state.checkpoint.compatibility import FLUSH, Change, Verdict, changes, flush_change, job_change, recorded
+from state.checkpoint.fingerprint import compare
+from state.checkpoint.job_record import FLUSHED_FILE, version_problem
+from state.errors import StateVersionError
+from state.handler import require_readable
+
+if TYPE_CHECKING:
+    from framework.builder.outputs import ToDelta
+
+_ORDER = list(Verdict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Upgrade:
+    """What would become of each part of a job.
+
+    Attributes:
+        savepoint: name of the savepoint.
+        job: name of its job.
+        new_job: name of the job that was declared.
+        items: its parts: state, window, results, tables, settings, packages.
+    """
+
+    savepoint: str
+    job: str
+    new_job: str
+    items: tuple[Change, ...]
+
+    @property
+    def verdict(self) -> Verdict:
+        """The worst of the items."""
+        return max((item.verdict for item in self.items), key=_ORDER.index)
+
+    def fields(self) -> dict[str, Any]:
+        """Return it as JSON-able fields."""
+        items = [
+            {
+                "item": item.item,
+                "verdict": item.verdict.value,
+                "why": item.why,
+                "advice": item.advice,
+                "differences": [str(difference) for difference in item.differences],
+            }
+            for item in self.items
+        ]
+        names = {"savepoint": self.savepoint, "job": self.job, "new_job": self.new_job}
+        return {**names, "verdict": self.verdict.value, "items": items}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Offered:
+    """A job as it is declared now.
+
+    Attributes:
+        name: its name.
+        declaration: its declaration as a checkpoint records it.
+        settings: the values of its session, of the settings that the savepoint pins.
+        versions: packages that are installed.
+        tables: role -> path of the tables it would write (None: not wanted).
+        columns: role -> in which columns the table that stands there differs from the results; absent: none does.
+        handlers: name of a state handler -> why it cannot read what is stored of it; None if it can.
+    """
+
+    name: str
+    declaration: Mapping[str, Any]
+    settings: Mapping[str, str | None]
+    versions: Mapping[str, str]
+    tables: Mapping[str, str | None]
+    columns: Mapping[str, list[str]]
+    handlers: Mapping[str, str | None] = field(default_factory=dict)
+
+
+def check_upgrade(
+    location: str | os.PathLike[str] | Archive, name: str, job: ToDelta, *, s3: S3Options | None = None
+) -> Upgrade:
+    """Compare a savepoint with a job as it is declared now.
+
+    Args:
+        location: where the savepoint is.
+        name: which one.
+        job: what `to_delta` returned.
+        s3: how to reach S3.
+
+    Raises:
+        SavepointError: the savepoint is not there, or cannot be read.
+    """
+    archive = opened(location, s3)
+    manifest = show(archive, name)
+    return compared(manifest, _offered(job, archive, manifest))
+
+
+def compared(manifest: Manifest, offered: Offered) -> Upgrade:
+    """Compare what a savepoint says with what is declared now."""
+    declared = changes(manifest.declaration, offered.declaration)
+    items = (
+        _state_change(manifest),
+        job_change(manifest.job, offered.name),
+        flush_change(flushed=any(file.path == FLUSHED_FILE for file in manifest.files)),
+        *declared,
+        *_handler_changes(offered.handlers),
+        *_table_changes(manifest.tables, offered, same=all(one.verdict is Verdict.COMPATIBLE for one in declared)),
+        *_setting_changes(manifest.settings, offered.settings),
+        *_package_changes(manifest.versions, offered.versions),
+    )
+    return Upgrade(savepoint=manifest.name, job=manifest.job, new_job=offered.name, items=items)
+
+
+def _state_change(manifest: Manifest) -> Change:
+    problem = version_problem(manifest.state_version)
+    if problem is None:
+        why = f"stored bytes have version {manifest.state_version}, which is read here"
+        return Change(item="state", verdict=Verdict.COMPATIBLE, why=why)
+    why, _, advice = problem.partition("; ")
+    return Change(item="state", verdict=Verdict.IMPOSSIBLE, why=why, advice=advice)
+
+
+def _handler_changes(handlers: Mapping[str, str | None]) -> Iterator[Change]:
+    for name, problem in handlers.items():
+        item = f"state of handler {name}"
+        if problem is None:
+            yield Change(item=item, verdict=Verdict.COMPATIBLE, why="it reads the version that is stored")
+        else:
+            why, _, advice = problem.partition("; ")
+            yield Change(item=item, verdict=Verdict.IMPOSSIBLE, why=why, advice=advice)
+
+
+def _table_changes(saved: Mapping[str, SavedTable], offered: Offered, *, same: bool) -> Iterator[Change]:
+    for role in dict.fromkeys([*offered.tables, *saved]):
+        path, before = offered.tables.get(role), saved.get(role)
+        if path is None and before is None:
+            continue
+        item = f"table {role}"
+        if path is not None and offered.columns.get(role):
+            verdict = Verdict.IMPOSSIBLE if same else Verdict.NEEDS_FLUSH
+            advice = "choose another folder for it" if same else FLUSH
+            yield Change(item=item, verdict=verdict, why="; ".join(offered.columns[role]), advice=advice)
+            continue
+        yield Change(item=item, verdict=Verdict.COMPATIBLE, why=_going_on(path, before))
+
+
+def _going_on(path: str | None, before: SavedTable | None) -> str:
+    if path is None:
+        return "no longer wanted: it stays as it is"
+    if before is None:
+        return f"a new table, {path}: it begins with the next batch"
+    if before.path != path:
+        return f"goes on in {path}; what stands in {before.path} stays there"
+    return "unchanged"
+
+
+def _setting_changes(pinned: Mapping[str, str], now: Mapping[str, str | None]) -> Iterator[Change]:
+    """A query goes on with the settings of its checkpoint, whatever the session says."""
+    differing = compare(pinned, {name: now.get(name) for name in pinned})
+    if not differing:
+        yield Change(item="settings", verdict=Verdict.COMPATIBLE, why="those that the checkpoint pins are unchanged")
+    for difference in differing:
+        rescale = "to change it, rescale the stopped job: panekeeper rescale"
+        yield Change(
+            item=f"setting {difference.field}",
+            verdict=Verdict.COMPATIBLE,
+            why="the checkpoint pins it: the job goes on with the value in the checkpoint",
+            advice=rescale if difference.field == PARTITIONS else "",
+            differences=(difference,),
+        )
+
+
+def _package_changes(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[Change]:
+    differing = {difference.field: difference for difference in compare(before, now)}
+    for name in now:
+        if name not in differing:
+            yield Change(item=f"package {name}", verdict=Verdict.COMPATIBLE, why="unchanged")
+            continue
+        yield Change(
+            item=f"package {name}",
+            verdict=Verdict.COMPATIBLE,
+            why="stored bytes have a version of their own, and do not depend on it",
+            advice="try it on a clone first: panekeeper clone",
+            differences=(differing[name],),
+        )
+
+
+def _offered(job: ToDelta, archive: Archive, manifest: Manifest) -> Offered:
+    from framework.engine.job.startup_checks import versions
+
+    pipeline = job.pipeline
+    spark = pipeline.intake.df.sparkSession
+    return Offered(
+        name=pipeline.intake.name,
+        declaration=recorded(pipeline.declaration(), pipeline.intake.key_groups),
+        settings={name: spark.conf.get(name, None) for name in manifest.settings},
+        versions=versions(),
+        tables=asdict(job.tables),
+        columns=_columns(job, manifest),
+        handlers=_handlers(job, archive, manifest),
+    )
+
+
+def _columns(job: ToDelta, manifest: Manifest) -> dict[str, list[str]]:
+    from delta.tables import DeltaTable
+
+    from framework.engine.sink.tables import column_differences
+
+    spark = job.pipeline.intake.df.sparkSession
+    wanted = job.tables.schemas(job.pipeline.plan)
+    found: dict[str, list[str]] = {}
+    for role, path in asdict(job.tables).items():
+        if path is None:
+            continue
+        if DeltaTable.isDeltaTable(spark, path):
+            found[role] = column_differences(DeltaTable.forPath(spark, path).toDF().schema, wanted[path])
+        elif role in manifest.tables and manifest.tables[role].path == path:
+            found[role] = [f"the table {path} is gone"]
+    return found
+
+
+def _handlers(job: ToDelta, archive: Archive, manifest: Manifest) -> dict[str, str | None]:
+    """Let the handlers look at the versions that are stored; only then the savepoint's copy is needed."""
+    handlers = {type(one).__qualname__: one for one in job.pipeline.plan.handlers}
+    if not handlers or version_problem(manifest.state_version) is not None:
+        return {}
+    problems: dict[str, str | None] = {}
+    with scratch_copy(archive, manifest) as folder:
+        for state in stored_handlers(job.pipeline.intake.df.sparkSession, folder).values():
+            if state.name in handlers:
+                try:
+                    require_readable(handlers[state.name], state)
+                    problems.setdefault(state.name, None)
+                except StateVersionError as error:
+                    problems[state.name] = str(error)
+    return problems

@@ -1,0 +1,147 @@
+"""Loads the declaration of a job from a Python file, and starts nothing.
+
+A job file says what the job is in one of two ways:
+
+    def job(spark):                                  or, as a program that is run as it is:
+        return windowed(...)....to_delta("out/log")      windowed(...)....to_delta("out/log").start(checkpoint=...)
+
+A function `job` is called with a session, and a variable `job` holds the declaration itself. In a program without
+either, loading ends at the first `start()`, which starts nothing here. Lines before it are run, as by an import; what
+stands under `if __name__ == "__main__"` is not.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from framework.builder.outputs import Computed, ToDelta
+from framework.declarations.errors import PanekeeperError
+from framework.engine.session.spark_errors import first_line
+from recovery.errors import JobFileError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_NAME = "job"
+_HOW = "define job(spark) and return windowed(...)....to_delta(...) from it, without start()"
+
+
+class _Started(BaseException):
+    """Ends the loading of a file that starts its job; no `except Exception` of the file keeps it."""
+
+
+def load_job(file: str | os.PathLike[str], *, spark: SparkSession | None = None) -> ToDelta:
+    """Return the job that a file declares.
+
+    Args:
+        file: its path; `path.py:NAME` for another name than `job`.
+        spark: the session that a function is called with; a new one if not given.
+
+    Raises:
+        JobFileError: the file is not there, fails, declares no job, or starts something else than a job.
+        DeclarationError: it declares one that cannot be.
+    """
+    path, name = _parts(os.fspath(file))
+    with _nothing_starts(path) as started, _told(path):
+        try:
+            found = getattr(_module(path), name or _NAME, None)
+            if callable(found) and not isinstance(found, ToDelta):
+                found = found(spark or _session())
+        except _Started:
+            if name is not None:
+                raise JobFileError(
+                    f"{path} starts a job before it has defined {name}; put that under if __name__ == '__main__'"
+                ) from None
+            return started[0]
+    if not isinstance(found, ToDelta):
+        what = "is not in it" if found is None else f"is {found!r}"
+        raise JobFileError(f"{path} declares no job: {name or _NAME} {what}; {_HOW}")
+    return found
+
+
+def _parts(file: str) -> tuple[Path, str | None]:
+    path, colon, name = file.rpartition(":")
+    if not colon or not name.isidentifier():
+        path, name = file, ""
+    if not Path(path).is_file():
+        raise JobFileError(f"there is no file {path}; name the Python file that declares the job")
+    return Path(path).resolve(), name or None
+
+
+def _module(path: Path) -> ModuleType:
+    """Run the file as an import would, with the modules beside it, and those of its package, in reach."""
+    package = path.parent
+    while (package / "__init__.py").exists():
+        package = package.parent
+    for folder in (str(package), str(path.parent)):
+        if folder not in sys.path:
+            sys.path.insert(0, folder)
+    spec = importlib.util.spec_from_file_location(f"_panekeeper_job_{path.stem}", path)
+    if spec is None or spec.loader is None:
+        raise JobFileError(f"{path} is no Python file; name the one that declares the job")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """Keep what the file prints out of our output, and turn what it raises into our error."""
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    except PanekeeperError:
+        raise
+    except (Exception, SystemExit) as error:
+        what = f"{type(error).__name__}: {first_line(error)}"
+        raise JobFileError(f"{path} failed while it was loaded ({what}); {_HOW}") from error
+
+
+@contextmanager
+def _nothing_starts(path: Path) -> Iterator[list[ToDelta]]:
+    """While it lasts, no streaming query can be started from Python; give the jobs whose start was asked for.
+
+    Other people's code is being run: asking it not to start anything would not do, so the ways to start are taken away.
+    """
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+    started: list[ToDelta] = []
+
+    def start(job: ToDelta, *_: Any, **__: Any) -> None:
+        started.append(job)
+        raise _Started
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise JobFileError(
+            f"{path} starts a query or resets a job while it is loaded, and a plan must not change anything; {_HOW}"
+        )
+
+    ways: list[tuple[type, str, Callable[..., None]]] = [
+        (ToDelta, "start", start),
+        (ToDelta, "reset_to_initial_state", refuse),
+        (Computed, "transform", refuse),
+        (DataStreamWriter, "start", refuse),
+        (DataStreamWriter, "toTable", refuse),
+    ]
+    before = [(owner, name, getattr(owner, name)) for owner, name, _ in ways]
+    for owner, name, instead in ways:
+        setattr(owner, name, instead)
+    try:
+        yield started
+    finally:
+        for owner, name, own in before:
+            setattr(owner, name, own)
+
+
+def _session() -> SparkSession:
+    from framework.engine.session.session import session
+
+    return session("panekeeper plan")

@@ -1,0 +1,129 @@
+"""What a change of the declaration means for the state that is stored: the one place that decides.
+
+A start refuses by these rules (`startup.py`), and `panekeeper plan` tells them before anything is started
+(`recovery/upgrade/check.py`). Pure: two declarations in, one change for each part of them out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from state.checkpoint.fingerprint import Difference, compare, fingerprint
+
+
+class Verdict(Enum):
+    """Whether a job can go on from what is stored, in rising order of trouble."""
+
+    COMPATIBLE = "compatible"
+    NEEDS_FLUSH = "needs a flush"
+    IMPOSSIBLE = "impossible"
+
+
+FLUSH = (
+    "put the declaration back; or flush the job as it was declared, and start the new one with a new checkpoint folder "
+    "and new tables, on the rows that the old one has not read"
+)
+"""What to do about a change that stored state does not survive."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """One part of a declaration, as it was and as it is.
+
+    Attributes:
+        item: which part: `window`, `aggregate total`, `key_groups`, ...
+        verdict: what its difference means; compatible if there is none.
+        why: the reason.
+        advice: what to do; empty if there is nothing to do.
+        differences: its fields that differ.
+    """
+
+    item: str
+    verdict: Verdict
+    why: str
+    advice: str = ""
+    differences: tuple[Difference, ...] = ()
+
+
+_WHY = {
+    "window": "what is stored was cut and counted by the other window",
+    "partition_by": "what is stored belongs to partitions by the other columns",
+    "event_time": "open panes hold rows that were placed by the other time",
+    "arrival_time": "what is stored was counted from the other clock",
+    "punctuation": "open windows hold rows that were gathered by the other marks",
+    "marks": "open windows hold rows that were gathered by the other marks",
+    "column": "stored rows have the other columns",
+    "aggregate": "what is open holds no partial result of it, or one of the other kind",
+    "operator": "what is open was gathered for the other operator, and its state is known by its name",
+    "handlers": "the state of handlers is known by their names and their order",
+    "output": "results of what is open would have other columns than those that stand in the tables",
+    "key_groups": "keys were dealt out to the other number of groups, for the life of the checkpoint",
+}
+_OTHER = "what is stored was written under the other declaration"
+_PORT = "port_"  # the further input ports, each with a window of its own
+_BY_NAME = {"aggregate", "column", "output"}  # parts of these are told one by one
+
+
+def recorded(declaration: Mapping[str, Any], key_groups: int) -> dict[str, Any]:
+    """Return a declaration as a checkpoint records it and reads it back."""
+    return dict(json.loads(json.dumps(fingerprint({**declaration, "key_groups": key_groups}))))
+
+
+def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
+    """Return what became of each part of a recorded declaration, in the order of the new one.
+
+    >>> [c] = changes({"key_groups": 8}, {"key_groups": 16})
+    >>> c.item, c.verdict.value
+    ('key_groups', 'needs a flush')
+    """
+    parts: dict[str, list[Difference]] = {}
+    for field in [*new, *(name for name in old if name not in new)]:
+        parts.setdefault(_item(field), [])
+    for difference in compare(old, new):
+        parts[_item(difference.field)].append(difference)
+    return [_change(item, tuple(differences)) for item, differences in parts.items()]
+
+
+def _item(field: str) -> str:
+    kind, _, rest = field.partition(".")
+    if kind.startswith(_PORT):
+        return f"{kind} {_item(rest)}"
+    return f"{kind} {rest.partition('.')[0]}" if kind in _BY_NAME and rest else kind
+
+
+def _change(item: str, differences: tuple[Difference, ...]) -> Change:
+    if not differences:
+        return Change(item=item, verdict=Verdict.COMPATIBLE, why="unchanged")
+    words = item.split()
+    why = _WHY.get(words[1] if words[0].startswith(_PORT) else words[0], _OTHER)
+    return Change(item=item, verdict=Verdict.NEEDS_FLUSH, why=why, advice=FLUSH, differences=differences)
+
+
+def job_change(old: str, new: str) -> Change:
+    """Return what another name of the job means: the name is a part of its transactions with the tables."""
+    if old == new:
+        return Change(item="job", verdict=Verdict.COMPATIBLE, why="unchanged")
+    difference = Difference(field="name", old=old, new=new)
+    return Change(
+        item="job",
+        verdict=Verdict.IMPOSSIBLE,
+        why=f"this is the checkpoint of job {old!r}, not of {new!r}",
+        advice="put the name back; or give this job a folder of its own",
+        differences=(difference,),
+    )
+
+
+def flush_change(*, flushed: bool) -> Change:
+    """Return whether the job can go on at all: a flush closes its windows for good."""
+    if not flushed:
+        return Change(item="end", verdict=Verdict.COMPATIBLE, why="its windows are open")
+    return Change(
+        item="end",
+        verdict=Verdict.IMPOSSIBLE,
+        why="the job was flushed: its windows are closed for good, and its tables complete",
+        advice="to process more rows, start with a new checkpoint folder",
+    )

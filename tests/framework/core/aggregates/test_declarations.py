@@ -1,0 +1,148 @@
+"""What `agg` accepts, what it refuses, and what the refusal says."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from framework.declarations.errors import DeclarationError, InputError
+from panekeeper import agg
+
+SCHEMA = pa.schema(
+    {
+        "delay": pa.int32(),
+        "price": pa.decimal128(10, 2),
+        "flight": pa.string(),
+        "stops": pa.list_(pa.string()),
+        "ok": pa.bool_(),
+    }
+)
+
+
+class Total(agg.UserAggregate):
+    """A sum, in the plainest way."""
+
+    state: ClassVar[Any] = float
+
+    def __init__(self, start: float = 0.0) -> None:
+        self.start = start
+        self.helper = object()
+
+    def zero(self) -> Any:
+        return self.start
+
+    def add(self, state: Any, value: Any) -> Any:
+        return state + value
+
+    def merge(self, a: Any, b: Any) -> Any:
+        return a + b
+
+    def result(self, state: Any) -> Any:
+        return state
+
+
+class Unstored(Total):
+    state = None
+
+
+class Rounded(Total):
+    state = pa.list_(pa.float32())
+
+
+class Unmerged(Total):
+    merge = agg.UserAggregate.merge
+
+
+class Unfinished(agg.UserAggregate):
+    def zero(self) -> int:
+        return 0
+
+
+@pytest.mark.parametrize(
+    ("declared", "message"),
+    [
+        (agg.max("dealy"), r"agg\.max\('dealy'\): there is no column 'dealy'.*did you mean 'delay'\?"),
+        (agg.count("zzz"), r"columns are delay, price, flight, stops, ok$"),
+        (agg.sum("price"), r"column 'price' is decimal128\(10, 2\).*cast it \(a decimal to double"),
+        (agg.mean("flight"), r"column 'flight' is string; it must be an integer or a float"),
+        (agg.stddev("ok"), r"column 'ok' is bool; it must be an integer or a float"),
+        (agg.max("stops"), r"column 'stops' is list<.*a type with an order"),
+        (agg.arg_max("stops", "flight"), r"agg\.arg_max\('stops', 'flight'\): column 'stops'"),
+        (agg.arg_min("delay", "nothing"), r"there is no column 'nothing'"),
+        (agg.approx_distinct("stops"), r"column 'stops'.*count one of its fields"),
+        (agg.user(Total(), "nothing"), r"agg\.user\(Total, 'nothing'\): there is no column"),
+    ],
+    ids=str,
+)
+def test_a_column_that_does_not_fit_is_refused_when_bound(declared: agg.Aggregate, message: str) -> None:
+    """The message names the aggregate, the column, its type, and what would fit."""
+    with pytest.raises(DeclarationError, match=message):
+        declared.bind(SCHEMA)
+
+
+def test_a_user_aggregate_that_cannot_work_is_refused_when_declared() -> None:
+    """Missing methods, an unknown or rounding state and an unknown output each say what to write."""
+    with pytest.raises(DeclarationError, match=r"agg\.user\(Unfinished, 'x'\): the class does not define add\(\)"):
+        agg.user(Unfinished(), "x")
+    with pytest.raises(DeclarationError, match=r"`state` must say what is stored"):
+        agg.user(Unstored(), "x")
+    with pytest.raises(DeclarationError, match=r"use 64-bit floats"):
+        agg.user(Rounded(), "x")
+    with pytest.raises(DeclarationError, match=r"output is 'dubble'"):
+        agg.user(Total(), "x", output="dubble")
+    with pytest.raises(DeclarationError, match=r"must be an instance"):
+        agg.user(Total, "x")  # type: ignore[arg-type]
+    with pytest.raises(DeclarationError, match=r"agg\.sum: 7 is not the name of a column"):
+        agg.sum(7)  # type: ignore[arg-type]
+
+
+def test_a_declaration_is_what_must_stay_the_same() -> None:
+    """Class, plain parameters and types of a user aggregate are part of it; helper objects are not."""
+    assert agg.arg_max("delay", "flight").declaration() == {"kind": "arg_max", "columns": ["delay", "flight"]}
+    assert agg.user(Total(2.5), "delay", output=float).declaration() == {
+        "kind": "user",
+        "columns": ["delay"],
+        "class": "Total",
+        "parameters": {"start": 2.5},
+        "output": "double",
+        "state": "double",
+    }
+    assert agg.user(Unmerged(), "delay").declaration()["state"] is None
+
+
+def test_only_aggregates_without_partial_results_need_the_contents() -> None:
+    """Collect and a user aggregate without merge keep rows; asked for partial results they say what to call."""
+    assert [a.needs_content for a in (agg.collect("ok"), agg.user(Unmerged(), "delay"))] == [True, True]
+    assert [a.needs_content for a in (agg.user(Total(), "delay"), agg.last("stops"))] == [False, False]
+    a = agg.collect("ok").bind(SCHEMA)
+    assert a.needs_content
+    with pytest.raises(TypeError, match="use from_content"):
+        a.fold([], np.array([0]), 1, SCHEMA.empty_table(), np.array([0]))
+
+
+@pytest.mark.parametrize("result", ["seven", [1.0], 2**80])
+def test_a_result_that_does_not_fit_its_declared_type_names_the_class(result: Any) -> None:
+    """A user aggregate that returns something else than declared fails with its own name in the message."""
+
+    class Wrong(Unmerged):
+        def result(self, state: Any) -> Any:
+            return result
+
+    a = agg.user(Wrong(), "delay", output="int64").bind(SCHEMA)
+    rows = SCHEMA.empty_table()
+    with pytest.raises(InputError, match=r"agg\.user\(Wrong\): result\(\) does not fit the declared type int64"):
+        a.from_content(rows, np.array([0, 0]))
+
+
+def test_any_type_can_be_first_last_and_collected() -> None:
+    """Values that are only passed on need no order: lists go through unchanged."""
+    rows = pa.table({"stops": [None, ["ORD"], ["DEN", None], []]})
+    cells, seq = np.zeros(4, dtype=np.int64), np.arange(4)
+    for declared, value in ((agg.first("stops"), ["ORD"]), (agg.last("stops"), [])):
+        a = declared.bind(rows.schema)
+        assert a.finish(a.fold([], cells, 1, rows, seq)).to_pylist() == [value]
+    a = agg.collect("stops").bind(rows.schema)
+    assert a.from_content(rows, np.array([0, 2, 2, 4])).to_pylist() == [[["ORD"]], [], [["DEN", None], []]]

@@ -1,0 +1,184 @@
+"""Where aggregates could go wrong on real data: overflow, ties, NaN, large arrays, sketches, stored hashes."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from framework.core.aggregates.hashing import stable_hashes
+from framework.core.aggregates.protocol import Accumulator, State
+from framework.declarations.errors import InputError
+from panekeeper import agg
+
+GOLDEN: dict[str, list[int]] = {
+    "int": [
+        16294208416658607535,
+        10451216379200822465,
+        16490336266968443936,
+    ],
+    "float": [
+        16294208416658607535,
+        15481881892811333770,
+        14351126860892846918,
+    ],
+    "text": [
+        12035550249420947055,
+        1056990175157489671,
+        9910835213548855925,
+        13682917772796827477,
+        16970482069276886299,
+    ],
+}
+
+
+def folded(declared: agg.Aggregate, rows: pa.Table, cells: list[int] | None = None) -> tuple[Accumulator, State]:
+    """Fold all rows at once; into one cell unless told otherwise."""
+    a = declared.bind(rows.schema)
+    of = np.array([0] * len(rows) if cells is None else cells, dtype=np.int64)
+    return a, a.fold([], of, int(of.max(initial=0)) + 1, rows, np.arange(len(rows), dtype=np.int64))
+
+
+def result(declared: agg.Aggregate, rows: pa.Table) -> Any:
+    """The aggregate of all rows."""
+    a, state = folded(declared, rows)
+    return a.finish(state)[0].as_py()
+
+
+def test_a_sum_beyond_64_bits_is_refused_with_the_column_and_the_sum() -> None:
+    """An overflow is an error that names the column, never a wrapped number."""
+    rows = pa.table({"fare": [2**62, 2**62, 7]})
+    with pytest.raises(InputError, match=r"agg\.sum\('fare'\).*9223372036854775815.*cast 'fare' to double"):
+        result(agg.sum("fare"), rows)
+    assert result(agg.mean("fare"), rows) == pytest.approx((2**63 + 7) / 3)
+
+
+def test_a_sum_that_leaves_64_bits_and_comes_back_is_exact_however_it_is_cut() -> None:
+    """Only the sum of a firing must fit: a batch that ends at the peak does not fail."""
+    rows = pa.table({"x": [2**62, 2**62, 2**62, -(2**62), -(2**62), -1]})
+    a = agg.sum("x").bind(rows.schema)
+    state: State = []
+    for at in range(len(rows)):
+        state = a.fold(state, np.array([0]), 1, rows.slice(at, 1), np.array([at]))
+    assert a.finish(state).to_pylist() == [2**62 - 1]
+    assert result(agg.sum("x"), pa.table({"x": [-(2**63), 2**63 - 1]})) == -1
+
+
+def test_of_equals_the_earliest_arrival_wins_also_across_slices() -> None:
+    """A tie goes by arrival: the row of the later slice wins if it came first."""
+    rows = pa.table({"delay": [5, 5, 5], "flight": ["late slice", "early slice", "early slice, later"]})
+    for declared in (agg.arg_max("delay", "flight"), agg.arg_min("delay", "flight"), agg.first("flight")):
+        a, state = folded(declared, rows, cells=[1, 0, 0])
+        assert a.finish(state).to_pylist() == ["early slice", "late slice"]
+        assert a.finish(a.runs(state, np.array([0]), np.array([2]))).to_pylist() == ["late slice"]
+
+
+def test_the_row_of_an_extreme_may_have_nothing_to_say() -> None:
+    """arg_max returns null if the winning row's value is null; rows without an ordering value never win."""
+    rows = pa.table({"delay": [1, 9, None], "flight": ["a", None, "c"]})
+    assert result(agg.arg_max("delay", "flight"), rows) is None
+    assert result(agg.arg_min("delay", "flight"), rows) == "a"
+
+
+def test_the_least_integer_can_win() -> None:
+    """The smallest value of a type is a value, not a mark for "nothing yet"."""
+    rows = pa.table({"x": pa.array([None, -(2**63)], pa.int64()), "who": ["a", "b"]})
+    for cells in ([0, 0], [0, 1], [1, 0]):
+        a, state = folded(agg.max("x"), rows, cells)
+        assert a.finish(a.runs(state, np.array([0]), np.array([len(state[0])]))).to_pylist() == [-(2**63)]
+        a, state = folded(agg.arg_max("x", "who"), rows, cells)
+        assert a.finish(a.runs(state, np.array([0]), np.array([len(state[0])]))).to_pylist() == ["b"]
+
+
+def test_nan_is_larger_than_every_number() -> None:
+    """Max finds a NaN, min only if there is nothing else."""
+    rows = pa.table({"x": [1.0, math.nan, math.inf]})
+    assert math.isnan(result(agg.max("x"), rows))
+    assert result(agg.min("x"), rows) == 1.0
+    assert math.isnan(result(agg.min("x"), pa.table({"x": [math.nan]})))
+
+
+def test_the_deviation_of_large_neighbouring_numbers_keeps_its_digits() -> None:
+    """A large mean takes no digits from a small spread, neither in a cell nor over merged cells."""
+    values = 1e9 + np.array([0.25, 0.5, 0.75, 1.0] * 250)
+    a, state = folded(agg.stddev("x"), pa.table({"x": values}), cells=[at % 7 for at in range(1000)])
+    merged = a.finish(a.runs(state, np.array([0]), np.array([7])))
+    assert merged[0].as_py() == pytest.approx(np.std(values, ddof=1), rel=1e-12)
+
+
+@pytest.mark.parametrize("declared", [agg.sum("f"), agg.stddev("f"), agg.max("f"), agg.arg_min("f", "i")], ids=str)
+def test_the_company_of_a_run_changes_no_bit(declared: agg.Aggregate) -> None:
+    """A run gives the same bits among many neighbours, among many scattered ones, and in a small array."""
+    generator = np.random.default_rng(5)
+    n = 50_000
+    rows = pa.table({"f": generator.normal(size=n) * 1e3, "i": np.arange(n)})
+    a, leaves = folded(declared, rows, cells=list(range(n)))
+    lo = np.arange(n - 40)
+    hi = lo + generator.integers(0, 40, len(lo))
+    together = a.finish(a.runs(leaves, lo, hi))
+    order = generator.permutation(len(lo))
+    scattered = a.finish(a.runs(leaves, lo[order], hi[order]))
+    assert scattered.equals(together.take(pa.array(order)))
+    few = np.arange(100, 160)
+    part = a.runs([column.slice(90, 200) for column in leaves], lo[few] - 90, hi[few] - 90)
+    assert a.finish(part).equals(together.take(pa.array(few)))
+
+
+def test_columns_in_chunks_and_slices_are_read_where_they_begin() -> None:
+    """A table of several chunks, cut in the middle of one, gives the rows that it shows."""
+    chunk = pa.table({"b": [True, False, None, False] * 5, "s": ["w", None, "y", "z"] * 5, "i": list(range(20))})
+    rows = pa.concat_tables([chunk, chunk]).slice(3, 30)
+    for declared in (agg.max("b"), agg.last("s"), agg.sum("i"), agg.approx_distinct("s"), agg.approx_distinct("b")):
+        assert result(declared, rows) == result(declared, pa.Table.from_pylist(rows.to_pylist(), schema=rows.schema))
+
+
+def test_no_rows_and_no_cells_are_nothing_special() -> None:
+    """An empty state folds, merges and finishes to empty columns; an empty run gives null or 0."""
+    schema = pa.schema({"x": pa.int64()})
+    none = np.array([], dtype=np.int64)
+    for declared, empty in ((agg.count("x"), 0), (agg.sum("x"), None), (agg.max("x"), None), (agg.stddev("x"), None)):
+        a = declared.bind(schema)
+        state = a.fold([], none, 0, schema.empty_table(), none)
+        assert [len(column) for column in a.runs(state, none, none)] == [0] * len(state)
+        assert a.finish(a.runs(state, np.array([0]), np.array([0]))).to_pylist() == [empty]
+
+
+@pytest.mark.parametrize("distinct", [1023, 2_000, 60_000])
+def test_distinct_values_are_counted_within_three_standard_errors(distinct: int) -> None:
+    """Exact below 1024, then within 10 %, whether folded into one cell or merged from many."""
+    values = [f"tail-{at}" for at in range(distinct)] * 2
+    rows = pa.table({"tail": values})
+    a, state = folded(agg.approx_distinct("tail"), rows, cells=[at % 11 for at in range(len(values))])
+    merged = a.finish(a.runs(state, np.array([0]), np.array([11])))[0].as_py()
+    assert merged == result(agg.approx_distinct("tail"), rows)
+    assert merged == pytest.approx(distinct, rel=0 if distinct < 1024 else 0.1)
+
+
+def test_stored_hashes_never_change() -> None:
+    """Sketches in checkpoints hold these very numbers."""
+    assert stable_hashes(pa.array([0, 1, -1])).tolist() == GOLDEN["int"]
+    assert stable_hashes(pa.array([0.0, 1.5, math.nan])).tolist() == GOLDEN["float"]
+    assert stable_hashes(pa.array(["", "a", "ab", "ba", "é"])).tolist() == GOLDEN["text"]
+    assert stable_hashes(pa.array(["", "a", "ab", "ba", "é"], pa.large_string())).tolist() == GOLDEN["text"]
+
+
+def test_hashes_of_texts_do_not_depend_on_their_neighbours() -> None:
+    """A text has one hash: alone, in a slice, and beside texts that fill a block of their own."""
+    long = "x" * 3_000_000
+    texts = pa.array(["a", long, "b", *(f"row {at}" for at in range(200_000)), long, "a"])
+    hashes = stable_hashes(texts)
+    assert hashes[0] == hashes[-1] == stable_hashes(pa.array(["a"]))[0]
+    assert hashes[1] == hashes[-2] == stable_hashes(texts.slice(1, 1))[0]
+    assert len(set(hashes.tolist())) == 200_003
+
+
+def test_declarations_and_accumulators_travel() -> None:
+    """Both are pickled to the workers and arrive equal."""
+    declared = agg.arg_max("delay", "flight")
+    a = declared.bind(pa.schema({"delay": pa.float64(), "flight": pa.string()}))
+    assert pickle.loads(pickle.dumps(declared)) == declared  # noqa: S301 -- our own bytes
+    assert pickle.loads(pickle.dumps(a)) == a  # noqa: S301

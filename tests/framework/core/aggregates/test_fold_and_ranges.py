@@ -1,0 +1,252 @@
+"""Laws of every aggregate: cuts change no bit, runs equal their contents, results equal those of plain Python."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from framework.core.aggregates.protocol import Accumulator, State
+from panekeeper import agg
+
+SCHEMA = pa.schema(
+    {
+        "i": pa.int64(),
+        "u": pa.uint64(),
+        "f": pa.float64(),
+        "wild": pa.float64(),
+        "half": pa.float32(),
+        "s": pa.string(),
+        "dec": pa.decimal128(12, 2),
+        "t": pa.timestamp("us", tz="UTC"),
+        "d": pa.duration("us"),
+        "b": pa.bool_(),
+    }
+)
+EACH = settings(max_examples=settings().max_examples // 16)  # every law is tried on some seventy aggregates
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+VALUES: dict[str, st.SearchStrategy[Any]] = {
+    "i": st.integers(-(2**40), 2**40) | st.integers(-2, 2),
+    "u": st.integers(0, 2**40) | st.just(2**63 + 5),
+    "f": st.floats(-1e6, 1e6),
+    "wild": st.floats(-1e6, 1e6) | st.sampled_from([math.nan, math.inf, -math.inf, 0.0, -0.0]),
+    "half": st.floats(-1000, 1000, width=32),
+    "s": st.text("abc", max_size=3),
+    "dec": st.decimals(-1000, 1000, places=2),
+    "t": st.integers(-(10**15), 10**15).map(lambda us: EPOCH + timedelta(microseconds=us)),
+    "d": st.integers(-100, 100).map(lambda us: timedelta(microseconds=us)),
+    "b": st.booleans(),
+}
+
+
+class Longest(agg.UserAggregate):
+    """The most distant pair seen, as a nested state that `merge` changes in place."""
+
+    state = list[float]
+
+    def zero(self) -> list[float]:
+        return []
+
+    def add(self, state: list[float], value: float) -> list[float]:
+        state[:] = [min([value, *state[:1]]), max([value, *state[1:]])]
+        return state
+
+    def merge(self, a: list[float], b: list[float]) -> list[float]:
+        a[:] = [min(a[:1] + b[:1]), max(a[1:] + b[1:])] if a and b else a + b
+        b.clear()
+        return a
+
+    def result(self, state: list[float]) -> float | None:
+        return state[1] - state[0] if state else None
+
+
+class AllOfIt(agg.UserAggregate):
+    """The values joined: needs the contents, as it has no merge."""
+
+    def zero(self) -> str:
+        return ""
+
+    def add(self, state: str, value: Any) -> str:
+        return f"{state}{value};"
+
+    def result(self, state: str) -> str:
+        return state
+
+
+ORDERED = ["i", "u", "f", "wild", "half", "s", "dec", "t", "d", "b"]
+PARTIAL = [
+    *[agg.count(), agg.count("s"), agg.approx_distinct("i"), agg.approx_distinct("s"), agg.approx_distinct("dec")],
+    *[make(c) for make in (agg.sum, agg.mean) for c in ("i", "f", "half", "wild")],
+    *[agg.mean("u"), agg.stddev("i"), agg.stddev("f"), agg.stddev("wild"), agg.user(Longest(), "f")],
+    *[make(c) for make in (agg.max, agg.min, agg.first, agg.last) for c in ORDERED],
+    *[make(by, "s") for make in (agg.arg_max, agg.arg_min) for by in ("i", "wild", "b", "dec")],
+    *[agg.arg_max("s", "t"), agg.arg_min("u", "i")],
+]
+CONTENT = [agg.collect("s"), agg.collect("wild"), agg.user(AllOfIt(), "i", output="string")]
+
+
+class Case(NamedTuple):
+    rows: pa.Table
+    cells: np.ndarray[Any, np.dtype[np.int64]]
+    n_cells: int
+
+
+@st.composite
+def cases(draw: st.DrawFn, columns: tuple[str, ...]) -> Case:
+    """Rows of the columns an aggregate reads, nulls among them, scattered over a few cells."""
+    n = draw(st.integers(0, 24))
+    read = columns or ("i",)
+    arrays = {c: draw(st.lists(st.none() | VALUES[c], min_size=n, max_size=n)) for c in read}
+    rows = pa.table(arrays, schema=pa.schema([SCHEMA.field(c) for c in read]))
+    n_cells = draw(st.integers(1, 6))
+    cells = draw(st.lists(st.integers(0, n_cells - 1), min_size=n, max_size=n))
+    return Case(rows, np.array(cells, dtype=np.int64), n_cells)
+
+
+def fold(a: Accumulator, case: Case, cuts: list[int]) -> State:
+    """Fold in batches that end at `cuts`; each knows the cells that have shown up by then."""
+    state: State = []
+    ends = [*sorted(cuts), len(case.cells)]
+    for start, end in zip([0, *ends[:-1]], ends, strict=True):
+        known = case.n_cells if end == len(case.cells) else int(case.cells[:end].max(initial=-1)) + 1
+        seq = np.arange(start, end, dtype=np.int64)
+        state = a.fold(state, case.cells[start:end], known, case.rows.slice(start, end - start), seq)
+    return state
+
+
+def bits(array: pa.Array) -> list[Any]:
+    """Everything there is to compare, floats by their bits."""
+    if pa.types.is_floating(array.type):
+        array = array.view(pa.int64() if array.type == pa.float64() else pa.int32())
+    return [str(array.type), *array.to_pylist()]
+
+
+def expected(a: agg.Aggregate, rows: list[dict[str, Any]]) -> Any:
+    """Result over rows in arrival order, in plain Python."""
+    if a.columns == ():
+        return len(rows)
+    kept = [row for row in rows if row[a.columns[0]] is not None]
+    values = [row[a.columns[0]] for row in kept]
+    return PLAIN[a.kind](values, [row[a.columns[-1]] for row in kept])
+
+
+def _order(value: Any) -> Any:
+    return (value != value, 0 if value != value else value)  # noqa: PLR0124 -- NaN, above all others
+
+
+def _stddev(values: list[float], _: Any) -> float | None:
+    if len(values) < 2:
+        return None
+    if not all(map(math.isfinite, values)):
+        return math.nan
+    mean = math.fsum(values) / len(values)
+    return math.sqrt(math.fsum((v - mean) ** 2 for v in values) / (len(values) - 1))
+
+
+def _extreme(best: Callable[..., Any]) -> Callable[[list[Any], list[Any]], Any]:
+    def result(by: list[Any], values: list[Any]) -> Any:
+        return values[best(range(len(by)), key=lambda at: _order(by[at]))] if by else None
+
+    return result
+
+
+PLAIN: dict[str, Callable[[list[Any], list[Any]], Any]] = {
+    "count": lambda values, _: len(values),
+    "sum": lambda values, _: sum(values) if values else None,
+    "mean": lambda values, _: sum(values) / len(values) if values else None,
+    "stddev": _stddev,
+    "approx_distinct": lambda values, _: len(set(values)),
+    "max": _extreme(max),
+    "min": _extreme(min),
+    "arg_max": _extreme(max),
+    "arg_min": _extreme(min),
+    "first": lambda values, _: values[0] if values else None,
+    "last": lambda values, _: values[-1] if values else None,
+    "collect": lambda values, _: values,
+    "user": lambda values, _: max(values) - min(values) if values else None,
+}
+
+
+def assert_same(a: agg.Aggregate, got: Any, rows: list[dict[str, Any]]) -> None:
+    """Exactly what plain Python says; sums of floats may be added in another order."""
+    want = expected(a, rows)
+    if isinstance(want, float) and a.kind in ("sum", "mean", "stddev"):
+        finite = [abs(row[a.columns[0]]) for row in rows if math.isfinite(row[a.columns[0]] or 0) and row[a.columns[0]]]
+        assert got == pytest.approx(want, rel=1e-9, abs=1e-9 * max(finite, default=0), nan_ok=True)
+    else:
+        assert got == want or (got != got and want != want)  # noqa: PLR0124 -- NaN on both sides
+
+
+@pytest.mark.parametrize("declared", PARTIAL, ids=str)
+@EACH
+@given(data=st.data())
+def test_cutting_a_stream_into_batches_changes_no_bit(declared: agg.Aggregate, data: st.DataObject) -> None:
+    """Folding in any number of batches gives the states and results of one fold, to the last bit."""
+    case = data.draw(cases(declared.columns))
+    cuts = data.draw(st.lists(st.integers(0, len(case.cells)), max_size=4))
+    a = declared.bind(SCHEMA)
+    whole, parts = fold(a, case, []), fold(a, case, cuts)
+    assert [bits(column) for column in parts] == [bits(column) for column in whole]
+    assert [column.type for column in parts] == a.state_types()
+    assert bits(a.finish(parts)) == bits(a.finish(whole))
+    assert a.finish(parts).type == a.output
+
+
+@pytest.mark.parametrize("declared", PARTIAL, ids=str)
+@EACH
+@given(data=st.data())
+def test_a_result_is_that_of_the_rows_in_plain_python(declared: agg.Aggregate, data: st.DataObject) -> None:
+    """Each cell's result equals a naive computation from its raw values in arrival order."""
+    case = data.draw(cases(declared.columns))
+    a = declared.bind(SCHEMA)
+    rows = case.rows.to_pylist()
+    for cell, got in enumerate(a.finish(fold(a, case, [])).to_pylist()):
+        assert_same(declared, got, [row for row, of in zip(rows, case.cells, strict=True) if of == cell])
+
+
+@pytest.mark.parametrize("declared", PARTIAL, ids=str)
+@EACH
+@given(data=st.data())
+def test_a_run_is_worth_the_rows_of_its_cells(declared: agg.Aggregate, data: st.DataObject) -> None:
+    """A merged run gives the result of all its rows, and the same bits when its cells stand alone."""
+    case = data.draw(cases(declared.columns))
+    spans = st.tuples(st.integers(0, case.n_cells), st.integers(0, case.n_cells)).map(sorted)
+    lo, hi = np.array(data.draw(st.lists(spans, min_size=1, max_size=8)), dtype=np.int64).T
+    a = declared.bind(SCHEMA)
+    state = fold(a, case, [])
+    results = a.finish(a.runs(state, lo, hi))
+    rows = case.rows.to_pylist()
+    for j, (start, end) in enumerate(zip(lo.tolist(), hi.tolist(), strict=True)):
+        inside = [row for row, of in zip(rows, case.cells, strict=True) if start <= of < end]
+        assert_same(declared, results[j].as_py(), inside)
+        only = [column.slice(start, end - start) for column in state]
+        alone = a.runs(only, np.array([0]), np.array([end - start]))
+        assert bits(a.finish(alone)) == bits(results.slice(j, 1))
+
+
+@pytest.mark.parametrize("declared", [*PARTIAL, *CONTENT], ids=str)
+@EACH
+@given(data=st.data())
+def test_contents_give_the_result_without_partial_states(declared: agg.Aggregate, data: st.DataObject) -> None:
+    """`from_content` answers each group of rows as plain Python does, also where rows lie outside all groups."""
+    case = data.draw(cases(declared.columns))
+    n = len(case.cells)
+    offsets = sorted(data.draw(st.lists(st.integers(0, n), min_size=1, max_size=5)))
+    a = declared.bind(SCHEMA)
+    results = a.from_content(case.rows, np.array(offsets, dtype=np.int64))
+    assert results.type == a.output
+    for got, start, end in zip(results.to_pylist(), offsets, offsets[1:], strict=False):
+        group = case.rows.to_pylist()[start:end]
+        if declared.output == pa.string():
+            assert got == "".join(f"{row['i']};" for row in group if row["i"] is not None)
+        elif declared.kind == "collect":
+            assert list(map(str, got)) == list(map(str, expected(declared, group)))
+        else:
+            assert_same(declared, got, group)

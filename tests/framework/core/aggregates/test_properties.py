@@ -1,0 +1,114 @@
+"""Aggregates of random windows against the naive model's trigger contents, from partial sums and from raw rows."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from framework.core.job_spec import EVENT_TIME, Plan
+from framework.core.key_group import Machine
+from framework.core.steps import Rows, Step, Watermark
+from framework.testing.vector import Vector, parse
+from panekeeper import agg
+from state.store import MemoryStore
+from tests.model.aggregates import CONTENT, PARTIAL, firings
+from tests.model.interval_cases import vectors
+from tests.model.time_intervals import NaiveInterval, exact
+
+COLUMNS = pa.schema({"key": pa.string(), "n": pa.int64(), "x": pa.float64(), "who": pa.string()})
+VALUES: dict[str, list[Any]] = {
+    "n": [None, 0, 1, 1, -9, 4],
+    "x": [0.25, None, 3.0, 3.0, -1.5, math.nan, math.inf],
+    "who": [None, "a", "b", "c", "d"],
+}
+ROUGH = VALUES | {"x": [0.1, None, 1e9 / 3, -2.7e-5, 1e16, -1e16, 7.0]}
+
+
+def plan(vector: Vector, aggregates: dict[str, agg.Aggregate]) -> Plan:
+    """A plan for the rows of `VALUES`, partitioned by the column `key` if the vector is."""
+    output = pa.schema([(name, one.bind(COLUMNS).output) for name, one in aggregates.items()])
+    keys = pa.schema([COLUMNS.field("key")] if vector.partitioned else [])
+    return Plan(window=vector.window, keys=keys, columns=COLUMNS, aggregates=aggregates, output=output)
+
+
+def step(item: dict[str, Any]) -> Step | None:
+    """The step of one input item; None for marks, which mean nothing here."""
+    if "watermark" in item:
+        return Watermark(exact(item["watermark"]))
+    if "value" not in item:
+        return None
+    value = item["value"]
+    row = {"key": item["key"]} | {name: value[name] for name in ("n", "x", "who")} | {EVENT_TIME: exact(value["ts"])}
+    return Rows(pa.Table.from_pylist([row], schema=COLUMNS.append(pa.field(EVENT_TIME, pa.int64()))))
+
+
+def merged(steps: list[Step]) -> list[Step]:
+    """The same steps with neighbouring rows in one table."""
+    out: list[Step] = []
+    for one in steps:
+        if isinstance(one, Rows) and out and isinstance(out[-1], Rows):
+            out[-1] = Rows(pa.concat_tables([out[-1].table, one.table]))
+        else:
+            out.append(one)
+    return out
+
+
+def run(plan: Plan, steps: list[Step], cuts: set[int]) -> tuple[list[dict[str, Any]], MemoryStore]:
+    """The result log, batch by batch; each batch has a new machine on a copy of the store."""
+    store, first = MemoryStore(), 0
+    log: list[dict[str, Any]] = []
+    for end in sorted(cuts | {len(steps)}):
+        store = store.copy()
+        outcome = Machine(plan, store).run(merged(steps[first:end]))
+        log += outcome.results.to_pylist() if outcome.results is not None else []
+        first = end
+    return log, store
+
+
+def text_keys(vector: dict[str, Any]) -> dict[str, Any]:
+    """The vector with keys that fit a text column."""
+    items = [i | {"key": None if i["key"] is None else repr(i["key"])} if "value" in i else i for i in vector["input"]]
+    return vector | {"input": items}
+
+
+def comparable(rows: list[tuple[Any, ...]]) -> list[str]:
+    """Rows as sorted text: order between keys and panes is open, and NaN equals itself."""
+    return sorted(map(repr, rows))
+
+
+@pytest.mark.parametrize("aggregates", [PARTIAL, CONTENT], ids=["partial", "content"])
+@given(vector=vectors(VALUES).map(text_keys), data=st.data())
+def test_aggregates_are_those_of_the_naive_contents(
+    aggregates: dict[str, agg.Aggregate], vector: dict[str, Any], data: st.DataObject
+) -> None:
+    """Every firing has the aggregates of exactly the tuples that the model's trigger shows, however cut."""
+    expected = firings(NaiveInterval(vector["window"]).play(vector["input"]), list(aggregates))
+    steps = [one for item in vector["input"] if (one := step(item))]
+    cuts = data.draw(st.sets(st.integers(0, len(steps))))
+    log, _ = run(plan(parse(vector), aggregates), steps, cuts)
+    got = [(r.get("key"), _us(r["pane_start"]), r["refinement"], *(r[name] for name in aggregates)) for r in log]
+    assert comparable(got) == comparable(expected)
+
+
+@pytest.mark.parametrize("aggregates", [PARTIAL, CONTENT], ids=["partial", "content"])
+@given(vector=vectors(ROUGH).map(text_keys), data=st.data())
+def test_no_cut_changes_a_bit(
+    aggregates: dict[str, agg.Aggregate], vector: dict[str, Any], data: st.DataObject
+) -> None:
+    """Sums, means and spreads of rough floats are the same to the last bit for every cut, and nothing is left."""
+    rough = aggregates | {"total": agg.sum("x"), "middle": agg.mean("x"), "spread": agg.stddev("x")}
+    steps = [one for item in vector["input"] if (one := step(item))] + [Watermark(exact(100_000))]
+    told = plan(parse(vector), rough)
+    whole, _ = run(told, steps, set())
+    cut, store = run(told, steps, data.draw(st.sets(st.integers(0, len(steps)))))
+    assert comparable([tuple(row.values()) for row in cut]) == comparable([tuple(row.values()) for row in whole])
+    assert store.entries == {}
+
+
+def _us(moment: Any) -> int:
+    return int(pa.scalar(moment, pa.timestamp("us", tz="UTC")).value)

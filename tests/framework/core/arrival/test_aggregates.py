@@ -1,0 +1,122 @@
+"""Aggregates of windows in arrival order against the naive model's contents, from partial results and from raw rows."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from framework.core.job_spec import Plan
+from framework.core.key_group import Machine
+from framework.core.steps import Rows, Step
+from framework.declarations.windows import Batched, Stream
+from framework.testing.batching import runs_of
+from framework.testing.memory_run import MemoryRun
+from framework.testing.recorder import TUPLE
+from framework.testing.vector import Vector, parse
+from panekeeper import agg
+from tests.model.aggregates import CONTENT, NAIVE, PARTIAL
+from tests.model.arrival_cases import POOLS, Pools, scripts
+from tests.model.interval_cases import CUTS, restarts
+from tests.model.time_intervals import exact
+from tests.model.window_kinds import play_naively
+
+ROUGHLY = PARTIAL | {"total": agg.sum("x"), "middle": agg.mean("x"), "spread": agg.stddev("x")}
+TYPES = {"n": pa.int64(), "x": pa.float64(), "who": pa.string()}
+VALUES: Pools = {
+    **POOLS,
+    "n": [None, 0, 1, 1, -9, 4],
+    "x": [0.25, None, 3.0, 3.0, -1.5, math.nan, math.inf],
+    "who": [None, "a", "b", "c", "d"],
+}
+ROUGH: Pools = {**VALUES, "x": [0.1, None, 1e9 / 3, -2.7e-5, 1e16, -1e16, 7.0]}
+
+SHOWN: dict[Stream, str] = {"content": "trigger", "entered": "insertion", "left": "eviction"}
+"""The event whose tuples a batched window's aggregates are of, by stream."""
+
+STREAMS: list[Stream] = list(SHOWN)
+
+FEW = settings(max_examples=settings().max_examples // 3)
+
+
+class AggregateRun(MemoryRun):
+    """Plays a vector with aggregates in place of the recorder: the events are the rows of the result log."""
+
+    def __init__(self, vector: Vector, aggregates: dict[str, agg.Aggregate]) -> None:
+        super().__init__(vector)
+        columns = pa.schema([*self.plan.columns, *(pa.field(name, kind) for name, kind in TYPES.items())])
+        output = pa.schema([(name, one.bind(columns).output) for name, one in aggregates.items()])
+        self.told = Plan(
+            window=vector.window, keys=self.plan.keys, columns=columns, aggregates=aggregates, output=output
+        )
+
+    def run(self, steps: Iterable[Step]) -> list[dict[str, Any]]:
+        outcome = Machine(self.told, self.store).run([typed(step) for step in steps])
+        return [] if outcome.results is None else outcome.results.to_pylist()
+
+
+def typed(step: Step) -> Step:
+    """The same step with the values of its tuples as columns."""
+    if not isinstance(step, Rows):
+        return step
+    values = [json.loads(text) for text in step.table.column(TUPLE).to_pylist()]
+    table = step.table
+    for name, kind in TYPES.items():
+        table = table.append_column(name, pa.array([value[name] for value in values], kind))
+    return Rows(table)
+
+
+def log(vector: Vector, aggregates: dict[str, agg.Aggregate], cut: Any, restart: Any) -> dict[str, list[str]]:
+    """The result log: for each key, when it fired and what it told, in order."""
+    run = AggregateRun(vector, aggregates)
+    rows: dict[str, list[str]] = {}
+    for row in run.play(runs_of(vector.items, cut, restart)):
+        at = pa.scalar(row["fired_at"], pa.timestamp("us", tz="UTC")).value
+        told = [at, *(row[name] for name in aggregates)]
+        rows.setdefault(row.get("key") or "null", []).append(repr(told))
+    return rows
+
+
+def expected(vector: dict[str, Any], stream: Stream, names: Iterable[str]) -> dict[str, list[str]]:
+    """The result log that the naive window's events make; firings of nothing only from a batched window."""
+    kind = vector["window"]["kind"]
+    shown = {"tumbling": "eviction", "sliding": "trigger"}.get(kind, SHOWN[stream])
+    rows: dict[str, list[str]] = {}
+    for event in play_naively(vector):
+        if event["event"] == shown and (event["tuples"] or kind == "batched"):
+            told = [exact(event["at"]), *(NAIVE[name](event["tuples"]) for name in names)]
+            rows.setdefault(json.dumps(event["key"]), []).append(repr(told))
+    return rows
+
+
+@pytest.mark.parametrize("aggregates", [PARTIAL, CONTENT], ids=["partial", "content"])
+@FEW
+@given(vector=scripts(pools=VALUES), stream=st.sampled_from(STREAMS), cut=CUTS, data=st.data())
+def test_aggregates_are_those_of_the_naive_contents(
+    aggregates: dict[str, agg.Aggregate], vector: dict[str, Any], stream: Stream, cut: Any, data: st.DataObject
+) -> None:
+    """Every firing has the aggregates of exactly the tuples that the model shows, however cut and restarted."""
+    parsed = parse(vector)
+    if isinstance(parsed.window, Batched):
+        window = dataclasses.replace(parsed.window, stream=stream)
+        parsed = dataclasses.replace(parsed, declared=dataclasses.replace(parsed.declared, window=window))
+    got = log(parsed, aggregates, cut, data.draw(restarts(vector)))
+    assert got == expected(vector, stream, aggregates)
+
+
+@pytest.mark.parametrize("aggregates", [ROUGHLY, ROUGHLY | CONTENT], ids=["partial", "content"])
+@FEW
+@given(vector=scripts(pools=ROUGH), cut=CUTS, data=st.data())
+def test_no_cut_changes_a_bit(
+    aggregates: dict[str, agg.Aggregate], vector: dict[str, Any], cut: Any, data: st.DataObject
+) -> None:
+    """Sums, means and spreads of rough floats are the same to the last bit for every cut and restart."""
+    parsed = parse(vector)
+    assert log(parsed, aggregates, cut, data.draw(restarts(vector))) == log(parsed, aggregates, "whole", "none")

@@ -1,0 +1,103 @@
+"""Windows in arrival order against the naive model: random tuples, times, marks, outages, however cut and restarted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from framework.core.job_spec import AT
+from framework.core.steps import Flush, Rows, Step, Tick
+from framework.testing.batching import runs_of
+from framework.testing.memory_run import MemoryRun
+from framework.testing.vector import parse
+from panekeeper.testing import difference, play
+from state.records import SequenceRecord
+from tests.model.arrival_cases import EVERY_KIND, KEYS, Kind, scripts
+from tests.model.interval_cases import CUTS, restarts
+from tests.model.window_kinds import play_naively
+
+FEW = settings(max_examples=settings().max_examples // 12)
+"""For each kind of window."""
+
+
+@pytest.mark.parametrize("kind", EVERY_KIND, ids=str)
+@FEW
+@given(data=st.data(), cut=CUTS)
+def test_the_core_tells_what_the_model_tells(kind: Kind, cut: Any, data: st.DataObject) -> None:
+    """Every event of every kind and pair of policies, in order for each key, whatever the cut and the restarts."""
+    vector = data.draw(scripts(kind))
+    restart = data.draw(restarts(vector))
+    expected = play_naively(vector)
+    got = play(vector, cut=cut, restart_after=restart)
+    assert difference(expected, got) is None
+    assert difference(got, expected) is None
+
+
+class Declared(MemoryRun):
+    """Arrival times come with the rows, as by `arrival_time=`: many instants in one table, with no tick between."""
+
+    def run(self, steps: Iterable[Step]) -> list[dict[str, Any]]:
+        return super().run(_merged(steps))
+
+
+def _merged(steps: Iterable[Step]) -> Iterator[Step]:
+    now: int | None = None
+    waiting: list[pa.Table] = []
+    for step in [*steps, None]:
+        match step:
+            case Tick(us, False, False):
+                now = us
+            case Rows(table) if now is not None:
+                waiting.append(table.append_column(AT, pa.array([now] * table.num_rows, pa.int64())))
+            case _:
+                if waiting:
+                    yield Rows(pa.concat_tables(waiting))
+                    waiting = []
+                if now is not None:
+                    yield Tick(now)
+                if step is not None:
+                    yield step
+
+
+@pytest.mark.parametrize("kind", EVERY_KIND, ids=str)
+@FEW
+@given(data=st.data(), cut=CUTS)
+def test_many_instants_in_one_table_are_taken_one_after_the_other(kind: Kind, cut: Any, data: st.DataObject) -> None:
+    """What is due between two rows of a table happens between them, as though the clock had been told."""
+    vector = data.draw(scripts(kind))
+    expected = play_naively(vector)
+    run = Declared(parse(vector))
+    got = run.play(runs_of(run.vector.items, cut, "none"))
+    assert difference(expected, got) is None
+    assert difference(got, expected) is None
+
+
+@given(vector=scripts(), cut=CUTS, flushed=st.sampled_from([True, False]))
+@settings(max_examples=settings().max_examples // 3)
+def test_nothing_is_left_behind(vector: dict[str, Any], cut: Any, flushed: Any) -> None:
+    """Once every partition was evicted, or the window flushed, no tuple and no partition is stored."""
+    run = MemoryRun(parse(vector))
+    run.play(runs_of(run.vector.items, cut, "each"))
+    if flushed or not run.vector.partitioned:
+        run.run([Flush()])
+    else:
+        now = max((item.get("at", item.get("advance_clock")) for item in vector["input"]), default=0)
+        gone = [{"at": now, "evict_partition": key} for key in KEYS]
+        run.play(runs_of(parse(vector | {"input": gone}).items, "whole", "none"))
+    assert run.store.entries == {}
+    assert SequenceRecord.decode(run.store.header).partitions is None
+
+
+@given(vector=scripts(), cut=CUTS)
+@settings(max_examples=settings().max_examples // 3)
+def test_every_tuple_is_counted_once(vector: dict[str, Any], cut: Any) -> None:
+    """Windows in arrival order take every tuple: none is late, none is outside."""
+    run = MemoryRun(parse(vector))
+    run.play(runs_of(run.vector.items, cut, "none"))
+    tuples = sum("value" in item for item in vector["input"])
+    assert run.counts["rows_in"] == run.counts["admitted"] == tuples

@@ -1,0 +1,210 @@
+"""State handlers on the pure core: what each batch calls, and what is kept."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Any, ClassVar
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from framework.core.steps import Tick
+from panekeeper import (
+    CheckpointReason,
+    Count,
+    StateContext,
+    StateHandler,
+    Time,
+    Tumbling,
+)
+from state.store import MemoryStore
+from state.user_values import from_json, to_json
+from tests.model.handlers import KEYS, Noted, plan, rows, run, totals
+
+
+@pytest.fixture
+def calls() -> list[tuple[Any, ...]]:
+    """The calls that `Noted` handlers get."""
+    Noted.calls.clear()
+    return Noted.calls
+
+
+def test_state_of_an_operators_own_goes_on_from_batch_to_batch() -> None:
+    """The instance lives for one batch; what it wrote is what the next one finds."""
+    made, store = plan(), MemoryStore()
+    assert totals(run(made, store, 0, rows(("a", 1), ("a", 2)))) == [3]
+    assert totals(run(made, store, 1, rows(("a", 4), ("a", 8)))) == [15]
+    assert totals(run(made, store.copy(), 2, rows(("b", 16), ("b", 32)), run=2)) == [63]
+
+
+def test_a_batch_that_is_run_again_finds_the_state_before_it() -> None:
+    """A batch that failed left nothing behind, so that its second attempt gives the same."""
+    made, store = plan(), MemoryStore()
+    run(made, store, 0, rows(("a", 1), ("a", 2)))
+    once, again = (run(made, store.copy(), 1, rows(("a", 4), ("a", 8)), attempt=n) for n in (1, 2))
+    assert totals(once) == totals(again) == [15]
+
+
+def test_handlers_are_called_in_the_order_of_their_registration(calls: list[tuple[Any, ...]]) -> None:
+    """In every method; the checkpoint before the last one is retired by the next batch."""
+    made, store = plan(Noted("x"), Noted("y")), MemoryStore()
+    for number in range(3):
+        run(made, store, number, Tick(number + 1))
+    assert calls[:6] == [
+        ("x", "drain", 0, "batch"),
+        ("y", "drain", 0, "batch"),
+        ("x", "checkpoint", 0, 1),
+        ("y", "checkpoint", 0, 1),
+        ("x", "close"),
+        ("y", "close"),
+    ]
+    third = calls[-10:]
+    assert third[:4] == [("x", "reset", 1, False), ("y", "reset", 1, False), ("x", "retire", 0), ("y", "retire", 0)]
+
+
+def test_a_restart_is_told_from_the_next_batch(calls: list[tuple[Any, ...]]) -> None:
+    """`ctx.restarted` holds in the first batch of a run alone."""
+    made, store = plan(Noted()), MemoryStore()
+    for number, of_run in enumerate((1, 1, 2, 2)):
+        run(made, store, number, Tick(number + 1), run=of_run, fresh=of_run == 1)
+    assert [call[3] for call in calls if call[1] == "reset"] == [False, True, False]
+
+
+@pytest.mark.parametrize(("of_run", "fresh", "told"), [(1, True, False), (2, True, True), (2, False, False)])
+def test_without_a_checkpoint_a_later_run_begins_anew(
+    calls: list[tuple[Any, ...]],
+    of_run: int,
+    fresh: bool,  # noqa: FBT001 -- of the cases
+    told: bool,  # noqa: FBT001 -- as above
+) -> None:
+    """Never at the very first start, nor for a group that is only late to get its first tuple [S3]."""
+    run(plan(Noted()), MemoryStore(), 0, Tick(1), run=of_run, fresh=fresh)
+    assert (("noted", "initial") in calls) is told
+
+
+def test_the_reason_and_the_attempt_are_told(calls: list[tuple[Any, ...]]) -> None:
+    """A drain is told from an ordinary batch, and a batch that is run again from a new one."""
+    run(plan(Noted()), MemoryStore(), 7, Tick(1), reason=CheckpointReason.DRAIN, attempt=3)
+    assert calls[:2] == [("noted", "drain", 7, "drain"), ("noted", "checkpoint", 7, 3)]
+
+
+class Evicting(StateHandler):
+    """Lets go of what holds too little, when drained."""
+
+    def drain(self, ctx: StateContext) -> None:
+        if ctx.reason is CheckpointReason.DRAIN:
+            for partition in ctx.partitions():
+                if partition.tuples < 2:
+                    ctx.evict_partition(partition.key)
+
+
+def test_a_partition_can_be_evicted_in_drain() -> None:
+    """Its content is told, everything of it is gone, and its key starts anew [S3]."""
+    made, store = plan(Evicting(), window=Tumbling(Count(3))), MemoryStore()
+    run(made, store, 0, rows(("a", 1), ("a", 2), ("b", 4)))
+    drained = run(made, store, 1, Tick(5), reason=CheckpointReason.DRAIN)
+    assert drained.results is not None
+    assert drained.results.select(["key", "total"]).to_pylist() == [{"key": "b", "total": 4}]
+    assert (drained.open_panes, drained.tuples) == (1, 2)
+    after = run(made, store, 2, rows(("b", 8), ("b", 16), ("b", 32), at=9))
+    assert totals(after) == [4 + 56]
+
+
+class Keeping(StateHandler):
+    """Keeps what it is given."""
+
+    kept: ClassVar[Any] = None
+    found: ClassVar[Any] = None
+
+    def checkpoint(self, ctx: StateContext) -> None:
+        ctx.write("value", type(self).kept)
+
+    def reset(self, ctx: StateContext) -> None:
+        type(self).found = ctx.read("value")
+
+
+PLAIN = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False)
+    | st.text()
+    | st.binary()
+    | st.dates()
+    | st.datetimes(timezones=st.just(UTC))
+    | st.timedeltas()
+    | st.decimals(allow_nan=False),
+    lambda inner: (
+        st.lists(inner)
+        | st.lists(inner).map(tuple)
+        | st.dictionaries(st.text(), inner)
+        | st.dictionaries(st.tuples(st.integers(), st.text()), inner)
+    ),
+    max_leaves=8,
+)
+
+
+@given(value=PLAIN)
+def test_typed_values_come_back_as_they_were(value: Any) -> None:
+    """Equal, and of the same type, through the stored bytes."""
+    assert from_json(to_json(value)) == value
+    store = MemoryStore()
+    Keeping.kept = value
+    run(plan(Keeping(), keys=KEYS), store, 0, Tick(1))
+    run(plan(Keeping(), keys=KEYS), store, 1, Tick(2))
+    assert Keeping.found == value
+    assert type(Keeping.found) is type(value)
+
+
+def test_tables_and_times_come_back_as_they_were() -> None:
+    """Arrow tables keep their types; times keep their zone."""
+    table = pa.table({"a": pa.array([1, None], pa.int16()), "b": [["x"], []]})
+    for value in (
+        table,
+        datetime(2024, 5, 1, tzinfo=UTC),
+        date(2024, 5, 1),
+        timedelta(microseconds=1),
+        Decimal("1.10"),
+    ):
+        store = MemoryStore()
+        Keeping.kept = value
+        run(plan(Keeping()), store, 0, Tick(1))
+        run(plan(Keeping()), store, 1, Tick(2))
+        assert Keeping.found == value
+
+
+def test_fields_that_nobody_wrote_have_a_default() -> None:
+    """A handler that joined later finds what it says itself."""
+    found = StateContext(
+        phase="reset",
+        checkpoint=1,
+        group=0,
+        reason=CheckpointReason.BATCH,
+        attempt=1,
+        restarted=False,
+        values={},
+        windows=None,  # type: ignore[arg-type]  # reading needs no window
+    )
+    assert found.read("new", 5) == 5
+
+
+class Telling(StateHandler):
+    """Remembers what time it is told, and since when a partition has been idle."""
+
+    told: ClassVar[list[Any]] = []
+
+    def drain(self, ctx: StateContext) -> None:
+        self.told.append((ctx.now, [ctx.now - one.last_insertion for one in ctx.partitions() if ctx.now]))
+
+
+def test_a_drain_tells_handlers_the_time_and_lets_nothing_fall_due() -> None:
+    """How long a partition has been idle is known, though no tick came; its timer waits for the next start."""
+    Telling.told.clear()
+    made, store = plan(Telling(), window=Tumbling(Time(10))), MemoryStore()
+    run(made, store, 0, Tick(0), rows(("a", 1), at=1_000_000))
+    drained = run(made, store, 1, reason=CheckpointReason.DRAIN, now_us=61_000_000)
+    assert drained.results is None
+    assert Telling.told[-1] == (datetime(1970, 1, 1, 0, 1, 1, tzinfo=UTC), [timedelta(seconds=60)])

@@ -1,0 +1,171 @@
+"""Segments: cut by key group and marks when packed, put together again in their order of arrival."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from framework.core.job_spec import AT, EVENT_TIME, TIMESTAMP
+from framework.core.steps import Flush, Mark, Progress, Rows, Tick, Watermark
+from framework.declarations.errors import InputError
+from framework.engine.flow.control_stream import FIRST, LAST
+from framework.engine.flow.ordering import Ordering, arrange
+from framework.engine.flow.packing import GROUP, REJECT, TIME, Packer, from_segment
+from framework.engine.flow.processor import ceil_ms
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+IDS = (12, 6, 2)
+CARRIED = pa.schema([pa.field("v", pa.int64())])
+
+
+def frame(rows: list[tuple[int, int]], *, bad: dict[int, str] | None = None, **columns: list[Any]) -> pa.RecordBatch:
+    """A batch of (group, v), the event time of each being its v; `bad` gives rows a reason."""
+    bad = bad or {}
+    rejected = [
+        json.dumps({"reason": bad[i], "event_time": 7, "row": f"row {i}"}) if i in bad else None
+        for i in range(len(rows))
+    ]
+    arrays = {
+        GROUP: pa.array([group for group, _ in rows], pa.int32()),
+        TIME: pa.array([None if i in bad else v for i, (_, v) in enumerate(rows)], TIMESTAMP),
+        REJECT: pa.array(rejected, pa.string()),
+        "v": pa.array([v for _, v in rows], pa.int32()),
+        **{name: pa.array(values) for name, values in columns.items()},
+    }
+    return pa.record_batch(list(arrays.values()), names=list(arrays))
+
+
+def packer(**options: Any) -> Packer:
+    """A packer of `v` and event time for three groups."""
+    return Packer(ids=IDS, carried=CARRIED, time=EVENT_TIME, **options)
+
+
+def packed_rows(*batches: pa.RecordBatch) -> list[SimpleNamespace]:
+    """Packed rows as the processor gets them."""
+    return [SimpleNamespace(**row) for batch in batches for row in batch.to_pylist()]
+
+
+def heard(rows: list[SimpleNamespace], group: int, *order_by: str) -> list[Any]:
+    """What one group hears, in order: the values of `v` for rows, the step itself for a mark."""
+    port = Ordering(columns=("v",), order_by=order_by, keys=pa.schema([]))
+    steps = arrange([row for row in rows if row.g == IDS[group]], [port])
+    return [step.table["v"].to_pylist() if isinstance(step, Rows) else step for step in steps]
+
+
+def test_rows_are_cut_by_group_and_keep_their_order() -> None:
+    """Each group gets one segment, its rows in the order of the input, with event time as a number."""
+    rows = packed_rows(packer().pack(frame([(1, 10), (0, 20), (1, 30), (1, 40)]), part=3, at=100))
+
+    assert [(row.g, row.kind, row.part, row.pos, row.n) for row in rows] == [
+        (12, "rows", 3, 100, 1),
+        (6, "rows", 3, 100, 3),
+    ]
+    assert from_segment(rows[1].body).to_pydict() == {"v": [10, 30, 40], EVENT_TIME: [10, 30, 40]}
+    assert from_segment(rows[1].body).schema.field("v").type == pa.int64()
+
+
+def test_rejected_rows_travel_apart() -> None:
+    """A rejected row leaves the segment and goes along with its reason; alone, it makes no segment of rows."""
+    rows = packed_rows(packer().pack(frame([(0, 1), (0, 2), (2, 3)], bad={0: "WHY", 2: "NOT"}), part=0, at=0))
+
+    assert [(row.g, row.kind, row.n) for row in rows] == [(12, "rejected", 1), (2, "rejected", 1), (12, "rows", 1)]
+    assert from_segment(rows[0].body).to_pylist() == [
+        {"reason": "WHY", "detail": None, "event_time": EPOCH + timedelta(microseconds=7), "row": "row 0"}
+    ]
+
+
+def test_rows_carry_their_arrival_if_the_windows_ask_for_it() -> None:
+    """Windows of the wall clock get the time at which each row arrived, us, in a column of its own."""
+    packed = Packer(ids=IDS, carried=CARRIED, time=AT).pack(frame([(0, 1), (0, 2)], _pk_arrived=[5, 9]), part=0, at=0)
+    assert [from_segment(row.body).column(AT).to_pylist() for row in packed_rows(packed)] == [[5, 9]]
+
+
+def test_a_bad_row_can_fail_the_batch() -> None:
+    """The error counts the bad rows, shows the first and says what to do."""
+    with pytest.raises(InputError, match=r'2 bad row\(s\), the first one WHY: row 1; .* on_bad="quarantine"'):
+        packer(fail_on_bad=True).pack(frame([(0, 1), (0, 2), (0, 3)], bad={1: "WHY", 2: "NOT"}), part=0, at=0)
+
+
+def test_marks_split_the_segments_of_their_partition() -> None:
+    """A mark reaches every group at its place between the rows."""
+    batch = frame(
+        [(0, 1), (0, 2), (0, 0), (1, 3), (0, 4), (0, 0)],
+        _mark=[None, None, "watermark", None, None, "window"],
+        _mark_value=[None, None, 7, None, None, None],
+        _mark_text=[None] * 6,
+    )
+    rows = packed_rows(packer(marked=True).pack(batch, part=0, at=0))
+
+    assert heard(rows, 0) == [[1, 2], Watermark(7), [4], Mark("window")]
+    assert heard(rows, 1) == [Watermark(7), [3], Mark("window")]
+    assert heard(rows, 2) == [Watermark(7), Mark("window")]
+
+
+@given(st.lists(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 99))), max_size=4), st.randoms())
+def test_arrival_order_survives_the_shuffle(parts: list[list[tuple[int, int]]], random: Any) -> None:
+    """However the shuffle mixes the segments, a group hears its rows by input partition and position."""
+    rows: list[SimpleNamespace] = []
+    for part, given_rows in enumerate(parts):
+        for at in range(0, len(given_rows), 2):
+            rows += packed_rows(packer().pack(frame(given_rows[at : at + 2]), part=part, at=at))
+    random.shuffle(rows)
+
+    for group in range(len(IDS)):
+        wanted = [v for part in parts for g, v in part if g == group]
+        assert heard(rows, group) == ([wanted] if wanted else [])
+
+
+def test_time_comes_before_the_rows_and_a_flush_after_them() -> None:
+    """Ticks of the pulse precede every input partition, a flush follows them all; order_by sorts in between."""
+    rows = packed_rows(packer().pack(frame([(0, 9), (0, 3)]), part=0, at=0))
+    rows.append(SimpleNamespace(g=12, port=0, kind="flush", lot=None, part=LAST, pos=5, n=0, body=None))
+    rows.append(SimpleNamespace(g=12, port=0, kind="tick", lot=None, part=FIRST, pos=4, n=77, body=None))
+
+    assert heard(rows, 0) == [Tick(77), [9, 3], Flush()]
+    assert heard(rows, 0, "v") == [Tick(77), [3, 9], Flush()]
+
+
+def test_ports_are_heard_one_after_the_other_and_the_clock_before_all() -> None:
+    """Whichever task read them; a port whose stream tells its own time does not hear ours, all hear a flush."""
+    ports = [
+        Ordering(columns=("v",), keys=pa.schema([])),
+        Ordering(columns=("v",), keys=pa.schema([]), own_clock=True),
+        Ordering(columns=("v",), order_by=("v",), keys=pa.schema([])),
+    ]
+    rows = [
+        SimpleNamespace(g=12, port=0, kind="flush", lot=None, part=LAST, pos=5, n=0, body=None),
+        *packed_rows(packer(port=2).pack(frame([(0, 9), (0, 3)]), part=0, at=0)),
+        *packed_rows(packer(port=1).pack(frame([(0, 8), (0, 4)]), part=1, at=0)),
+        *packed_rows(packer(port=0).pack(frame([(0, 7)]), part=2, at=0)),
+        SimpleNamespace(g=12, port=0, kind="tick", lot=None, part=FIRST, pos=4, n=77, body=None),
+    ]
+    steps = [step for step in arrange(rows, ports) if not isinstance(step, Rows)]
+    assert steps == [Tick(77), Tick(77, port=2), Flush(), Flush(1), Flush(2)]
+    tables = [(step.port, step.table["v"].to_pylist()) for step in arrange(rows, ports) if isinstance(step, Rows)]
+    assert tables == [(0, [7]), (1, [8, 4]), (2, [3, 9])]
+
+
+def test_every_group_is_told_how_far_event_time_has_come_on_each_of_several_ports() -> None:
+    """The greatest of its input partitions, less the port's delay, after the rows; a rejected row tells nothing."""
+    ports = [Ordering(columns=("v",), keys=pa.schema([]))] * 2
+    batches = [
+        *packer(port=1, lag_us=5)(iter([frame([(0, 30), (0, 20)]), frame([(1, 40), (0, 99)], bad={1: "WHY"})])),
+        *packer(port=0, lag_us=0)(iter([frame([(2, 50)])])),
+        *packer(port=0, lag_us=0)(iter([frame([(2, 7)], bad={0: "WHY"})])),
+        packer(port=1, lag_us=5).reached(10, part=9, at=0),
+    ]
+    told = [arrange([row for row in packed_rows(*batches) if row.g == group], ports)[-1] for group in IDS]
+    assert told == [Progress(((0, 50), (1, 35)))] * len(IDS)
+
+
+@given(st.integers(-(10**15), 10**15))
+def test_a_timer_never_comes_before_its_time(us: int) -> None:
+    """Spark's watermark has milliseconds: the timer stands at the first that is not before the due instant."""
+    assert 0 <= ceil_ms(us) * 1000 - us < 1000

@@ -1,0 +1,48 @@
+"""Who hears of batches: all of them, once and in order; and whether this thread is being called."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from framework.engine.job.callbacks import Hearing
+
+
+def test_who_comes_later_hears_what_was_told_before() -> None:
+    """Then what is told after, like everybody."""
+    hearing = Hearing()
+    first: list[Any] = []
+    second: list[Any] = []
+    hearing.add(first.append)
+    hearing.tell(one := _report())
+    hearing.add(second.append)
+    hearing.tell(two := _report())
+    assert first == second == [one, two]
+
+
+def test_a_thread_is_in_a_callback_while_it_is_called() -> None:
+    """Of old batches or a new one; another thread is not, and nobody is afterwards, not even after an error."""
+    hearing = Hearing()
+    seen: list[tuple[bool, bool]] = []
+
+    def look(_: Any) -> None:
+        with ThreadPoolExecutor(1) as another:
+            seen.append((hearing.is_calling(), another.submit(hearing.is_calling).result()))
+
+    def fail(_: Any) -> None:
+        raise ZeroDivisionError
+
+    hearing.tell(_report())
+    hearing.add(look)
+    hearing.tell(_report())
+    assert seen == [(True, False)] * 2
+    try:
+        hearing.add(fail)
+    except ZeroDivisionError:
+        assert not hearing.is_calling()
+    else:
+        raise AssertionError("the error of a callback went unheard")
+
+
+def _report() -> Any:
+    return object()

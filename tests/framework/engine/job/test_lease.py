@@ -1,0 +1,281 @@
+"""One job at a time on one checkpoint: who may start, who is refused, and what the next one learns of the last."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+import pytest
+
+from framework.engine.job.lease import TAKING_FILE, Previous, take
+from panekeeper import CheckpointError, CheckpointInUse
+from state.checkpoint.owner import RUNNING_FILE, STOPPED_FILE, Holder, read_holder
+from state.checkpoint.process import is_alive, started_at
+
+SECOND = 1_000_000
+
+
+class Clock:
+    """Tells the time it was set to, us."""
+
+    def __init__(self, us: int = 0) -> None:
+        self.us = us
+
+    def __call__(self) -> int:
+        return self.us
+
+
+class Memory:
+    """A checkpoint in a dictionary; refuses everything once it is broken."""
+
+    root = "memory"
+
+    def __init__(self) -> None:
+        self.files: dict[str, str] = {}
+        self.broken = False
+
+    def exists(self, name: str = "") -> bool:
+        return name in self.files
+
+    def names(self, folder: str) -> list[str]:
+        return sorted(name.removeprefix(f"{folder}/") for name in self.files if name.startswith(f"{folder}/"))
+
+    def read_json(self, name: str) -> Any:
+        self._work()
+        return json.loads(self.files[name]) if name in self.files else None
+
+    def write_json(self, name: str, value: Any, *, replace: bool = False) -> None:
+        self._work()
+        if name in self.files and not replace:
+            raise FileExistsError(name)
+        self.files[name] = json.dumps(value)
+
+    def remove(self, name: str) -> None:
+        self._work()
+        self.files.pop(name, None)
+
+    def _work(self) -> None:
+        if self.broken:
+            raise OSError("the disk is gone")
+
+
+@pytest.fixture
+def process() -> Iterator[subprocess.Popen[bytes]]:
+    """Another process, which lives until it is killed."""
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as running:
+        yield running
+        running.kill()
+
+
+def left_by(folder: Memory, **given: Any) -> Holder:
+    """Leave the lease of another job in the folder."""
+    before = take(Memory(), "first", now=Clock(50))
+    fields: dict[str, Any] = asdict(before._me) | {"token": "theirs"} | given
+    before.release("ended")
+    holder = Holder(**fields)
+    folder.write_json(RUNNING_FILE, asdict(holder), replace=True)
+    return holder
+
+
+def test_a_process_is_told_from_a_later_one_with_its_number(process: subprocess.Popen[bytes]) -> None:
+    """Alive with its own start time or with none known; not with another one, and not once it has ended."""
+    started = started_at(process.pid)
+    assert is_alive(process.pid, started)
+    assert is_alive(process.pid, None)
+    if started is not None:
+        assert not is_alive(process.pid, started - 1)
+    process.kill()
+    process.wait()
+    assert not is_alive(process.pid, started)
+    assert not is_alive(process.pid, None)
+
+
+def test_a_job_whose_process_lives_is_not_disturbed(process: subprocess.Popen[bytes]) -> None:
+    """The refusal names the job, the machine, the process and since when, and says what to do; nothing is changed."""
+    folder = Memory()
+    first = left_by(folder, pid=process.pid, started=started_at(process.pid), since=86_400 * SECOND)
+    files = dict(folder.files)
+    with pytest.raises(CheckpointInUse) as raised:
+        take(folder, "second", now=Clock(10**15))
+    text = str(raised.value)
+    assert f"job 'first' (host {first.host}, process {process.pid}, since 1970-01-02 00:00:00 UTC) runs on" in text
+    assert "panekeeper drain memory" in text
+    assert folder.files == files
+
+
+def test_a_dead_process_is_followed_and_its_last_sign_of_life_is_known(process: subprocess.Popen[bytes]) -> None:
+    """A crash leaves its lease; the next job takes it over at once and learns when it was last seen."""
+    folder = Memory()
+    left_by(folder, pid=process.pid, started=started_at(process.pid), since=3, seen=9)
+    process.kill()
+    process.wait()
+    lease = take(folder, "second", now=Clock(20))
+    assert lease.previous == Previous(name="first", since_us=3, seen_us=9, clean=False)
+    holder = read_holder(folder)
+    assert holder is not None
+    assert (holder.name, holder.since, holder.seen) == ("second", 20, 20)
+    lease.release("ended")
+
+
+@pytest.mark.parametrize("elsewhere", [{"host": "elsewhere"}, {"space": "pid:[1]"}], ids=["machine", "container"])
+@pytest.mark.parametrize(("silent", "refused"), [(60, True), (61, False)])
+def test_on_another_machine_a_minute_of_silence_means_death(
+    silent: int,
+    refused: bool,  # noqa: FBT001
+    elsewhere: dict[str, str],
+) -> None:
+    """Its process cannot be looked for from here; a job that lives is seen every few seconds."""
+    folder = Memory()
+    left_by(folder, seen=5 * SECOND, **elsewhere)
+    clock = Clock((5 + silent) * SECOND)
+    if refused:
+        with pytest.raises(CheckpointInUse, match="job 'first'"):
+            take(folder, "second", now=clock)
+    else:
+        take(folder, "second", now=clock).release("ended")
+
+
+def test_in_one_process_the_job_itself_is_asked() -> None:
+    """While it runs the second start is refused; once it has ended, even unnoticed, the next one starts."""
+    folder, clock, state = Memory(), Clock(7), ["running"]
+    first = take(folder, "first", now=clock)
+    first.watch(lambda: None if state == ["running"] else state[0])
+    with pytest.raises(CheckpointInUse, match="job 'first'"):
+        take(folder, "second", now=clock)
+
+    state[0], clock.us = "failed", 8
+    second = take(folder, "second", now=clock)
+    assert second.previous == Previous(name="first", since_us=7, seen_us=8, clean=True)
+    assert folder.read_json(STOPPED_FILE)["state"] == "failed"
+    second.release("ended")
+
+
+def test_an_end_leaves_word_of_when_and_how_and_what_was_left() -> None:
+    """The lease is gone, `stopped.json` is there, and whoever comes next knows that it was clean."""
+    folder, clock = Memory(), Clock(1)
+    first = take(folder, "first", now=clock)
+    assert first.previous is None
+    first.note(batch=4, open={"panes": 2})
+    clock.us = 5
+    first.release("flushed")
+    first.release("ended")
+
+    assert not folder.exists(RUNNING_FILE)
+    assert not folder.exists(TAKING_FILE)
+    stopped = folder.read_json(STOPPED_FILE)
+    assert stopped.pop("token")
+    assert stopped == {
+        "at": 5,
+        "state": "flushed",
+        "name": "first",
+        "since": 1,
+        "batch": 4,
+        "open": {"panes": 2},
+    }
+    second = take(folder, "second", now=clock)
+    assert second.previous == Previous(name="first", since_us=1, seen_us=5, clean=True)
+    second.release("ended")
+
+
+def test_a_job_that_has_ended_may_take_its_lease_again_and_crash_with_it() -> None:
+    """A flush starts an ended job once more; a clean end before does not hide the crash after it."""
+    folder, clock = Memory(), Clock(1)
+    lease = take(folder, "first", now=clock)
+    lease.release("ended")
+    clock.us = 10
+    lease.hold()
+    lease.hold()
+    crashed = folder.files[RUNNING_FILE]
+    lease.abandon()
+    folder.files[RUNNING_FILE] = crashed
+
+    second = take(folder, "second", now=clock)
+    assert second.previous == Previous(name="first", since_us=10, seen_us=10, clean=False)
+    second.release("ended")
+
+
+def test_a_start_that_fails_leaves_what_was_there() -> None:
+    """The last sign of life of a crashed job outlives a start with a wrong declaration."""
+    folder = Memory()
+    left_by(folder, host="elsewhere", seen=9)
+    files = dict(folder.files)
+    lease = take(folder, "second", now=Clock(100 * SECOND))
+    lease.abandon()
+    assert folder.files == files
+
+    empty = Memory()
+    take(empty, "first").abandon()
+    assert empty.files == {}
+
+
+def test_signs_of_life_are_renewed_until_the_job_has_ended() -> None:
+    """Each one moves `seen`; the one that finds the job ended releases the lease; the thread ends with it."""
+    folder, clock, state = Memory(), Clock(1), ["running"]
+    before = set(threading.enumerate())
+    lease = take(folder, "first", now=clock)
+    (renewing,) = set(threading.enumerate()) - before
+    lease.watch(lambda: None if state == ["running"] else state[0])
+    clock.us = 6
+    lease.renew()
+    holder = read_holder(folder)
+    assert holder is not None
+    assert (holder.since, holder.seen) == (1, 6)
+
+    state[0] = "ended"
+    lease.renew()
+    assert not folder.exists(RUNNING_FILE)
+    renewing.join(timeout=30)
+    assert renewing.daemon
+    assert not renewing.is_alive()
+
+
+def test_a_lease_that_was_taken_away_is_let_go() -> None:
+    """A machine that slept for minutes finds another job in its place, and leaves that one's lease alone."""
+    folder = Memory()
+    lease = take(folder, "first", now=Clock(1))
+    left_by(folder, host="elsewhere", name="second")
+    files = dict(folder.files)
+    lease.renew()
+    lease.release("ended")
+    assert folder.files == files
+
+
+def test_a_disk_that_is_gone_fails_neither_the_job_nor_its_end() -> None:
+    """Giving back a lease never raises: the end of the job is what its caller has to hear of."""
+    folder = Memory()
+    lease = take(folder, "first")
+    folder.broken = True
+    lease.release("ended")
+    folder.broken = False
+    take(folder, "second").abandon()
+
+
+def test_a_folder_that_cannot_be_written_is_named() -> None:
+    """Before anything else is done with it."""
+    folder = Memory()
+    folder.broken = True
+    with pytest.raises(CheckpointError, match="memory cannot be written: the disk is gone"):
+        take(folder, "first")
+
+
+def test_a_damaged_lease_is_not_guessed_at() -> None:
+    """It may be the lease of a running job; the message says when the file may be removed."""
+    folder = Memory()
+    folder.files[RUNNING_FILE] = '{"name": "first"}'
+    with pytest.raises(CheckpointError, match="if you are sure that no job runs there"):
+        take(folder, "second")
+
+
+def test_who_dies_while_starting_is_no_obstacle() -> None:
+    """The file that keeps two starters apart is removed if the one that made it is gone."""
+    folder = Memory()
+    starter = left_by(folder, host="elsewhere", seen=0)
+    folder.files[TAKING_FILE] = folder.files.pop(RUNNING_FILE)
+    with pytest.raises(CheckpointInUse, match=f"job '{starter.name}' .* is being started"):
+        take(folder, "second", now=Clock(SECOND))
+    take(folder, "second", now=Clock(61 * SECOND)).release("ended")

@@ -1,0 +1,69 @@
+"""Two starts at the same instant on one checkpoint: at most one of them runs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from framework.engine.job.lease import take
+from panekeeper import CheckpointInUse
+from state.checkpoint.folder import LocalFolder
+from state.checkpoint.owner import read_holder
+
+ROOT = Path(__file__).resolve().parents[4]
+
+STARTER = """
+import sys
+from pathlib import Path
+from panekeeper import CheckpointInUse
+from state.checkpoint.folder import LocalFolder
+from framework.engine.job.lease import take
+print("ready", flush=True)
+sys.stdin.readline()
+try:
+    take(LocalFolder(Path(sys.argv[1])), "rival")
+    print("won", flush=True)
+except CheckpointInUse:
+    print("refused", flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_of_many_starters_in_one_process_one_wins(tmp_path: Path) -> None:
+    """Threads that start together: one takes the lease, all others are refused."""
+    gate = threading.Barrier(8)
+
+    def start(number: int) -> str | None:
+        gate.wait()
+        try:
+            take(LocalFolder(tmp_path), f"job-{number}").watch(lambda: None)
+        except CheckpointInUse:
+            return None
+        return f"job-{number}"
+
+    with ThreadPoolExecutor(8) as pool:
+        winners = [name for name in pool.map(start, range(8)) if name]
+    holder = read_holder(LocalFolder(tmp_path))
+    assert holder is not None
+    assert winners == [holder.name]
+
+
+def test_of_several_processes_one_wins(tmp_path: Path) -> None:
+    """The exclusive create of a local disk keeps them apart, however close they come."""
+    command = [sys.executable, "-c", STARTER, str(tmp_path)]
+    rivals = [
+        subprocess.Popen(command, cwd=ROOT, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(3)
+    ]
+    streams = [(one.stdin, one.stdout) for one in rivals]
+    assert [out.readline() for _, out in streams if out] == ["ready\n"] * 3
+    for into, _ in streams:
+        assert into
+        into.write("go\n")
+        into.flush()
+    told = sorted(out.readline().strip() for _, out in streams if out)
+    for one in rivals:
+        one.communicate("leave\n", timeout=60)
+    assert told == ["refused", "refused", "won"]

@@ -1,0 +1,66 @@
+"""The settings of a session, without starting one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from framework.builder.outputs import _folder
+from framework.declarations.errors import DeclarationError
+from framework.engine.session.local_cache import cache_folder
+from framework.engine.session.s3_settings import s3_settings
+from framework.engine.session.session import session, spark_settings
+
+GIB = 1024**3
+
+
+@pytest.mark.parametrize(("memory", "heap"), [(2 * GIB, "1g"), (8 * GIB, "2g"), (31 * GIB, "7g"), (256 * GIB, "8g")])
+def test_the_driver_takes_a_quarter_of_the_memory_within_bounds(memory: int, heap: str) -> None:
+    """Small machines keep room for Python and RocksDB; large ones are not filled with garbage to collect."""
+    assert spark_settings(cores=2, memory=memory, jars=[])["spark.driver.memory"] == heap
+
+
+def test_shuffle_partitions_follow_the_cores() -> None:
+    """Two for each core."""
+    assert spark_settings(cores=3, memory=GIB, jars=[])["spark.sql.shuffle.partitions"] == "3"
+
+
+def test_delta_comes_from_local_files_only() -> None:
+    """No setting of ours makes a start ask the network for packages."""
+    settings = spark_settings(cores=1, memory=GIB, jars=[Path("/a/one.jar"), Path("/a/two.jar")])
+    assert settings["spark.jars"] == "/a/one.jar,/a/two.jar"
+    assert "spark.jars.packages" not in settings
+
+
+def test_a_name_that_is_no_spark_setting_is_refused() -> None:
+    """A misspelt argument would otherwise be taken for a setting and do nothing."""
+    with pytest.raises(DeclarationError, match="core is no Spark setting"):
+        session("typo", core=2)
+
+
+def test_the_cache_folder_can_be_chosen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """PANEKEEPER_CACHE says where fetched files are kept; without it, the user's cache folder."""
+    monkeypatch.setenv("PANEKEEPER_CACHE", str(tmp_path))
+    assert cache_folder() == tmp_path
+    monkeypatch.delenv("PANEKEEPER_CACHE")
+    monkeypatch.setenv("HOME", "/home/someone")
+    assert cache_folder() == Path("/home/someone/.cache/panekeeper")
+
+
+def test_s3_is_found_where_boto3_finds_it() -> None:
+    """A store of one's own is reached by its endpoint, without a host name for each bucket, in some region."""
+    settings = s3_settings({"AWS_ENDPOINT_URL": "http://store:7070", "AWS_SECRET_ACCESS_KEY": "hidden"})
+    prefix = "spark.hadoop.fs.s3a"
+    assert settings[f"{prefix}.endpoint"] == "http://store:7070"
+    assert settings[f"{prefix}.path.style.access"] == "true"
+    assert settings[f"{prefix}.endpoint.region"] == "us-east-1"
+    assert "hidden" not in settings.values()  # Spark takes it from the environment: no setting tells it
+    assert f"{prefix}.endpoint" not in s3_settings({"AWS_REGION": "eu-central-1"})
+    assert s3_settings({"AWS_REGION": "eu-central-1"})[f"{prefix}.endpoint.region"] == "eu-central-1"
+
+
+def test_a_place_on_s3_is_named_as_spark_names_it() -> None:
+    """Spark knows no scheme s3; the message says which one it knows."""
+    with pytest.raises(DeclarationError, match="write s3a://bucket/log"):
+        _folder("s3://bucket/log")

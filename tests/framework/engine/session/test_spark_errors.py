@@ -1,0 +1,69 @@
+"""Errors of Spark and its workers, translated to ours."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+import pytest
+
+from framework.declarations.errors import CorruptState, InputError, JobFailed, OutputNotWritable
+from framework.engine.session.spark_errors import full_disk_told, is_slow_worker, translate
+
+WORKER = """An exception was thrown from the Python worker. Please see the stack trace below.
+Traceback (most recent call last):
+  File "worker.py", line 1, in main
+    process()
+  File "user.py", line 7, in handle_event
+{raised}
+
+\tat org.apache.spark.api.python.BasePythonRunner$ReaderIterator.handlePythonException(PythonRunner.scala:645)
+\tat java.base/java.lang.Thread.run(Thread.java:840)
+Caused by: java.io.IOException: broken pipe
+"""
+
+
+def test_our_own_errors_are_found_in_the_text_of_a_worker() -> None:
+    """The class and its message come back, without the traceback around them."""
+    error = translate(RuntimeError(WORKER.format(raised="state.errors.CorruptState: segment 3 is missing")), "x")
+    assert type(error) is CorruptState
+    assert str(error) == "segment 3 is missing"
+    error = translate(
+        RuntimeError(WORKER.format(raised="framework.declarations.errors.InputError: 1 bad row(s): a: b")), "x"
+    )
+    assert type(error) is InputError
+    assert str(error) == "1 bad row(s): a: b"
+
+
+def test_the_last_line_of_a_users_traceback_is_the_message() -> None:
+    """An operator's own exception needs no Java around it."""
+    error = translate(RuntimeError(WORKER.format(raised="ZeroDivisionError: division by zero")), "x")
+    assert type(error) is JobFailed
+    assert str(error) == "job 'x' stopped: ZeroDivisionError: division by zero"
+
+
+def test_errors_with_a_name_a_user_can_act_on() -> None:
+    """A full disk and lost state say what to do; anything else is told by its first line."""
+    full = translate(RuntimeError("java.io.IOException: No space left on device\n\tat java.base"), "x")
+    assert type(full) is OutputNotWritable
+    assert "make room and start it again" in str(full)
+    lost = translate(RuntimeError("[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error\n\tat org"), "x")
+    assert type(lost) is CorruptState
+    assert "restore this checkpoint from a savepoint" in str(lost)
+    other = translate(RuntimeError("[SOMETHING] odd\n\tat org.apache"), "x")
+    assert str(other) == "job 'x' stopped: [SOMETHING] odd"
+
+
+def test_a_full_disk_at_a_start_is_told_whoever_wrote_to_it() -> None:
+    """Other errors pass as they are, ours among them."""
+    with pytest.raises(OutputNotWritable, match="make room and start it again"), full_disk_told("x"):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    for error in (InputError("a bad row"), OSError("odd")):
+        with pytest.raises(type(error), match=str(error)), full_disk_told("x"):
+            raise error
+
+
+def test_a_worker_that_was_slow_to_start_is_told_apart() -> None:
+    """Only that error is worth another try."""
+    assert is_slow_worker(RuntimeError("org.apache.spark.SparkException: Python worker failed to connect back."))
+    assert not is_slow_worker(RuntimeError("No space left on device"))

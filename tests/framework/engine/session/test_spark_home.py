@@ -1,0 +1,59 @@
+"""The view of Spark's home that its Python workers are started from, and the manager of a checkpoint's files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyspark
+import pytest
+
+from framework.engine.session.file_manager import ON_DISK, file_manager
+from framework.engine.session.s3_settings import FILE_MANAGER
+from framework.engine.session.spark_home import spark_home
+
+
+@pytest.fixture(autouse=True)
+def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A cache of its own."""
+    monkeypatch.setenv("PANEKEEPER_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def test_the_view_has_all_that_starts_spark_and_no_packed_python() -> None:
+    """Programs and Java libraries are the installed ones; pyspark comes from the packages of this interpreter."""
+    installed = Path(pyspark.__file__).parent
+    assert (spark_home() / "bin" / "spark-submit").samefile(installed / "bin" / "spark-submit")
+    assert (spark_home() / "jars").samefile(installed / "jars")
+    assert (installed / "python" / "lib" / "pyspark.zip").exists()
+    assert not (spark_home() / "python").exists()
+
+
+def test_the_view_is_made_once(cache: Path) -> None:
+    """A second start finds it; nothing half made is left."""
+    assert spark_home() == spark_home()
+    assert list((cache / "spark").iterdir()) == [spark_home()]
+
+
+def test_without_a_place_for_the_view_the_installed_spark_serves(cache: Path) -> None:
+    """A cache that cannot be written makes starts slower, not impossible."""
+    cache.write_text("a file where the folder should be")
+    assert spark_home() == Path(pyspark.__file__).parent
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "default", "given", "expected"),
+    [
+        ("/data/c", "file:///", None, ON_DISK),
+        ("file:/data/c", "hdfs://host:8020", None, ON_DISK),
+        ("file:///data/c", "hdfs://host:8020", None, ON_DISK),
+        ("/data/c", "hdfs://host:8020", None, None),
+        ("hdfs://host/c", "file:///", None, None),
+        ("/data/c", "file:///", "my.Manager", "my.Manager"),
+        ("s3a://bucket/c", "file:///", "my.Manager", FILE_MANAGER),
+    ],
+)
+def test_the_file_manager_follows_the_place(
+    checkpoint: str, default: str, given: str | None, expected: str | None
+) -> None:
+    """Ours on a local disk, the one for S3 there, and the user's or Spark's anywhere else."""
+    assert file_manager(checkpoint, default, given, "2") == expected

@@ -1,0 +1,133 @@
+"""The subcommands around savepoints, as they are typed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from recovery.cli.main import FAILED, main
+from recovery.errors import ArchiveDenied, ArchiveError
+from recovery.storage.archive import S3Options, archive_at
+from state.checkpoint.job_record import JOB_FILE
+from state.checkpoint.owner import RUNNING_FILE
+
+if TYPE_CHECKING:
+    from tests.recovery.conftest import FakeCheckpoint
+
+
+def told(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
+    """Run a command with `--json` and return what it tells."""
+    assert main([*map(str, arguments), "--json"]) == 0
+    return dict(json.loads(capsys.readouterr().out))
+
+
+def test_a_savepoints_life_on_the_command_line(
+    job: FakeCheckpoint, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Made, listed, shown, verified, restored, cloned, pruned."""
+    place = tmp_path / "savepoints"
+    to = ["--to", place, "--no-decode"]
+    made = told(capsys, "savepoint", job.folder, "one", *to)
+    assert made["batch"] == 2
+    assert told(capsys, "savepoint", job.run().folder, "two", *to)["bytes_reused"] == made["bytes_sent"]
+    assert [one["name"] for one in told(capsys, "savepoints", place)["savepoints"]] == ["one", "two"]
+    assert told(capsys, "show", place, "one")["job"] == "readings"
+    assert told(capsys, "verify", place, "one")["files"] == made["files"]
+    assert told(capsys, "restore", place, "one", "--dry-run")["forgotten"] == [3, 3]
+    assert told(capsys, "restore", place, "one")["epoch"] == 1
+    assert told(capsys, "clone", place, "one", "--into", tmp_path / "c")["checkpoint"] == str(tmp_path / "c/checkpoint")
+    assert told(capsys, "prune", place, "--keep", 1)["removed"] == ["one"]
+
+
+def test_the_same_in_words(job: FakeCheckpoint, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One line says what was done."""
+    place = str(tmp_path / "savepoints")
+    job.begin()
+    commands = [
+        (["savepoint", str(job.folder), "one", "--to", place, "--no-decode"], "batch 3 was begun and never committed"),
+        (["savepoints", place], "one: "),
+        (["show", place, "one"], "window.kind: timeInterval"),
+        (["verify", place, "one"], "savepoint one is sound"),
+        (["restore", place, "one", "--dry-run"], "would be replaced"),
+        (["restore", place, "one"], "was replaced"),
+        (["clone", place, "one", "--into", str(tmp_path / "c")], "was cloned"),
+        (["prune", place, "--keep", "1"], "removed: none"),
+    ]
+    for arguments, words in commands:
+        assert main(arguments) == 0
+        assert words in capsys.readouterr().out
+
+
+def test_a_manifest_that_cannot_be_read_is_listed_with_its_reason(
+    job: FakeCheckpoint, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The others are still seen."""
+    place = tmp_path / "savepoints"
+    told(capsys, "savepoint", job.folder, "one", "--to", place, "--no-decode")
+    (place / "savepoints" / "two.json").write_text("{}")
+    listed = {one["name"]: one for one in told(capsys, "savepoints", place)["savepoints"]}
+    assert "was not written by Panekeeper" in listed["two"]["problem"]
+    assert listed["one"]["job"] == "readings"
+
+
+def test_an_error_is_one_line_and_a_failure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The exit code says it too."""
+    assert main(["verify", str(tmp_path), "one"]) == FAILED
+    assert capsys.readouterr().err.startswith("panekeeper verify: there is no savepoint 'one'")
+
+
+def test_what_the_disk_refuses_is_one_line_too(
+    job: FakeCheckpoint, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that cannot be read, and one that this user may not read; `--json` tells it to machines."""
+    record = job.folder / JOB_FILE
+    record.unlink()
+    record.mkdir()
+    assert main(["status", str(job.folder)]) == FAILED
+    assert capsys.readouterr().err == f"panekeeper status: {record} cannot be used: Is a directory\n"
+
+    def refuse(path: Path) -> bytes:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    assert main(["savepoint", str(job.folder), "one", "--to", str(job.folder) + "-saved", "--json"]) == FAILED
+    said = capsys.readouterr()
+    words = f"{job.folder / RUNNING_FILE} cannot be used: Permission denied; run this as the user who runs the job"
+    assert said.err == f"panekeeper savepoint: {words}\n"
+    assert json.loads(said.out)["kind"] == "PermissionError"
+
+
+def test_a_place_that_cannot_be_is_refused_without_repeating_a_secret() -> None:
+    """Another scheme, no bucket, credentials in the URL, a key without its encryption."""
+    with pytest.raises(ArchiveError, match=r"not at gs://"):
+        archive_at("gs://bucket")
+    with pytest.raises(ArchiveError, match="names no bucket"):
+        archive_at("s3://")
+    for place in ("s3://AKIA:hunter2@bucket/prefix", "s3://AKIA:hun/ter2@bucket/x", "s3a://hunter2@bucket"):
+        with pytest.raises(ArchiveError, match="credentials do not belong") as refused:
+            archive_at(place)
+        assert not any(part in str(refused.value) for part in ("AKIA", "hun", "ter2"))
+    with pytest.raises(ArchiveError, match="aws:kms"):
+        S3Options(kms_key="k")
+
+
+def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    """A file stands in its way."""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ArchiveError, match="cannot be used") as refused:
+        archive_at(tmp_path / "file").put_bytes("blobs/x", b"x")
+    assert not isinstance(refused.value, ArchiveDenied)
+
+
+def test_a_folder_keeps_what_is_put_and_shows_no_unfinished_file(tmp_path: Path) -> None:
+    """A file of a killed process is not listed."""
+    archive = archive_at(tmp_path / "new")
+    assert archive.sizes() == {}
+    archive.put_bytes("blobs/x", b"123")
+    (tmp_path / "new/blobs/.y.77.part").write_bytes(b"1")
+    assert archive.sizes("blobs/") == {"blobs/x": 3}
+    archive.remove("blobs/x")
+    assert not archive.exists("blobs/x")

@@ -1,0 +1,91 @@
+"""A prune and a savepoint in the same location at the same time: neither takes from the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from recovery.errors import SavepointRefused
+from recovery.savepoint.activity import BELIEVED, at_work
+from recovery.savepoint.catalog import Pruned, prune, verify
+from tests.recovery.conftest import FakeCheckpoint, MemoryArchive, savepoint
+
+NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
+
+
+class MeanwhileArchive(MemoryArchive):
+    """Does something once, right before a file of a certain kind is stored or removed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.meanwhile: Callable[[], object] = lambda: None
+        self.before = ""
+
+    def _now(self, deed: str) -> None:
+        if deed.startswith(self.before):
+            do, self.meanwhile = self.meanwhile, lambda: None
+            do()
+
+    def put_bytes(self, name: str, data: bytes) -> None:
+        self._now(f"put {name}")
+        super().put_bytes(name, data)
+
+    def remove(self, name: str) -> None:
+        self._now(f"remove {name}")
+        super().remove(name)
+
+
+def later(minutes: int) -> datetime:
+    """A time after noon."""
+    return NOON + timedelta(minutes=minutes)
+
+
+@pytest.mark.parametrize("moment", ["put blobs/", "put savepoints/two"])
+def test_a_prune_leaves_the_blobs_of_a_savepoint_that_is_being_made(job: FakeCheckpoint, moment: str) -> None:
+    """Those it sends, and those it found there: the savepoint that brought them goes in this very moment."""
+    archive = MeanwhileArchive()
+    savepoint(job.folder, "one", to=archive, made_at=NOON)
+    savepoint(FakeCheckpoint(job.folder.with_name("b")).run().folder, "newer", to=archive, made_at=later(1))
+    done: list[Pruned] = []
+    archive.before = moment
+    archive.meanwhile = lambda: done.append(prune(archive, keep=1, now=later(2)))
+    savepoint(job.run().folder, "two", to=archive, made_at=later(2))
+
+    assert (done[0].removed, done[0].blobs, done[0].being_made) == (("one",), 0, 1)
+    verify(archive, "two")
+    assert prune(archive, keep=1, now=later(3)).being_made == 0
+    verify(archive, "two")
+    assert not archive.sizes("working/")
+
+
+@pytest.mark.parametrize("moment", ["delete savepoints/", "delete blobs/"])
+def test_no_savepoint_begins_while_a_prune_is_at_work(job: FakeCheckpoint, moment: str) -> None:
+    """It might find a blob there that is removed a moment later."""
+    archive = MeanwhileArchive()
+    savepoint(job.folder, "one", to=archive, made_at=NOON)
+    savepoint(job.run().folder, "two", to=archive, made_at=later(1))
+    archive.files["blobs/" + "00" * 32] = b"left"
+
+    def begin() -> None:
+        with pytest.raises(SavepointRefused, match="is being pruned since 2024-05-01 12:02:00 UTC"):
+            savepoint(job.folder, "three", to=archive, made_at=later(2))
+
+    archive.before, archive.meanwhile = moment, begin
+    assert prune(archive, keep=1, now=later(2)).blobs > 0
+    savepoint(job.folder, "three", to=archive, made_at=later(3))
+    verify(archive, "three")
+
+
+def test_what_a_killed_one_left_is_not_believed_for_ever(job: FakeCheckpoint) -> None:
+    """After two days its word is removed, and all goes on."""
+    archive = MemoryArchive()
+    with at_work(archive, "savepoint", NOON), at_work(archive, "prune", NOON):
+        left = {name: archive.files[name] for name in archive.sizes("working/")}
+    archive.files |= left | {"working/prune-x.json": b"not ours"}
+    with pytest.raises(SavepointRefused, match=r"if it was killed: remove working/prune-"):
+        savepoint(job.folder, "one", to=archive, made_at=NOON + BELIEVED)
+    savepoint(job.folder, "one", to=archive, made_at=NOON + BELIEVED + timedelta(seconds=1))
+    assert prune(archive, keep=1, now=NOON + BELIEVED + timedelta(seconds=2)).being_made == 0
+    assert not archive.sizes("working/")

@@ -1,0 +1,67 @@
+"""A manifest is read as it was written, or refused by an error that says which way it is wrong."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from recovery.errors import DamagedSavepoint, ForeignManifest, NewerSavepoint
+from recovery.savepoint.manifest import Manifest, SavedFile, SavedTable
+
+MANIFEST = Manifest(
+    name="one",
+    made_at=datetime(2024, 5, 1, 12, tzinfo=UTC),
+    checkpoint="/out/checkpoint",
+    job="readings",
+    job_id="0123456789ab",
+    epoch=2,
+    state_version=1,
+    declaration={"window.kind": "timeInterval", "keys": ["a"]},
+    batch=7,
+    unfinished=None,
+    settings={"spark.sql.shuffle.partitions": "2"},
+    versions={"pyspark": "4.2.0"},
+    tables={"log": SavedTable(path="/out/log", version=9)},
+    files=(SavedFile(path="metadata", size=3, sha256="ab" * 32),),
+)
+
+
+def test_a_manifest_is_read_as_it_was_written() -> None:
+    """Every field comes back."""
+    assert Manifest.decode(MANIFEST.encode(), "one") == MANIFEST
+
+
+def test_a_manifest_cut_anywhere_is_truncated() -> None:
+    """No prefix of it is taken for the whole."""
+    data = MANIFEST.encode()
+    for end in [0, *range(40, len(data), 7)]:
+        with pytest.raises(DamagedSavepoint, match="truncated"):
+            Manifest.decode(data[:end], "one")
+
+
+def test_an_altered_manifest_fails_its_checksum() -> None:
+    """Another version of a table, say."""
+    with pytest.raises(DamagedSavepoint, match="checksum"):
+        Manifest.decode(MANIFEST.encode().replace(b'"version": 9', b'"version": 8'), "one")
+
+
+def test_a_manifest_under_another_name_is_not_taken() -> None:
+    """A file that was copied or renamed by hand."""
+    with pytest.raises(DamagedSavepoint, match="'two' does not belong"):
+        Manifest.decode(MANIFEST.encode(), "two")
+
+
+@pytest.mark.parametrize("data", [b"{}", b"[1]", b"hello", b"\xff\xfe", b'{"kind": "other", "format": 1}'])
+def test_a_file_of_someone_else_is_foreign(data: bytes) -> None:
+    """It is not called damaged: nothing of ours was lost."""
+    with pytest.raises(ForeignManifest, match="was not written by Panekeeper"):
+        Manifest.decode(data, "one")
+
+
+def test_a_newer_format_is_told_before_its_content_is_looked_at() -> None:
+    """Its checksum may be computed otherwise."""
+    whole = json.loads(MANIFEST.encode()) | {"format": 2, "sha256": "?"}
+    with pytest.raises(NewerSavepoint, match="has format 2, this Panekeeper reads up to 1"):
+        Manifest.decode(json.dumps(whole).encode(), "one")

@@ -1,0 +1,75 @@
+"""A savepoint's name is given once, whoever asks for it at the same time, and leads nowhere else."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from recovery.errors import ArchiveError, SavepointRefused
+from recovery.savepoint.catalog import show
+from recovery.savepoint.manifest import Manifest
+from recovery.storage.blobs import Progress
+from recovery.storage.local_files import LocalFiles
+from tests.recovery.conftest import FakeCheckpoint, MemoryArchive, savepoint
+
+
+def test_a_name_is_given_once(job: FakeCheckpoint, archive: MemoryArchive) -> None:
+    """A savepoint is never overwritten."""
+    savepoint(job.folder, "one", to=archive)
+    with pytest.raises(SavepointRefused, match="'one' in memory already"):
+        savepoint(job.folder, "one", to=archive)
+
+
+def test_of_two_savepoints_of_one_name_made_at_the_same_time_the_first_stays(placed: FakeCheckpoint) -> None:
+    """Whoever comes second is told, here and on S3."""
+    location = f"{placed.place}-savepoints"
+    other = FakeCheckpoint(f"{placed.place}-other").run()
+    made: list[Manifest] = []
+
+    def meanwhile(_: Progress) -> None:
+        if not made:
+            made.append(savepoint(other.place, "one", to=location).manifest)
+
+    with pytest.raises(SavepointRefused, match=r"there is a savepoint 'one' in .* already"):
+        savepoint(placed.place, "one", to=location, progress=meanwhile)
+    assert show(location, "one") == made[0]
+
+
+def test_a_manifest_that_was_kept_though_the_store_failed_is_our_own(job: FakeCheckpoint) -> None:
+    """The store is sent it once more, and says that it is there."""
+
+    class Stuttering(MemoryArchive):
+        def put_new(self, name: str, data: bytes) -> None:
+            super().put_new(name, data)
+            super().put_new(name, data)
+
+    archive = Stuttering()
+    made = savepoint(job.folder, "one", to=archive)
+    assert show(archive, "one") == made.manifest
+
+
+def test_a_new_file_is_created_on_disks_without_links_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once, and with nothing left beside it; a file where its folder should be is another error."""
+    files = LocalFiles(tmp_path)
+    files.put_new("a/one", b"1")
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refuse)
+    files.put_new("a/two", b"2")
+    for name in ("a/one", "a/two"):
+        with pytest.raises(FileExistsError, match=f"{name} in {tmp_path} is already there"):
+            files.put_new(name, b"3")
+    assert {path.name: path.read_text() for path in (tmp_path / "a").iterdir()} == {"one": "1", "two": "2"}
+    with pytest.raises(ArchiveError, match="cannot be used"):
+        files.put_new("a/one/three", b"3")
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "..", ".hidden", "a b", "ü", "x" * 101])
+def test_a_name_that_could_lead_elsewhere_is_refused(job: FakeCheckpoint, archive: MemoryArchive, name: str) -> None:
+    """Letters, digits, dots, underscores and dashes only."""
+    with pytest.raises(SavepointRefused, match="cannot name a savepoint"):
+        savepoint(job.folder, name, to=archive)

@@ -1,0 +1,85 @@
+"""Any history of savepoints: what is kept can be restored, and what was sent is not sent again."""
+
+from __future__ import annotations
+
+import tempfile
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from recovery.errors import SavepointRefused
+from recovery.savepoint.catalog import prune, savepoints, verify
+from recovery.savepoint.manifest import manifest_file
+from tests.recovery.conftest import FakeCheckpoint, MemoryArchive, savepoint
+
+HISTORY = st.lists(st.tuples(st.sampled_from("ab"), st.dictionaries(st.sampled_from("xyz"), st.integers(0, 3))))
+"""Which job is saved, and what three of its files hold then; equal contents occur in both jobs."""
+
+FEW = settings(max_examples=settings().max_examples // 4)
+
+
+def save_all(folder: Path, history: list[tuple[str, dict[str, int]]], archive: MemoryArchive) -> None:
+    """Make one savepoint for each entry, a minute apart."""
+    jobs = {name: FakeCheckpoint(folder / name, job=name).run() for name in "ab"}
+    for number, (name, files) in enumerate(history):
+        for file, content in files.items():
+            jobs[name].put(f"state/0/0/SSTs/{file}.sst", str(content) * 9)
+        made_at = datetime(2024, 5, 1, tzinfo=UTC) + timedelta(minutes=number)
+        savepoint(jobs[name].folder, f"s{number}", to=archive, made_at=made_at)
+
+
+@FEW
+@given(history=HISTORY, keep=st.integers(1, 3))
+def test_prune_never_removes_a_blob_that_another_savepoint_needs(
+    history: list[tuple[str, dict[str, int]]], keep: int
+) -> None:
+    """The newest of each job stay whole; nothing else stays."""
+    archive = MemoryArchive()
+    with tempfile.TemporaryDirectory() as folder:
+        save_all(Path(folder), history, archive)
+    done = prune(archive, keep=keep)
+
+    expected = {f"s{n}" for job in "ab" for n in [n for n, (name, _) in enumerate(history) if name == job][-keep:]}
+    assert set(savepoints(archive)) == set(done.kept) == expected
+    for name in expected:
+        verify(archive, name)
+    needed = {blob for one in savepoints(archive).values() for blob in one.blobs}  # type: ignore[union-attr]
+    assert set(archive.sizes("blobs/")) == needed
+
+
+@FEW
+@given(history=HISTORY)
+def test_no_content_is_sent_twice(history: list[tuple[str, dict[str, int]]]) -> None:
+    """Whichever job or savepoint brought it first."""
+    archive = MemoryArchive()
+    with tempfile.TemporaryDirectory() as folder:
+        save_all(Path(folder), history, archive)
+    assert len(archive.puts) == len(set(archive.puts))
+
+
+def test_prune_removes_nothing_while_a_manifest_cannot_be_read(job: FakeCheckpoint, archive: MemoryArchive) -> None:
+    """What it needs is not known."""
+    savepoint(job.folder, "one", to=archive)
+    savepoint(job.run().folder, "two", to=archive)
+    archive.files[manifest_file("two")] = archive.files[manifest_file("two")][:100]
+    before = dict(archive.files)
+    with pytest.raises(SavepointRefused, match="nothing was removed"):
+        prune(archive, keep=1)
+    assert archive.files == before
+
+
+def test_prune_takes_away_what_a_killed_savepoint_left(job: FakeCheckpoint, archive: MemoryArchive) -> None:
+    """Blobs without a manifest."""
+    savepoint(job.folder, "one", to=archive)
+    archive.files["blobs/" + "00" * 32] = b"left"
+    assert prune(archive, keep=1).blobs == 1
+    verify(archive, "one")
+
+
+def test_prune_keeps_at_least_one(archive: MemoryArchive) -> None:
+    """Keeping none is no retention but a removal."""
+    with pytest.raises(SavepointRefused, match="keep is 0"):
+        prune(archive, keep=0)

@@ -1,0 +1,85 @@
+"""A table that soon forgets its old versions is told of when the savepoint is made, and not when it is wanted."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from recovery.cli.main import main
+from recovery.savepoint.manifest import SavedTable
+from recovery.savepoint.retention import short_retention
+from tests.recovery.conftest import FakeCheckpoint
+from tests.recovery.upgrade.test_check import SAVED
+
+FILES, LOG = "delta.deletedFileRetentionDuration", "delta.logRetentionDuration"
+
+
+def table(folder: Path, *commits: dict[str, str] | None) -> str:
+    """A Delta log: one commit each, which sets properties or only adds a file."""
+    log = folder / "_delta_log"
+    log.mkdir(parents=True)
+    for version, properties in enumerate(commits):
+        action = {"add": {}} if properties is None else {"metaData": {"configuration": properties}}
+        (log / f"{version:020d}.json").write_text(json.dumps(action))
+    return str(folder)
+
+
+def warned(path: str, *, days: int = 7) -> list[str]:
+    """What is said of one table."""
+    manifest = replace(SAVED, tables={"log": SavedTable(path=path, version=0)})
+    return short_retention(manifest, keep_for=timedelta(days=days))
+
+
+def test_deltas_own_defaults_do_for_a_week_and_not_for_more(tmp_path: Path) -> None:
+    """A week for files that were removed, thirty days for the log."""
+    path = table(tmp_path / "log", {}, None)
+    assert warned(path) == []
+    assert [FILES in line for line in warned(path, days=8)] == [True]
+    assert [FILES in line or LOG in line for line in warned(path, days=31)] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("properties", "names"),
+    [
+        ({FILES: "interval 1 day"}, [FILES]),
+        ({FILES: "interval 167 hours"}, [FILES]),
+        ({FILES: "interval 168 hours", LOG: "interval 6 days 23 hours"}, [LOG]),
+        ({FILES: "INTERVAL 2 WEEKS"}, []),
+        ({FILES: "for ever"}, []),
+    ],
+)
+def test_what_a_table_says_of_itself_counts(tmp_path: Path, properties: dict[str, str], names: list[str]) -> None:
+    """The commit that was last to set properties says it; the warning tells what to write."""
+    lines = warned(table(tmp_path / "log", {FILES: "interval 1 hour"}, None, properties, None))
+    assert [name for line in lines for name in (FILES, LOG) if name in line] == names
+    assert all("SET TBLPROPERTIES" in line and "'interval 7 days'" in line for line in lines)
+
+
+def test_properties_are_found_in_a_checkpoint_of_the_log(tmp_path: Path) -> None:
+    """On an old table the commit that set them was cleaned up."""
+    path = table(tmp_path / "log", None)
+    kind = pa.struct([("configuration", pa.map_(pa.string(), pa.string()))])
+    rows = pa.table({"metaData": pa.array([None, {"configuration": [(FILES, "interval 1 hour")]}], kind)})
+    pq.write_table(rows, tmp_path / "log" / "_delta_log" / f"{0:020d}.checkpoint.parquet")
+    assert len(warned(path)) == 1
+
+
+def test_the_command_warns_and_succeeds(
+    job: FakeCheckpoint, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The savepoint was made; the warning stands on stderr and in the fields."""
+    path = table(tmp_path / "log", {FILES: "interval 1 hour"})
+    job.tables(log=path)
+    to = ["--to", str(tmp_path / "s"), "--no-decode"]
+    assert main(["savepoint", str(job.folder), "one", *to, "--json"]) == 0
+    told = capsys.readouterr()
+    assert told.err.startswith("panekeeper savepoint: warning: table log keeps old versions for 1 hour only")
+    assert len(json.loads(told.out)["warnings"]) == 1
+    assert main(["savepoint", str(job.folder), "two", *to, "--keep-days", "0"]) == 0
+    assert not capsys.readouterr().err

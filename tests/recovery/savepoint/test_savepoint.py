@@ -1,0 +1,293 @@
+"""What a savepoint holds, what it leaves out, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from framework.engine.job.reset import RESET_FILE
+from recovery.errors import DamagedSavepoint, NoSuchSavepoint, SavepointError, SavepointRefused
+from recovery.savepoint.catalog import savepoints, show, verify
+from recovery.savepoint.checkpoint_reader import moved, read_checkpoint
+from recovery.savepoint.manifest import Manifest
+from recovery.storage.delta_log import has_version
+from recovery.storage.local_files import LocalFiles
+from state.checkpoint.job_record import FLUSHED_FILE
+from state.checkpoint.owner import RUNNING_FILE
+from tests.recovery.conftest import FakeCheckpoint, MemoryArchive, savepoint
+
+
+def paths(manifest: Manifest) -> set[str]:
+    """The checkpoint's files in a savepoint."""
+    return {file.path for file in manifest.files}
+
+
+def test_a_savepoint_holds_every_file_of_a_cleanly_stopped_job(placed: FakeCheckpoint, archive: MemoryArchive) -> None:
+    """Nothing is left out but Hadoop's hidden checksums."""
+    placed.put("offsets/.2.crc", "x")
+    made = savepoint(placed.place, "one", to=archive)
+    assert paths(made.manifest) == set(placed.contents()) - {"offsets/.2.crc"}
+    assert (made.manifest.batch, made.manifest.unfinished) == (2, None)
+    assert made.manifest.settings == {"spark.sql.shuffle.partitions": "2"}
+    assert show(archive, "one") == made.manifest
+
+
+def test_a_batch_without_its_commit_is_left_out_wherever_it_wrote(
+    placed: FakeCheckpoint, archive: MemoryArchive
+) -> None:
+    """Its offsets, its source's log, its state and its metadata: the copy is as of the last commit, and says so."""
+    before = set(placed.contents())
+    placed.begin()
+    placed.put("state/0/_metadata/v2/3", "v2\n{}")
+    placed.put(FLUSHED_FILE, '{"batch": 3}')
+    made = savepoint(placed.place, "one", to=archive)
+    assert paths(made.manifest) == before
+    assert (made.manifest.batch, made.manifest.unfinished) == (2, 3)
+
+
+def test_a_finished_job_stays_finished(placed: FakeCheckpoint, archive: MemoryArchive) -> None:
+    """The mark of a flush that was committed is part of the savepoint; the lease of a process never is."""
+    placed.put(FLUSHED_FILE, '{"batch": 2}')
+    placed.lease(pid=1, host="elsewhere")
+    found = paths(savepoint(placed.place, "one", to=archive).manifest)
+    assert FLUSHED_FILE in found
+    assert RUNNING_FILE not in found
+
+
+def test_a_second_savepoint_sends_only_what_is_new(placed: FakeCheckpoint, archive: MemoryArchive) -> None:
+    """One more batch costs the bytes of that batch."""
+    first = savepoint(placed.place, "one", to=archive)
+    again = savepoint(placed.place, "two", to=archive)
+    later = savepoint(placed.run().place, "three", to=archive)
+    assert (first.bytes_reused, again.bytes_sent) == (0, 0)
+    assert again.bytes_reused == first.bytes_sent
+    new = sum(len(text) for path, text in placed.contents().items() if path not in paths(first.manifest))
+    assert 0 < later.bytes_sent <= new
+
+
+def test_a_blob_that_an_earlier_savepoint_left_damaged_is_sent_again(
+    job: FakeCheckpoint, archive: MemoryArchive
+) -> None:
+    """What is reused is read back like what is sent."""
+    savepoint(job.folder, "one", to=archive)
+    blob = next(iter(archive.sizes("blobs/")))
+    archive.files[blob] = b"?" * len(archive.files[blob])
+    savepoint(job.folder, "two", to=archive)
+    assert verify(archive, "one").files == verify(archive, "two").files
+
+
+class Forgetful:
+    """An archive that alters what it is given."""
+
+    def __init__(self, inner: MemoryArchive) -> None:
+        self._inner = inner
+        self.location = "forgetful"
+        self.sizes, self.exists, self.get, self.remove = inner.sizes, inner.exists, inner.get, inner.remove
+
+    def put_file(self, name: str, path: Path) -> None:
+        self._inner.put_bytes(name, path.read_bytes()[:-1])
+
+    def put_bytes(self, name: str, data: bytes) -> None:
+        self._inner.put_bytes(name, data)
+
+    def put_new(self, name: str, data: bytes) -> None:
+        self._inner.put_new(name, data)
+
+
+def test_no_manifest_is_written_if_the_copy_comes_back_altered(job: FakeCheckpoint, archive: MemoryArchive) -> None:
+    """A savepoint exists only if all of it was read back."""
+    with pytest.raises(DamagedSavepoint, match="came back altered"):
+        savepoint(job.folder, "one", to=Forgetful(archive))
+    assert savepoints(archive) == {}
+
+
+def test_verify_names_what_is_damaged_or_missing(job: FakeCheckpoint, archive: MemoryArchive) -> None:
+    """One flipped byte, one file gone."""
+    made = savepoint(job.folder, "one", to=archive)
+    files = {file.path: file for file in made.manifest.files}
+    damaged, gone = files["offsets/1"].blob, files["offsets/2"].blob
+    archive.files[damaged] = bytes([archive.files[damaged][0] ^ 1]) + archive.files[damaged][1:]
+    del archive.files[gone]
+    with pytest.raises(DamagedSavepoint, match=r"2 files of savepoint 'one' .* offsets/1, offsets/2"):
+        verify(archive, "one")
+
+
+def test_a_running_job_is_saved_as_of_the_batch_it_takes_for_it(placed: FakeCheckpoint, archive: MemoryArchive) -> None:
+    """Not as of a later one, which it may have done meanwhile; what that one wrote and heard is left out."""
+    placed.lease(pid=os.getpid())
+
+    def work(_: float) -> None:
+        placed.beat(2)  # the command, which savepoint() wrote
+        placed.run(1)
+        placed.beat(3)
+        placed.run(1)
+
+    made = savepoint(placed.place, "one", to=archive, sleep=work)
+    assert made.manifest.batch == 3
+    kept = paths(made.manifest)
+    assert {path for path in kept if path.startswith("pulse/")} == {f"pulse/{n:012d}.json" for n in (1, 2)}
+    assert {"offsets/3", "commits/3", "state/0/1/4_u3.changelog"} <= kept
+    assert not {"offsets/4", "commits/4", "state/0/1/5_u4.changelog"} & kept
+
+
+def test_a_running_job_that_does_nothing_is_not_waited_for_without_end(
+    placed: FakeCheckpoint, archive: MemoryArchive
+) -> None:
+    """The lease of a live process means that a batch will come; that of a dead one means nothing."""
+    placed.lease(pid=os.getpid())
+    with pytest.raises(SavepointRefused, match=r"has finished no batch within 0 s, .* drain it first"):
+        savepoint(placed.place, "one", to=archive, timeout=0)
+    placed.lease(pid=2**22 + 1)
+    savepoint(placed.place, "two", to=archive)
+
+
+def test_a_job_that_ends_instead_is_saved_as_it_ended(placed: FakeCheckpoint, archive: MemoryArchive) -> None:
+    """Nobody will hear the command any more, and a next run is not troubled by it."""
+    placed.lease(pid=os.getpid())
+    made = savepoint(placed.place, "one", to=archive, sleep=lambda _: placed.lease(pid=2**22 + 1))
+    assert made.manifest.batch == 2
+    assert "pulse/000000000002.json" not in paths(made.manifest)
+
+
+def test_a_file_that_a_working_job_removes_is_not_missed(job: FakeCheckpoint) -> None:
+    """The copy begins anew, with what is there then."""
+    beat = job.folder / "pulse" / "000000000001.json"
+
+    class Meanwhile(MemoryArchive):
+        def put_file(self, name: str, path: Path) -> None:
+            beat.unlink(missing_ok=True)  # the job needs it no more
+            super().put_file(name, path)
+
+    archive = Meanwhile()
+    made = savepoint(job.folder, "one", to=archive)
+    assert "pulse/000000000001.json" not in paths(made.manifest)
+    assert verify(archive, "one").files == len(made.manifest.files)
+
+
+def test_a_copy_that_never_gets_to_an_end_is_given_up(job: FakeCheckpoint) -> None:
+    """A job that removes files faster than they are copied must be drained first."""
+
+    class Race(MemoryArchive):
+        def put_file(self, name: str, path: Path) -> None:
+            content = path.read_bytes()
+            path.unlink()
+            try:
+                super().put_file(name, path)
+            finally:
+                path.write_bytes(content)  # the next time it is another one that goes
+
+    archive = Race()
+    with pytest.raises(SavepointError, match=r"went away while it was copied, 5 times"):
+        savepoint(job.folder, "one", to=archive)
+    assert savepoints(archive) == {}
+
+
+def test_what_is_no_checkpoint_is_told(job: FakeCheckpoint, archive: MemoryArchive, tmp_path: Path) -> None:
+    """A folder without a job, a job without a batch, a checkpoint far away."""
+    with pytest.raises(SavepointError, match="holds no checkpoint"):
+        savepoint(tmp_path / "nowhere", "one", to=archive)
+    for commit in (job.folder / "commits").iterdir():
+        commit.unlink()
+    with pytest.raises(SavepointError, match=r"no batch .* was committed yet"):
+        savepoint(job.folder, "one", to=archive)
+    with pytest.raises(SavepointRefused, match="neither on a local disk nor on S3"):
+        savepoint("hdfs://host/checkpoint", "one", to=archive)
+    with pytest.raises(SavepointRefused, match=r"is a whole bucket, .* name a folder in it"):
+        savepoint("s3a://bucket", "one", to=archive)
+
+
+@pytest.mark.parametrize("forgotten", [(), ("commits/0", "commits/1", "commits/2")])
+def test_a_job_that_is_half_way_to_its_initial_state_is_not_saved(
+    placed: FakeCheckpoint, archive: MemoryArchive, forgotten: tuple[str, ...]
+) -> None:
+    """A start would complete that in the copy, too, and forget all that was saved."""
+    placed.put(RESET_FILE, '{"epoch": 1, "view": null}')
+    for name in forgotten:
+        placed.files.remove(name)
+    with pytest.raises(SavepointRefused, match=r"was not completed .* start the job once, which completes it"):
+        savepoint(placed.place, "one", to=archive)
+    assert archive.files == {}
+
+
+def test_a_way_back_to_the_initial_state_that_begins_meanwhile_is_not_copied(job: FakeCheckpoint) -> None:
+    """The savepoint is as of the batch before it."""
+    found = read_checkpoint(job.files)
+    job.put(RESET_FILE, '{"epoch": 1, "view": null}')
+    assert RESET_FILE not in found.files()
+    assert {"offsets/2", "commits/2"} <= set(found.files())
+
+
+def test_an_unknown_name_lists_the_known_ones(job: FakeCheckpoint, archive: MemoryArchive) -> None:
+    """So that a typing error is seen at once."""
+    savepoint(job.folder, "before-upgrade", to=archive)
+    with pytest.raises(NoSuchSavepoint, match="it holds before-upgrade"):
+        show(archive, "before-upgrad")
+
+
+def commit(table: Path, version: int, *, at: int, batch: int | None = None, role: str = "log") -> None:
+    """Write one commit into a Delta log."""
+    actions = [{"commitInfo": {"timestamp": at, "operation": "WRITE"}}]
+    if batch is not None:
+        actions.append({"txn": {"appId": f"readings/{role}@0123456789ab#0", "version": batch}})
+    log = table / "_delta_log"
+    log.mkdir(parents=True, exist_ok=True)
+    (log / f"{version:020d}.json").write_text("\n".join(json.dumps(action) for action in actions))
+
+
+def test_the_tables_of_a_clean_stop_are_taken_as_they_stand(
+    job: FakeCheckpoint, archive: MemoryArchive, tmp_path: Path
+) -> None:
+    """Their newest versions."""
+    for version in range(4):
+        commit(tmp_path / "log", version, at=version)
+    job.tables(log=str(tmp_path / "log"), view=None)
+    made = savepoint(job.folder, "one", to=archive)
+    assert {role: table.version for role, table in made.manifest.tables.items()} == {"log": 3}
+
+
+def test_tables_that_hold_part_of_an_unfinished_batch_are_taken_before_it(
+    job: FakeCheckpoint, archive: MemoryArchive, tmp_path: Path
+) -> None:
+    """Batch 3 stands in the log and the view, not yet in the metrics; 3 is run again, and must not stand twice.
+
+    time      10    20       21       22          30       31
+    log       0     1 (b2)                        2 (b3)
+    view      0              1 (b2)                        2 (b3)
+    metrics   0                       1 (b2)
+    """
+    commit(tmp_path / "log", 0, at=10)
+    commit(tmp_path / "log", 1, at=20, batch=2)
+    commit(tmp_path / "log", 2, at=30, batch=3)
+    commit(tmp_path / "view", 0, at=10)
+    commit(tmp_path / "view", 1, at=21)
+    commit(tmp_path / "view", 2, at=31)
+    commit(tmp_path / "metrics", 0, at=10)
+    commit(tmp_path / "metrics", 1, at=22, batch=2, role="metrics")
+    job.begin()
+    job.tables(**{role: str(tmp_path / role) for role in ("log", "view", "metrics")})
+    made = savepoint(job.folder, "one", to=archive)
+    assert {role: table.version for role, table in made.manifest.tables.items()} == {"log": 1, "view": 1, "metrics": 1}
+
+
+def test_a_log_that_was_cleaned_up_no_longer_has_its_old_versions(tmp_path: Path) -> None:
+    """A version needs a checkpoint of the log at or before it, and every commit from there on."""
+    for version in range(6):
+        commit(tmp_path, version, at=version)
+    assert all(has_version(LocalFiles(tmp_path), version) for version in range(6))
+    for version in range(3):
+        (tmp_path / "_delta_log" / f"{version:020d}.json").unlink()
+    (tmp_path / "_delta_log" / f"{4:020d}.checkpoint.parquet").touch()
+    assert [version for version in range(7) if has_version(LocalFiles(tmp_path), version)] == [4, 5]
+
+
+def test_names_of_the_folder_are_changed_only_where_spark_put_them() -> None:
+    """In the logs of file sources and the metadata of the state; with one slash or three, and as a URL quotes them."""
+    old, new = "/a/my job", "/b"
+    text = b'{"path":"file:///a/my%20job/pulse/1.json"} file:/a/my job/state file:///a/my%20job2/x'
+    changed = b'{"path":"file:///b/pulse/1.json"} file:/b/state file:///a/my%20job2/x'
+    assert moved("sources/1/0", text, old=old, new=new) == changed
+    assert moved("state/0/_metadata/v2/0", text, old=old, new=new) == changed
+    assert moved("state/0/0/1_u.zip", text, old=old, new=new) == text

@@ -1,0 +1,56 @@
+"""How long a store in trouble is tried again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from recovery.storage.s3_retry import Patience
+
+
+class Answer:
+    def __init__(self, status: int) -> None:
+        self.status_code = status
+
+
+class Call:
+    """One call, by a clock that the test moves."""
+
+    def __init__(self, seconds: float) -> None:
+        self.now = 100.0
+        self.patience = Patience(seconds, now=lambda: self.now)
+        self.request: dict[str, Any] = {}
+        self.attempts = 0
+
+    def ends(self, status: int | None) -> float | None:
+        """An attempt ends with a status, or with a broken line."""
+        self.attempts += 1
+        response: Any = None if status is None else (Answer(status), {})
+        return self.patience.pause(
+            response=response, attempts=self.attempts, request_dict=self.request, operation="Put"
+        )
+
+
+def test_a_failing_store_is_tried_again_until_patience_ends() -> None:
+    """With growing pauses, counted from the first failure of the call."""
+    call = Call(10)
+    assert [call.ends(503) for _ in range(6)] == [0.25, 0.5, 1, 2, 4, 4]
+    call.now += 9.9
+    assert call.ends(500) == 4
+    call.now += 0.1
+    assert call.ends(503) is None
+
+
+def test_what_is_not_the_stores_fault_is_left_to_boto3() -> None:
+    """A refusal, and a success."""
+    call = Call(10)
+    assert call.ends(403) is None
+    assert call.ends(200) is None
+
+
+def test_a_line_that_breaks_is_tried_again_only_where_somebody_has_answered_before() -> None:
+    """Else the URL is wrong, and who typed it should hear so soon."""
+    call = Call(10)
+    assert call.ends(None) is None
+    call.ends(200)
+    call.attempts = 0
+    assert call.ends(None) == 0.25

@@ -1,0 +1,187 @@
+"""What a change of a job means for what is stored, told before anything is started."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from framework.engine.job.startup_checks import versions
+from panekeeper import Batched, Count, Time, TimeInterval, Tumbling
+from recovery.cli.main import commands
+from recovery.savepoint.manifest import Manifest, SavedFile, SavedTable
+from recovery.upgrade.check import Offered, Upgrade, compared
+from state.checkpoint.compatibility import Verdict, recorded
+from state.checkpoint.job_record import FLUSHED_FILE
+from state.codec import STATE_VERSION
+
+WINDOW = Tumbling(Time(30)).declaration()
+DECLARED: dict[str, Any] = {
+    "window": WINDOW,
+    "partition_by": {"sensor": "string"},
+    "event_time": None,
+    "punctuation": None,
+    "marks": None,
+    "column": {"sensor": "string", "value": "int64"},
+    "aggregate": {"n": {"kind": "count", "columns": []}, "top": {"kind": "max", "columns": ["value"]}},
+    "output": {"n": "int64", "top": "int64"},
+}
+PINNED = {"spark.sql.shuffle.partitions": "4", "spark.sql.streaming.stateStore.compression.codec": "lz4"}
+SAVED = Manifest(
+    name="one",
+    made_at=datetime(2024, 5, 1, tzinfo=UTC),
+    checkpoint="/cp",
+    job="readings",
+    job_id="0123456789ab",
+    epoch=0,
+    state_version=STATE_VERSION,
+    declaration=recorded(DECLARED, 8),
+    batch=2,
+    unfinished=None,
+    settings=PINNED,
+    versions=versions(),
+    tables={"log": SavedTable(path="/log", version=3), "view": SavedTable(path="/view", version=1)},
+    files=(),
+)
+OFFERED = Offered(
+    name="readings",
+    declaration=recorded(DECLARED, 8),
+    settings=PINNED,
+    versions=versions(),
+    tables={"log": "/log", "view": "/view"},
+    columns={"log": [], "view": []},
+)
+
+
+def declared(key_groups: int = 8, **changed: Any) -> Offered:
+    """The same job with another declaration."""
+    return replace(OFFERED, declaration=recorded(DECLARED | changed, key_groups))
+
+
+def troubles(upgrade: Upgrade) -> dict[str, str]:
+    """Item -> verdict of what is not compatible."""
+    return {one.item: one.verdict.value for one in upgrade.items if one.verdict is not Verdict.COMPATIBLE}
+
+
+def test_a_job_that_did_not_change_can_go_on() -> None:
+    """Each part of it is told, and none needs anything."""
+    upgrade = compared(SAVED, OFFERED)
+    assert upgrade.verdict is Verdict.COMPATIBLE
+    assert not any(one.advice for one in upgrade.items)
+    assert compared(SAVED, replace(OFFERED, handlers={"Best": None})).verdict is Verdict.COMPATIBLE
+    told = [one.item for one in upgrade.items]
+    assert {"state", "job", "end", "window", "aggregate n", "aggregate top", "key_groups", "table log"} <= {*told}
+    assert len(told) == len(set(told))
+
+
+ADDED = {**DECLARED["aggregate"], "low": {"kind": "min", "columns": ["value"]}}
+FEWER = {"n": DECLARED["aggregate"]["n"]}
+
+
+@pytest.mark.parametrize(
+    ("offered", "items"),
+    [
+        (declared(window=Tumbling(Time(60)).declaration()), ["window"]),
+        (declared(window=Tumbling(Count(30)).declaration()), ["window"]),
+        (declared(window=Batched(within=30, every=30).declaration()), ["window"]),
+        (declared(window=TimeInterval(30).declaration(), event_time="at"), ["window", "event_time"]),
+        (declared(partition_by={"sensor": "string", "room": "string"}), ["partition_by"]),
+        (declared(partition_by={"sensor": "int64"}), ["partition_by"]),
+        (declared(punctuation="value = 0"), ["punctuation"]),
+        (declared(arrival_time="at"), ["arrival_time"]),
+        (declared(aggregate=ADDED, output=DECLARED["output"] | {"low": "int64"}), ["aggregate low", "output low"]),
+        (declared(aggregate=FEWER, output={"n": "int64"}), ["aggregate top", "output top"]),
+        (declared(aggregate=DECLARED["aggregate"] | {"top": {"kind": "sum", "columns": ["value"]}}), ["aggregate top"]),
+        (declared(column={"sensor": "string", "value": "double"}), ["column value"]),
+        (declared(handlers=["Best"]), ["handlers"]),
+        (declared(operator="Smooth"), ["operator"]),
+        (declared(key_groups=16), ["key_groups"]),
+        (declared(port_1={"window": WINDOW, "column": {"room": "string"}}), ["port_1 window", "port_1 column room"]),
+        (declared(something={"new": 1}), ["something"]),
+    ],
+)
+def test_what_stored_state_does_not_survive_needs_a_flush(offered: Offered, items: list[str]) -> None:
+    """The parts that changed are named, and no others; each says why and what to do."""
+    upgrade = compared(SAVED, offered)
+    assert troubles(upgrade) == dict.fromkeys(items, "needs a flush")
+    for one in upgrade.items:
+        if one.item in items:
+            assert one.why != "unchanged"
+            assert one.differences
+            assert "flush the job as it was declared" in one.advice
+
+
+@pytest.mark.parametrize(
+    ("saved", "offered", "item", "advice"),
+    [
+        (SAVED, replace(OFFERED, name="others"), "job", "put the name back"),
+        (replace(SAVED, state_version=STATE_VERSION + 1), OFFERED, "state", "run the version that wrote it"),
+        (
+            replace(SAVED, files=(SavedFile(path=FLUSHED_FILE, size=1, sha256="0" * 64),)),
+            OFFERED,
+            "end",
+            "start with a new checkpoint folder",
+        ),
+        (
+            SAVED,
+            replace(OFFERED, handlers={"Best": "the stored state of Best has version 1; add 1 to its `reads`"}),
+            "state of handler Best",
+            "add 1 to its `reads`",
+        ),
+        (
+            SAVED,
+            replace(OFFERED, columns={"log": ["top: string in the table, bigint in the results"]}),
+            "table log",
+            "choose another folder",
+        ),
+    ],
+)
+def test_what_can_be_no_continuation_is_impossible(saved: Manifest, offered: Offered, item: str, advice: str) -> None:
+    """Another job, state of another version, a job that was finished, a table that others have changed."""
+    upgrade = compared(saved, offered)
+    assert troubles(upgrade) == {item: "impossible"}
+    assert upgrade.verdict is Verdict.IMPOSSIBLE
+    assert advice in next(one.advice for one in upgrade.items if one.item == item)
+
+
+def test_a_table_that_does_not_fit_other_results_needs_the_same_flush() -> None:
+    """It is no second trouble beside the results that changed."""
+    aggregates, output = ADDED, DECLARED["output"] | {"low": "int64"}
+    columns = {"log": ["low: absent in the table, bigint in the results"]}
+    upgrade = compared(SAVED, replace(declared(aggregate=aggregates, output=output), columns=columns))
+    assert upgrade.verdict is Verdict.NEEDS_FLUSH
+    assert troubles(upgrade)["table log"] == "needs a flush"
+
+
+def test_harmless_changes_are_told_and_let_pass() -> None:
+    """How missed work is caught up, other settings and packages, other tables."""
+    assert Tumbling(Time(30), catch_up="skip").declaration() == WINDOW
+    offered = replace(
+        OFFERED,
+        settings=PINNED | {"spark.sql.shuffle.partitions": "16"},
+        versions=versions() | {"pyspark": "4.2.7"},
+        tables={"log": "/elsewhere", "view": None, "metrics": "/metrics"},
+        columns={},
+    )
+    upgrade = compared(SAVED, offered)
+    assert upgrade.verdict is Verdict.COMPATIBLE
+    told = {one.item: one for one in upgrade.items}
+    assert "panekeeper rescale" in told["setting spark.sql.shuffle.partitions"].advice
+    assert "on a clone first" in told["package pyspark"].advice
+    assert told["table log"].why == "goes on in /elsewhere; what stands in /log stays there"
+    assert told["table view"].why == "no longer wanted: it stays as it is"
+    assert told["table metrics"].why == "a new table, /metrics: it begins with the next batch"
+
+
+def test_the_command_tells_all_and_succeeds_only_if_the_job_can_go_on() -> None:
+    """A line for each part, and under it what differs and what to do."""
+    plan = next(command for command in commands() if command.name == "plan")
+    good, bad = compared(SAVED, OFFERED).fields(), compared(SAVED, declared(key_groups=16)).fields()
+    assert plan.succeeded(good)
+    assert not plan.succeeded(bad)
+    text = plan.words(bad)
+    assert text.startswith("savepoint one of job readings and readings: needs a flush\n")
+    assert "\n  window: compatible (unchanged)\n" in text
+    assert "\n      key_groups: 8 in the checkpoint, 16 now\n      put the declaration back; or flush the job" in text

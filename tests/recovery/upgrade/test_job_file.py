@@ -1,0 +1,100 @@
+"""How a Python file tells which job it declares, and that nothing it does starts anything."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from framework.builder.outputs import Computed, ToDelta
+from framework.declarations.errors import DeclarationError
+from recovery.errors import JobFileError
+from recovery.upgrade.job_file import load_job
+
+SPARK: Any = object()
+HEAD = "from framework.builder.outputs import Computed, ToDelta\nfrom panekeeper import DeclarationError\n"
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Write a job file and return its path; the import path is put back afterwards."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+
+    def to(text: str, name: str = "program.py") -> str:
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(HEAD + text)
+        return str(path)
+
+    return to
+
+
+def tables_of(job: ToDelta) -> Any:
+    """Where its results go: here that only marks it."""
+    return job.tables
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("def job(spark):\n    return ToDelta(spark, 'mine')", ""),
+        ("job = ToDelta(None, 'mine')", ""),
+        ("other = ToDelta(None, 'mine')\njob = ToDelta(None, 'wrong')", ":other"),
+        ("job = ToDelta(None, 'mine').start(checkpoint='x')\nraise SystemError", ""),
+        ("try:\n    ToDelta(None, 'mine').start(checkpoint='x')\nexcept Exception:\n    pass", ""),
+        ("print('hello')\njob = ToDelta(None, 'mine')\nif __name__ == '__main__':\n    raise SystemError", ""),
+    ],
+)
+def test_a_file_declares_a_job(write: Any, text: str, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """By a function, by a variable, by another name, or by starting it; what it prints is no output of ours."""
+    before = ToDelta.start
+    job = load_job(write(text) + name, spark=SPARK)
+    assert tables_of(job) == "mine"
+    assert ToDelta.start is before
+    assert not capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", r"declares no job: job is not in it; define job\(spark\)"),
+        ("job = 5", "declares no job: job is 5"),
+        ("def job(spark):\n    return None", "declares no job"),
+        ("1 / 0", "failed while it was loaded .ZeroDivisionError: division by zero"),
+        ("raise SystemExit(3)", "failed while it was loaded .SystemExit: 3"),
+        ("import no_such_module_anywhere", "No module named 'no_such_module_anywhere'"),
+        ("Computed(None).transform(checkpoint='x')", "starts a query or resets a job"),
+        ("ToDelta(None, 1).reset_to_initial_state(checkpoint='x')", "starts a query or resets a job"),
+        (
+            "from pyspark.sql.streaming.readwriter import DataStreamWriter\nDataStreamWriter.toTable(None, 't')",
+            "starts a query or resets a job",
+        ),
+    ],
+)
+def test_a_file_without_a_job_is_refused_in_words(write: Any, text: str, message: str) -> None:
+    """Each says what to write; afterwards queries can be started as before."""
+    before = (Computed.transform, DataStreamWriter.start)
+    with pytest.raises(JobFileError, match=message):
+        load_job(write(text), spark=SPARK)
+    assert (Computed.transform, DataStreamWriter.start) == before
+
+
+def test_what_else_can_be_wrong_with_a_file(write: Any, tmp_path: Path) -> None:
+    """It is not there; it starts before it defines; its declaration is wrong, which is told as it is."""
+    with pytest.raises(JobFileError, match="there is no file"):
+        load_job(tmp_path / "none.py")
+    with pytest.raises(JobFileError, match="starts a job before it has defined later"):
+        load_job(write("ToDelta(None, 1).start(checkpoint='x')\nlater = 1") + ":later")
+    with pytest.raises(DeclarationError, match="such a window"):
+        load_job(write("raise DeclarationError('such a window')"))
+
+
+def test_a_file_finds_the_modules_beside_it_and_in_its_package(write: Any) -> None:
+    """As `python file.py` and `python -m package.file` would."""
+    write("", "panes_of_a_user/__init__.py")
+    write("table = 'mine'", "panes_of_a_user/beside.py")
+    text = "import beside\nfrom panes_of_a_user.beside import table\njob = ToDelta(beside.table, table)"
+    assert tables_of(load_job(write(text, "panes_of_a_user/main.py"))) == "mine"
