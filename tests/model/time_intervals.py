@@ -76,17 +76,13 @@ class NaiveInterval:
         return self.events
 
     def starts_for(self, time: int) -> list[int]:
-        """Starts of the panes that hold `time`, newest first.
-
-        The panes are drawn from the epoch on: where one that starts at or after it holds the tuple, those that start
-        before it do not come to be. A tuple before the epoch, or before the offset, is in whatever panes hold it.
-        """
+        """Starts of the panes that hold `time`, newest first; panes have no lower bound."""
         newest = (time - self.offset) // self.period * self.period + self.offset
         starts = []
         while newest > time - self.duration:
             starts.append(newest)
             newest -= self.period
-        return [s for s in starts if s >= 0] or starts
+        return starts
 
     def on_tuple(self, key: Any, value: Any) -> None:
         time = exact(value[self.attribute])

@@ -4,8 +4,8 @@ Panes overlap, slices do not. A slice is the stretch between two neighbouring pa
 divisor of duration and period, counted from the offset), so every pane is a run of whole slices and every row is
 kept once, however many panes it belongs to. Slices are kept in slots of a few, each slot being one stored value.
 
-The panes are drawn from the epoch on: a row at or after the start of the first pane at or after 1970-01-01 (pane 0)
-joins no pane that starts before it. Earlier rows, those before the epoch among them, join whatever panes hold them.
+Panes have no lower bound: pane k exists for every integer k, and nothing special happens near the epoch
+(docs/decisions/0003-panes-near-the-epoch.md).
 """
 
 from __future__ import annotations
@@ -85,14 +85,13 @@ class Geometry:
 
     def oldest_pane(self, slices: np.ndarray) -> np.ndarray:
         """The oldest pane that still holds each slice; greater than `newest_pane` in a gap between panes."""
-        oldest = (slices - self.slices_a_pane) // self.slices_a_period + 1
-        return np.where(slices >= 0, np.maximum(oldest, 0), oldest)
+        oldest: np.ndarray = (slices - self.slices_a_pane) // self.slices_a_period + 1
+        return oldest
 
     def slice_range(self, panes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """First slice of each pane, and the first after it."""
         first = panes * self.slices_a_period
-        end = first + self.slices_a_pane
-        return first, np.where(panes < 0, np.minimum(end, 0), end)
+        return first, first + self.slices_a_pane
 
     def slots(self, slices: np.ndarray) -> np.ndarray:
         """The slot in which each slice is stored."""
