@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from framework.engine.sink import fault_points
 from integration_tests.engine.moto_s3 import bucket
 from panekeeper import TimeInterval, agg, windowed
 
@@ -101,20 +102,30 @@ def readings(spark: SparkSession, tmp_path: Path) -> Iterator[Readings]:
         query.stop()
 
 
+class FailOnce:
+    """A fault that raises an error the first time a batch reaches a point."""
+
+    def __init__(self, point: str, batch: int) -> None:
+        self.place = (point, batch)
+        self.has_failed = False
+
+    def matches(self, point: str, batch: int) -> bool:
+        return not self.has_failed and (point, batch) == self.place
+
+    def trigger(self) -> None:
+        self.has_failed = True
+        raise ConnectionError(f"the line went dead at {self.place[0]}")
+
+
 @pytest.fixture
-def fail_at(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, int], None]:
+def fail_at() -> Iterator[Callable[[str, int], None]]:
     """Make a batch fail, once, when it reaches a point of the commit protocol."""
-    from framework.engine.sink import fault_points as fault
+    armed: list[FailOnce] = []
 
     def arm(point: str, batch: int) -> None:
-        armed = [True]
+        armed.append(FailOnce(point, batch))
+        fault_points.arm(armed[-1])
 
-        def reach(at: str, number: int) -> None:
-            if armed and (at, number) == (point, batch):
-                armed.clear()
-                raise ConnectionError(f"the line went dead at {point}")
-
-        monkeypatch.setattr(fault, "reach", reach)
-        monkeypatch.setattr(fault, "armed", lambda: True)
-
-    return arm
+    yield arm
+    for fault in armed:
+        fault_points.disarm(fault)

@@ -1,6 +1,8 @@
 """A program that processes the readings in a folder and ends; the kill tests run it as a process of its own.
 
-python readings_program.py FOLDER [continuous]
+python readings_program.py FOLDER [continuous | POINT:BATCH]
+
+With POINT:BATCH it kills itself and its Java virtual machine when that batch reaches that fault point.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import Literal
 
+from framework.engine.sink import fault_points
 from panekeeper import TimeInterval, agg, session, windowed
 
 
@@ -28,5 +31,21 @@ def main(folder: Path, trigger: Literal["available_now", "continuous"] = "availa
     spark.stop()
 
 
+class Kill:
+    """A fault that kills the process at one place, given as POINT:BATCH."""
+
+    def __init__(self, place: str) -> None:
+        self.place = place
+
+    def matches(self, point: str, batch: int) -> bool:
+        return f"{point}:{batch}" == self.place
+
+    def trigger(self) -> None:
+        fault_points.kill_process()
+
+
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), "continuous" if sys.argv[2:] == ["continuous"] else "available_now")
+    folder, *how = sys.argv[1:]
+    if how and ":" in how[0]:
+        fault_points.arm(Kill(how[0]))
+    main(Path(folder), "continuous" if how == ["continuous"] else "available_now")

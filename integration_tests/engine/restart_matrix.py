@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from framework.core.steps import Tick
-from framework.engine.sink import fault_points as fault
+from framework.engine.sink.fault_points import kill_process
 from framework.testing.recorder import plan_for
 from framework.testing.spark_run import Listed, SparkRun
 from framework.testing.steps import steps_of
@@ -205,7 +205,7 @@ def main(root: Path) -> None:
             folder = folder_of(root, kind, data=data)
             folder.mkdir(parents=True)
             StoppedRun(kind, WAYS["kill-9"], spark, folder, data=data).hang()
-    fault.die()
+    kill_process()
 
 
 if __name__ == "__main__":

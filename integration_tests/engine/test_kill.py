@@ -34,9 +34,9 @@ def begin(folder: Path, *arguments: str, **environment: str) -> subprocess.Popen
     )
 
 
-def run(folder: Path, **environment: str) -> int:
+def run(folder: Path, *arguments: str, **environment: str) -> int:
     """Run the program to its end and return how it ended."""
-    return begin(folder, **environment).wait(timeout=600)
+    return begin(folder, *arguments, **environment).wait(timeout=600)
 
 
 @pytest.mark.slow
@@ -45,9 +45,9 @@ def test_a_kill_at_every_step_loses_nothing_and_repeats_nothing(readings: Readin
     for rows in FILES:
         readings.put(*rows)
     for point in POINTS:
-        assert run(readings.folder, PANEKEEPER_FAULT=f"{point}:2") == -signal.SIGKILL
+        assert run(readings.folder, f"{point}:2") == -signal.SIGKILL
         assert readings.numbers("commits") == [0, 1]
-    assert run(readings.folder) == 0
+    assert run(readings.folder, PANEKEEPER_FAULT="before-plan:2") == 0  # a variable alone arms nothing
 
     assert readings.log() == LOG
     assert readings.log("view") == LOG[1:]

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from framework.declarations.errors import NotConfirmed
-from framework.engine.sink import fault_points as fault
+from framework.engine.sink.fault_points import fault_point
 from state.checkpoint.folder import batch_numbers
 from state.checkpoint.job_record import FLUSHED_FILE, JOB_FILE, JobRecord
 
@@ -80,7 +80,7 @@ def finish_reset(files: CheckpointFiles, record: JobRecord) -> JobRecord:
         return record
     _empty(files, intent["view"])  # 2
     for step, name in enumerate(_FORGOTTEN):
-        fault.reach("during-reset", step)
+        fault_point("during-reset", step)
         files.remove(name)  # 3
     record = replace(record, epoch=intent["epoch"])
     files.write_json(JOB_FILE, record.to_json(), replace=True)  # 4

@@ -17,13 +17,14 @@ The commit protocol of a batch:
     4  Spark writes the batch to its commit log.
 
 A crash before 4 makes Spark run the same batch again, from the same state and with the same offsets and commands:
-2 gives the same rows, 3 skips what is already there. `fault.py` names the places in between.
+2 gives the same rows, 3 skips what is already there. `framework/engine/sink/fault_points.py` names the places in
+between where a drill stops a batch.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -39,9 +40,9 @@ from framework.declarations.durations import as_time
 from framework.declarations.errors import PanekeeperError
 from framework.engine.flow.intake import column
 from framework.engine.flow.pipeline import unpack
-from framework.engine.sink import fault_points as fault
 from framework.engine.sink.batch_output import Batch, collect
 from framework.engine.sink.downtime import DOWNTIME, Downtime
+from framework.engine.sink.fault_points import fault_point, fault_point_in_tasks, hold_between_tables
 from framework.engine.sink.tables import METRICS, Tables
 
 if TYPE_CHECKING:
@@ -60,12 +61,12 @@ class DeltaSink:
 
     def run_plan(self, packed: DataFrame, number: int) -> Batch:
         """Step 2: run the stateful plan once. `packed` must be persisted; `commit` reads it again."""
-        fault.reach("before-plan", number)
-        fault.reach_soon("mid-batch", number)
+        fault_point("before-plan", number)
+        fault_point_in_tasks("mid-batch", number)
         batch = collect(packed, number, groups=len(self.record.group_ids))
         if not batch.balanced:
             raise PanekeeperError(f"batch {number} does not balance, so it is not committed: {batch.counts}")
-        fault.reach("before-delta", number)
+        fault_point("before-delta", number)
         return batch
 
     def commit(
@@ -76,18 +77,13 @@ class DeltaSink:
         `started` is when the batch began, `downtime` what the time before this run did, if this is its first batch.
         """
         commits = self._commits(packed, batch)
-        if fault.armed():  # a drill counts on the order
-            for commit in commits:
-                commit()
-                fault.reach("between-delta", batch.number)
-        else:
-            _all_at_once(packed.sparkSession, commits)
+        _commit_in_parallel(packed.sparkSession, hold_between_tables(commits, batch.number))
         if downtime is not None:
             row = packed.sparkSession.createDataFrame([downtime.row()], DOWNTIME)
             self._append(row, "downtime", self.tables.downtime, batch.number)
         if commits or batch.counts["rows_in"]:
             self._append_metrics(packed.sparkSession, batch, open_panes, started)  # 3d
-        fault.reach("after-delta-commit", batch.number)
+        fault_point("after-delta-commit", batch.number)
 
     def _commits(self, packed: DataFrame, batch: Batch) -> list[Callable[[], None]]:
         commits: list[Callable[[], None]] = []
@@ -160,8 +156,8 @@ class DeltaSink:
         self._append(frame, "metrics", self.tables.metrics, batch.number)
 
 
-def _all_at_once(spark: SparkSession, commits: list[Callable[[], None]]) -> None:
-    """Run the commits side by side, and raise the first error once all of them have ended."""
+def _commit_in_parallel(spark: SparkSession, commits: Sequence[Callable[[], None]]) -> None:
+    """Run each commit in a thread of its own, and raise the first error once all of them have ended."""
     from pyspark import inheritable_thread_target
 
     if len(commits) < 2:  # noqa: PLR2004 -- one needs no thread

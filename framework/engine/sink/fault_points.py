@@ -1,16 +1,17 @@
-"""Fault points: places where a restart drill may end the process as hard as a power cut does.
+"""Fault points: places in the driver where a drill or a test triggers a fault.
 
-Off unless somebody arms a `Fault`, or the environment says `PANEKEEPER_FAULT=point:batch`; then the Java virtual
-machine and this process get SIGKILL when batch `batch` reaches that point. The points, in the order of the commit
-protocol (`sink.py`):
+A fault point does nothing unless the program itself has passed a `Fault` to `arm`. No setting and no environment
+variable arms one, so an installed job cannot be stopped from outside. No executor has a fault point.
+
+The points of a batch, in the order of the commit protocol (`framework/engine/sink/delta_sink.py`):
 
     before-plan         Spark has logged the offsets, nothing has run
-    mid-batch           the stateful plan is running
-    before-delta        the plan ran, no table is written
-    between-delta       the first of several tables is committed
+    mid-batch           tasks of the stateful plan are running
+    before-delta        the plan has run and its state is stored, no table is written
+    between-delta       one table is committed, the others are not
     after-delta-commit  all tables are committed, Spark's commit log is not
 
-and `during-reset`, whose number is a step of `initial.py`.
+The point `during-reset` is not part of a batch: its number is a step of `framework/engine/job/reset.py`.
 """
 
 from __future__ import annotations
@@ -19,81 +20,140 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NoReturn, Protocol
 
 POINTS = ("before-plan", "mid-batch", "before-delta", "between-delta", "after-delta-commit")
 
+Commit = Callable[[], None]
+
 
 class Fault(Protocol):
-    """What a drill wants to happen at a point. Called from the threads of the queries."""
+    """What happens at a fault point. Its methods are called in the threads of the queries."""
 
-    def wants(self, point: str, batch: int) -> bool:
-        """Say whether it happens here."""
+    def matches(self, point: str, batch: int) -> bool:
+        """Return whether the fault is triggered at `point` of `batch`."""
         ...
 
-    def strike(self) -> None:
-        """Make it happen; need not return."""
+    def trigger(self) -> None:
+        """Cause the fault: raise an error, block, or kill the process."""
         ...
 
 
-class Death:
-    """The fault that the environment asks for: the process ends."""
-
-    def __init__(self, place: str) -> None:
-        self._place = place
-
-    def wants(self, point: str, batch: int) -> bool:
-        """Say whether this is the place."""
-        return f"{point}:{batch}" == self._place
-
-    def strike(self) -> None:
-        """End the process."""
-        die()
-
-
-_faults: list[Fault] = [Death(place)] if (place := os.environ.get("PANEKEEPER_FAULT")) else []
+_armed_faults: list[Fault] = []
 
 
 def arm(fault: Fault) -> None:
-    """Let `fault` happen in this process, too."""
-    _faults.append(fault)
+    """Trigger `fault` in this process from now on, wherever it matches.
+
+    Args:
+        fault: called at every fault point, until `disarm`.
+    """
+    _armed_faults.append(fault)
 
 
-def armed() -> bool:
-    """Say whether a drill is on: what may otherwise run side by side then keeps its order."""
-    return bool(_faults)
+def disarm(fault: Fault) -> None:
+    """Stop triggering `fault`.
+
+    Args:
+        fault: one that was passed to `arm`.
+
+    Raises:
+        ValueError: it is not armed.
+    """
+    _armed_faults.remove(fault)
 
 
-def reach(point: str, batch: int) -> None:
-    """Say that `batch` is at `point`; does not return if that is where the process shall end."""
-    for fault in _faults:
-        if fault.wants(point, batch):
-            fault.strike()
+def fault_point(point: str, batch: int) -> None:
+    """Trigger the armed faults that match.
+
+    Args:
+        point: one of `POINTS`, or `during-reset`.
+        batch: the number of the micro-batch, or the step of a reset.
+    """
+    for fault in _matching(point, batch):
+        fault.trigger()
 
 
-def reach_soon(point: str, batch: int) -> None:
-    """As `reach`, but the fault strikes from another thread, once Spark runs tasks for this batch."""
-    for fault in _faults:
-        if fault.wants(point, batch):
-            threading.Thread(target=_when_busy, args=(fault.strike,), name="fault", daemon=True).start()
+def fault_point_in_tasks(point: str, batch: int) -> None:
+    """As `fault_point`, but trigger the faults from another thread, once Spark runs tasks of this batch."""
+    for fault in _matching(point, batch):
+        threading.Thread(target=_wait_for_tasks, args=(fault.trigger,), name="fault", daemon=True).start()
 
 
-def _when_busy(strike: Callable[[], None]) -> None:
+def hold_between_tables(commits: Sequence[Commit], batch: int) -> Sequence[Commit]:
+    """Return the commits of a batch with the point `between-delta` after the first of them.
+
+    The caller runs them in parallel. Without a matching fault they are returned unchanged. With one, the fault itself
+    keeps the order: the first commit is followed by the fault, and the others do not begin before it has returned. If
+    it raises an error, they raise the same error and commit nothing.
+
+    Args:
+        commits: one for each table that gets rows; each must have a thread of its own.
+        batch: the number of the micro-batch.
+    """
+    faults = _matching("between-delta", batch)
+    return _HeldCommits(faults).wrap(commits) if faults else commits
+
+
+class _HeldCommits:
+    """Commits of which all but the first wait for the faults."""
+
+    def __init__(self, faults: list[Fault]) -> None:
+        self._faults = faults
+        self._over = threading.Event()
+        self._error: Exception | None = None
+
+    def wrap(self, commits: Sequence[Commit]) -> Sequence[Commit]:
+        return [self._first(commit) if number == 0 else self._held(commit) for number, commit in enumerate(commits)]
+
+    def _first(self, commit: Commit) -> Commit:
+        def run() -> None:
+            try:
+                commit()
+                self._trigger()
+            finally:
+                self._over.set()
+
+        return run
+
+    def _trigger(self) -> None:
+        try:
+            for fault in self._faults:
+                fault.trigger()
+        except Exception as error:
+            self._error = error
+            raise
+
+    def _held(self, commit: Commit) -> Commit:
+        def run() -> None:
+            self._over.wait()
+            if self._error is not None:
+                raise self._error
+            commit()
+
+        return run
+
+
+def _matching(point: str, batch: int) -> list[Fault]:
+    return [fault for fault in _armed_faults if fault.matches(point, batch)]
+
+
+def _wait_for_tasks(trigger: Callable[[], None]) -> None:
     from pyspark import SparkContext
 
-    context = SparkContext._active_spark_context  # noqa: SLF001 -- there is no public way to ask without making one
+    context = SparkContext._active_spark_context  # noqa: SLF001 -- the public way to get it creates one
     assert context is not None
     tracker = context.statusTracker()
     while not any(
         (info := tracker.getStageInfo(stage)) and info.numActiveTasks for stage in tracker.getActiveStageIds()
     ):
-        time.sleep(0.002)  # a drill only: waits for the tasks of the batch, not for a moment
-    strike()
+        time.sleep(0.002)  # polls: Spark has no callback for the start of a task
+    trigger()
 
 
-def die() -> NoReturn:
-    """End the Java virtual machine and this process at once, without a chance to tidy up."""
+def kill_process() -> NoReturn:
+    """Kill the Java virtual machine and this process with SIGKILL. No handler or `finally` block runs."""
     from pyspark import SparkContext
 
     gateway = SparkContext._gateway  # noqa: SLF001 -- the only handle on the JVM's process

@@ -33,11 +33,11 @@ class Gate:
         self._changed = threading.Condition()
         self._here = 0
 
-    def wants(self, point: str, batch: int) -> bool:
+    def matches(self, point: str, batch: int) -> bool:
         """Say whether a job waits here: at the point, in the batch or one after it."""
         return point == self._point and batch >= self._batch
 
-    def strike(self) -> None:
+    def trigger(self) -> None:
         """Wait for the others; nobody leaves."""
         with self._changed:
             self._here += 1
@@ -61,7 +61,7 @@ class Gate:
 class Ambush(Gate):
     """As a gate, but the first job that comes is enough: in the midst of a batch nobody can be made to wait."""
 
-    def strike(self) -> None:
+    def trigger(self) -> None:
         """Do it."""
         self._then()
 
@@ -77,11 +77,11 @@ class Once(Ambush):
         self._struck = threading.Lock()
         self._over = threading.Event()
 
-    def strike(self) -> None:
+    def trigger(self) -> None:
         """Do it, the first time."""
         if self._struck.acquire(blocking=False):
             try:
-                super().strike()
+                super().trigger()
             finally:
                 self._over.set()
 
@@ -165,5 +165,5 @@ def _workers(java: int) -> list[int]:
 
 def die_together(jobs: int) -> Callable[[], None]:
     """Return what each of so many threads calls: none comes back, and with the last of them the process dies."""
-    gate = Gate("", 0, jobs, fault.die)
-    return gate.strike
+    gate = Gate("", 0, jobs, fault.kill_process)
+    return gate.trigger

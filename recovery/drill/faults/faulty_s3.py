@@ -31,7 +31,10 @@ class FaultyStore:
 
     def __init__(self) -> None:
         if importlib.util.find_spec("moto") is None or importlib.util.find_spec("boto3") is None:
-            raise CannotDrill("an object store to break needs boto3 and moto's server: pip install 'moto[s3,server]'")
+            raise CannotDrill(
+                "this scenario needs boto3 and moto's S3 server, which are not installed: "
+                "pip install 'panekeeper[drill]'"
+            )
         from moto.server import ThreadedMotoServer
 
         logging.getLogger("werkzeug").setLevel(logging.ERROR)  # it would tell each request on stderr

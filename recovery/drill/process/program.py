@@ -69,7 +69,7 @@ class Program:
             kill = {"workers": kill_workers, "executors": kill_executors}[errand.victim]
             return Once(point, errand.batch, 1, lambda: kill(self.telling))
         kind = Ambush if point == "mid-batch" else Gate
-        return kind(point, errand.batch, len(errand.checks), fault.die)
+        return kind(point, errand.batch, len(errand.checks), fault.kill_process)
 
     def start_all(self) -> dict[str, Job]:
         """Start every job; those that cannot start are told."""
@@ -130,7 +130,7 @@ class Program:
             except PanekeeperError as error:
                 self.told_failed(name, error)
         if self.errand.do == "idle" and not self.failed:
-            fault.die()
+            fault.kill_process()
 
     def told_failed(self, name: str, error: Exception) -> None:
         """Tell an error of a job, or of a savepoint."""

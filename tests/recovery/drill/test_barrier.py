@@ -60,7 +60,7 @@ def test_a_program_waits_for_what_has_begun_and_for_nothing_else() -> None:
 
     once = Once("mid-batch", 2, 1, kill)
     once.settle()
-    threading.Thread(target=once.strike).start()
+    threading.Thread(target=once.trigger).start()
     begun.wait()
     once.settle()
     assert told == ["killed"]

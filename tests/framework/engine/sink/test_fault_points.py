@@ -1,0 +1,144 @@
+"""Fault points: they do nothing in an ordinary job, and an armed fault stops a batch between two tables."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+
+import pytest
+
+from framework.engine.sink import fault_points
+from framework.engine.sink.fault_points import POINTS, arm, disarm, fault_point, hold_between_tables
+
+TABLES = ("log", "quarantine", "view")
+
+
+class Fails:
+    """A fault that raises an error at one place and counts how often."""
+
+    def __init__(self, point: str, batch: int) -> None:
+        self.place = (point, batch)
+        self.triggered = 0
+
+    def matches(self, point: str, batch: int) -> bool:
+        return (point, batch) == self.place
+
+    def trigger(self) -> None:
+        self.triggered += 1
+        raise ConnectionError("the fault")
+
+
+class Passes(Fails):
+    """A fault that lets the batch continue."""
+
+    def trigger(self) -> None:
+        self.triggered += 1
+
+
+@contextmanager
+def armed(fault: Fails) -> Iterator[Fails]:
+    """Arm a fault for a while."""
+    arm(fault)
+    try:
+        yield fault
+    finally:
+        disarm(fault)
+
+
+def commits_of(batch: int) -> tuple[list[str], list[Exception | None]]:
+    """Run the commits of a batch as the sink does, and return the committed tables and the error of each commit."""
+    committed: list[str] = []
+
+    def commit(table: str) -> Callable[[], None]:
+        return lambda: committed.append(table)
+
+    with ThreadPoolExecutor(len(TABLES)) as pool:
+        running: list[Future[None]] = [
+            pool.submit(one) for one in hold_between_tables([commit(table) for table in TABLES], batch)
+        ]
+    errors = [one.exception() for one in running]
+    return committed, [error if isinstance(error, Exception) else None for error in errors]
+
+
+def test_an_environment_variable_alone_does_nothing() -> None:
+    """A process that has the variable in its environment passes every fault point alive."""
+    program = """
+from framework.engine.sink.fault_points import POINTS, fault_point, fault_point_in_tasks, hold_between_tables
+for point in POINTS:
+    fault_point(point, 2)
+    fault_point_in_tasks(point, 2)
+commits = [lambda: None, lambda: None]
+assert hold_between_tables(commits, 2) is commits
+print("alive")
+"""
+    for point in POINTS:
+        ran = subprocess.run(
+            [sys.executable, "-c", program],
+            env=os.environ | {"PANEKEEPER_FAULT": f"{point}:2"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (ran.returncode, ran.stdout) == (0, "alive\n"), ran.stderr
+
+
+def test_a_fault_is_triggered_where_it_matches_while_it_is_armed() -> None:
+    """At its point of its batch, and nowhere after it was disarmed."""
+    with armed(Fails("before-plan", 2)) as fault:
+        fault_point("before-plan", 1)
+        fault_point("before-delta", 2)
+        with pytest.raises(ConnectionError):
+            fault_point("before-plan", 2)
+    fault_point("before-plan", 2)
+    assert fault.triggered == 1
+    with pytest.raises(ValueError, match="not in list"):
+        disarm(fault)
+
+
+def test_without_a_fault_for_this_batch_the_commits_are_returned_unchanged() -> None:
+    """The sink then runs its own functions, without a wrapper, though a drill has armed another batch."""
+    commits = [lambda: None]
+    with armed(Fails("between-delta", 3)):
+        assert hold_between_tables(commits, 2) is commits
+
+
+def test_a_fault_between_two_tables_leaves_exactly_the_first_one_committed() -> None:
+    """The other commits run in parallel, are held until the fault is over, and fail with its error."""
+    for _ in range(20):
+        with armed(Fails("between-delta", 2)) as fault:
+            committed, errors = commits_of(2)
+        assert committed == ["log"]
+        assert [str(error) for error in errors] == ["the fault"] * 3
+        assert fault.triggered == 1
+
+
+def test_commits_continue_after_a_fault_that_lets_them() -> None:
+    """The fault comes once, after the first commit."""
+    with armed(Passes("between-delta", 2)) as fault:
+        committed, errors = commits_of(2)
+    assert (committed[0], sorted(committed), errors) == ("log", sorted(TABLES), [None] * 3)
+    assert fault.triggered == 1
+
+
+def test_a_first_commit_that_fails_does_not_hold_the_others() -> None:
+    """As without a fault: each of the others is committed, and the fault is not triggered."""
+    committed: list[str] = []
+
+    def broken() -> None:
+        raise OSError("no space")
+
+    with armed(Fails("between-delta", 2)) as fault:
+        first, second = hold_between_tables([broken, lambda: committed.append("view")], 2)
+        with pytest.raises(OSError, match="no space"):
+            first()
+        second()
+    assert (committed, fault.triggered) == (["view"], 0)
+
+
+def test_no_fault_is_armed_by_an_import() -> None:
+    """Only a call of `arm` arms one."""
+    assert fault_points._armed_faults == []
