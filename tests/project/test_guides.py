@@ -2,19 +2,44 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
+import panekeeper
 from framework.core.job_spec import AT, Plan
 from framework.core.steps import Rows
 from panekeeper import Count, Tumbling
 from state.store import MemoryStore
 from tests.model.handlers import KEYS, run
 
-GUIDE = Path(__file__).parents[2] / "docs" / "operator-with-state.md"
+ROOT = Path(__file__).parents[2]
+GUIDE = ROOT / "docs" / "operator-with-state.md"
+DECLARATIONS = {
+    name: getattr(panekeeper, name)
+    for name in (
+        "Batched",
+        "Count",
+        "Delta",
+        "PartitionAge",
+        "PartitionCount",
+        "Punctuation",
+        "Sliding",
+        "Time",
+        "TimeInterval",
+        "Tumbling",
+        "TupleCount",
+        "agg",
+        "days",
+        "hours",
+        "minutes",
+        "seconds",
+    )
+}
 
 
 def printed() -> dict[str, Any]:
@@ -50,3 +75,27 @@ def test_the_operator_that_the_guide_prints_keeps_its_state_from_batch_to_batch(
         assert results is not None
         emitted += results.select(["total", "windows"]).to_pylist()
     assert emitted == [{"total": 3.0, "windows": 1}, {"total": 15.0, "windows": 2}]
+
+
+def declarations_in(page: str) -> list[str]:
+    """Return the code between single backticks that declares a window, a policy or an aggregate in full."""
+    found = []
+    for code in re.findall(r"`([^`\n]+)`", (ROOT / page).read_text(encoding="utf-8")):
+        try:
+            call = ast.parse(code, mode="eval").body
+        except SyntaxError:
+            continue
+        names = {node.id for node in ast.walk(call) if isinstance(node, ast.Name)}
+        has_gap = any(isinstance(node, ast.Constant) and node.value is Ellipsis for node in ast.walk(call))
+        if isinstance(call, ast.Call) and names <= DECLARATIONS.keys() and not has_gap:
+            found.append(code)
+    return found
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/coming-from.md", "docs/windows.md"])
+def test_every_declaration_that_a_page_names_is_accepted(page: str) -> None:
+    """A window, policy or aggregate can be copied from the pages as it stands there."""
+    found = declarations_in(page)
+    assert len(found) > 5
+    for code in found:
+        eval(code, dict(DECLARATIONS))  # noqa: S307 -- our own page
