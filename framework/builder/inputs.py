@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from framework.builder.outputs import Computed
-from framework.core.job_spec import Plan, Port
+from framework.core.job_spec import JobSpec, PortSpec
 from framework.declarations.aggregates import Aggregate
 from framework.declarations.errors import DeclarationError
 from framework.declarations.operator import Heard, Listener, Operator
@@ -38,12 +38,12 @@ class Input:
         """Return the same input with another number of key groups."""
         return replace(self, intake=replace(self.intake, key_groups=key_groups))
 
-    def port(self, wanted: set[str]) -> Port:
+    def port(self, wanted: set[str]) -> PortSpec:
         """Return what a plan says of this input, of which these columns are wanted."""
         names = [name for name in self.intake.user_columns if name in wanted]
         columns = self.intake.arrow_schema(names)
         keys = pa.schema([columns.field(name) for name in self.intake.partition_by])
-        return Port(window=self.window, keys=keys, columns=columns)
+        return PortSpec(window=self.window, keys=keys, columns=columns)
 
 
 def needs_one_group(window: Window) -> bool:
@@ -56,8 +56,8 @@ def aggregated(one: Input, aggregates: Mapping[str, Aggregate]) -> Computed:
     read = {column for aggregate in aggregates.values() for column in aggregate.columns}
     port = one.port(read | {*one.intake.partition_by, *one.intake.numbers})
     output = pa.schema([pa.field(name, aggregate.bind(port.columns).output) for name, aggregate in aggregates.items()])
-    plan = Plan(window=port.window, keys=port.keys, columns=port.columns, output=output, aggregates=dict(aggregates))
-    return _computed([one], plan)
+    spec = JobSpec(window=port.window, keys=port.keys, columns=port.columns, output=output, aggregates=dict(aggregates))
+    return _computed([one], spec)
 
 
 def operated(
@@ -77,26 +77,26 @@ def operated(
         if not isinstance(handler, StateHandler):
             raise DeclarationError(f"handlers takes instances of subclasses of StateHandler, not {handler!r}")
     own = (operator,) if isinstance(operator, StateHandler) and operator not in handlers else ()
-    first, *further = [one.port(set(one.intake.user_columns)) for one in inputs]
-    plan = Plan(
+    first, *other_ports = [one.port(set(one.intake.user_columns)) for one in inputs]
+    spec = JobSpec(
         window=first.window,
         keys=first.keys,
         columns=first.columns,
         operator=Heard(operator, tuple(listeners)) if listeners else operator,
         output=_schema(output),
         handlers=(*own, *handlers),
-        further=tuple(further),
+        other_ports=tuple(other_ports),
     )
-    return _computed(inputs, plan)
+    return _computed(inputs, spec)
 
 
-def _computed(inputs: Sequence[Input], plan: Plan) -> Computed:
-    names = plan.results.names
+def _computed(inputs: Sequence[Input], spec: JobSpec) -> Computed:
+    names = spec.results_schema.names
     for name in names:
         if names.count(name) > 1:
             raise DeclarationError(f"the result column {name!r} has the name of a column that every result has")
-    intake, *further = [one.intake for one in inputs]
-    return Computed(Pipeline(intake=intake, plan=plan, further=tuple(further)))
+    intake, *other_ports = [one.intake for one in inputs]
+    return Computed(Pipeline(intake=intake, spec=spec, other_ports=tuple(other_ports)))
 
 
 def _schema(output: pa.Schema | str) -> pa.Schema:

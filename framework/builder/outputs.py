@@ -55,7 +55,7 @@ class Computed:
         """
         from framework.engine.sink.tables import Tables
 
-        if view is not None and self._pipeline.plan.mixed:
+        if view is not None and self._pipeline.spec.mixes_window_kinds:
             raise DeclarationError(
                 f"view is {view!r}, but some ports are time intervals and others are not: no row of one can be newer "
                 "than a row of the other; read the log instead"
@@ -91,7 +91,7 @@ class Computed:
         record = _open(files, self._pipeline)
         beat(files, "resume")
         packed = self._pipeline.packed(files, record.group_ids)
-        return unpack(packed, "results", self._pipeline.plan.results)
+        return unpack(packed, "results", self._pipeline.spec.results_schema)
 
 
 @dataclass(frozen=True)
@@ -144,9 +144,9 @@ class ToDelta:
         name = pipeline.intake.name
         with full_disk_told(name), starting(files, name) as lease:
             record = _open(files, pipeline)
-            prepare(spark, self._tables, pipeline.plan, fresh=is_fresh(files) and not record.epoch)
+            prepare(spark, self._tables, pipeline.spec, fresh=is_fresh(files) and not record.epoch)
             files.write_json(TABLES_FILE, asdict(self._tables), replace=True)
-            sink = DeltaSink(record=record, plan=pipeline.plan, tables=self._tables)
+            sink = DeltaSink(record=record, spec=pipeline.spec, tables=self._tables)
             return Job(Launch.resume(files, record, pipeline, sink, how, lease))
 
     def reset_to_initial_state(self, *, checkpoint: str | os.PathLike[str], confirm: str | None = None) -> Forgotten:

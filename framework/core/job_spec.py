@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 EVENT_TIME = "_t"
 """Column of a segment: event time, int64 us since the epoch."""
 
-AT = "_at"
+ARRIVAL_TIME = "_at"
 """Column of a segment: arrival time, int64 us since the epoch; windows in arrival order count from it."""
 
-ARRIVAL = "_seq"
+ARRIVAL_NUMBER = "_seq"
 """Column of stored rows: arrival number inside the key group."""
 
 PORT = "port"
@@ -31,7 +31,7 @@ TIMESTAMP = pa.timestamp("us", tz="UTC")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Port:
+class PortSpec:
     """One more input of an operator, with a window of its own.
 
     Attributes:
@@ -46,7 +46,7 @@ class Port:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class JobSpec:
     """Everything the machine of a key group must know. Picklable; the same on the driver and on every worker.
 
     `window`, `keys` and `columns` are those of port 0, the only one unless there are `further` ones.
@@ -70,40 +70,43 @@ class Plan:
     operator: Operator | None = None
     output: pa.Schema
     handlers: tuple[StateHandler, ...] = ()
-    further: tuple[Port, ...] = ()
+    other_ports: tuple[PortSpec, ...] = ()
     port: int = 0
 
     @property
-    def ports(self) -> tuple[Plan, ...]:
+    def ports(self) -> tuple[JobSpec, ...]:
         """A plan for each port alone, in port order: what the window of that port must know."""
-        further = enumerate(self.further, 1)
-        own = [replace(self, window=p.window, keys=p.keys, columns=p.columns, further=(), port=n) for n, p in further]
-        return (replace(self, further=()), *own) if own else (self,)
+        other_ports = enumerate(self.other_ports, 1)
+        own = [
+            replace(self, window=p.window, keys=p.keys, columns=p.columns, other_ports=(), port=n)
+            for n, p in other_ports
+        ]
+        return (replace(self, other_ports=()), *own) if own else (self,)
 
     @property
-    def sequence(self) -> Sequence:
+    def arrival_window(self) -> Sequence:
         """The window, where it is not a time interval."""
         if isinstance(self.window, TimeInterval):
             raise TypeError("a time interval is not a window in arrival order")
         return self.window
 
     @property
-    def paned(self) -> bool:
+    def has_panes(self) -> bool:
         """Whether results belong to panes of event time."""
         return isinstance(self.window, TimeInterval)
 
     @property
-    def time(self) -> str:
+    def time_column(self) -> str:
         """The time that segments carry beside the plan's columns: `EVENT_TIME` or `AT`."""
-        return EVENT_TIME if self.paned else AT
+        return EVENT_TIME if self.has_panes else ARRIVAL_TIME
 
     @property
-    def mixed(self) -> bool:
+    def mixes_window_kinds(self) -> bool:
         """Whether some ports have panes of event time and others not."""
-        return len({one.paned for one in self.ports}) > 1
+        return len({one.has_panes for one in self.ports}) > 1
 
     @cached_property
-    def results(self) -> pa.Schema:
+    def results_schema(self) -> pa.Schema:
         """Schema of the result log.
 
         Time intervals: partition, pane, the user's columns, refinement, reason. Others: partition, wall-clock instant,
@@ -112,14 +115,14 @@ class Plan:
 
         Of several ports: which one, after the partition; then what the rows of any of them have.
         """
-        any_paned = any(one.paned for one in self.ports)
-        any_timed = not all(one.paned for one in self.ports)
+        any_paned = any(one.has_panes for one in self.ports)
+        any_timed = not all(one.has_panes for one in self.ports)
         pane = [pa.field("pane_start", TIMESTAMP), pa.field("pane_end", TIMESTAMP)]
         number = [pa.field("firing", pa.int64()), pa.field("window_mark", pa.bool_())]
         return pa.schema(
             [
                 *self.keys,
-                *([pa.field(PORT, pa.int32())] if self.further else []),
+                *([pa.field(PORT, pa.int32())] if self.other_ports else []),
                 *(pane if any_paned else []),
                 *([pa.field("fired_at", TIMESTAMP)] if any_timed else []),
                 *self.output,
@@ -130,12 +133,12 @@ class Plan:
         )
 
     @property
-    def rejected(self) -> pa.Schema:
+    def rejected_schema(self) -> pa.Schema:
         """Schema of rows that join no window; of several ports: which one, first."""
-        return pa.schema([pa.field(PORT, pa.int32()), *REJECTED]) if self.further else REJECTED
+        return pa.schema([pa.field(PORT, pa.int32()), *REJECTED_SCHEMA]) if self.other_ports else REJECTED_SCHEMA
 
 
-REJECTED = pa.schema(
+REJECTED_SCHEMA = pa.schema(
     [
         pa.field("reason", pa.string()),
         pa.field("detail", pa.string()),

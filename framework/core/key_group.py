@@ -15,16 +15,16 @@ from contextlib import closing
 from dataclasses import replace
 
 from framework.core.arrival.batch import SequenceBatch
-from framework.core.job_spec import Plan
-from framework.core.outcome import Outcome, joined
+from framework.core.job_spec import JobSpec
+from framework.core.outcome import BatchOutcome, merge_outcomes
 from framework.core.panes.batch import IntervalBatch
-from framework.core.port_watermarks import Horizon
-from framework.core.state_handlers import Cut, Lifecycle
-from framework.core.steps import Progress, Step
+from framework.core.port_watermarks import PortWatermarks
+from framework.core.state_handlers import BatchCheckpoint, StateHandlerCalls
+from framework.core.steps import EventTimeProgress, Step
 from state.store import GroupStore, PortStore
 
 
-class Machine:
+class KeyGroupRunner:
     """Runs batches against the store of one key group.
 
     >>> from state.store import MemoryStore
@@ -32,40 +32,40 @@ class Machine:
     >>> machine.run([Rows(table), Watermark(60_000_000)]).results  # doctest: +SKIP
     """
 
-    def __init__(self, plan: Plan, store: GroupStore, cut: Cut | None = None) -> None:
-        self._plan = plan
+    def __init__(self, spec: JobSpec, store: GroupStore, checkpoint_info: BatchCheckpoint | None = None) -> None:
+        self._spec = spec
         self._store = store
-        self._cut = cut
+        self._checkpoint_info = checkpoint_info
 
-    def run(self, steps: Iterable[Step]) -> Outcome:
+    def run(self, steps: Iterable[Step]) -> BatchOutcome:
         """Do one batch, in order, and write the state. Raises `StateError` if what is stored cannot be used."""
-        if not self._plan.handlers:
-            return self._run(self._plan, steps, None)
-        if self._cut is None:
+        if not self._spec.handlers:
+            return self._run(self._spec, steps, None)
+        if self._checkpoint_info is None:
             raise ValueError("a plan with state handlers needs to know which checkpoint this is")
         # Each group has instances of its own, and none of them outlives the batch.
-        operator, handlers = copy.deepcopy((self._plan.operator, self._plan.handlers))
-        plan = replace(self._plan, operator=operator, handlers=handlers)
-        with closing(Lifecycle(handlers, self._store, self._cut)) as lifecycle:
-            return self._run(plan, steps, lifecycle)
+        operator, handlers = copy.deepcopy((self._spec.operator, self._spec.handlers))
+        spec = replace(self._spec, operator=operator, handlers=handlers)
+        with closing(StateHandlerCalls(handlers, self._store, self._checkpoint_info)) as lifecycle:
+            return self._run(spec, steps, lifecycle)
 
-    def _run(self, plan: Plan, steps: Iterable[Step], lifecycle: Lifecycle | None) -> Outcome:
-        windows = [_window(port, self._store) for port in plan.ports]
+    def _run(self, spec: JobSpec, steps: Iterable[Step], lifecycle: StateHandlerCalls | None) -> BatchOutcome:
+        windows = [_window(port, self._store) for port in spec.ports]
         if lifecycle is not None:
             lifecycle.begin([window.control for window in windows])
-        horizon = Horizon(self._store, [port.port for port in plan.ports if port.paned])
+        horizon = PortWatermarks(self._store, [port.port for port in spec.ports if port.has_panes])
         for step in steps:
-            for own in horizon.advance(step) if isinstance(step, Progress) else [step]:
+            for own in horizon.advance(step) if isinstance(step, EventTimeProgress) else [step]:
                 windows[own.port].take(own)
         if lifecycle is not None:
             lifecycle.drain()
         outcomes = [window.save() for window in windows]
         if lifecycle is not None:
             lifecycle.checkpoint()
-        return joined(plan, outcomes)
+        return merge_outcomes(spec, outcomes)
 
 
-def _window(plan: Plan, store: GroupStore) -> IntervalBatch | SequenceBatch:
+def _window(spec: JobSpec, store: GroupStore) -> IntervalBatch | SequenceBatch:
     """Return the window of one port, restored from its part of the store."""
-    own = PortStore(store, plan.port) if plan.port else store
-    return IntervalBatch(plan, own) if plan.paned else SequenceBatch(plan, own)
+    own = PortStore(store, spec.port) if spec.port else store
+    return IntervalBatch(spec, own) if spec.has_panes else SequenceBatch(spec, own)

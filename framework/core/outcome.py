@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from framework.core.job_spec import PORT, Plan
+from framework.core.job_spec import PORT, JobSpec
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class BatchOutcome:
     """What one batch did in one key group.
 
     Attributes:
@@ -30,36 +30,36 @@ class Outcome:
     results: pa.Table | None
     rejected: pa.Table | None
     counts: dict[str, int]
-    due: int | None = None
-    due_at: int | None = None
+    due_watermark_us: int | None = None
+    due_us: int | None = None
     late_us: int | None = None
     open_panes: int = 0
     watermark: int | None = None
-    tuples: int | None = None
-    outage: dict[str, int] | None = None
+    kept_rows: int | None = None
+    outage_counts: dict[str, int] | None = None
 
 
-def joined(plan: Plan, outcomes: Sequence[Outcome]) -> Outcome:
+def merge_outcomes(spec: JobSpec, outcomes: Sequence[BatchOutcome]) -> BatchOutcome:
     """Return the outcomes of the plan's ports as one, in port order."""
-    if not plan.further:
+    if not spec.other_ports:
         return outcomes[0]
-    outages = [one.outage for one in outcomes if one.outage is not None]
-    tuples = _told(one.tuples for one in outcomes)
-    return Outcome(
-        results=_concat(plan.results, [one.results for one in outcomes], keys=plan.keys.names),
-        rejected=_concat(plan.rejected, [one.rejected for one in outcomes], keys=[]),
-        counts=_sums([one.counts for one in outcomes]),
-        due=min(_told(one.due for one in outcomes), default=None),
-        due_at=min(_told(one.due_at for one in outcomes), default=None),
-        late_us=max(_told(one.late_us for one in outcomes), default=None),
+    outages = [one.outage_counts for one in outcomes if one.outage_counts is not None]
+    kept_rows = _not_none(one.kept_rows for one in outcomes)
+    return BatchOutcome(
+        results=_concat(spec.results_schema, [one.results for one in outcomes], keys=spec.keys.names),
+        rejected=_concat(spec.rejected_schema, [one.rejected for one in outcomes], keys=[]),
+        counts=_sum_counts([one.counts for one in outcomes]),
+        due_watermark_us=min(_not_none(one.due_watermark_us for one in outcomes), default=None),
+        due_us=min(_not_none(one.due_us for one in outcomes), default=None),
+        late_us=max(_not_none(one.late_us for one in outcomes), default=None),
         open_panes=sum(one.open_panes for one in outcomes),
-        watermark=max(_told(one.watermark for one in outcomes), default=None),
-        tuples=sum(tuples) if tuples else None,
-        outage=_sums(outages) | {"back_us": max(one["back_us"] for one in outages)} if outages else None,
+        watermark=max(_not_none(one.watermark for one in outcomes), default=None),
+        kept_rows=sum(kept_rows) if kept_rows else None,
+        outage_counts=_sum_counts(outages) | {"back_us": max(one["back_us"] for one in outages)} if outages else None,
     )
 
 
-def on_port(table: pa.Table, port: int, schema: pa.Schema, *, keys: Sequence[str] = ()) -> pa.Table:
+def with_port_column(table: pa.Table, port: int, schema: pa.Schema, *, keys: Sequence[str] = ()) -> pa.Table:
     """Return rows of one port as rows of all: with its number, null in what its rows have not got.
 
     `keys` are the names of the first columns in `schema`: each port calls its partition columns by its own.
@@ -72,13 +72,13 @@ def on_port(table: pa.Table, port: int, schema: pa.Schema, *, keys: Sequence[str
 
 
 def _concat(schema: pa.Schema, tables: Sequence[pa.Table | None], *, keys: Sequence[str]) -> pa.Table | None:
-    rows = [on_port(table, n, schema, keys=keys) for n, table in enumerate(tables) if table is not None]
+    rows = [with_port_column(table, n, schema, keys=keys) for n, table in enumerate(tables) if table is not None]
     return pa.concat_tables(rows) if rows else None
 
 
-def _sums(counts: Sequence[dict[str, int]]) -> dict[str, int]:
+def _sum_counts(counts: Sequence[dict[str, int]]) -> dict[str, int]:
     return {name: sum(one[name] for one in counts) for name in counts[0]}
 
 
-def _told(values: Iterable[int | None]) -> list[int]:
+def _not_none(values: Iterable[int | None]) -> list[int]:
     return [value for value in values if value is not None]

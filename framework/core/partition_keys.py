@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 
-class Keys:
+class PartitionKeys:
     """The partitions met so far in this batch. Null is a legal key; without partition columns all is key 0."""
 
     def __init__(self, schema: pa.Schema) -> None:
@@ -54,7 +54,7 @@ class Keys:
         return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
 
 
-def with_keys(table: pa.Table, keys: Keys, codes: np.ndarray) -> pa.Table:
+def with_keys(table: pa.Table, keys: PartitionKeys, codes: np.ndarray) -> pa.Table:
     """Return the table with the partition columns of `codes` put in front: how a code becomes durable."""
     taken = keys.take(codes)
     return pa.table([*taken.columns, *table.columns], names=[*taken.column_names, *table.column_names])

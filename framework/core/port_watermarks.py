@@ -8,25 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from framework.core.steps import Progress, Watermark
+from framework.core.steps import EventTimeProgress, Watermark
 from state.records import HORIZON, HorizonRecord
 from state.store import GroupStore
 
 _PLACE = (HORIZON, 0, 0)
 
 
-class Horizon:
+class PortWatermarks:
     """How far the ports with panes have come, as one key group knows it."""
 
     def __init__(self, store: GroupStore, ports: Sequence[int]) -> None:
         self._store = store
         self._ports = ports
 
-    def advance(self, step: Progress) -> list[Watermark]:
+    def advance(self, step: EventTimeProgress) -> list[Watermark]:
         """Remember the progress; return the watermark for each port, none before all of them have told a time."""
         before = self._store.find(*_PLACE)
         record = HorizonRecord.decode(before)
-        for port, us in step.reached:
+        for port, us in step.max_event_times:
             record.reached[port] = max(us, record.reached.get(port, us))
         if (now := record.encode()) != before:
             self._store.write(*_PLACE, now)

@@ -37,7 +37,7 @@ _PLACE = (HANDLERS, 0, 0)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cut:
+class BatchCheckpoint:
     """The checkpoint that a batch is.
 
     Attributes:
@@ -56,17 +56,17 @@ class Cut:
     reason: CheckpointReason = CheckpointReason.BATCH
     attempt: int = 1
     run: int = 1
-    fresh: bool = True
+    no_batch_committed: bool = True
     now_us: int | None = None
 
 
-class Lifecycle:
+class StateHandlerCalls:
     """The handlers of one key group, through one or more checkpoints. Made anew for every batch."""
 
-    def __init__(self, handlers: Sequence[StateHandler], store: GroupStore, cut: Cut) -> None:
+    def __init__(self, handlers: Sequence[StateHandler], store: GroupStore, checkpoint_info: BatchCheckpoint) -> None:
         self._handlers = handlers
         self._store = store
-        self._cut = cut
+        self._checkpoint_info = checkpoint_info
         self._windows: Sequence[WindowControl] = ()
         self._last: int | None = None
         self._previous: int | None = None
@@ -80,13 +80,13 @@ class Lifecycle:
         self._windows = windows
         stored = self._store.find(*_PLACE)
         if stored is None:
-            self._restarted = self._cut.run > 1
-            if self._restarted and self._cut.fresh:
+            self._restarted = self._checkpoint_info.run > 1
+            if self._restarted and self._checkpoint_info.no_batch_committed:
                 self._each(lambda handler, ctx: handler.reset_to_initial_state(ctx), "reset_to_initial_state", 0)
             return
         record = LifecycleRecord.decode(stored)
         self._last, self._previous = record.checkpoint, record.previous
-        self._restarted = record.run != self._cut.run
+        self._restarted = record.run != self._checkpoint_info.run
         if len(record.handlers) != len(self._handlers):
             raise CorruptState(
                 f"the checkpoint holds {len(record.handlers)} handlers, it has {len(self._handlers)} now; "
@@ -106,7 +106,7 @@ class Lifecycle:
 
     def drain(self) -> None:
         """Begin the checkpoint: the handlers finish what is outstanding, and may still change the windows."""
-        number = self._cut.checkpoint
+        number = self._checkpoint_info.checkpoint
         self._each(lambda handler, ctx: handler.drain(ctx), "drain", number)
         for handler in self._handlers:
             if handler.non_blocking:
@@ -115,14 +115,14 @@ class Lifecycle:
 
     def checkpoint(self) -> None:
         """Complete the checkpoint: what the handlers write is stored with the batch."""
-        number = self._cut.checkpoint
+        number = self._checkpoint_info.checkpoint
         states = []
         for handler in self._handlers:
             written: dict[str, Any] = {}
             handler.checkpoint(self._context("checkpoint", number, written))
             states.append(HandlerState(name=type(handler).__qualname__, version=handler.version, values=written))
         self._previous, self._last = self._last, number
-        record = LifecycleRecord(number, self._previous, self._cut.run, states)
+        record = LifecycleRecord(number, self._previous, self._checkpoint_info.run, states)
         self._store.write(*_PLACE, record.encode())
 
     def close(self) -> None:
@@ -144,9 +144,9 @@ class Lifecycle:
         return StateContext(
             phase=phase,
             checkpoint=checkpoint,
-            group=self._cut.group,
-            reason=self._cut.reason,
-            attempt=self._cut.attempt,
+            group=self._checkpoint_info.group,
+            reason=self._checkpoint_info.reason,
+            attempt=self._checkpoint_info.attempt,
             restarted=self._restarted,
             values={} if values is None else values,
             windows=self._windows,
@@ -154,12 +154,12 @@ class Lifecycle:
         )
 
     def _now(self) -> datetime | None:
-        told = [] if self._cut.now_us is None else [as_time(self._cut.now_us)]
+        told = [] if self._checkpoint_info.now_us is None else [as_time(self._checkpoint_info.now_us)]
         seen = [window.now for window in self._windows if window.now is not None]
         return max(told + seen, default=None)
 
 
-class IntervalControl:
+class NoPartitionControl:
     """A time interval has no partitions that could be let go [S0]."""
 
     now: datetime | None = None

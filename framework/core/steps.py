@@ -36,13 +36,13 @@ class Watermark:
 
 
 @dataclass(frozen=True)
-class Progress:
+class EventTimeProgress:
     """How far event time has come on some of several ports: (port, us less the port's delay), of this batch.
 
     It comes after the rows of all ports: those of a batch are judged by what was known before it.
     """
 
-    reached: tuple[tuple[int, int], ...]
+    max_event_times: tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Tick:
 
     us: int
     resume: bool = False
-    closed: bool = False
+    is_last_at_instant: bool = False
     port: int = 0
 
 
@@ -75,14 +75,14 @@ class Flush:
 
 
 @dataclass(frozen=True)
-class Evict:
+class EvictPartitions:
     """Let go of these partitions; a table of the partition columns. Only windows in arrival order know it [S3]."""
 
     keys: pa.Table
     port: int = 0
 
 
-PortStep = Rows | Watermark | Tick | Mark | Flush | Evict
+PortStep = Rows | Watermark | Tick | Mark | Flush | EvictPartitions
 """What the window of one port takes."""
 
-Step = PortStep | Progress
+Step = PortStep | EventTimeProgress

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from framework.core.state_handlers import Cut, IntervalControl, Lifecycle
+from framework.core.state_handlers import BatchCheckpoint, NoPartitionControl, StateHandlerCalls
 from framework.declarations.errors import DeclarationError
 from framework.testing.fields import known, listed, need, truth
 from state.handler import StateContext, StateHandler
@@ -123,9 +123,9 @@ def perform(act: Act, declared: Declared, store: GroupStore) -> list[Call]:
     """Do one act on handlers made anew, and return the calls it led to."""
     calls: list[Call] = []
     handlers = [Recorder(name, calls, non_blocking=declared.non_blocking) for name in declared.handlers]
-    cut = Cut(checkpoint=act.checkpoint, group=0, run=act.run, fresh=not act.cut_before)
-    lifecycle = Lifecycle(handlers, store, cut)
-    lifecycle.begin([IntervalControl()], retire=False)
+    cut = BatchCheckpoint(checkpoint=act.checkpoint, group=0, run=act.run, no_batch_committed=not act.cut_before)
+    lifecycle = StateHandlerCalls(handlers, store, cut)
+    lifecycle.begin([NoPartitionControl()], retire=False)
     if act.told:
         calls.clear()
     if act.kind == "cut":

@@ -10,10 +10,10 @@ import pickle
 from collections.abc import Iterable
 from typing import Any
 
-from framework.core.key_group import Machine
+from framework.core.key_group import KeyGroupRunner
 from framework.core.steps import Step, Tick
 from framework.testing.batching import Batch
-from framework.testing.recorder import plan_for, recorded
+from framework.testing.recorder import job_spec_for, recorded
 from framework.testing.steps import steps_of
 from framework.testing.vector import Checkpoint, Reset, Vector
 from state.store import MemoryStore
@@ -24,7 +24,7 @@ class MemoryRun:
 
     def __init__(self, vector: Vector) -> None:
         self.vector = vector
-        self.plan = plan_for(vector)
+        self.spec = job_spec_for(vector)
         self.store = MemoryStore()
         self.saved: dict[str, MemoryStore] = {}
         self.counts: dict[str, int] = {}
@@ -44,9 +44,9 @@ class MemoryRun:
                     self.store = self.saved[name].copy()
                     events += self.clock(at, resume=True)
                 case items:
-                    events += self.run(steps_of(items, self.plan.columns))
+                    events += self.run(steps_of(items, self.spec.columns))
             if batch.restart:
-                self.plan = pickle.loads(pickle.dumps(self.plan))  # noqa: S301 -- our own bytes
+                self.spec = pickle.loads(pickle.dumps(self.spec))  # noqa: S301 -- our own bytes
                 self.store = self.store.copy()
         return events
 
@@ -58,7 +58,7 @@ class MemoryRun:
 
     def run(self, steps: Iterable[Step]) -> list[dict[str, Any]]:
         """Run one micro-batch on a new machine and return its events."""
-        outcome = Machine(self.plan, self.store).run(steps)
+        outcome = KeyGroupRunner(self.spec, self.store).run(steps)
         for name, count in outcome.counts.items():
             self.counts[name] = self.counts.get(name, 0) + count
         return recorded(outcome.results, outcome.rejected)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from framework.core.job_spec import Plan
+from framework.core.job_spec import JobSpec
 from framework.declarations.events import Event, EventType
 from framework.declarations.operator import Emit, Operator
 from framework.declarations.windows import TimeInterval
@@ -60,11 +60,11 @@ def recorded(results: pa.Table | None, rejected: pa.Table | None) -> list[dict[s
     return events
 
 
-def plan_for(vector: Vector) -> Plan:
+def job_spec_for(vector: Vector) -> JobSpec:
     """What the machine of a key group is told to play a vector."""
     key, text = pa.field(KEY, pa.string()), pa.field(TUPLE, pa.string())
     measures = [pa.field(column_of(name), measured_as(vector, name)) for name in vector.declared.attributes]
-    return Plan(
+    return JobSpec(
         window=vector.window,
         keys=pa.schema([key] if vector.partitioned else []),
         columns=pa.schema([key, text, *measures] if vector.partitioned else [text, *measures]),

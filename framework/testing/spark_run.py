@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from framework.builder.windowed import windowed
 from framework.core.job_spec import EVENT_TIME, TIMESTAMP
-from framework.core.steps import Evict, Mark, Rows, Step, Tick, Watermark
+from framework.core.steps import EvictPartitions, Mark, Rows, Step, Tick, Watermark
 from framework.engine.flow.packing import MARK, MARK_TEXT, MARK_VALUE
 from framework.engine.flow.pipeline import spark_schema
 from framework.engine.job.job import Job
@@ -32,7 +32,7 @@ from framework.engine.job.startup_checks import open_checkpoint
 from framework.engine.session.checkpoint_files import CheckpointFiles
 from framework.engine.sink.batch_output import collect
 from framework.testing.batching import Batch
-from framework.testing.recorder import KEY, OUTPUT, TUPLE, measured_as, plan_for, recorded, recorder_for
+from framework.testing.recorder import KEY, OUTPUT, TUPLE, job_spec_for, measured_as, recorded, recorder_for
 from framework.testing.steps import steps_of
 from framework.testing.vector import Checkpoint, Reset, Vector
 from framework.testing.window_fields import column_of
@@ -99,7 +99,7 @@ class SparkRun:
                     self.reset(name)
                     self.clock(at, resume=name is not None)
                 case items:
-                    self.write(steps_of(items, plan_for(self.vector).columns))
+                    self.write(steps_of(items, job_spec_for(self.vector).columns))
             if batch.restart:
                 self.run_query()
         self.run_query()
@@ -199,11 +199,11 @@ def as_rows(step: Step, schema: pa.Schema) -> pa.Table:
             return pa.table(columns, names=schema.names).cast(schema)
         case Watermark(us):
             return _mark(schema, "watermark", us)
-        case Tick(us, resume, closed):
-            return _mark(schema, "resume" if resume else "clock" if closed else "tick", us)
+        case Tick(us, resume, is_last_at_instant):
+            return _mark(schema, "resume" if resume else "clock" if is_last_at_instant else "tick", us)
         case Mark(kind):
             return _mark(schema, kind)
-        case Evict(keys):
+        case EvictPartitions(keys):
             return _mark(schema, "evict", text=json.dumps([*keys.to_pylist()[0].values()]))
     raise ValueError(f"{step} cannot be played")
 

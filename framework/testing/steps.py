@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from framework.core.job_spec import EVENT_TIME
-from framework.core.steps import Evict, Mark, Rows, Step, Tick, Watermark
+from framework.core.steps import EvictPartitions, Mark, Rows, Step, Tick, Watermark
 from framework.testing.recorder import KEY, TUPLE
 from framework.testing.vector import Advance, Clock, Item, Punct, Release, Tuple
 from framework.testing.window_fields import column_of
@@ -40,11 +40,11 @@ def _step(item: Item) -> Step | None:
         case Advance(watermark_us=us):
             return Watermark(us)
         case Clock(at_us=us):
-            return Tick(us, closed=True)
+            return Tick(us, is_last_at_instant=True)
         case Punct(kind=kind):
             return Mark(kind)
         case Release(key=key):
-            return Evict(pa.table({KEY: pa.array([key], pa.string())}))
+            return EvictPartitions(pa.table({KEY: pa.array([key], pa.string())}))
     return None
 
 

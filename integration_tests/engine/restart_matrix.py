@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from framework.core.steps import Tick
 from framework.engine.sink.fault_points import kill_process
-from framework.testing.recorder import plan_for
+from framework.testing.recorder import job_spec_for
 from framework.testing.spark_run import Listed, SparkRun
 from framework.testing.steps import steps_of
 from framework.testing.vector import Reset, parse
@@ -128,7 +128,7 @@ class StoppedRun(SparkRun):
         self.clock(self.story.declared.ready_us)
         *most, last = self.story.items[: len(before(self.kind))]
         for items in (most, [last]):
-            self.write(steps_of(items, plan_for(self.story).columns))
+            self.write(steps_of(items, job_spec_for(self.story).columns))
         if self.way.stop != "initial":
             self.clock(STOP_AT * 1_000_000)
 
@@ -151,7 +151,7 @@ class StoppedRun(SparkRun):
         self.clock(self.way.back_at * 1_000_000, resume=self.way.stop != "initial")
         rest = self.story.items[self.at + 1 :]
         if rest:
-            self.write(steps_of(rest, plan_for(self.story).columns))
+            self.write(steps_of(rest, job_spec_for(self.story).columns))
         self.run_query()
         return self.sink.events
 

@@ -222,7 +222,7 @@ def _columns(job: ToDelta, manifest: Manifest) -> dict[str, list[str]]:
     from framework.engine.sink.tables import column_differences
 
     spark = job.pipeline.intake.df.sparkSession
-    wanted = job.tables.schemas(job.pipeline.plan)
+    wanted = job.tables.schemas(job.pipeline.spec)
     found: dict[str, list[str]] = {}
     for role, path in asdict(job.tables).items():
         if path is None:
@@ -236,7 +236,7 @@ def _columns(job: ToDelta, manifest: Manifest) -> dict[str, list[str]]:
 
 def _handlers(job: ToDelta, archive: Archive, manifest: Manifest) -> dict[str, str | None]:
     """Let the handlers look at the versions that are stored; only then the savepoint's copy is needed."""
-    handlers = {type(one).__qualname__: one for one in job.pipeline.plan.handlers}
+    handlers = {type(one).__qualname__: one for one in job.pipeline.spec.handlers}
     if not handlers or version_problem(manifest.state_version) is not None:
         return {}
     problems: dict[str, str | None] = {}

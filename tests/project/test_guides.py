@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 
 import panekeeper
-from framework.core.job_spec import AT, Plan
+from framework.core.job_spec import ARRIVAL_TIME, JobSpec
 from framework.core.steps import Rows
 from panekeeper import Count, Tumbling
 from state.store import MemoryStore
-from tests.model.handlers import KEYS, run
+from tests.framework.core.handler_batches import KEYS, run
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs" / "operator-with-state.md"
@@ -60,7 +60,7 @@ def test_the_test_that_the_guide_prints_passes() -> None:
 def test_the_operator_that_the_guide_prints_keeps_its_state_from_batch_to_batch() -> None:
     """In the core, too, where its state goes through the stored bytes."""
     operator = printed()["Lifetime"]()
-    plan = Plan(
+    spec = JobSpec(
         window=Tumbling(Count(2)),
         keys=KEYS,
         columns=pa.schema([("key", pa.string()), ("value", pa.float64())]),
@@ -70,8 +70,8 @@ def test_the_operator_that_the_guide_prints_keeps_its_state_from_batch_to_batch(
     )
     store, emitted = MemoryStore(), []
     for number, lot in enumerate(([1.0, 2.0], [4.0, 8.0])):
-        table = pa.table({"key": ["a", "a"], "value": lot, AT: pa.array([number, number], pa.int64())})
-        results = run(plan, store, number, Rows(table)).results
+        table = pa.table({"key": ["a", "a"], "value": lot, ARRIVAL_TIME: pa.array([number, number], pa.int64())})
+        results = run(spec, store, number, Rows(table)).results
         assert results is not None
         emitted += results.select(["total", "windows"]).to_pylist()
     assert emitted == [{"total": 3.0, "windows": 1}, {"total": 15.0, "windows": 2}]

@@ -14,10 +14,10 @@ from framework.core.arrival.row_buffer import Log
 from framework.core.arrival.tumbling_aggregates import Cells
 from framework.core.arrival.window import SequenceWindow
 from framework.core.arrival.window_control import SequenceControl
-from framework.core.job_spec import AT, REJECTED, TIMESTAMP, Plan
-from framework.core.outcome import Outcome
-from framework.core.partition_keys import Keys
-from framework.core.steps import Evict, Flush, Mark, PortStep, Rows, Tick
+from framework.core.job_spec import ARRIVAL_TIME, REJECTED_SCHEMA, TIMESTAMP, JobSpec
+from framework.core.outcome import BatchOutcome
+from framework.core.partition_keys import PartitionKeys
+from framework.core.steps import EvictPartitions, Flush, Mark, PortStep, Rows, Tick
 from framework.declarations.windows import Tumbling, delta_attributes
 from state.records import SequenceRecord
 from state.store import GroupStore
@@ -26,28 +26,28 @@ from state.store import GroupStore
 class SequenceBatch:
     """The window of one port for one batch: restored when made, stored by `save`."""
 
-    def __init__(self, plan: Plan, store: GroupStore) -> None:
+    def __init__(self, spec: JobSpec, store: GroupStore) -> None:
         self._store = store
         self._before = store.read_header()
         self._record = record = SequenceRecord.decode(self._before)
-        keys = Keys(plan.keys)
-        self._partitions = partitions = Partitions(keys, _value_type(plan))
+        keys = PartitionKeys(spec.keys)
+        self._partitions = partitions = Partitions(keys, _value_type(spec))
         codes = partitions.load(record.partitions)
-        self._outputs = Outputs(plan, keys, record)
-        log = Log(keys, plan.columns, store, record)
-        self._cells = cells = _cells(plan)
+        self._outputs = Outputs(spec, keys, record)
+        log = Log(keys, spec.columns, store, record)
+        self._cells = cells = _cells(spec)
         self._keeper: LogKeeper | CellKeeper
         if cells is not None:
-            assert isinstance(plan.window, Tumbling)
+            assert isinstance(spec.window, Tumbling)
             cells.load(record.partitions, codes)
-            answer = Aggregated(plan, _bound(plan), log, self._outputs)
-            self._keeper = CellKeeper(plan.window, cells, partitions, answer)
+            answer = Aggregated(spec, _bound(spec), log, self._outputs)
+            self._keeper = CellKeeper(spec.window, cells, partitions, answer)
         else:
             log.load()
             partitions.grow()
             log.keep_last(partitions.size)
-            self._keeper = LogKeeper(plan.sequence, log, partitions, _answer(plan, log, keys, self._outputs))
-        self._window = SequenceWindow(plan, record, keys, partitions, self._keeper)
+            self._keeper = LogKeeper(spec.arrival_window, log, partitions, _answer(spec, log, keys, self._outputs))
+        self._window = SequenceWindow(spec, record, keys, partitions, self._keeper)
         self._rejected: list[pa.Table] = []
         self.control = SequenceControl(self._window, record, keys, partitions)
 
@@ -59,30 +59,30 @@ class SequenceBatch:
                 self._rejected.append(_after_flush(table))
             case Rows(table) if table.num_rows:
                 window.on_rows(table)
-            case Tick(us, resume, closed):
-                window.on_tick(us, resume=resume, closed=closed)
+            case Tick(us, resume, is_last_at_instant):
+                window.on_tick(us, resume=resume, is_last_at_instant=is_last_at_instant)
             case Mark(kind):
                 window.on_mark(kind)
-            case Evict(keys):
+            case EvictPartitions(keys):
                 window.on_evict(keys)
             case Flush():
                 window.on_flush()
 
-    def save(self) -> Outcome:
+    def save(self) -> BatchOutcome:
         """Write what changed and return what the batch did."""
         self._save()
         window, partitions = self._window, self._partitions
         dropped = sum(table.num_rows for table in self._rejected)
         admitted = {"rows_in": window.rows_in + dropped, "admitted": window.rows_in, "refined_late": 0}
-        return Outcome(
+        return BatchOutcome(
             results=self._outputs.results,
             rejected=pa.concat_tables(self._rejected) if self._rejected else None,
             counts=admitted | {"dropped_late": dropped, "outside": 0},
-            due_at=window.due(),
+            due_us=window.due(),
             late_us=window.late_us,
-            outage=window.outage,
+            outage_counts=window.outage,
             open_panes=int(np.count_nonzero(partitions.live)),
-            tuples=int(partitions.size[partitions.live].sum()),
+            kept_rows=int(partitions.size[partitions.live].sum()),
         )
 
     def _save(self) -> None:
@@ -97,35 +97,35 @@ class SequenceBatch:
             self._store.write_header(header)
 
 
-def _answer(plan: Plan, log: Log, keys: Keys, outputs: Outputs) -> Aggregated | Operating:
-    if plan.aggregates is not None:
-        return Aggregated(plan, _bound(plan), log, outputs)
-    if plan.operator is None:
+def _answer(spec: JobSpec, log: Log, keys: PartitionKeys, outputs: Outputs) -> Aggregated | Operating:
+    if spec.aggregates is not None:
+        return Aggregated(spec, _bound(spec), log, outputs)
+    if spec.operator is None:
         raise ValueError("a plan needs aggregates or an operator")
-    return Operating(plan, plan.operator, log, keys, outputs)
+    return Operating(spec, spec.operator, log, keys, outputs)
 
 
-def _bound(plan: Plan) -> list:  # type: ignore[type-arg]
-    return [aggregate.bind(plan.columns) for aggregate in (plan.aggregates or {}).values()]
+def _bound(spec: JobSpec) -> list:  # type: ignore[type-arg]
+    return [aggregate.bind(spec.columns) for aggregate in (spec.aggregates or {}).values()]
 
 
-def _cells(plan: Plan) -> Cells | None:
+def _cells(spec: JobSpec) -> Cells | None:
     """Partial results instead of rows, where a tumbling window has only aggregates that can be folded."""
-    if not isinstance(plan.window, Tumbling) or plan.aggregates is None:
+    if not isinstance(spec.window, Tumbling) or spec.aggregates is None:
         return None
-    if any(aggregate.needs_content for aggregate in plan.aggregates.values()):
+    if any(aggregate.needs_content for aggregate in spec.aggregates.values()):
         return None
-    return Cells(_bound(plan), plan.columns.empty_table())
+    return Cells(_bound(spec), spec.columns.empty_table())
 
 
-def _value_type(plan: Plan) -> pa.DataType:
-    kinds = [plan.columns.field(name).type for name in delta_attributes(plan.sequence)]
+def _value_type(spec: JobSpec) -> pa.DataType:
+    kinds = [spec.columns.field(name).type for name in delta_attributes(spec.arrival_window)]
     return pa.float64() if any(pa.types.is_floating(kind) for kind in kinds) else pa.int64()
 
 
 def _after_flush(table: pa.Table) -> pa.Table:
-    plain = table.drop_columns([AT]) if AT in table.column_names else table
+    plain = table.drop_columns([ARRIVAL_TIME]) if ARRIVAL_TIME in table.column_names else table
     rows = [json.dumps(row, default=str) for row in plain.to_pylist()]
     why = "the job was flushed; its windows take no more rows"
     columns = [["LATE"] * len(rows), [why] * len(rows), pa.nulls(len(rows), TIMESTAMP), rows]
-    return pa.table(columns, schema=REJECTED)
+    return pa.table(columns, schema=REJECTED_SCHEMA)

@@ -68,7 +68,13 @@ class Updates:
 
 
 def timed(
-    window: Batched, stretch: Stretch, partitions: Partitions, codes: np.ndarray, at: np.ndarray, *, closed: bool
+    window: Batched,
+    stretch: Stretch,
+    partitions: Partitions,
+    codes: np.ndarray,
+    at: np.ndarray,
+    *,
+    is_last_at_instant: bool,
 ) -> Updates:
     """Updates every so many seconds. A row of that very instant is in; at exactly its lifetime it is gone.
 
@@ -78,10 +84,10 @@ def timed(
     if within is None or every is None:
         raise ValueError("a batched window by count has no instants")
     if stretch.once:
-        own = overdue(every, partitions, stretch.until + closed)
+        own = overdue(every, partitions, stretch.until + is_last_at_instant)
         instants = stretch.until[own]
     else:
-        own, instants = due_instants(partitions, every, stretch, inclusive=closed)
+        own, instants = due_instants(partitions, every, stretch, inclusive=is_last_at_instant)
     high = stretch.held[own] + stretch.new_before(own, instants, inclusive=True)
     low = np.minimum(count_before(codes, at + within, own, instants, inclusive=True), high)
     if window.retain is not None:

@@ -85,7 +85,9 @@ class LogKeeper:
         if work.table.num_rows:
             self._log.append(work.table, work.at, work.seq)
         offsets = self._log.offsets(len(work.stretch.held))
-        ruling = rule(self._window, work.stretch, self._log, offsets, self._partitions, closed=work.closed)
+        ruling = rule(
+            self._window, work.stretch, self._log, offsets, self._partitions, is_last_at_instant=work.is_last_at_instant
+        )
         moments = work.moments
         if isinstance(self._window, Batched):
             moments = [m for m in moments if m.kind is not EventType.INSERTION]  # waiting tuples are not in yet

@@ -11,9 +11,9 @@ import pyarrow as pa
 from framework.core.aggregates.protocol import Accumulator
 from framework.core.arrival.event_table import Moment, Moments, in_order
 from framework.core.arrival.row_buffer import Log
-from framework.core.job_spec import TIMESTAMP, Plan
+from framework.core.job_spec import TIMESTAMP, JobSpec
 from framework.core.panes.operator_output import Emitted, Origin, slicing, taking
-from framework.core.partition_keys import Keys
+from framework.core.partition_keys import PartitionKeys
 from framework.declarations.events import Event, EventType
 from framework.declarations.operator import Operator
 from framework.declarations.windows import Batched, Tumbling
@@ -25,8 +25,8 @@ _OF_STREAM = {"content": EventType.TRIGGER, "entered": EventType.INSERTION, "lef
 class Outputs:
     """The result rows of a batch."""
 
-    def __init__(self, plan: Plan, keys: Keys, record: SequenceRecord) -> None:
-        self._plan = plan
+    def __init__(self, spec: JobSpec, keys: PartitionKeys, record: SequenceRecord) -> None:
+        self._spec = spec
         self._keys = keys
         self._record = record
         self._tables: list[pa.Table] = []
@@ -39,7 +39,7 @@ class Outputs:
         self._record.firings += len(codes)
         instants = pa.array(at).cast(TIMESTAMP)
         arrays = [*self._keys.take(codes).columns, instants, *columns, pa.array(firings), marks, reasons]
-        self._tables.append(pa.table(arrays, schema=self._plan.results))
+        self._tables.append(pa.table(arrays, schema=self._spec.results_schema))
 
     @property
     def results(self) -> pa.Table | None:
@@ -95,15 +95,15 @@ class Firings:
 class Aggregated:
     """Answers firings with the declared aggregates, all firings of a round at once."""
 
-    def __init__(self, plan: Plan, accumulators: list[Accumulator], log: Log, outputs: Outputs) -> None:
+    def __init__(self, spec: JobSpec, accumulators: list[Accumulator], log: Log, outputs: Outputs) -> None:
         self._accumulators = accumulators
         self._log = log
         self._outputs = outputs
-        self._marks = isinstance(plan.window, Tumbling)
-        self._empty = isinstance(plan.window, Batched)
+        self._marks = isinstance(spec.window, Tumbling)
+        self._empty = isinstance(spec.window, Batched)
         self._kind = EventType.EVICTION if self._marks else EventType.TRIGGER
-        if isinstance(plan.window, Batched):
-            self._kind = _OF_STREAM[plan.window.stream]
+        if isinstance(spec.window, Batched):
+            self._kind = _OF_STREAM[spec.window.stream]
 
     def wants(self, kind: EventType) -> bool:
         """Only what fires."""
@@ -150,14 +150,14 @@ class Aggregated:
 class Operating:
     """Answers moments by calling the operator, one after the other, in the documented order."""
 
-    def __init__(self, plan: Plan, operator: Operator, log: Log, keys: Keys, outputs: Outputs) -> None:
-        self._port = plan.port
+    def __init__(self, spec: JobSpec, operator: Operator, log: Log, keys: PartitionKeys, outputs: Outputs) -> None:
+        self._port = spec.port
         self._operator = operator
-        self._emitted = Emitted(plan.output)
+        self._emitted = Emitted(spec.output)
         self._log = log
         self._keys = keys
         self._outputs = outputs
-        self._marks = isinstance(plan.window, Tumbling)
+        self._marks = isinstance(spec.window, Tumbling)
 
     def wants(self, kind: EventType) -> bool:
         """What the operator subscribed to."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from framework.core.partition_keys import Keys, with_keys
+from framework.core.partition_keys import PartitionKeys, with_keys
 
 NEVER = 2**63 - 1
 """A due instant that does not come."""
@@ -43,7 +43,7 @@ VALUES = {"base": "_base", "oldest": "_oldest"}
 class Partitions:
     """The partitions of one key group, by code."""
 
-    keys: Keys
+    keys: PartitionKeys
     value_type: pa.DataType
     """Type of the attribute that delta policies read (int64 or float64)."""
     inside: np.ndarray = field(init=False)

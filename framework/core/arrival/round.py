@@ -72,7 +72,7 @@ class Round:
     seq: np.ndarray
     order: np.ndarray
     moments: list[Moments]
-    closed: bool
+    is_last_at_instant: bool
 
 
 def count_before(

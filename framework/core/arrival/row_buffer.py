@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from framework.core.job_spec import ARRIVAL, AT
-from framework.core.partition_keys import Keys
+from framework.core.job_spec import ARRIVAL_NUMBER, ARRIVAL_TIME
+from framework.core.partition_keys import PartitionKeys
 from state.codec import decode_table, encode_table
 from state.records import SequenceRecord
 from state.store import GroupStore
@@ -25,11 +25,16 @@ _SPARSE = 2
 class Log:
     """Live rows; `codes` (partition of each row) and `at` (arrival time, us) are parallel to `rows`."""
 
-    def __init__(self, keys: Keys, columns: pa.Schema, store: GroupStore, record: SequenceRecord) -> None:
+    def __init__(self, keys: PartitionKeys, columns: pa.Schema, store: GroupStore, record: SequenceRecord) -> None:
         self._keys = keys
         self._store = store
         self._record = record
-        fields = [*columns, pa.field(AT, pa.int64()), pa.field(ARRIVAL, pa.int64()), pa.field(_PIECE, pa.int64())]
+        fields = [
+            *columns,
+            pa.field(ARRIVAL_TIME, pa.int64()),
+            pa.field(ARRIVAL_NUMBER, pa.int64()),
+            pa.field(_PIECE, pa.int64()),
+        ]
         self._schema = pa.schema(fields)
         self.rows = self._schema.empty_table()
         self.codes = np.empty(0, dtype=np.int64)
@@ -51,11 +56,11 @@ class Log:
     @property
     def at(self) -> np.ndarray:
         """Arrival time of each row, us."""
-        return self.column(AT)
+        return self.column(ARRIVAL_TIME)
 
     def append(self, table: pa.Table, at: np.ndarray, seq: np.ndarray) -> None:
         """Add new rows, in arrival order."""
-        fresh = table.append_column(AT, pa.array(at)).append_column(ARRIVAL, pa.array(seq))
+        fresh = table.append_column(ARRIVAL_TIME, pa.array(at)).append_column(ARRIVAL_NUMBER, pa.array(seq))
         fresh = fresh.append_column(_PIECE, pa.array(np.full(table.num_rows, _NEW)))
         self._sorted(pa.concat_tables([self.rows, fresh.select(self._schema.names).cast(self._schema)]))
 
@@ -63,8 +68,8 @@ class Log:
         """Let no row have arrived later than now; return whether that changed any."""
         if not len(self.codes) or int(self.at.max()) <= now:
             return False
-        place = self.rows.column_names.index(AT)
-        self.rows = self.rows.set_column(place, AT, pa.array(np.minimum(self.at, now)))
+        place = self.rows.column_names.index(ARRIVAL_TIME)
+        self.rows = self.rows.set_column(place, ARRIVAL_TIME, pa.array(np.minimum(self.at, now)))
         return True
 
     def keep(self, wanted: np.ndarray) -> None:
@@ -83,7 +88,9 @@ class Log:
 
     def take(self, positions: np.ndarray) -> pa.Table:
         """Return rows without our own columns."""
-        plain: pa.Table = self.rows.drop_columns([AT, ARRIVAL, _PIECE]).take(pa.array(positions)).combine_chunks()
+        plain: pa.Table = (
+            self.rows.drop_columns([ARRIVAL_TIME, ARRIVAL_NUMBER, _PIECE]).take(pa.array(positions)).combine_chunks()
+        )
         return plain
 
     def save(self, *, rewrite: bool) -> None:
@@ -108,7 +115,7 @@ class Log:
 
     def _sorted(self, rows: pa.Table) -> None:
         codes = self._keys.encode(rows)
-        order = np.lexsort((rows.column(ARRIVAL).to_numpy(), codes))
+        order = np.lexsort((rows.column(ARRIVAL_NUMBER).to_numpy(), codes))
         self.rows, self.codes = rows.take(pa.array(order)).combine_chunks(), codes[order]
 
     def _write(self, rows: pa.Table) -> None:

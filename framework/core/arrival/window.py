@@ -18,8 +18,8 @@ from framework.core.arrival.outage_counts import Tally
 from framework.core.arrival.partitions import NEVER, Partitions
 from framework.core.arrival.policies.evaluate import first_due, timer_period
 from framework.core.arrival.round import Round, Stretch, stop_timers
-from framework.core.job_spec import AT, Plan
-from framework.core.partition_keys import Keys
+from framework.core.job_spec import ARRIVAL_TIME, JobSpec
+from framework.core.partition_keys import PartitionKeys
 from framework.declarations.events import EventType
 from framework.declarations.policies import PartitionAge, Time
 from framework.declarations.windows import Batched, Sliding
@@ -31,14 +31,16 @@ _NONE = np.empty(0, dtype=np.int64)
 class SequenceWindow:
     """The machine of one key group for one micro-batch; all that lasts is in the record and what `keeper` stores."""
 
-    def __init__(self, plan: Plan, record: SequenceRecord, keys: Keys, partitions: Partitions, keeper: Keeper) -> None:
-        self._plan = plan
-        self._window = plan.sequence
+    def __init__(
+        self, spec: JobSpec, record: SequenceRecord, keys: PartitionKeys, partitions: Partitions, keeper: Keeper
+    ) -> None:
+        self._spec = spec
+        self._window = spec.arrival_window
         self._record = record
         self._keys = keys
         self._partitions = partitions
         self._keeper = keeper
-        self._empty = plan.columns.empty_table()
+        self._empty = spec.columns.empty_table()
         self.rows_in = 0
         self.late_us: int | None = None
         """How long after its instant the most overdue work was done."""
@@ -52,7 +54,7 @@ class SequenceWindow:
         at = self._arrivals(table)
         self._begin(int(at[0]))
         self.rows_in += table.num_rows
-        table = table.select(self._plan.columns.names)
+        table = table.select(self._spec.columns.names)
         codes = self._keys.encode(table)
         self._partitions.grow()
         for rows in evicting.portions(self._window.partition_eviction, codes, at, self._partitions):
@@ -61,7 +63,7 @@ class SequenceWindow:
             self._round(part, codes[rows], at[rows], end)
             self._evict(evicting.too_many(self._window.partition_eviction, self._partitions), end)
 
-    def on_tick(self, now: int, *, resume: bool, closed: bool) -> None:
+    def on_tick(self, now: int, *, resume: bool, is_last_at_instant: bool) -> None:
         """Do what is due. A clock that goes back waits: nothing fires twice."""
         self._begin(now)
         if self._record.final or (now < self._record.clock and not resume):
@@ -76,7 +78,7 @@ class SequenceWindow:
         once = resume and self._window.catch_up != "each"
         if resume and self._window.catch_up == "skip":
             self._skip(now)
-        self._round(self._empty, _NONE, _NONE, now, once=once, closed=closed)
+        self._round(self._empty, _NONE, _NONE, now, once=once, is_last_at_instant=is_last_at_instant)
         if before is not None:
             self.outage = Tally.of(self._record, self._partitions).since(before, overdue=overdue, now=now)
 
@@ -86,7 +88,7 @@ class SequenceWindow:
             self._keeper.mark(np.flatnonzero(self._partitions.live), self._record.clock)
         elif not self._record.final:
             # No more tuples come at this instant: a batch that is due at it need not wait for them.
-            self._round(self._empty, _NONE, _NONE, self._record.clock, closed=True)
+            self._round(self._empty, _NONE, _NONE, self._record.clock, is_last_at_instant=True)
             self._record.final = True
             self._tell_all(EventType.FINAL)
             stop_timers(self._partitions)
@@ -123,13 +125,20 @@ class SequenceWindow:
     # -- a round ---------------------------------------------------------------------------------------------
 
     def _round(
-        self, table: pa.Table, codes: np.ndarray, at: np.ndarray, end: int, *, once: bool = False, closed: bool = False
+        self,
+        table: pa.Table,
+        codes: np.ndarray,
+        at: np.ndarray,
+        end: int,
+        *,
+        once: bool = False,
+        is_last_at_instant: bool = False,
     ) -> None:
         born = self._create(codes, at)
         seq = self._record.next_seq + np.arange(table.num_rows, dtype=np.int64)
         self._record.next_seq += table.num_rows
         self._partitions.last_at[codes], self._partitions.last_seq[codes] = at, seq
-        until, gone, gone_at = self._ends(end, once=once, closed=closed)
+        until, gone, gone_at = self._ends(end, once=once, is_last_at_instant=is_last_at_instant)
         order = np.argsort(codes, kind="stable")
         held = self._partitions.size
         sizes = held + np.bincount(codes, minlength=len(held))
@@ -140,7 +149,15 @@ class SequenceWindow:
         )
         moments = [*born, self._inserted(stretch)] if self._keeper.hears(EventType.INSERTION) else born
         self._keeper.round(
-            Round(stretch=stretch, table=table, at=at, seq=seq, order=order, moments=moments, closed=closed)
+            Round(
+                stretch=stretch,
+                table=table,
+                at=at,
+                seq=seq,
+                order=order,
+                moments=moments,
+                is_last_at_instant=is_last_at_instant,
+            )
         )
         self._record.clock = max(self._record.clock, end)
         self._evict(gone, gone_at)
@@ -165,7 +182,7 @@ class SequenceWindow:
     def _inserted(self, stretch: Stretch) -> Moments:
         return at_rows(EventType.INSERTION, Phase.INSERTION, stretch.rows, stretch.number, stretch.number + 1)
 
-    def _ends(self, end: int, *, once: bool, closed: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _ends(self, end: int, *, once: bool, is_last_at_instant: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The last instant of the round for each partition; the partitions whose age ends it, and when.
 
         What is overdue goes now, not in the past. A partition goes before the batch of that very instant, which
@@ -178,7 +195,7 @@ class SequenceWindow:
         gone = np.flatnonzero(self._partitions.live & (due <= end))
         if once:
             return until, gone, until[gone]
-        until[gone] = due[gone] - closed if isinstance(self._window, Batched) else due[gone]
+        until[gone] = due[gone] - is_last_at_instant if isinstance(self._window, Batched) else due[gone]
         return until, gone, due[gone]
 
     def _evict(self, codes: np.ndarray, at: np.ndarray | int) -> None:
@@ -199,8 +216,8 @@ class SequenceWindow:
 
     def _arrivals(self, table: pa.Table) -> np.ndarray:
         """Arrival times: declared ones never go back, others are what the clock last said."""
-        if AT in table.column_names:
-            at = table.column(AT).to_numpy()
+        if ARRIVAL_TIME in table.column_names:
+            at = table.column(ARRIVAL_TIME).to_numpy()
         else:
             at = np.full(table.num_rows, max(self._record.clock, 0))
         return np.maximum.accumulate(np.maximum(at, self._record.clock))

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from framework.core.arrival.partitions import Partitions
-from framework.core.partition_keys import Keys
+from framework.core.partition_keys import PartitionKeys
 from framework.declarations.durations import as_time
 from state.errors import LifecycleError
 from state.handler import OpenPartition
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 class SequenceControl:
     """Lists the live partitions of one key group, and lets go of one."""
 
-    def __init__(self, window: SequenceWindow, record: SequenceRecord, keys: Keys, partitions: Partitions) -> None:
+    def __init__(
+        self, window: SequenceWindow, record: SequenceRecord, keys: PartitionKeys, partitions: Partitions
+    ) -> None:
         self._window = window
         self._record = record
         self._keys = keys

@@ -14,11 +14,11 @@ import numpy as np
 import pyarrow as pa
 
 from framework.core.aggregates.protocol import Accumulator
-from framework.core.job_spec import EVENT_TIME, REJECTED, TIMESTAMP, Plan
+from framework.core.job_spec import EVENT_TIME, REJECTED_SCHEMA, TIMESTAMP, JobSpec
 from framework.core.panes.geometry import Geometry
 from framework.core.panes.row_buffer import RowLog
 from framework.core.panes.window import PaneTurn
-from framework.core.partition_keys import Keys
+from framework.core.partition_keys import PartitionKeys
 
 NO_PANE = -(2**63)
 """Stands for a pane where there is none: results emitted for rows that were dropped."""
@@ -56,8 +56,8 @@ class ContentSource:
 class Outputs:
     """The rows a batch gives: results, and rejected rows with their reason."""
 
-    def __init__(self, plan: Plan, keys: Keys, geometry: Geometry) -> None:
-        self._plan = plan
+    def __init__(self, spec: JobSpec, keys: PartitionKeys, geometry: Geometry) -> None:
+        self._spec = spec
         self._keys = keys
         self._geometry = geometry
         self._results: list[pa.Table] = []
@@ -82,7 +82,7 @@ class Outputs:
             refinements,
             reasons,
         ]
-        self._results.append(pa.table(arrays, schema=self._plan.results))
+        self._results.append(pa.table(arrays, schema=self._spec.results_schema))
 
     def reject(self, table: pa.Table, reason: str, detail: Callable[[int], str]) -> None:
         """Add rows that join no window; nothing of what the row carried is lost."""
@@ -94,7 +94,7 @@ class Outputs:
             times.cast(TIMESTAMP),
             pa.array([json.dumps(row, default=str) for row in rows], pa.string()),
         ]
-        self._rejected.append(pa.table(arrays, schema=REJECTED))
+        self._rejected.append(pa.table(arrays, schema=REJECTED_SCHEMA))
 
     @property
     def results(self) -> pa.Table | None:

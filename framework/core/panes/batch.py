@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from framework.core.job_spec import Plan
-from framework.core.outcome import Outcome
+from framework.core.job_spec import JobSpec
+from framework.core.outcome import BatchOutcome
 from framework.core.panes.aggregate_output import Aggregated, ContentSource, Outputs
 from framework.core.panes.geometry import Geometry
 from framework.core.panes.operator_output import Operating
@@ -13,8 +13,8 @@ from framework.core.panes.refinements import Firings
 from framework.core.panes.row_buffer import RowLog
 from framework.core.panes.slice_aggregates import Slices
 from framework.core.panes.window import Answer, Contents, IntervalWindow
-from framework.core.partition_keys import Keys
-from framework.core.state_handlers import IntervalControl
+from framework.core.partition_keys import PartitionKeys
+from framework.core.state_handlers import NoPartitionControl
 from framework.core.steps import Flush, PortStep, Rows, Watermark
 from framework.declarations.windows import TimeInterval
 from state.records import NO_WATERMARK, IntervalRecord
@@ -24,16 +24,16 @@ from state.store import GroupStore
 class IntervalBatch:
     """The window of one port for one batch: restored when made, stored by `save`."""
 
-    def __init__(self, plan: Plan, store: GroupStore) -> None:
-        assert isinstance(plan.window, TimeInterval)
+    def __init__(self, spec: JobSpec, store: GroupStore) -> None:
+        assert isinstance(spec.window, TimeInterval)
         self._store = store
         self._before = store.read_header()
         self._record = IntervalRecord.decode(self._before)
-        keys, geometry = Keys(plan.keys), Geometry.of(plan.window)
-        self._outputs = Outputs(plan, keys, geometry)
-        contents, answer = _parts(plan, store, self._record, keys, geometry, self._outputs)
-        self._window = IntervalWindow(plan.window, self._record, keys, contents, answer, Firings(store, keys))
-        self.control = IntervalControl()
+        keys, geometry = PartitionKeys(spec.keys), Geometry.of(spec.window)
+        self._outputs = Outputs(spec, keys, geometry)
+        contents, answer = _parts(spec, store, self._record, keys, geometry, self._outputs)
+        self._window = IntervalWindow(spec.window, self._record, keys, contents, answer, Firings(store, keys))
+        self.control = NoPartitionControl()
 
     def take(self, step: PortStep) -> None:
         """Do one step. A time interval knows neither the wall clock nor punctuation [semantics 6.3]."""
@@ -46,32 +46,32 @@ class IntervalBatch:
             case Flush():
                 self._window.on_flush()
 
-    def save(self) -> Outcome:
+    def save(self) -> BatchOutcome:
         """Write what changed and return what the batch did."""
         record, window = self._record, self._window
         header = window.save().encode()
         if header != self._before:
             self._store.write_header(header)
-        return Outcome(
+        return BatchOutcome(
             results=self._outputs.results,
             rejected=self._outputs.rejected,
             counts=asdict(window.counts),
-            due=window.due(),
+            due_watermark_us=window.due(),
             open_panes=len(record.panes),
             watermark=None if record.watermark == NO_WATERMARK else record.watermark,
         )
 
 
 def _parts(
-    plan: Plan, store: GroupStore, record: IntervalRecord, keys: Keys, geometry: Geometry, outputs: Outputs
+    spec: JobSpec, store: GroupStore, record: IntervalRecord, keys: PartitionKeys, geometry: Geometry, outputs: Outputs
 ) -> tuple[Contents, Answer]:
-    if plan.aggregates is None:
-        if plan.operator is None:
+    if spec.aggregates is None:
+        if spec.operator is None:
             raise ValueError("a plan needs aggregates or an operator")
         log = RowLog(keys, geometry, store, record)
-        return log, Operating(plan, plan.operator, log, keys, geometry, outputs)
-    accumulators = [aggregate.bind(plan.columns) for aggregate in plan.aggregates.values()]
-    if any(aggregate.needs_content for aggregate in plan.aggregates.values()):
+        return log, Operating(spec, spec.operator, log, keys, geometry, outputs)
+    accumulators = [aggregate.bind(spec.columns) for aggregate in spec.aggregates.values()]
+    if any(aggregate.needs_content for aggregate in spec.aggregates.values()):
         log = RowLog(keys, geometry, store, record)
         return log, Aggregated(ContentSource(log, accumulators), outputs)
     slices = Slices(accumulators, keys, geometry, store, record)

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from framework.core.job_spec import EVENT_TIME, Plan
+from framework.core.job_spec import EVENT_TIME, JobSpec
 from framework.core.panes.aggregate_output import NO_PANE, Outputs
 from framework.core.panes.geometry import Geometry
 from framework.core.panes.row_buffer import RowLog
 from framework.core.panes.window import PaneTurn
-from framework.core.partition_keys import Keys
+from framework.core.partition_keys import PartitionKeys
 from framework.declarations.errors import DeclarationError
 from framework.declarations.events import Event, EventType, Pane
 from framework.declarations.operator import Operator
@@ -24,17 +24,17 @@ class Operating:
 
     def __init__(
         self,
-        plan: Plan,
+        spec: JobSpec,
         operator: Operator,
         log: RowLog,
-        keys: Keys,
+        keys: PartitionKeys,
         geometry: Geometry,
         outputs: Outputs,
     ) -> None:
-        self._port = plan.port
+        self._port = spec.port
         self._operator = operator
         self._wanted = operator.events
-        self._emitted = Emitted(plan.output)
+        self._emitted = Emitted(spec.output)
         self._log = log
         self._keys = keys
         self._geometry = geometry

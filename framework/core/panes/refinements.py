@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from framework.core.partition_keys import Keys, with_keys
+from framework.core.partition_keys import PartitionKeys, with_keys
 from state.codec import decode_table, encode_table
 from state.store import GroupStore
 
@@ -27,7 +27,7 @@ class Pending:
         self._panes: dict[int, dict[int, bool]] = {}
 
     @classmethod
-    def restore(cls, table: pa.Table | None, keys: Keys) -> Pending:
+    def restore(cls, table: pa.Table | None, keys: PartitionKeys) -> Pending:
         """Return what `store` wrote."""
         pending = cls()
         if table is not None:
@@ -37,7 +37,7 @@ class Pending:
                 pending._panes.setdefault(pane, {})[code] = before
         return pending
 
-    def store(self, keys: Keys) -> pa.Table | None:
+    def store(self, keys: PartitionKeys) -> pa.Table | None:
         """Return the pairs as a table with the partitions by value, or None if nothing waits."""
         rows = [(pane, code, before) for pane, codes in self._panes.items() for code, before in codes.items()]
         if not rows:
@@ -75,7 +75,7 @@ class Pending:
 class Firings:
     """How often refined partitions have fired, one ledger segment a pane, read only when that pane fires again."""
 
-    def __init__(self, store: GroupStore, keys: Keys) -> None:
+    def __init__(self, store: GroupStore, keys: PartitionKeys) -> None:
         self._store = store
         self._keys = keys
 

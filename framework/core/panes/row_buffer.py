@@ -9,10 +9,10 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from framework.core.job_spec import ARRIVAL
+from framework.core.job_spec import ARRIVAL_NUMBER
 from framework.core.panes.geometry import Geometry
 from framework.core.panes.pane_index import CellIndex, gather
-from framework.core.partition_keys import Keys
+from framework.core.partition_keys import PartitionKeys
 from state.codec import decode_table, encode_table
 from state.records import IntervalRecord
 from state.store import GroupStore
@@ -26,7 +26,7 @@ _PIECES = 16
 class RowLog:
     """The rows of the slots touched in this batch; `record.segments` says in how many pieces each slot is stored."""
 
-    def __init__(self, keys: Keys, geometry: Geometry, store: GroupStore, record: IntervalRecord) -> None:
+    def __init__(self, keys: PartitionKeys, geometry: Geometry, store: GroupStore, record: IntervalRecord) -> None:
         self._keys = keys
         self._geometry = geometry
         self._store = store
@@ -39,7 +39,7 @@ class RowLog:
 
     def insert(self, table: pa.Table, codes: np.ndarray, slices: np.ndarray, seq: np.ndarray) -> None:
         """Keep rows; codes are found again from the key columns."""
-        table = table.append_column(ARRIVAL, pa.array(seq)).append_column(SLICE, pa.array(slices))
+        table = table.append_column(ARRIVAL_NUMBER, pa.array(seq)).append_column(SLICE, pa.array(slices))
         slots = self._geometry.slots(slices)
         for slot in np.unique(slots).tolist():
             self._new.setdefault(slot, []).append(table.filter(pa.array(slots == slot)))
@@ -67,9 +67,9 @@ class RowLog:
         at = index.order[positions]
         if self._geometry.slices_a_pane > 1:
             # Runs are sorted by slice; the content of a pane is in arrival order over all its slices.
-            arrival = self._rows.column(ARRIVAL).to_numpy()[at]
+            arrival = self._rows.column(ARRIVAL_NUMBER).to_numpy()[at]
             at = at[np.lexsort((arrival, np.repeat(np.arange(len(codes)), np.diff(offsets))))]
-        return self._rows.drop_columns([ARRIVAL, SLICE]).take(pa.array(at)).combine_chunks(), offsets
+        return self._rows.drop_columns([ARRIVAL_NUMBER, SLICE]).take(pa.array(at)).combine_chunks(), offsets
 
     def forget(self, live: np.ndarray) -> None:
         """Drop every slot that no live pane reaches."""
@@ -103,7 +103,7 @@ class RowLog:
                 return None
             # By arrival first: rows of one cell then stay in arrival order however the slots were cut.
             rows = pa.concat_tables(tables).combine_chunks()
-            self._rows = rows.take(pa.array(np.argsort(rows.column(ARRIVAL).to_numpy(), kind="stable")))
+            self._rows = rows.take(pa.array(np.argsort(rows.column(ARRIVAL_NUMBER).to_numpy(), kind="stable")))
             codes, slices = self._keys.encode(self._rows), self._rows.column(SLICE).to_numpy()
             self._index = CellIndex(codes, slices, self._geometry)
         return self._index

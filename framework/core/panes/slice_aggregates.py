@@ -13,7 +13,7 @@ import pyarrow as pa
 from framework.core.aggregates.protocol import Accumulator
 from framework.core.panes.geometry import Geometry
 from framework.core.panes.pane_index import CellIndex
-from framework.core.partition_keys import Keys, first_seen, with_keys
+from framework.core.partition_keys import PartitionKeys, first_seen, with_keys
 from state.codec import decode_table, encode_table
 from state.records import IntervalRecord
 from state.store import GroupStore
@@ -28,7 +28,7 @@ class Slices:
     def __init__(
         self,
         accumulators: list[Accumulator],
-        keys: Keys,
+        keys: PartitionKeys,
         geometry: Geometry,
         store: GroupStore,
         record: IntervalRecord,

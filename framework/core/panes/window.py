@@ -20,7 +20,7 @@ import pyarrow as pa
 from framework.core.job_spec import EVENT_TIME
 from framework.core.panes.geometry import Geometry
 from framework.core.panes.refinements import Firings, Pending
-from framework.core.partition_keys import Keys
+from framework.core.partition_keys import PartitionKeys
 from framework.declarations.events import Reason, Timing
 from framework.declarations.windows import TimeInterval
 from state.records import NO_WATERMARK, IntervalRecord, PaneRecord
@@ -101,7 +101,7 @@ class IntervalWindow:
 
     window: TimeInterval
     record: IntervalRecord
-    keys: Keys
+    keys: PartitionKeys
     contents: Contents
     answer: Answer
     firings: Firings

@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from framework.core.steps import Evict, Flush, Mark, PortStep, Progress, Rows, Step, Tick, Watermark
+from framework.core.steps import EventTimeProgress, EvictPartitions, Flush, Mark, PortStep, Rows, Step, Tick, Watermark
 from framework.engine.flow.control_stream import CHECKPOINTS, FIRST, LAST
 from framework.engine.flow.packing import REACHED, from_segment
 
@@ -55,7 +55,7 @@ def arrange(packed: Iterable[Any], ports: Sequence[Ordering]) -> list[Step]:
             ends: dict[int, int] = {}
             for row in run:
                 ends[row.port] = max(row.n, ends.get(row.port, row.n))
-            steps.append(Progress(tuple(sorted(ends.items()))))
+            steps.append(EventTimeProgress(tuple(sorted(ends.items()))))
         elif kind == "rows":
             table = pa.concat_tables([from_segment(row.body) for row in run]).combine_chunks()
             if ports[port].order_by:
@@ -77,7 +77,7 @@ def _steps(row: Any, ports: Sequence[Ordering]) -> Iterator[PortStep]:
     elif row.kind == "evict":
         keys = ports[row.port].keys
         values = json.loads(bytes(row.body))
-        yield Evict(pa.Table.from_pylist([dict(zip(keys.names, values, strict=True))], schema=keys), row.port)
+        yield EvictPartitions(pa.Table.from_pylist([dict(zip(keys.names, values, strict=True))], schema=keys), row.port)
     else:
         yield replace(_STEPS[row.kind](row.n), port=row.port)
 
@@ -97,7 +97,7 @@ _NO_STEP = frozenset({"rejected", *CHECKPOINTS})  # a drain lets nothing fall du
 _STEPS: dict[str, Callable[[int], PortStep]] = {
     "resume": lambda us: Tick(us, resume=True),
     "tick": Tick,
-    "clock": lambda us: Tick(us, closed=True),
+    "clock": lambda us: Tick(us, is_last_at_instant=True),
     "watermark": Watermark,
     "mark:window": lambda _: Mark("window"),
     "mark:final": lambda _: Mark("final"),

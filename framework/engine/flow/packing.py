@@ -26,7 +26,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from framework.core.job_spec import EVENT_TIME, REJECTED
+from framework.core.job_spec import EVENT_TIME, REJECTED_SCHEMA
 from framework.declarations.errors import InputError
 from framework.engine.session.python_worker import settle
 
@@ -248,7 +248,9 @@ def end_of_file(lot: str) -> str:
 def _rejected(texts: list[str]) -> pa.Table:
     """Return rejected rows, each told as JSON without the fields that are null."""
     rows = [json.loads(text) for text in texts]
-    return pa.table({f.name: pa.array([row.get(f.name) for row in rows], f.type) for f in REJECTED}, schema=REJECTED)
+    return pa.table(
+        {f.name: pa.array([row.get(f.name) for row in rows], f.type) for f in REJECTED_SCHEMA}, schema=REJECTED_SCHEMA
+    )
 
 
 def _bad_input(rejected: pa.Table) -> InputError:

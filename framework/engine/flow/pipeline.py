@@ -16,7 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from framework.core.job_spec import AT, Plan
+from framework.core.job_spec import ARRIVAL_TIME, JobSpec
 from framework.declarations.operator import Heard
 from framework.engine.flow.control_stream import pulse_rows
 from framework.engine.flow.intake import Intake
@@ -37,41 +37,41 @@ class Inlet:
     """One input port: where its rows come from, and the plan of its window; `alone` if it is the only one."""
 
     intake: Intake
-    plan: Plan
+    spec: JobSpec
     alone: bool
 
     @property
     def carried(self) -> list[str]:
         """Columns that travel: those of the plan, and those that declare the order of arrival."""
-        return list(dict.fromkeys([*self.plan.columns.names, *self.intake.order_by]))
+        return list(dict.fromkeys([*self.spec.columns.names, *self.intake.order_by]))
 
     @property
     def timers(self) -> bool:
         """Whether Spark's watermark drives the window; with marks in the stream, or several ports, it does not."""
-        return self.alone and self.plan.paned and not self.intake.marked
+        return self.alone and self.spec.has_panes and not self.intake.marked
 
     @property
     def wakes(self) -> bool:
         """Whether the window waits for instants of the wall clock."""
-        return not self.plan.paned and self.intake.arrival_time is None and not self.intake.marked
+        return not self.spec.has_panes and self.intake.arrival_time is None and not self.intake.marked
 
     @property
     def time(self) -> str | None:
         """The time that rows carry. Where marks tell the clock and no arrival time is declared, it is the clock's."""
-        clocked = self.plan.time == AT and self.intake.marked and self.intake.arrival_time is None
-        return None if clocked else self.plan.time
+        clocked = self.spec.time_column == ARRIVAL_TIME and self.intake.marked and self.intake.arrival_time is None
+        return None if clocked else self.spec.time_column
 
     def declaration(self) -> dict[str, Any]:
         """Return what of this port must not change between two runs on one checkpoint."""
         clock = {} if self.intake.arrival_time is None else {"arrival_time": self.intake.arrival_time}
         return {
             **clock,
-            "window": self.plan.window.declaration(),
-            "partition_by": {field.name: str(field.type) for field in self.plan.keys},
+            "window": self.spec.window.declaration(),
+            "partition_by": {field.name: str(field.type) for field in self.spec.keys},
             "event_time": self.intake.event_time,
             "punctuation": self.intake.punctuation,
             "marks": self.intake.marks,
-            "column": {field.name: str(field.type) for field in self.plan.columns},
+            "column": {field.name: str(field.type) for field in self.spec.columns},
         }
 
     def packed(self, ids: tuple[int, ...]) -> DataFrame:
@@ -84,18 +84,18 @@ class Inlet:
             marked=intake.has_marks,
             by_file=intake.by_file,
             fail_on_bad=intake.on_bad == "fail",
-            port=self.plan.port,
-            lag_us=None if self.alone or not self.plan.paned else intake.watermark_us,
+            port=self.spec.port,
+            lag_us=None if self.alone or not self.spec.has_panes else intake.watermark_us,
         )
-        rows = intake.rows(self.carried, arrived=self.time == AT, watermark=self.alone)
+        rows = intake.rows(self.carried, arrived=self.time == ARRIVAL_TIME, watermark=self.alone)
         return rows.mapInArrow(packer, PACKED_SCHEMA)
 
     def ordering(self) -> Ordering:
         """Return what the workers must know to put the port's rows in order."""
         return Ordering(
-            columns=(*self.plan.columns.names, *([self.time] if self.time else [])),
+            columns=(*self.spec.columns.names, *([self.time] if self.time else [])),
             order_by=self.intake.order_by,
-            keys=self.plan.keys,
+            keys=self.spec.keys,
             own_clock=self.intake.arrival_time is not None or self.intake.marked,
         )
 
@@ -108,16 +108,16 @@ class Pipeline:
     """
 
     intake: Intake
-    plan: Plan
-    further: tuple[Intake, ...] = ()
+    spec: JobSpec
+    other_ports: tuple[Intake, ...] = ()
 
     @property
     def ports(self) -> list[Inlet]:
         """The input ports, in order."""
-        intakes = (self.intake, *self.further)
-        alone = not self.further
-        pairs = zip(intakes, self.plan.ports, strict=True)
-        return [Inlet(intake=intake, plan=plan, alone=alone) for intake, plan in pairs]
+        intakes = (self.intake, *self.other_ports)
+        alone = not self.other_ports
+        pairs = zip(intakes, self.spec.ports, strict=True)
+        return [Inlet(intake=intake, spec=spec, alone=alone) for intake, spec in pairs]
 
     @property
     def timers(self) -> bool:
@@ -131,20 +131,20 @@ class Pipeline:
 
     def declaration(self) -> dict[str, Any]:
         """Return what must not change between two runs on one checkpoint."""
-        plan = self.plan
+        spec = self.spec
         computed: dict[str, Any] = {}
-        if plan.aggregates is not None:
-            computed["aggregate"] = {name: one.declaration() for name, one in plan.aggregates.items()}
-        if plan.operator is not None:
-            own = plan.operator.operator if isinstance(plan.operator, Heard) else plan.operator
+        if spec.aggregates is not None:
+            computed["aggregate"] = {name: one.declaration() for name, one in spec.aggregates.items()}
+        if spec.operator is not None:
+            own = spec.operator.operator if isinstance(spec.operator, Heard) else spec.operator
             computed["operator"] = type(own).__qualname__
-        if plan.handlers:
-            computed["handlers"] = [type(handler).__qualname__ for handler in plan.handlers]
+        if spec.handlers:
+            computed["handlers"] = [type(handler).__qualname__ for handler in spec.handlers]
         first, *others = self.ports
         return {
             **first.declaration(),
             **computed,
-            "output": {field.name: str(field.type) for field in plan.output},
+            "output": {field.name: str(field.type) for field in spec.output},
             **{f"port_{number}": port.declaration() for number, port in enumerate(others, 1)},
         }
 
@@ -152,10 +152,10 @@ class Pipeline:
         """Return the plan's packed output for one more run; `ids` are the key groups', `files` the checkpoint's."""
         ports = self.ports
         processor = GroupProcessor(
-            self.plan,
+            self.spec,
             ports=tuple(port.ordering() for port in ports),
             timers=self.timers,
-            run=begin_run(files) if self.plan.handlers else Run(),  # nobody else is told
+            run=begin_run(files) if self.spec.handlers else Run(),  # nobody else is told
         )
         inputs = [*(port.packed(ids) for port in ports), pulse_rows(files, ids)]
         return (

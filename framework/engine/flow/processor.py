@@ -20,10 +20,10 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from pyspark.sql.types import LongType, StructField, StructType
 
-from framework.core.job_spec import Plan
-from framework.core.key_group import Machine
-from framework.core.outcome import Outcome, on_port
-from framework.core.state_handlers import Cut
+from framework.core.job_spec import JobSpec
+from framework.core.key_group import KeyGroupRunner
+from framework.core.outcome import BatchOutcome, with_port_column
+from framework.core.state_handlers import BatchCheckpoint
 from framework.engine.flow.control_stream import CHECKPOINTS, FIRST, LAST
 from framework.engine.flow.ordering import Ordering, arrange, watermark_step
 from framework.engine.flow.packing import from_segment, to_segment
@@ -47,13 +47,13 @@ class GroupProcessor(StatefulProcessor):
 
     def __init__(
         self,
-        plan: Plan,
+        spec: JobSpec,
         *,
         ports: tuple[Ordering, ...],
         timers: bool = True,
         run: Run,
     ) -> None:
-        self._plan = plan
+        self._spec = spec
         self._ports = ports
         self._timers = timers
         self._run_info = run
@@ -84,16 +84,16 @@ class GroupProcessor(StatefulProcessor):
     def _run(self, group: int, packed: list[Row], timer_values: TimerValues) -> Iterator[Row]:
         moved = watermark_step(timer_values.getCurrentWatermarkInMs()) if self._timers else []
         steps = arrange(packed, self._ports)
-        cut = self._cut(group, packed) if self._plan.handlers else None
-        outcome = Machine(self._plan, self._store, cut).run([*moved, *steps])
+        checkpoint_info = self._checkpoint_info(group, packed) if self._spec.handlers else None
+        outcome = KeyGroupRunner(self._spec, self._store, checkpoint_info).run([*moved, *steps])
         if self._timers:
-            self._set_timer(outcome.due)
-        return iter(_output(self._plan, group, packed, outcome))
+            self._set_timer(outcome.due_watermark_us)
+        return iter(_output(self._spec, group, packed, outcome))
 
-    def _cut(self, group: int, packed: list[Row]) -> Cut:
+    def _checkpoint_info(self, group: int, packed: list[Row]) -> BatchCheckpoint:
         asked = [row.n for row in packed if row.kind in CHECKPOINTS]
         now = None if all(port.own_clock for port in self._ports) else max(asked, default=None)
-        return self._run_info.cut(group, {row.kind for row in packed}, now)
+        return self._run_info.checkpoint_info(group, {row.kind for row in packed}, now)
 
     def _set_timer(self, due_us: int | None) -> None:
         """Keep exactly one timer, at `due_us`. Each call is a round trip, so an unchanged timer costs one read."""
@@ -120,8 +120,8 @@ def ceil_ms(us: int) -> int:
     return -(-us // 1000)
 
 
-def _output(plan: Plan, group: int, packed: list[Row], outcome: Outcome) -> list[Row]:
-    rows = [Row(tag="rejected", n=row.n, body=_rejected(plan, row)) for row in packed if row.kind == "rejected"]
+def _output(spec: JobSpec, group: int, packed: list[Row], outcome: BatchOutcome) -> list[Row]:
+    rows = [Row(tag="rejected", n=row.n, body=_rejected(spec, row)) for row in packed if row.kind == "rejected"]
     quarantined = sum(row.n for row in rows)
     beats = [row for row in packed if row.part in (FIRST, LAST)]  # in-band marks are of the same kinds
     for tag, table in (("rejected", outcome.rejected), ("results", outcome.results)):
@@ -135,11 +135,11 @@ def _output(plan: Plan, group: int, packed: list[Row], outcome: Outcome) -> list
         "open_panes": outcome.open_panes,
         "firings": 0 if outcome.results is None else outcome.results.num_rows,
         "watermark": outcome.watermark,
-        "tuples": outcome.tuples,
-        "due": outcome.due,
-        "due_at": outcome.due_at,
+        "tuples": outcome.kept_rows,
+        "due": outcome.due_watermark_us,
+        "due_at": outcome.due_us,
         "late_us": outcome.late_us,
-        "outage": outcome.outage,
+        "outage": outcome.outage_counts,
         "beat": max((row.pos for row in beats if row.kind in ("resume", "tick")), default=None),
         "resumed": any(row.kind == "resume" for row in beats),
         "drain": max((row.pos for row in beats if row.kind == "drain"), default=None),
@@ -149,7 +149,9 @@ def _output(plan: Plan, group: int, packed: list[Row], outcome: Outcome) -> list
     return rows
 
 
-def _rejected(plan: Plan, row: Row) -> bytes:
+def _rejected(spec: JobSpec, row: Row) -> bytes:
     """Return a segment of rejected rows as the quarantine takes it."""
     body = bytes(row.body)
-    return to_segment(on_port(from_segment(body), row.port, plan.rejected)) if plan.further else body
+    return (
+        to_segment(with_port_column(from_segment(body), row.port, spec.rejected_schema)) if spec.other_ports else body
+    )

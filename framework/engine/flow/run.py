@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from framework.core.state_handlers import Cut
+from framework.core.state_handlers import BatchCheckpoint
 from framework.declarations.errors import CorruptState
 from state.checkpoint.folder import batch_numbers
 from state.handler import CheckpointReason
@@ -39,11 +39,11 @@ class Run:
     """
 
     number: int = 1
-    fresh: bool = True
+    no_batch_committed: bool = True
     begun: int | None = None
     attempt: int = 1
 
-    def cut(self, group: int, heard: Iterable[str], now_us: int | None = None) -> Cut:
+    def checkpoint_info(self, group: int, heard: Iterable[str], now_us: int | None = None) -> BatchCheckpoint:
         """Return the checkpoint that the running task's batch is, asked for at an instant (us). Called on a worker."""
         from pyspark import TaskContext
 
@@ -53,13 +53,13 @@ class Run:
         number = int(context.getLocalProperty(_BATCH_ID) or 0)
         again = self.attempt if number == self.begun else 1
         kinds = [reason for kind, reason in _REASONS.items() if kind in heard]
-        return Cut(
+        return BatchCheckpoint(
             checkpoint=number,
             group=group,
             reason=kinds[0] if kinds else CheckpointReason.BATCH,
             attempt=again + context.attemptNumber(),
             run=self.number,
-            fresh=self.fresh,
+            no_batch_committed=self.no_batch_committed,
             now_us=now_us,
         )
 
@@ -81,4 +81,4 @@ def begin_run(files: CheckpointFiles) -> Run:
     begun = offsets[-1] if offsets and offsets[-1:] != commits[-1:] else None
     attempts = 0 if begun is None else 1 + (known["attempts"] if known["begun"] == begun else 0)
     files.write_json(RUNS_FILE, {"runs": known["runs"] + 1, "begun": begun, "attempts": attempts}, replace=True)
-    return Run(number=known["runs"] + 1, fresh=not commits, begun=begun, attempt=attempts + 1)
+    return Run(number=known["runs"] + 1, no_batch_committed=not commits, begun=begun, attempt=attempts + 1)

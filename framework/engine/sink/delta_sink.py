@@ -35,7 +35,7 @@ import pyarrow.compute as pc
 from delta.tables import DeltaTable
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
-from framework.core.job_spec import PORT, Plan
+from framework.core.job_spec import PORT, JobSpec
 from framework.declarations.durations import as_time
 from framework.declarations.errors import PanekeeperError
 from framework.engine.flow.intake import column
@@ -56,7 +56,7 @@ class DeltaSink:
     """Takes the packed output of a batch to the tables of a job."""
 
     record: JobRecord
-    plan: Plan
+    spec: JobSpec
     tables: Tables
 
     def run_plan(self, packed: DataFrame, number: int) -> Batch:
@@ -88,10 +88,10 @@ class DeltaSink:
     def _commits(self, packed: DataFrame, batch: Batch) -> list[Callable[[], None]]:
         commits: list[Callable[[], None]] = []
         if batch.rows["results"]:
-            results = _rows(packed, batch, "results", self.plan.results)
+            results = _rows(packed, batch, "results", self.spec.results_schema)
             commits.append(lambda: self._append(results, "log", self.tables.log, batch.number))  # 3a
         if batch.rows["rejected"]:
-            rejected = _rows(packed, batch, "rejected", self.plan.rejected)
+            rejected = _rows(packed, batch, "rejected", self.spec.rejected_schema)
             commits.append(lambda: self._append(rejected, "quarantine", self.tables.quarantine, batch.number))  # 3b
         if batch.rows["results"] and self.tables.view is not None:
             view = self.tables.view
@@ -122,7 +122,7 @@ class DeltaSink:
         results = batch.small.get("results")
         if results is not None:
             return packed.sparkSession.createDataFrame(_last_of_each(results, self._pane))
-        frame = unpack(packed, "results", self.plan.results)
+        frame = unpack(packed, "results", self.spec.results_schema)
         every = F.struct(*[column(name) for name in frame.columns])
         newest = frame.groupBy(*[column(name) for name in self._pane]).agg(
             F.max_by(every, self._version).alias("newest")
@@ -132,13 +132,13 @@ class DeltaSink:
     @property
     def _pane(self) -> list[str]:
         """What a row of the view stands for: a partition and pane, or a partition; of one of several ports."""
-        port = [PORT] if self.plan.further else []
-        return [*self.plan.keys.names, *port, *(["pane_start", "pane_end"] if self.plan.paned else [])]
+        port = [PORT] if self.spec.other_ports else []
+        return [*self.spec.keys.names, *port, *(["pane_start", "pane_end"] if self.spec.has_panes else [])]
 
     @property
     def _version(self) -> str:
         """The column by which a newer row is told from an older one."""
-        return "refinement" if self.plan.paned else "firing"
+        return "refinement" if self.spec.has_panes else "firing"
 
     def _append_metrics(self, spark: SparkSession, batch: Batch, open_panes: int, started: float) -> None:
         row: dict[str, Any] = {

@@ -19,7 +19,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from framework.core.job_spec import Plan
+from framework.core.job_spec import JobSpec
 from framework.declarations.errors import OutputNotWritable, SchemaMismatch, SinkError
 from framework.engine.flow.pipeline import spark_schema
 from framework.engine.session.checkpoint_files import CheckpointFiles
@@ -69,19 +69,19 @@ class Tables:
     metrics: str
     downtime: str
 
-    def schemas(self, plan: Plan) -> dict[str, StructType]:
+    def schemas(self, spec: JobSpec) -> dict[str, StructType]:
         """Return path -> columns."""
         columns = {
-            "log": spark_schema(plan.results),
-            "view": spark_schema(plan.results),
-            "quarantine": spark_schema(plan.rejected),
+            "log": spark_schema(spec.results_schema),
+            "view": spark_schema(spec.results_schema),
+            "quarantine": spark_schema(spec.rejected_schema),
             "metrics": METRICS,
             "downtime": DOWNTIME,
         }
         return {path: columns[role] for role, path in asdict(self).items() if path is not None}
 
 
-def prepare(spark: SparkSession, tables: Tables, plan: Plan, *, fresh: bool) -> None:
+def prepare(spark: SparkSession, tables: Tables, spec: JobSpec, *, fresh: bool) -> None:
     """Make the tables that are not there and check those that are; `fresh`: the checkpoint has run no batch yet.
 
     Raises:
@@ -89,7 +89,7 @@ def prepare(spark: SparkSession, tables: Tables, plan: Plan, *, fresh: bool) -> 
         SchemaMismatch: a table has other columns.
         SinkError: the tables hold the results of another checkpoint, with which these would be mixed up.
     """
-    for path, schema in tables.schemas(plan).items():
+    for path, schema in tables.schemas(spec).items():
         files = CheckpointFiles(spark, path)
         exists = DeltaTable.isDeltaTable(spark, path)
         if not exists and files.exists() and files.names(""):

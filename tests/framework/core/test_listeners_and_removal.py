@@ -8,8 +8,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framework.core.job_spec import Plan
-from framework.core.key_group import Machine
+from framework.core.job_spec import JobSpec
+from framework.core.key_group import KeyGroupRunner
 from framework.core.steps import Rows, Tick
 from framework.declarations.operator import Heard
 from panekeeper import Count, Emit, Event, EventType, Listener, Operator, Sliding, agg
@@ -80,10 +80,10 @@ def totals(aggregate: agg.UserAggregate, values: list[int], size: int, every: in
     declared = {"total": agg.user(aggregate, "v", output="int64")}
     output = pa.schema([pa.field("total", pa.int64())])
     window = Sliding(evict=Count(size), trigger=Count(every))
-    plan = Plan(window=window, keys=pa.schema([]), columns=NUMBERS, aggregates=declared, output=output)
+    spec = JobSpec(window=window, keys=pa.schema([]), columns=NUMBERS, aggregates=declared, output=output)
     store, got = MemoryStore(), []
     for part in (values[:cut], values[cut:]):
-        outcome = Machine(plan, store).run([Tick(0), Rows(pa.table({"v": part}, schema=NUMBERS))])
+        outcome = KeyGroupRunner(spec, store).run([Tick(0), Rows(pa.table({"v": part}, schema=NUMBERS))])
         if outcome.results is not None:
             got += outcome.results.column("total").to_pylist()
     return got
@@ -92,14 +92,14 @@ def totals(aggregate: agg.UserAggregate, values: list[int], size: int, every: in
 def test_a_listener_hears_each_event_before_the_operator() -> None:
     """And only those it asked for; what the operator asked for reaches the operator alone."""
     Seen.heard.clear()
-    plan = Plan(
+    spec = JobSpec(
         window=Sliding(evict=Count(2)),
         keys=pa.schema([]),
         columns=NUMBERS,
         operator=Heard(Mouth(), (Ear(),)),
         output=pa.schema([pa.field("n", pa.int64())]),
     )
-    outcome = Machine(plan, MemoryStore()).run([Tick(0), Rows(pa.table({"v": [1]}, schema=NUMBERS))])
+    outcome = KeyGroupRunner(spec, MemoryStore()).run([Tick(0), Rows(pa.table({"v": [1]}, schema=NUMBERS))])
     assert Seen.heard == [("listener", "insertion"), ("operator", "insertion"), ("operator", "trigger")]
     assert outcome.results is not None
     assert outcome.results.column("n").to_pylist() == [1]

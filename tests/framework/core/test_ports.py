@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from framework.core.job_spec import EVENT_TIME
-from framework.core.steps import Flush, Progress, Tick, Watermark
+from framework.core.steps import EventTimeProgress, Flush, Tick, Watermark
 from panekeeper import (
     CheckpointReason,
     Count,
@@ -23,8 +23,8 @@ from panekeeper import (
     Tumbling,
 )
 from state.store import MemoryStore
-from tests.model.handlers import Noted
-from tests.model.two_ports import Item, plan, play, rows, run, told
+from tests.framework.core.handler_batches import Noted
+from tests.framework.core.two_port_batches import Item, play, rows, run, spec, told
 
 
 class Watched(MemoryStore):
@@ -56,10 +56,10 @@ def both(*steps: Any) -> list[Any]:
 
 def test_windows_act_in_port_order_and_handlers_after_them_in_every_method() -> None:
     """Reset, drain, checkpoint and close, in a new process for each batch [S3][semantics 7]."""
-    made, store = plan(Noted("x"), Noted("y")), Watched()
+    made, store = spec(Noted("x"), Noted("y")), Watched()
     for number in range(3):
         Noted.calls.clear()
-        run(made, store, number, *both(Tick(number + 1)), run=number + 1, fresh=not number)
+        run(made, store, number, *both(Tick(number + 1)), run=number + 1, no_batch_committed=not number)
     assert Noted.calls == [
         ("port 0", "read"),
         ("port 1", "read"),
@@ -80,27 +80,27 @@ def test_windows_act_in_port_order_and_handlers_after_them_in_every_method() -> 
 
 def test_the_same_key_of_both_ports_meets_in_one_operator() -> None:
     """With one state, over batches and restarts; keys are told by the name that port 0 has for them."""
-    made, store = plan(), MemoryStore()
+    made, store = spec(), MemoryStore()
     first = run(made, store, 0, rows(0, ("a", 1)), rows(1, ("a", 10), ("b", 20)))
     assert told(first) == [("a", 1, "trigger", 10, ""), ("b", 1, "trigger", 20, "")]
-    second = run(made, store.copy(), 1, rows(0, ("a", 2)), rows(1, ("a", 30)), run=2, fresh=False)
+    second = run(made, store.copy(), 1, rows(0, ("a", 2)), rows(1, ("a", 30)), run=2, no_batch_committed=False)
     assert told(second) == [("a", 0, "eviction", 3, "1:10"), ("a", 1, "trigger", 40, "1:10 0:3")]
 
 
 def test_what_both_ports_did_is_one_outcome() -> None:
     """Rows balance over both, partitions and tuples add up, the next instant is the nearest of all."""
     windows = Tumbling(Time(60)), Sliding(evict=Time(5), trigger=Time(20))
-    made, store = plan(windows=windows), MemoryStore()
+    made, store = spec(windows=windows), MemoryStore()
     done = run(made, store, 0, *both(Tick(0)), rows(0, ("a", 1), at=0), rows(1, ("a", 2), ("b", 4), at=1_000_000))
     assert done.counts == {"rows_in": 3, "admitted": 3, "refined_late": 0, "dropped_late": 0, "outside": 0}
-    assert (done.open_panes, done.tuples, done.due_at) == (3, 3, 6_001_000)
-    back = run(made, store, 1, *both(Tick(100_000_000, resume=True)), run=2, fresh=False)
-    assert back.outage == {"timers": 3, "results": 3, "tuples": 3, "partitions": 0, "back_us": 0}
+    assert (done.open_panes, done.kept_rows, done.due_us) == (3, 3, 6_001_000)
+    back = run(made, store, 1, *both(Tick(100_000_000, resume=True)), run=2, no_batch_committed=False)
+    assert back.outage_counts == {"timers": 3, "results": 3, "tuples": 3, "partitions": 0, "back_us": 0}
 
 
 def test_what_is_overdue_on_any_port_happens_before_new_tuples_of_any() -> None:
     """The clock is told to all ports first, in port order."""
-    made, store = plan(windows=(Tumbling(Count(1)), Sliding(evict=Count(9), trigger=Time(60)))), MemoryStore()
+    made, store = spec(windows=(Tumbling(Count(1)), Sliding(evict=Count(9), trigger=Time(60)))), MemoryStore()
     run(made, store, 0, *both(Tick(0)), rows(1, ("a", 7), at=0))
     late = run(made, store, 1, *both(Tick(90_000_000, resume=True)), rows(0, ("a", 1), at=90_000_000))
     assert told(late) == [("a", 0, "eviction", 1, "1:7"), ("a", 1, "trigger", 7, "")]
@@ -108,21 +108,21 @@ def test_what_is_overdue_on_any_port_happens_before_new_tuples_of_any() -> None:
 
 def test_a_port_of_panes_and_one_of_arrival_order_share_a_log() -> None:
     """Each row has the columns of its own port and nulls in those of the other."""
-    made, store = plan(windows=(Tumbling(Count(1)), TimeInterval(10))), MemoryStore()
+    made, store = spec(windows=(Tumbling(Count(1)), TimeInterval(10))), MemoryStore()
     panes = rows(1, ("a", 2), at=5_000_000, time=EVENT_TIME)
     done = run(made, store, 0, rows(0, ("a", 1)), panes, Watermark(10_000_000, port=1))
     assert done.results is not None
-    assert done.results.schema == made.results
+    assert done.results.schema == made.results_schema
     seen = [{n for n, v in row.items() if v is None} for row in done.results.to_pylist()]
     assert seen == [{"pane_start", "pane_end", "refinement"}, {"fired_at", "firing", "window_mark"}]
-    assert (made.mixed, plan().mixed) == (True, False)
+    assert (made.mixes_window_kinds, spec().mixes_window_kinds) == (True, False)
 
 
 def test_the_watermark_of_several_ports_is_the_least_of_theirs() -> None:
     """None before each has told a time, never back, and not forgotten by a restart [semantics 6.5]."""
-    made, store, marks = plan(windows=(TimeInterval(10), TimeInterval(10))), MemoryStore(), []
+    made, store, marks = spec(windows=(TimeInterval(10), TimeInterval(10))), MemoryStore(), []
     for number, reached in enumerate([((0, 30),), ((1, 12),), ((0, 40), (1, 11)), ((1, 60),)]):
-        progress = Progress(tuple((port, seconds * 1_000_000) for port, seconds in reached))
+        progress = EventTimeProgress(tuple((port, seconds * 1_000_000) for port, seconds in reached))
         store = store.copy()
         marks.append(run(made, store, number, progress, run=number + 1).watermark)
     assert marks == [None, 12_000_000, 12_000_000, 40_000_000]
@@ -131,7 +131,7 @@ def test_the_watermark_of_several_ports_is_the_least_of_theirs() -> None:
 def test_port_0_is_stored_as_the_only_window_of_a_job_is() -> None:
     """A job with one port keeps its stored state; what the other ports keep has a name of its own."""
     two, one = MemoryStore(), MemoryStore()
-    made = plan()
+    made = spec()
     (alone, _) = made.ports
     run(made, two, 0, rows(0, ("a", 1)), rows(1, ("a", 2)))
     run(alone, one, 0, rows(0, ("a", 1)))
@@ -144,14 +144,14 @@ def test_port_0_is_stored_as_the_only_window_of_a_job_is() -> None:
 
 def test_after_a_flush_the_rows_of_each_port_are_told_apart() -> None:
     """Every window is fired and closed; what comes later is rejected with the number of its port."""
-    made, store = plan(), MemoryStore()
+    made, store = spec(), MemoryStore()
     flushed = run(made, store, 0, rows(0, ("a", 1)), rows(1, ("a", 2)), *both(Flush()))
     assert {(port, kind) for _, port, kind, _, _ in told(flushed)} == {
         (0, "eviction"), (0, "final"), (1, "trigger"), (1, "final"),
     }  # fmt: skip
     late = run(made, store, 1, rows(0, ("a", 4)), rows(1, ("b", 8)))
     assert late.rejected is not None
-    assert late.rejected.schema == made.rejected
+    assert late.rejected.schema == made.rejected_schema
     assert late.rejected.column("port").to_pylist() == [0, 1]
     assert (late.counts["rows_in"], late.counts["dropped_late"]) == (2, 2)
 
@@ -170,13 +170,13 @@ class LetGo(StateHandler):
 
 def test_partitions_are_evicted_port_by_port() -> None:
     """The other port keeps its partition of that key; a port that is not there is named."""
-    made, store = plan(LetGo(1)), MemoryStore()
+    made, store = spec(LetGo(1)), MemoryStore()
     run(made, store, 0, rows(0, ("a", 1)), rows(1, ("a", 2)))
     drained = run(made, store, 1, reason=CheckpointReason.DRAIN)
     assert told(drained) == [("a", 1, "partition_eviction", 2, "1:2")]
-    assert (drained.open_panes, drained.tuples) == (1, 1)
+    assert (drained.open_panes, drained.kept_rows) == (1, 1)
     with pytest.raises(LifecycleError, match="there is no port 2: this operator has 2, numbered from 0"):
-        run(plan(LetGo(2)), MemoryStore(), 0, reason=CheckpointReason.DRAIN)
+        run(spec(LetGo(2)), MemoryStore(), 0, reason=CheckpointReason.DRAIN)
 
 
 FIRST = [Tumbling(Count(2)), Tumbling(Time(3)), Tumbling(Count(3), partition_eviction=PartitionAge(4))]
@@ -213,7 +213,7 @@ def test_neither_cuts_nor_restarts_show_in_what_meets(
     windows: tuple[Any, Any], items: list[Item], cuts: set[int]
 ) -> None:
     """Each key hears the same, in the same order over both ports, from one batch or many with a restart after each."""
-    made = plan(windows=windows)
+    made = spec(windows=windows)
     start = [Item(0, None, 0, 0)]
     inside = [cut for cut in cuts if cut < len(items) + 1]
     assert play(made, start + items, inside) == play(made, start + items, [])

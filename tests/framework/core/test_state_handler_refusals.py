@@ -19,7 +19,7 @@ from panekeeper import (
     TimeInterval,
 )
 from state.store import MemoryStore
-from tests.model.handlers import Noted, plan, rows, run
+from tests.framework.core.handler_batches import Noted, rows, run, spec
 
 
 @pytest.fixture
@@ -74,8 +74,8 @@ class Wrong(StateHandler):
 )
 def test_what_a_method_may_not_do_is_an_error_that_names_the_one_that_may(method: str, act: str, said: str) -> None:
     """It fails the batch, of which Spark then stores nothing."""
-    made, store = plan(Wrong(method, act)), MemoryStore()
-    good = plan(StateHandler())
+    made, store = spec(Wrong(method, act)), MemoryStore()
+    good = spec(StateHandler())
     run(good, store, 0, Tick(1))
     with pytest.raises(LifecycleError, match=said):
         run(made, store, 1, Tick(2))
@@ -86,10 +86,10 @@ def test_only_partitioned_windows_in_arrival_order_let_go_of_partitions(unpartit
     """A window without partitions, or of panes, says so [S0][S3]."""
     wrong = Wrong("drain", "evict")
     if unpartitioned:
-        made, said = plan(wrong, keys=pa.schema([])), "not partitioned"
+        made, said = spec(wrong, keys=pa.schema([])), "not partitioned"
         steps: Iterable[Step] = [rows(("a", 1))]
     else:
-        made, said = plan(wrong, window=TimeInterval(10)), "a time interval has no partition eviction"
+        made, said = spec(wrong, window=TimeInterval(10)), "a time interval has no partition eviction"
         table = pa.table({"key": ["a"], "v": pa.array([1], pa.int64()), EVENT_TIME: pa.array([5], pa.int64())})
         steps = [Rows(table)]
     with pytest.raises(LifecycleError, match=said):
@@ -111,10 +111,10 @@ def test_a_handler_that_raises_fails_the_batch(method: str, calls: list[tuple[An
     """In any method; the others are closed all the same."""
     store = MemoryStore()
     for number in range(2):
-        run(plan(StateHandler(), Noted()), store, number, Tick(number + 1))
+        run(spec(StateHandler(), Noted()), store, number, Tick(number + 1))
     calls.clear()
     with pytest.raises(RuntimeError, match=f"no {method}"):
-        run(plan(raising(method), Noted()), store, 2, Tick(3))
+        run(spec(raising(method), Noted()), store, 2, Tick(3))
     assert calls[-1] == ("noted", "close")
 
 
@@ -136,17 +136,17 @@ class SecondReadingFirst(Second):
 def test_state_of_another_version_is_read_only_by_who_says_so() -> None:
     """The error names both versions and what to do."""
     store = MemoryStore()
-    run(plan(Versioned()), store, 0, Tick(1))
+    run(spec(Versioned()), store, 0, Tick(1))
     with pytest.raises(StateVersionError, match="has version 1, this Second reads version 2; add 1 to its `reads`"):
-        run(plan(Second()), store.copy(), 1, Tick(2))
-    run(plan(SecondReadingFirst()), store, 1, Tick(2))
+        run(spec(Second()), store.copy(), 1, Tick(2))
+    run(spec(SecondReadingFirst()), store, 1, Tick(2))
 
 
 def test_damaged_state_of_a_handler_is_noticed() -> None:
     """A flipped byte is an error that says what to do, not a wrong value."""
     store = MemoryStore()
-    run(plan(Versioned()), store, 0, Tick(1))
+    run(spec(Versioned()), store, 0, Tick(1))
     value = store.entries["handlers", 0, 0]
     store.entries["handlers", 0, 0] = value[:-1] + bytes([value[-1] ^ 1])
     with pytest.raises(CorruptState, match="restore this checkpoint from a savepoint"):
-        run(plan(Versioned()), store, 1, Tick(2))
+        run(spec(Versioned()), store, 1, Tick(2))

@@ -22,7 +22,7 @@ from panekeeper import (
 )
 from state.store import MemoryStore
 from state.user_values import from_json, to_json
-from tests.model.handlers import KEYS, Noted, plan, rows, run, totals
+from tests.framework.core.handler_batches import KEYS, Noted, rows, run, spec, totals
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def calls() -> list[tuple[Any, ...]]:
 
 def test_state_of_an_operators_own_goes_on_from_batch_to_batch() -> None:
     """The instance lives for one batch; what it wrote is what the next one finds."""
-    made, store = plan(), MemoryStore()
+    made, store = spec(), MemoryStore()
     assert totals(run(made, store, 0, rows(("a", 1), ("a", 2)))) == [3]
     assert totals(run(made, store, 1, rows(("a", 4), ("a", 8)))) == [15]
     assert totals(run(made, store.copy(), 2, rows(("b", 16), ("b", 32)), run=2)) == [63]
@@ -42,7 +42,7 @@ def test_state_of_an_operators_own_goes_on_from_batch_to_batch() -> None:
 
 def test_a_batch_that_is_run_again_finds_the_state_before_it() -> None:
     """A batch that failed left nothing behind, so that its second attempt gives the same."""
-    made, store = plan(), MemoryStore()
+    made, store = spec(), MemoryStore()
     run(made, store, 0, rows(("a", 1), ("a", 2)))
     once, again = (run(made, store.copy(), 1, rows(("a", 4), ("a", 8)), attempt=n) for n in (1, 2))
     assert totals(once) == totals(again) == [15]
@@ -50,7 +50,7 @@ def test_a_batch_that_is_run_again_finds_the_state_before_it() -> None:
 
 def test_handlers_are_called_in_the_order_of_their_registration(calls: list[tuple[Any, ...]]) -> None:
     """In every method; the checkpoint before the last one is retired by the next batch."""
-    made, store = plan(Noted("x"), Noted("y")), MemoryStore()
+    made, store = spec(Noted("x"), Noted("y")), MemoryStore()
     for number in range(3):
         run(made, store, number, Tick(number + 1))
     assert calls[:6] == [
@@ -67,27 +67,29 @@ def test_handlers_are_called_in_the_order_of_their_registration(calls: list[tupl
 
 def test_a_restart_is_told_from_the_next_batch(calls: list[tuple[Any, ...]]) -> None:
     """`ctx.restarted` holds in the first batch of a run alone."""
-    made, store = plan(Noted()), MemoryStore()
+    made, store = spec(Noted()), MemoryStore()
     for number, of_run in enumerate((1, 1, 2, 2)):
-        run(made, store, number, Tick(number + 1), run=of_run, fresh=of_run == 1)
+        run(made, store, number, Tick(number + 1), run=of_run, no_batch_committed=of_run == 1)
     assert [call[3] for call in calls if call[1] == "reset"] == [False, True, False]
 
 
-@pytest.mark.parametrize(("of_run", "fresh", "told"), [(1, True, False), (2, True, True), (2, False, False)])
+@pytest.mark.parametrize(
+    ("of_run", "no_batch_committed", "told"), [(1, True, False), (2, True, True), (2, False, False)]
+)
 def test_without_a_checkpoint_a_later_run_begins_anew(
     calls: list[tuple[Any, ...]],
     of_run: int,
-    fresh: bool,  # noqa: FBT001 -- of the cases
+    no_batch_committed: bool,  # noqa: FBT001 -- of the cases
     told: bool,  # noqa: FBT001 -- as above
 ) -> None:
     """Never at the very first start, nor for a group that is only late to get its first tuple [S3]."""
-    run(plan(Noted()), MemoryStore(), 0, Tick(1), run=of_run, fresh=fresh)
+    run(spec(Noted()), MemoryStore(), 0, Tick(1), run=of_run, no_batch_committed=no_batch_committed)
     assert (("noted", "initial") in calls) is told
 
 
 def test_the_reason_and_the_attempt_are_told(calls: list[tuple[Any, ...]]) -> None:
     """A drain is told from an ordinary batch, and a batch that is run again from a new one."""
-    run(plan(Noted()), MemoryStore(), 7, Tick(1), reason=CheckpointReason.DRAIN, attempt=3)
+    run(spec(Noted()), MemoryStore(), 7, Tick(1), reason=CheckpointReason.DRAIN, attempt=3)
     assert calls[:2] == [("noted", "drain", 7, "drain"), ("noted", "checkpoint", 7, 3)]
 
 
@@ -103,12 +105,12 @@ class Evicting(StateHandler):
 
 def test_a_partition_can_be_evicted_in_drain() -> None:
     """Its content is told, everything of it is gone, and its key starts anew [S3]."""
-    made, store = plan(Evicting(), window=Tumbling(Count(3))), MemoryStore()
+    made, store = spec(Evicting(), window=Tumbling(Count(3))), MemoryStore()
     run(made, store, 0, rows(("a", 1), ("a", 2), ("b", 4)))
     drained = run(made, store, 1, Tick(5), reason=CheckpointReason.DRAIN)
     assert drained.results is not None
     assert drained.results.select(["key", "total"]).to_pylist() == [{"key": "b", "total": 4}]
-    assert (drained.open_panes, drained.tuples) == (1, 2)
+    assert (drained.open_panes, drained.kept_rows) == (1, 2)
     after = run(made, store, 2, rows(("b", 8), ("b", 16), ("b", 32), at=9))
     assert totals(after) == [4 + 56]
 
@@ -153,8 +155,8 @@ def test_typed_values_come_back_as_they_were(value: Any) -> None:
     assert from_json(to_json(value)) == value
     store = MemoryStore()
     Keeping.kept = value
-    run(plan(Keeping(), keys=KEYS), store, 0, Tick(1))
-    run(plan(Keeping(), keys=KEYS), store, 1, Tick(2))
+    run(spec(Keeping(), keys=KEYS), store, 0, Tick(1))
+    run(spec(Keeping(), keys=KEYS), store, 1, Tick(2))
     assert Keeping.found == value
     assert type(Keeping.found) is type(value)
 
@@ -171,8 +173,8 @@ def test_tables_and_times_come_back_as_they_were() -> None:
     ):
         store = MemoryStore()
         Keeping.kept = value
-        run(plan(Keeping()), store, 0, Tick(1))
-        run(plan(Keeping()), store, 1, Tick(2))
+        run(spec(Keeping()), store, 0, Tick(1))
+        run(spec(Keeping()), store, 1, Tick(2))
         assert Keeping.found == value
 
 
@@ -203,7 +205,7 @@ class Telling(StateHandler):
 def test_a_drain_tells_handlers_the_time_and_lets_nothing_fall_due() -> None:
     """How long a partition has been idle is known, though no tick came; its timer waits for the next start."""
     Telling.told.clear()
-    made, store = plan(Telling(), window=Tumbling(Time(10))), MemoryStore()
+    made, store = spec(Telling(), window=Tumbling(Time(10))), MemoryStore()
     run(made, store, 0, Tick(0), rows(("a", 1), at=1_000_000))
     drained = run(made, store, 1, reason=CheckpointReason.DRAIN, now_us=61_000_000)
     assert drained.results is None

@@ -69,7 +69,13 @@ def cuts_of(window: Tumbling, stretch: Stretch, measure: Measure | None, partiti
 
 
 def rule(
-    window: Sequence, stretch: Stretch, log: Log, offsets: np.ndarray, partitions: Partitions, *, closed: bool
+    window: Sequence,
+    stretch: Stretch,
+    log: Log,
+    offsets: np.ndarray,
+    partitions: Partitions,
+    *,
+    is_last_at_instant: bool,
 ) -> Ruling:
     """Ask the policies of a window whose rows are kept; sets what each partition remembers."""
     if isinstance(window, Tumbling):
@@ -85,7 +91,9 @@ def rule(
         if window.within is None:
             updates = batched.counted(window, stretch, partitions)
         else:
-            updates = batched.timed(window, stretch, partitions, log.codes, log.at, closed=closed)
+            updates = batched.timed(
+                window, stretch, partitions, log.codes, log.at, is_last_at_instant=is_last_at_instant
+            )
         return Ruling(moments=updates.moments(), begin=updates.final(partitions, stretch.sizes))
     return _slide(window, stretch, log, offsets, partitions)
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framework.core.job_spec import EVENT_TIME, Plan
-from framework.core.key_group import Machine
+from framework.core.job_spec import EVENT_TIME, JobSpec
+from framework.core.key_group import KeyGroupRunner
 from framework.core.steps import Rows, Step, Watermark
 from framework.testing.vector import Vector, parse
 from panekeeper import agg
@@ -29,11 +29,11 @@ VALUES: dict[str, list[Any]] = {
 ROUGH = VALUES | {"x": [0.1, None, 1e9 / 3, -2.7e-5, 1e16, -1e16, 7.0]}
 
 
-def plan(vector: Vector, aggregates: dict[str, agg.Aggregate]) -> Plan:
+def spec(vector: Vector, aggregates: dict[str, agg.Aggregate]) -> JobSpec:
     """A plan for the rows of `VALUES`, partitioned by the column `key` if the vector is."""
     output = pa.schema([(name, one.bind(COLUMNS).output) for name, one in aggregates.items()])
     keys = pa.schema([COLUMNS.field("key")] if vector.partitioned else [])
-    return Plan(window=vector.window, keys=keys, columns=COLUMNS, aggregates=aggregates, output=output)
+    return JobSpec(window=vector.window, keys=keys, columns=COLUMNS, aggregates=aggregates, output=output)
 
 
 def step(item: dict[str, Any]) -> Step | None:
@@ -58,13 +58,13 @@ def merged(steps: list[Step]) -> list[Step]:
     return out
 
 
-def run(plan: Plan, steps: list[Step], cuts: set[int]) -> tuple[list[dict[str, Any]], MemoryStore]:
+def run(spec: JobSpec, steps: list[Step], cuts: set[int]) -> tuple[list[dict[str, Any]], MemoryStore]:
     """The result log, batch by batch; each batch has a new machine on a copy of the store."""
     store, first = MemoryStore(), 0
     log: list[dict[str, Any]] = []
     for end in sorted(cuts | {len(steps)}):
         store = store.copy()
-        outcome = Machine(plan, store).run(merged(steps[first:end]))
+        outcome = KeyGroupRunner(spec, store).run(merged(steps[first:end]))
         log += outcome.results.to_pylist() if outcome.results is not None else []
         first = end
     return log, store
@@ -90,7 +90,7 @@ def test_aggregates_are_those_of_the_naive_contents(
     expected = firings(NaiveInterval(vector["window"]).play(vector["input"]), list(aggregates))
     steps = [one for item in vector["input"] if (one := step(item))]
     cuts = data.draw(st.sets(st.integers(0, len(steps))))
-    log, _ = run(plan(parse(vector), aggregates), steps, cuts)
+    log, _ = run(spec(parse(vector), aggregates), steps, cuts)
     got = [(r.get("key"), _us(r["pane_start"]), r["refinement"], *(r[name] for name in aggregates)) for r in log]
     assert comparable(got) == comparable(expected)
 
@@ -103,7 +103,7 @@ def test_no_cut_changes_a_bit(
     """Sums, means and spreads of rough floats are the same to the last bit for every cut, and nothing is left."""
     rough = aggregates | {"total": agg.sum("x"), "middle": agg.mean("x"), "spread": agg.stddev("x")}
     steps = [one for item in vector["input"] if (one := step(item))] + [Watermark(exact(100_000))]
-    told = plan(parse(vector), rough)
+    told = spec(parse(vector), rough)
     whole, _ = run(told, steps, set())
     cut, store = run(told, steps, data.draw(st.sets(st.integers(0, len(steps)))))
     assert comparable([tuple(row.values()) for row in cut]) == comparable([tuple(row.values()) for row in whole])

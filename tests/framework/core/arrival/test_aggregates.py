@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from framework.core.job_spec import Plan
-from framework.core.key_group import Machine
+from framework.core.job_spec import JobSpec
+from framework.core.key_group import KeyGroupRunner
 from framework.core.steps import Rows, Step
 from framework.declarations.windows import Batched, Stream
 from framework.testing.batching import runs_of
@@ -51,14 +51,14 @@ class AggregateRun(MemoryRun):
 
     def __init__(self, vector: Vector, aggregates: dict[str, agg.Aggregate]) -> None:
         super().__init__(vector)
-        columns = pa.schema([*self.plan.columns, *(pa.field(name, kind) for name, kind in TYPES.items())])
+        columns = pa.schema([*self.spec.columns, *(pa.field(name, kind) for name, kind in TYPES.items())])
         output = pa.schema([(name, one.bind(columns).output) for name, one in aggregates.items()])
-        self.told = Plan(
-            window=vector.window, keys=self.plan.keys, columns=columns, aggregates=aggregates, output=output
+        self.told = JobSpec(
+            window=vector.window, keys=self.spec.keys, columns=columns, aggregates=aggregates, output=output
         )
 
     def run(self, steps: Iterable[Step]) -> list[dict[str, Any]]:
-        outcome = Machine(self.told, self.store).run([typed(step) for step in steps])
+        outcome = KeyGroupRunner(self.told, self.store).run([typed(step) for step in steps])
         return [] if outcome.results is None else outcome.results.to_pylist()
 
 

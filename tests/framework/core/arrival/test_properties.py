@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from framework.core.job_spec import AT
+from framework.core.job_spec import ARRIVAL_TIME
 from framework.core.steps import Flush, Rows, Step, Tick
 from framework.testing.batching import runs_of
 from framework.testing.memory_run import MemoryRun
@@ -53,7 +53,7 @@ def _merged(steps: Iterable[Step]) -> Iterator[Step]:
             case Tick(us, False, False):
                 now = us
             case Rows(table) if now is not None:
-                waiting.append(table.append_column(AT, pa.array([now] * table.num_rows, pa.int64())))
+                waiting.append(table.append_column(ARRIVAL_TIME, pa.array([now] * table.num_rows, pa.int64())))
             case _:
                 if waiting:
                     yield Rows(pa.concat_tables(waiting))

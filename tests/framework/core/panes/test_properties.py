@@ -70,7 +70,7 @@ def test_an_operator_hears_of_every_drop(vector: dict[str, Any], cut: Any) -> No
     parsed = parse(vector)
     run = MemoryRun(parsed)
     heard = Heard()
-    run.plan = replace(run.plan, operator=heard)
+    run.spec = replace(run.spec, operator=heard)
     run.play(runs_of(parsed.items, cut, "none"))
     assert difference(expected, spread(heard.told)) is None
 

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framework.core.job_spec import AT, EVENT_TIME, TIMESTAMP
-from framework.core.steps import Flush, Mark, Progress, Rows, Tick, Watermark
+from framework.core.job_spec import ARRIVAL_TIME, EVENT_TIME, TIMESTAMP
+from framework.core.steps import EventTimeProgress, Flush, Mark, Rows, Tick, Watermark
 from framework.declarations.errors import InputError
 from framework.engine.flow.control_stream import FIRST, LAST
 from framework.engine.flow.ordering import Ordering, arrange
@@ -83,8 +83,10 @@ def test_rejected_rows_travel_apart() -> None:
 
 def test_rows_carry_their_arrival_if_the_windows_ask_for_it() -> None:
     """Windows of the wall clock get the time at which each row arrived, us, in a column of its own."""
-    packed = Packer(ids=IDS, carried=CARRIED, time=AT).pack(frame([(0, 1), (0, 2)], _pk_arrived=[5, 9]), part=0, at=0)
-    assert [from_segment(row.body).column(AT).to_pylist() for row in packed_rows(packed)] == [[5, 9]]
+    packed = Packer(ids=IDS, carried=CARRIED, time=ARRIVAL_TIME).pack(
+        frame([(0, 1), (0, 2)], _pk_arrived=[5, 9]), part=0, at=0
+    )
+    assert [from_segment(row.body).column(ARRIVAL_TIME).to_pylist() for row in packed_rows(packed)] == [[5, 9]]
 
 
 def test_a_bad_row_can_fail_the_batch() -> None:
@@ -162,7 +164,7 @@ def test_every_group_is_told_how_far_event_time_has_come_on_each_of_several_port
         packer(port=1, lag_us=5).reached(10, part=9, at=0),
     ]
     told = [arrange([row for row in packed_rows(*batches) if row.g == group], ports)[-1] for group in IDS]
-    assert told == [Progress(((0, 50), (1, 35)))] * len(IDS)
+    assert told == [EventTimeProgress(((0, 50), (1, 35)))] * len(IDS)
 
 
 @given(st.integers(-(10**15), 10**15))

@@ -6,10 +6,10 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from framework.core.job_spec import AT, Plan
-from framework.core.key_group import Machine
-from framework.core.outcome import Outcome
-from framework.core.state_handlers import Cut
+from framework.core.job_spec import ARRIVAL_TIME, JobSpec
+from framework.core.key_group import KeyGroupRunner
+from framework.core.outcome import BatchOutcome
+from framework.core.state_handlers import BatchCheckpoint
 from framework.core.steps import Rows, Step
 from framework.declarations.operator import Emit
 from panekeeper import Count, Event, EventType, Operator, StateContext, StateHandler, Tumbling
@@ -39,11 +39,13 @@ class Running(Operator, StateHandler):
         self.total = ctx.read("total")
 
 
-def plan(*handlers: StateHandler, operator: Operator | None = None, window: Any = None, keys: pa.Schema = KEYS) -> Plan:
+def spec(
+    *handlers: StateHandler, operator: Operator | None = None, window: Any = None, keys: pa.Schema = KEYS
+) -> JobSpec:
     """A window with state handlers; the operator is the first of them."""
     operator = operator or Running()
     own = (operator,) if isinstance(operator, StateHandler) else ()
-    return Plan(
+    return JobSpec(
         window=window or Tumbling(Count(2)),
         keys=keys,
         columns=COLUMNS,
@@ -56,15 +58,15 @@ def plan(*handlers: StateHandler, operator: Operator | None = None, window: Any 
 def rows(*pairs: tuple[str, int], at: int = 1) -> Rows:
     """Tuples of (key, v) that arrived at one instant."""
     keys, values = zip(*pairs, strict=True)
-    return Rows(pa.table({"key": keys, "v": pa.array(values, pa.int64()), AT: [at] * len(keys)}))
+    return Rows(pa.table({"key": keys, "v": pa.array(values, pa.int64()), ARRIVAL_TIME: [at] * len(keys)}))
 
 
-def run(made: Plan, store: MemoryStore, number: int, *steps: Step, **cut: Any) -> Outcome:
+def run(made: JobSpec, store: MemoryStore, number: int, *steps: Step, **checkpoint_info: Any) -> BatchOutcome:
     """One batch, as the checkpoint of that number."""
-    return Machine(made, store, Cut(checkpoint=number, group=0, **cut)).run(steps)
+    return KeyGroupRunner(made, store, BatchCheckpoint(checkpoint=number, group=0, **checkpoint_info)).run(steps)
 
 
-def totals(outcome: Outcome) -> list[int]:
+def totals(outcome: BatchOutcome) -> list[int]:
     """What the operator emitted."""
     emitted: list[int] = [] if outcome.results is None else outcome.results.column("total").to_pylist()
     return emitted

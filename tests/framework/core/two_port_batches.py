@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from framework.core.job_spec import AT, EVENT_TIME, Plan, Port
-from framework.core.key_group import Machine
-from framework.core.outcome import Outcome
-from framework.core.state_handlers import Cut
+from framework.core.job_spec import ARRIVAL_TIME, EVENT_TIME, JobSpec, PortSpec
+from framework.core.key_group import KeyGroupRunner
+from framework.core.outcome import BatchOutcome
+from framework.core.state_handlers import BatchCheckpoint
 from framework.core.steps import Rows, Step, Tick, Watermark
 from framework.declarations.operator import Emit
 from panekeeper import Count, Event, EventType, Operator, Sliding, StateContext, StateHandler, Tumbling
@@ -48,23 +48,23 @@ class Meeting(Operator, StateHandler):
         self.seen = ctx.read("seen")
 
 
-def plan(*handlers: StateHandler, windows: tuple[Any, Any] | None = None) -> Plan:
+def spec(*handlers: StateHandler, windows: tuple[Any, Any] | None = None) -> JobSpec:
     """Two ports: by default pairs of tuples, and the last three tuples."""
     first, second = windows or (Tumbling(Count(2)), Sliding(evict=Count(3)))
     columns = [pa.schema([*keys, pa.field("v", pa.int64())]) for keys in KEYS]
     operator = Meeting()
-    return Plan(
+    return JobSpec(
         window=first,
         keys=KEYS[0],
         columns=columns[0],
         operator=operator,
         output=OUTPUT,
         handlers=(operator, *handlers),
-        further=(Port(window=second, keys=KEYS[1], columns=columns[1]),),
+        other_ports=(PortSpec(window=second, keys=KEYS[1], columns=columns[1]),),
     )
 
 
-def rows(port: int, *pairs: tuple[str, int], at: int = 1, time: str = AT) -> Rows:
+def rows(port: int, *pairs: tuple[str, int], at: int = 1, time: str = ARRIVAL_TIME) -> Rows:
     """Tuples of (key, v) that came to a port at one instant."""
     keys, values = zip(*pairs, strict=True)
     (name,) = KEYS[port].names
@@ -72,12 +72,12 @@ def rows(port: int, *pairs: tuple[str, int], at: int = 1, time: str = AT) -> Row
     return Rows(pa.table({name: keys, "v": pa.array(values, pa.int64()), time: times}), port)
 
 
-def run(made: Plan, store: MemoryStore, number: int, *steps: Step, **cut: Any) -> Outcome:
+def run(made: JobSpec, store: MemoryStore, number: int, *steps: Step, **checkpoint_info: Any) -> BatchOutcome:
     """One batch, as the checkpoint of that number."""
-    return Machine(made, store, Cut(checkpoint=number, group=0, **cut)).run(steps)
+    return KeyGroupRunner(made, store, BatchCheckpoint(checkpoint=number, group=0, **checkpoint_info)).run(steps)
 
 
-def told(outcome: Outcome) -> list[tuple[str | None, int, str, int, str]]:
+def told(outcome: BatchOutcome) -> list[tuple[str | None, int, str, int, str]]:
     """What was emitted: (key, port, kind, own, seen)."""
     if outcome.results is None:
         return []
@@ -102,22 +102,24 @@ def steps_of(items: Iterable[Item], *, paned: bool) -> Iterator[Step]:
                 yield Watermark(item.at, port=1)
                 yield from (Tick(item.at, port=both) for both in (0, 1))
             continue
-        time = EVENT_TIME if paned and port else AT
+        time = EVENT_TIME if paned and port else ARRIVAL_TIME
         tables = [rows(port, (item.key, item.v), at=item.at, time=time).table for item in lot if item.key is not None]
         yield Rows(pa.concat_tables(tables), port)
 
 
-def play(made: Plan, items: list[Item], cuts: Iterable[int]) -> dict[str | None, list[Any]]:
+def play(made: JobSpec, items: list[Item], cuts: Iterable[int]) -> dict[str | None, list[Any]]:
     """Run the items in batches cut at these places, each after a restart; return what was emitted, by key.
 
     In the order in which the operator heard it: the log has what port 0 gave in a batch before what port 1 did.
     """
     bounds = [0, *sorted({*cuts}), len(items)]
-    paned = made.ports[1].paned
+    paned = made.ports[1].has_panes
     store, by_key = MemoryStore(), dict[str | None, list[Any]]()
     for number, (low, high) in enumerate(pairwise(bounds)):
         made, store = pickle.loads(pickle.dumps(made)), store.copy()  # noqa: S301 -- our own bytes
-        outcome = run(made, store, number, *steps_of(items[low:high], paned=paned), run=number + 1, fresh=not number)
+        outcome = run(
+            made, store, number, *steps_of(items[low:high], paned=paned), run=number + 1, no_batch_committed=not number
+        )
         for key, *rest in told(outcome):
             by_key.setdefault(key, []).append(rest)
     return {key: sorted(emitted, key=lambda one: len(one[-1].split())) for key, emitted in by_key.items()}
