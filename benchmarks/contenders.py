@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from framework.builder.outputs import Computed
+    from framework.builder.outputs import Computation
     from panekeeper import BatchReport
 
 Query = Callable[["DataFrame", str], "DataFrame"]
@@ -151,7 +151,7 @@ class JobSide:
     """One of our jobs into its Delta tables (log, quarantine, metrics)."""
 
     name: str
-    computed: Callable[[DataFrame], Computed]
+    computed: Callable[[DataFrame], Computation]
     columns: tuple[str, ...]
 
     def measured(self, given: Input, place: Place) -> list[Batch]:

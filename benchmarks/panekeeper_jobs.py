@@ -12,7 +12,7 @@ from panekeeper import Count, Delta, Emit, Event, Operator, Sliding, Time, TimeI
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from framework.builder.outputs import Computed
+    from framework.builder.outputs import Computation
 
 PANES = ("key", "pane_start", "pane_end")
 FIRINGS = ("key", "fired_at")
@@ -26,7 +26,7 @@ class Median(Operator):
         emit(median=float(np.median(event.column("v"))))
 
 
-def panes(source: DataFrame, window: TimeInterval) -> Computed:
+def panes(source: DataFrame, window: TimeInterval) -> Computation:
     """The greatest value and the number of rows of each key and pane."""
     stream = windowed(source, name="panes", partition_by="key", event_time="ts")
     return stream.window(window).aggregate(highest=agg.max("v"), n=agg.count())

@@ -1,4 +1,4 @@
-"""From inputs and what is to be computed from them to a pipeline: the middle of every declaration.
+"""Builds the pipeline of a job from its inputs and from what is computed on them.
 
 An input is a stream with its window. Aggregates have one, an operator has one or several: its ports, in order.
 """
@@ -10,12 +10,13 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from framework.builder.outputs import Computed
+from framework.builder.outputs import Computation
 from framework.core.job_spec import JobSpec, PortSpec
 from framework.declarations.aggregates import Aggregate
 from framework.declarations.errors import DeclarationError
-from framework.declarations.operator import Heard, Listener, Operator
+from framework.declarations.operator import Listener, Operator, OperatorWithListeners
 from framework.declarations.policies import PartitionCount, TupleCount
+from framework.declarations.window_events import require_possible_event
 from framework.declarations.windows import Window
 from framework.engine.flow.intake import Intake
 from framework.engine.flow.pipeline import Pipeline
@@ -24,82 +25,116 @@ from state.handler import StateHandler
 
 @dataclass(frozen=True)
 class Input:
-    """A stream and its window."""
+    """A stream with its window.
+
+    Attributes:
+        intake: the checked stream.
+        window: its window.
+    """
 
     intake: Intake
     window: Window
 
     @property
-    def in_one_group(self) -> bool:
-        """Whether the window needs all partitions in one key group, whatever number was asked for."""
-        return needs_one_group(self.window)
+    def needs_single_group(self) -> bool:
+        """Whether the window needs all partitions in one key group, whatever `key_groups=` says."""
+        return shares_state_between_partitions(self.window)
 
-    def in_groups(self, key_groups: int) -> Input:
+    def with_key_groups(self, key_groups: int) -> Input:
         """Return the same input with another number of key groups."""
         return replace(self, intake=replace(self.intake, key_groups=key_groups))
 
-    def port(self, wanted: set[str]) -> PortSpec:
-        """Return what a plan says of this input, of which these columns are wanted."""
-        names = [name for name in self.intake.user_columns if name in wanted]
+    def port_spec(self, read: set[str]) -> PortSpec:
+        """Return the port of a job spec for this input, with those of the columns `read` that it has."""
+        names = [name for name in self.intake.user_columns if name in read]
         columns = self.intake.arrow_schema(names)
         keys = pa.schema([columns.field(name) for name in self.intake.partition_by])
         return PortSpec(window=self.window, keys=keys, columns=columns)
 
 
-def needs_one_group(window: Window) -> bool:
-    """Whether partitions share something (docs/decisions/0004-what-is-shared-between-partitions.md)."""
+def shares_state_between_partitions(window: Window) -> bool:
+    """Whether partitions share a limit, so that one key group must have all (docs/semantics.md section 10.1)."""
     return isinstance(getattr(window, "partition_eviction", None), PartitionCount | TupleCount)
 
 
-def aggregated(one: Input, aggregates: Mapping[str, Aggregate]) -> Computed:
-    """Return what aggregates make of an input. Raises `DeclarationError` for an unfit type."""
+def build_aggregate_pipeline(one: Input, aggregates: Mapping[str, Aggregate]) -> Computation:
+    """Return the computation of aggregates on one input.
+
+    Args:
+        one: the input.
+        aggregates: the aggregate of each result column, in order.
+
+    Raises:
+        DeclarationError: a column of a type that its aggregate does not take, or a result column with a reserved name.
+    """
     read = {column for aggregate in aggregates.values() for column in aggregate.columns}
-    port = one.port(read | {*one.intake.partition_by, *one.intake.numbers})
+    port = one.port_spec(read | {*one.intake.partition_by, *one.intake.numbers})
     output = pa.schema([pa.field(name, aggregate.bind(port.columns).output) for name, aggregate in aggregates.items()])
     spec = JobSpec(window=port.window, keys=port.keys, columns=port.columns, output=output, aggregates=dict(aggregates))
-    return _computed([one], spec)
+    return _build([one], spec)
 
 
-def operated(
+def build_operator_pipeline(
     inputs: Sequence[Input],
     operator: Operator,
     output: pa.Schema | str,
     listeners: Sequence[Listener],
     handlers: Sequence[StateHandler],
-) -> Computed:
-    """Return what an operator makes of its inputs, which are its ports. Raises `DeclarationError`."""
-    if not isinstance(operator, Operator):
-        raise DeclarationError(f"operator() takes an instance of a subclass of Operator, not {operator!r}")
-    for listener in listeners:
-        if not isinstance(listener, Listener):
-            raise DeclarationError(f"listeners takes instances of subclasses of Listener, not {listener!r}")
-    for handler in handlers:
-        if not isinstance(handler, StateHandler):
-            raise DeclarationError(f"handlers takes instances of subclasses of StateHandler, not {handler!r}")
+) -> Computation:
+    """Return the computation of an operator on its inputs, which are its ports in this order.
+
+    Args:
+        inputs: one or several.
+        operator: handles the events of all of them.
+        output: the columns that it emits, as an Arrow schema or as SQL.
+        listeners: called before the operator, in this order.
+        handlers: further state handlers, in this order.
+
+    Raises:
+        DeclarationError: an object of another class, an operator or listener none of whose events can happen, an output
+            that is no schema, or a result column with a reserved name.
+    """
+    _require_instances("operator()", [operator], Operator)
+    _require_instances("listeners", listeners, Listener)
+    _require_instances("handlers", handlers, StateHandler)
     own = (operator,) if isinstance(operator, StateHandler) and operator not in handlers else ()
-    first, *other_ports = [one.port(set(one.intake.user_columns)) for one in inputs]
+    has_handlers = bool(own or handlers)
+    for one in inputs:
+        require_possible_event(operator, [one.window], has_handlers=has_handlers)
+    for listener in listeners:
+        require_possible_event(listener, [one.window for one in inputs], has_handlers=has_handlers)
+    first, *other_ports = [one.port_spec(set(one.intake.user_columns)) for one in inputs]
     spec = JobSpec(
         window=first.window,
         keys=first.keys,
         columns=first.columns,
-        operator=Heard(operator, tuple(listeners)) if listeners else operator,
-        output=_schema(output),
+        operator=OperatorWithListeners(operator, tuple(listeners)) if listeners else operator,
+        output=_output_schema(output),
         handlers=(*own, *handlers),
         other_ports=tuple(other_ports),
     )
-    return _computed(inputs, spec)
+    return _build(inputs, spec)
 
 
-def _computed(inputs: Sequence[Input], spec: JobSpec) -> Computed:
+def _require_instances(what: str, given: Sequence[object], kind: type) -> None:
+    for one in given:
+        if not isinstance(one, kind):
+            hint = f"; make an instance: {one.__name__}(...)" if isinstance(one, type) else ""
+            raise DeclarationError(f"{what} takes instances of subclasses of {kind.__name__}, not {one!r}{hint}")
+
+
+def _build(inputs: Sequence[Input], spec: JobSpec) -> Computation:
     names = spec.results_schema.names
     for name in names:
         if names.count(name) > 1:
-            raise DeclarationError(f"the result column {name!r} has the name of a column that every result has")
+            raise DeclarationError(
+                f"the result column {name!r} has the name of a column that every result has; choose another name"
+            )
     intake, *other_ports = [one.intake for one in inputs]
-    return Computed(Pipeline(intake=intake, spec=spec, other_ports=tuple(other_ports)))
+    return Computation(Pipeline(intake=intake, spec=spec, other_ports=tuple(other_ports)))
 
 
-def _schema(output: pa.Schema | str) -> pa.Schema:
+def _output_schema(output: pa.Schema | str) -> pa.Schema:
     if isinstance(output, pa.Schema):
         return output
     from pyspark.sql.pandas.types import to_arrow_schema

@@ -1,7 +1,7 @@
-"""Where results go: the last two steps of a declaration, from what is computed to a running job.
+"""Where results go: the last two steps of a declaration, from a computation to a running job.
 
-Nothing is looked at before `start()` (or `transform()`); then the session, the checkpoint and the tables are, in
-this order, and the query begins.
+Nothing is checked against the outside world before `start()` (or `transform()`): then the session, the checkpoint and
+the tables, in this order, and the query begins.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Computed:
-    """A complete computation, waiting for where its results go."""
+class Computation:
+    """A stream, its window and what is computed from it. Made by `.aggregate(...)` and `.operator(...)`."""
 
     _pipeline: Pipeline
 
@@ -39,19 +39,20 @@ class Computed:
         quarantine: str | os.PathLike[str] | None = None,
         metrics: str | os.PathLike[str] | None = None,
         downtime: str | os.PathLike[str] | None = None,
-    ) -> ToDelta:
-        """Declare the Delta tables, by their folders.
+    ) -> DeltaJob:
+        """Declare the Delta tables, each by its folder or URL (`s3a://bucket/log`), never by the name of a catalog.
 
         Args:
             path: the log: one row a firing, never changed.
             view: the newest refinement of each pane, kept up to date by MERGE; none if not given.
             quarantine: rows that joined no window, with the reason; `<path>_quarantine` if not given.
             metrics: one row a batch; `<path>_metrics` if not given.
-            downtime: one row for each start after the first: what the time in between did; `<path>_downtime` if not
-                given.
+            downtime: one row for each start after the first, on what became due since the stop; `<path>_downtime` if
+                not given.
 
         Raises:
-            DeclarationError: two tables in one folder, or a view of ports of which only some have panes.
+            DeclarationError: two tables in one folder, a text such as `"prod.db.table"` that looks like the name of a
+                table in a catalog, or a view of ports of which only some have panes.
         """
         from framework.engine.sink.tables import Tables
 
@@ -60,71 +61,81 @@ class Computed:
                 f"view is {view!r}, but some ports are time intervals and others are not: no row of one can be newer "
                 "than a row of the other; read the log instead"
             )
-        log = _folder(path)
+        log = _table_folder("path", path)
         tables = Tables(
             log=log,
-            view=None if view is None else _folder(view),
-            quarantine=_folder(quarantine or f"{log}_quarantine"),
-            metrics=_folder(metrics or f"{log}_metrics"),
-            downtime=_folder(downtime or f"{log}_downtime"),
+            view=None if view is None else _table_folder("view", view),
+            quarantine=_table_folder("quarantine", quarantine or f"{log}_quarantine"),
+            metrics=_table_folder("metrics", metrics or f"{log}_metrics"),
+            downtime=_table_folder("downtime", downtime or f"{log}_downtime"),
         )
         folders = [folder for folder in astuple(tables) if folder]
         if len(set(folders)) < len(folders):
             raise DeclarationError(f"two tables have the same folder: {', '.join(folders)}")
-        return ToDelta(self._pipeline, tables)
+        return DeltaJob(self._pipeline, tables)
 
     def transform(self, *, checkpoint: str | os.PathLike[str]) -> DataFrame:
         """Return the results as a streaming DataFrame, for a sink of your own.
 
-        Start it with this very folder as `checkpointLocation`: the pulse that wakes the windows after a restart
-        lives there. Each call counts as a start. Rows that joined no window are not in it; use `to_delta` to keep
-        them. Flushing and cooperative stops belong to jobs; this is a plain DataFrame.
+        Each call counts as a start. Rows that joined no window are not in it; use `to_delta` to keep them. Flush, drain
+        and stop belong to jobs; this is a plain DataFrame.
 
-        Raises as `ToDelta.start`, tables apart.
+        Args:
+            checkpoint: the folder that the query then gets as its `checkpointLocation`, too: the control stream that
+                schedules overdue work after a restart is stored there.
+
+        Raises:
+            CheckpointError: as `DeltaJob.start`.
+            SetupError: as `DeltaJob.start`.
+            StateError: as `DeltaJob.start`.
         """
         from framework.engine.flow.control_stream import beat
         from framework.engine.job.startup_checks import check_state_settings
         from framework.engine.session.checkpoint_files import CheckpointFiles
 
-        files = CheckpointFiles(self._pipeline.intake.df.sparkSession, _folder(checkpoint))
+        files = CheckpointFiles(self._pipeline.intake.df.sparkSession, _qualified_path(checkpoint))
         check_state_settings(files.spark, files.root)
-        record = _open(files, self._pipeline)
+        record = _open_checkpoint(files, self._pipeline)
         beat(files, "resume")
         packed = self._pipeline.packed(files, record.group_ids)
         return unpack(packed, "results", self._pipeline.spec.results_schema)
 
 
 @dataclass(frozen=True)
-class ToDelta:
-    """A complete job, ready to start."""
+class DeltaJob:
+    """A complete job that can be started. Made by `Computation.to_delta`."""
 
     _pipeline: Pipeline
     _tables: Tables
 
     @property
     def pipeline(self) -> Pipeline:
-        """What it computes; for those who look at a declaration without starting it."""
+        """The computation, for checks of a declaration that is not started."""
         return self._pipeline
 
     @property
     def tables(self) -> Tables:
-        """Where its results go."""
+        """The folders of its tables."""
         return self._tables
 
     def start(self, *, checkpoint: str | os.PathLike[str], trigger: Trigger = "continuous") -> Job:
-        """Start the job, or resume it: what survived is in `checkpoint`. Returns once the first batch runs.
+        """Start the job, or resume it from `checkpoint`. Returns once the first batch runs.
 
         Args:
             checkpoint: a folder of this job's own, on any file system that Spark can write (for S3: `s3a://bucket/path`
                 and `session(s3=True)`).
-            trigger: `"available_now"` processes what is there and ends; `"continuous"` runs until stopped; a
-                `timedelta` begins a batch every so often.
+            trigger: `"available_now"` processes what is there and ends; `"continuous"` runs until stopped; a duration
+                such as `"10 seconds"`, of a millisecond or more, begins a batch at that period until stopped.
+
+        Returns:
+            The running job.
 
         Raises:
+            DeclarationError: `trigger` is none of these.
             CheckpointError: the folder belongs to another job or declaration, the job was flushed, or one runs on it.
             SinkError: a table cannot take the results.
             SetupError: the session cannot run it.
-            StateError: what is stored cannot be used.
+            StateError: the stored state cannot be used.
         """
         from framework.engine.job.job import Job
         from framework.engine.job.launch import Launch
@@ -138,37 +149,40 @@ class ToDelta:
         pipeline = self._pipeline
         spark = pipeline.intake.df.sparkSession
         how = trigger_options(trigger)
-        files = CheckpointFiles(spark, _folder(checkpoint))
+        files = CheckpointFiles(spark, _qualified_path(checkpoint))
         check_session(spark, [files.root, *filter(None, astuple(self._tables))])
         require_no_half_restore(files)
         name = pipeline.intake.name
         with full_disk_told(name), starting(files, name) as lease:
-            record = _open(files, pipeline)
+            record = _open_checkpoint(files, pipeline)
             prepare(spark, self._tables, pipeline.spec, fresh=is_fresh(files) and not record.epoch)
             files.write_json(TABLES_FILE, asdict(self._tables), replace=True)
             sink = DeltaSink(record=record, spec=pipeline.spec, tables=self._tables)
             return Job(Launch.resume(files, record, pipeline, sink, how, lease))
 
     def reset_to_initial_state(self, *, checkpoint: str | os.PathLike[str], confirm: str | None = None) -> Forgotten:
-        """Let a stopped job forget everything: its next start begins as though it had just been created [S3].
+        """Discard the state of a stopped job: its next start begins as a new job would (docs/semantics.md section 7.4).
 
-        Contents are discarded without any event, state handlers hear `reset_to_initial_state`, sources are read from
-        their beginning, and the tables take the results as a new epoch. May be killed and called again.
+        Contents are discarded without any event, `reset_to_initial_state` of state handlers is called, sources are read
+        from their beginning, and the tables take the results as a new epoch. May be killed and called again.
 
         Args:
             checkpoint: the job's folder.
-            confirm: the job's name, to say that all of it is meant to be forgotten.
+            confirm: the job's name, as a confirmation that its state is to be discarded.
+
+        Returns:
+            What was discarded.
 
         Raises:
-            NotConfirmed: not confirmed; the error names what would be forgotten.
-            CheckpointError: the folder belongs to another job.
+            NotConfirmed: `confirm` is not the job's name; the error names what would be discarded.
+            CheckpointError: the folder belongs to another job, or a job runs on it.
         """
         from framework.engine.job.lease import starting
         from framework.engine.job.reset import reset_to_initial_state
         from framework.engine.job.startup_checks import read_record
         from framework.engine.session.checkpoint_files import CheckpointFiles
 
-        files = CheckpointFiles(self._pipeline.intake.df.sparkSession, _folder(checkpoint))
+        files = CheckpointFiles(self._pipeline.intake.df.sparkSession, _qualified_path(checkpoint))
         record = read_record(files)
         name = self._pipeline.intake.name
         if record is None or record.name != name:
@@ -181,16 +195,26 @@ class ToDelta:
                 lease.abandon()
 
 
-def _open(files: CheckpointFiles, pipeline: Pipeline) -> JobRecord:
+def _open_checkpoint(files: CheckpointFiles, pipeline: Pipeline) -> JobRecord:
     from framework.engine.job.startup_checks import open_checkpoint
 
     intake = pipeline.intake
     return open_checkpoint(files, name=intake.name, declaration=pipeline.declaration(), key_groups=intake.key_groups)
 
 
-def _folder(path: str | os.PathLike[str]) -> str:
-    """Return a folder by its full name: Delta takes a relative one for the name of a table."""
+def _table_folder(what: str, path: str | os.PathLike[str]) -> str:
+    """Return the folder of a table, unless `path` looks like the name of a table in a catalog."""
+    if isinstance(path, str) and "/" not in path and "." in path.strip("."):
+        raise DeclarationError(
+            f"{what} is {path!r}, which looks like the name of a table in a catalog; Panekeeper writes Delta tables by "
+            f'their folder: write "./{path}" for a folder of that name, or the full path or URL of the table'
+        )
+    return _qualified_path(path)
+
+
+def _qualified_path(path: str | os.PathLike[str]) -> str:
+    """Return a folder by its full name: Delta reads a relative one as the name of a table."""
     name = os.fspath(path).rstrip("/")
     if name.startswith("s3://"):
-        raise DeclarationError(f"{name} is not how Spark names a place on S3: write s3a{name.removeprefix('s3')}")
+        raise DeclarationError(f"{name} is not a URL that Spark can read: write s3a{name.removeprefix('s3')}")
     return name if ":/" in name else os.path.abspath(name)  # noqa: PTH100 -- resolve() would follow links

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from framework.declarations.windows import Sequence, TimeInterval, Window
+from framework.declarations.windows import ArrivalWindow, TimeInterval, Window
 from state.handler import StateHandler
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class JobSpec:
         return (replace(self, other_ports=()), *own) if own else (self,)
 
     @property
-    def arrival_window(self) -> Sequence:
+    def arrival_window(self) -> ArrivalWindow:
         """The window, where it is not a time interval."""
         if isinstance(self.window, TimeInterval):
             raise TypeError("a time interval is not a window in arrival order")

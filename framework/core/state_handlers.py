@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from framework.declarations.durations import as_time
+from framework.declarations.durations import to_datetime
 from state.errors import CorruptState, LifecycleError
 from state.handler import (
     CheckpointReason,
@@ -154,7 +154,7 @@ class StateHandlerCalls:
         )
 
     def _now(self) -> datetime | None:
-        told = [] if self._checkpoint_info.now_us is None else [as_time(self._checkpoint_info.now_us)]
+        told = [] if self._checkpoint_info.now_us is None else [to_datetime(self._checkpoint_info.now_us)]
         seen = [window.now for window in self._windows if window.now is not None]
         return max(told + seen, default=None)
 

@@ -2,11 +2,12 @@
 
 Pure values, validated where they are written; no Spark.
 
-aggregates.py  Aggregates of a window: what to compute from its rows, as declarations
-durations.py   Durations: seconds, `timedelta` or `minutes(20)` at the surface, whole microseconds inside
-errors.py      Every error Panekeeper raises on purpose; one class for each decision a user can make
-events.py      What happened to a window: one event, its key, its pane and its tuples
-operator.py    An operator handles the events of a window itself, with the raw tuples, instead of declared
-policies.py    When tuples leave a window and when it fires: count, time, delta, punctuation; and when a
-windows.py     What a window is: declarations, validated where they are written
+aggregates.py     which aggregates are there? the functions behind `agg`, which columns they read, what they return
+durations.py      how is a duration written, and what is it in microseconds?
+errors.py         which errors does Panekeeper raise on purpose?
+events.py         what is an event: its type, its key, its pane and its rows?
+operator.py       what does a user's operator or listener implement?
+policies.py       when do rows leave a window, when does it fire, and when is a partition evicted?
+window_events.py  which events can happen in which window?
+windows.py        which windows are there, and which values do they refuse?
 """

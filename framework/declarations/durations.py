@@ -1,69 +1,171 @@
-"""Durations: seconds, `timedelta` or `minutes(20)` at the surface, whole microseconds inside.
+"""Durations: `"10 minutes"`, a `timedelta` or a number of seconds in declarations, whole microseconds inside.
 
-Numbers are taken as *decimal* seconds: 1.1 is exactly 1,100,000 us, not the binary fraction nearest to it
-[semantics 0.4]. What is finer than a microsecond is refused rather than rounded.
+Numbers are read as *decimal* seconds: 1.1 is exactly 1,100,000 us, not the binary fraction nearest to it. What is finer
+than a microsecond is refused, not rounded (docs/semantics.md section 1.1).
+
+Text is one or more pairs of a number and a unit: `"10 minutes"`, `"1 hour 30 minutes"`, `"1h30m"`, `"250ms"`. A unit is
+a word, singular or plural, or its abbreviation: weeks `w`, days `d`, hours `h`, minutes `m`, seconds `s`, milliseconds
+`ms`, microseconds `us`. The word `interval` may stand before it, as in Spark and Delta. A number without a unit is
+refused.
 """
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 
 from framework.declarations.errors import DeclarationError
 
-Duration = int | float | Decimal | timedelta
-"""What a duration may be given as; plain numbers are seconds."""
+Duration = int | float | Decimal | timedelta | str
+"""What a duration may be given as: seconds as a number, a `timedelta`, or text such as `"10 minutes"`."""
+
+LARGEST_SIZE = 2**61
+"""The largest duration in microseconds, and the largest count. A time of our age plus a few of these fits 64 bits."""
 
 _US = timedelta(microseconds=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EXAMPLES = 'give text such as "10 minutes", "1 hour 30 minutes", "90s" or "250ms", a timedelta, or a number of seconds'
+
+_UNITS_US = {
+    "week": 604_800_000_000,
+    "day": 86_400_000_000,
+    "hour": 3_600_000_000,
+    "minute": 60_000_000,
+    "second": 1_000_000,
+    "millisecond": 1_000,
+    "microsecond": 1,
+}
+_ABBREVIATIONS = {
+    "w": "week",
+    "d": "day",
+    "h": "hour",
+    "m": "minute",
+    "s": "second",
+    "ms": "millisecond",
+    "us": "microsecond",
+}
+_PAIR = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-z]+)(?![a-z])", re.ASCII)
 
 
-def as_time(us: int) -> datetime:
+def to_datetime(us: int) -> datetime:
     """Return microseconds since the epoch as a time in UTC, exactly: `fromtimestamp` would go through a float."""
     return _EPOCH + timedelta(microseconds=us)
 
 
 def seconds(value: float | Decimal) -> timedelta:
-    """Return a duration of so many seconds, exact to the microsecond.
+    """Return a duration of `value` seconds, exact to the microsecond.
+
+    Raises:
+        DeclarationError: not a finite number, or finer than a microsecond.
 
     >>> seconds(1.1)
     datetime.timedelta(seconds=1, microseconds=100000)
     """
-    return timedelta(microseconds=to_us(value, "seconds()"))
+    return _times("second", value)
 
 
 def minutes(value: float | Decimal) -> timedelta:
-    """Return a duration of so many minutes."""
-    return timedelta(microseconds=60 * to_us(value, "minutes()"))
+    """Return a duration of `value` minutes. Raises as `seconds`.
+
+    >>> minutes(1.5)
+    datetime.timedelta(seconds=90)
+    """
+    return _times("minute", value)
 
 
 def hours(value: float | Decimal) -> timedelta:
-    """Return a duration of so many hours."""
-    return timedelta(microseconds=3600 * to_us(value, "hours()"))
+    """Return a duration of `value` hours. Raises as `seconds`.
+
+    >>> hours(6)
+    datetime.timedelta(seconds=21600)
+    """
+    return _times("hour", value)
 
 
 def days(value: float | Decimal) -> timedelta:
-    """Return a duration of so many days."""
-    return timedelta(microseconds=86400 * to_us(value, "days()"))
+    """Return a duration of `value` days. Raises as `seconds`.
+
+    >>> days(7)
+    datetime.timedelta(days=7)
+    """
+    return _times("day", value)
 
 
 def to_us(value: Duration, what: str) -> int:
-    """Return a duration in whole microseconds; `what` names it in the error.
+    """Return a duration in whole microseconds.
 
-    Raises `DeclarationError` if the value is no number, not finite, or finer than a microsecond.
+    Args:
+        value: the duration, in any of its forms.
+        what: its name in the error, such as the keyword it was given to.
+
+    Raises:
+        DeclarationError: not a duration, not finite, finer than a microsecond, or too large for 64 bits; the message
+            names the value and shows how to write one.
 
     >>> to_us(1.1, "creation_period")
     1100000
+    >>> to_us("1 hour 30 minutes", "creation_period") == to_us("1h30m", "creation_period") == to_us(5400, "period")
+    True
     """
     if isinstance(value, timedelta):
-        return value // _US
+        us = value // _US
+    elif isinstance(value, str):
+        us = _text_to_us(value, what)
+    elif isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+        raise DeclarationError(f"{what} is {value!r}, which is not a duration; {_EXAMPLES}")
+    else:
+        us = _whole_us(value, 1_000_000, f"{what} is {value!r}")
+    if abs(us) > LARGEST_SIZE:
+        raise DeclarationError(f"{what} is {value!r}; durations must not exceed {_in_years(LARGEST_SIZE):,} years")
+    return us
+
+
+def seconds_to_us(value: Duration, what: str) -> int:
+    """Return a number of seconds in whole microseconds: `to_us` for places where text is an error, such as a time.
+
+    Raises:
+        DeclarationError: as `to_us`, and for text.
+    """
+    if isinstance(value, str):
+        raise DeclarationError(f"{what} is {value!r}; it must be a number of seconds")
+    return to_us(value, what)
+
+
+def _times(unit: str, value: float | Decimal) -> timedelta:
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
-        raise DeclarationError(f"{what} is {value!r}; give seconds as a number, a timedelta, or minutes(20)")
+        raise DeclarationError(f"{unit}s() takes a number, not {value!r}")
     try:
-        scaled = Decimal(str(value)) * 1_000_000
-        whole = int(scaled)
+        return timedelta(microseconds=_whole_us(value, _UNITS_US[unit], f"{unit}s({value!r})"))
+    except OverflowError:
+        raise DeclarationError(f"{unit}s({value!r}) is too long for a timedelta") from None
+
+
+def _text_to_us(text: str, what: str) -> int:
+    rest = text.strip().lower().removeprefix("interval ")
+    us, position = 0, 0
+    while match := _PAIR.match(rest, position):
+        unit = _ABBREVIATIONS.get(match[2], match[2].removesuffix("s"))
+        if unit not in _UNITS_US:
+            break
+        us += _whole_us(Decimal(match[1]), _UNITS_US[unit], f"{what} is {text!r}")
+        position = match.end()
+    if not position or rest[position:].strip():
+        raise DeclarationError(f"{what} is {text!r}, which is not a duration; {_EXAMPLES}")
+    return us
+
+
+def _whole_us(value: float | Decimal, unit_us: int, what: str) -> int:
+    """Return `value` units in microseconds, by decimal arithmetic."""
+    try:
+        exact = Decimal(str(value)) * unit_us
+        whole = int(exact)
     except (InvalidOperation, ValueError, OverflowError):
-        raise DeclarationError(f"{what} is {value!r}; a duration must be finite") from None
-    if whole != scaled:
-        raise DeclarationError(f"{what} is {value!r} seconds; durations are whole microseconds")
+        raise DeclarationError(f"{what}; a duration must be finite") from None
+    if whole != exact:
+        raise DeclarationError(f"{what}; durations are whole microseconds")
     return whole
+
+
+def _in_years(us: int) -> int:
+    return us // (365 * _UNITS_US["day"])

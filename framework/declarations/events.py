@@ -1,7 +1,7 @@
-"""What happened to a window: one event, its key, its pane and its tuples.
+"""What happened to a window: one event, its key, its pane and its rows.
 
-An event answers only what it can: asking for something its type has not got raises `EventError` and names it.
-Contents are Arrow slices of one larger table, made when asked for, so an unread event costs next to nothing.
+Reading a property that the type of the event does not have raises `EventError` with its name. Contents are Arrow slices
+of one larger table, made on first use, so an unread event costs next to nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import pyarrow as pa
 
-from framework.declarations.durations import as_time
+from framework.declarations.durations import to_datetime
 from framework.declarations.errors import EventError
 
 if TYPE_CHECKING:
@@ -24,7 +24,18 @@ T = TypeVar("T")
 
 
 class EventType(Enum):
-    """The moments of a window's life [S1][S3]."""
+    """The events of a window; which window has which is in docs/semantics.md section 5.1.
+
+    Attributes:
+        INSERTION: rows joined the window.
+        EVICTION: rows left it; in a tumbling window, all of them.
+        TRIGGER: the window fired; not in a tumbling window.
+        INITIAL_FULL: a sliding window was full, or a pane complete, for the first time.
+        CLOSE: a pane takes no more late rows and is removed.
+        PARTITION_EVICTION: a whole partition left.
+        FINAL: the stream ended by its final mark or by a flush; the rows are what is left.
+        DROP: a row came too late for all panes it belongs to.
+    """
 
     INSERTION = "insertion"
     EVICTION = "eviction"
@@ -37,14 +48,14 @@ class EventType(Enum):
 
 
 class Timing(Enum):
-    """Whether a pane fires for the first time or again because late rows joined it [S0]."""
+    """Whether a pane fires for the first time or again because late rows joined it (docs/semantics.md section 6.3)."""
 
     ON_COMPLETE = "onComplete"
     LATE = "late"
 
 
 class Reason(Enum):
-    """Why a window fired; the `reason` column of the result log."""
+    """Why a window fired; the `reason` column of the result log (docs/semantics.md sections 6.6 and 7.5)."""
 
     WATERMARK = "WATERMARK"
     LATE = "LATE"
@@ -57,7 +68,12 @@ class Reason(Enum):
 
 
 class Pane(NamedTuple):
-    """An interval `[start, end)` of event time, in microseconds since the epoch."""
+    """An interval `[start, end)` of event time, in microseconds since the epoch.
+
+    Attributes:
+        start_us: its first instant.
+        end_us: the first instant after it.
+    """
 
     start_us: int
     end_us: int
@@ -65,26 +81,26 @@ class Pane(NamedTuple):
     @property
     def start(self) -> datetime:
         """The first instant of the pane (UTC)."""
-        return as_time(self.start_us)
+        return to_datetime(self.start_us)
 
     @property
     def end(self) -> datetime:
         """The first instant after the pane (UTC)."""
-        return as_time(self.end_us)
+        return to_datetime(self.end_us)
 
     def __str__(self) -> str:
         return f"[{self.start.isoformat()}, {self.end.isoformat()})"
 
 
 class Event:
-    """One event of one partition, handed to `Operator.handle_event`.
+    """One event of one partition, passed to `Operator.handle_event` and `Listener.handle_event`.
 
     Attributes:
         type: what happened.
-        key: the partition: the value of the one partition column, a tuple of several, None without partitioning.
+        key: the partition key: the value of the one partition column, a tuple of several, None without partitions.
         reason: why a TRIGGER fired; None for other events.
         refinement: how often this partition and pane fired before (0 the first time); None unless TRIGGER.
-        port: number of the input port whose window it happened to; 0 for an operator over one window.
+        port: number of the input port whose window the event is of; 0 for an operator over one window.
     """
 
     __slots__ = (
@@ -129,54 +145,54 @@ class Event:
 
     @property
     def pane(self) -> Pane:
-        """The interval the event belongs to. Raises `EventError` for a window without panes, and for DROP."""
-        return self._have("pane", self._pane)
+        """The pane of the event. Raises `EventError` for a window without panes, and for DROP."""
+        return self._require("pane", self._pane)
 
     @property
     def timing(self) -> Timing:
-        """On complete, or late. Raises `EventError` unless this is the TRIGGER of a time interval."""
-        return self._have("timing", self._timing)
+        """Whether the pane fires on completion or late. Raises `EventError` unless TRIGGER of a time interval."""
+        return self._require("timing", self._timing)
 
     @property
     def index(self) -> int:
         """Number of the pane's trigger round, from 0. Raises `EventError` unless TRIGGER of a time interval."""
-        return self._have("index", self._index)
+        return self._require("index", self._index)
 
     @property
     def at_us(self) -> int:
-        """Wall-clock instant of the event, us since the epoch. Raises `EventError` for a time interval."""
-        return self._have("wall-clock instant", self._at)
+        """Wall-clock instant of the event, in microseconds since the epoch. Raises `EventError` for a time interval."""
+        return self._require("wall-clock instant", self._at)
 
     @property
     def at(self) -> datetime:
         """Wall-clock instant of the event (UTC). Raises `EventError` for a time interval."""
-        return as_time(self.at_us)
+        return to_datetime(self.at_us)
 
     @property
     def table(self) -> pa.Table:
-        """The tuples, in arrival order: new ones (INSERTION), removed ones (EVICTION), else the whole content."""
+        """The rows, in arrival order: new ones (INSERTION), removed ones (EVICTION), else the whole content."""
         if self._table is None:
             self._table = self._content()
         return self._table
 
     def column(self, name: str) -> np.ndarray:
-        """Return one column of the tuples as a numpy array. Raises `EventError` for an unknown column."""
+        """Return one column of the rows as a numpy array. Raises `EventError` for an unknown column."""
         if name not in self.table.schema.names:
-            raise EventError(f"the tuples have no column {name!r}; they have {', '.join(self.table.schema.names)}")
+            raise EventError(f"the rows have no column {name!r}; they have {', '.join(self.table.schema.names)}")
         values: np.ndarray = self.table.column(name).to_numpy()
         return values
 
     def to_pandas(self) -> pd.DataFrame:
-        """Return the tuples as a pandas frame."""
+        """Return the rows as a pandas frame."""
         frame: pd.DataFrame = self.table.to_pandas()
         return frame
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return the tuples as dictionaries."""
+        """Return the rows as dictionaries, by column name."""
         rows: list[dict[str, Any]] = self.table.to_pylist()
         return rows
 
-    def _have(self, name: str, value: T | None) -> T:
+    def _require(self, name: str, value: T | None) -> T:
         if value is None:
             raise EventError(f"a {self.type.name} event of this window has no {name}")
         return value

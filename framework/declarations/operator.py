@@ -1,4 +1,4 @@
-"""An operator handles the events of a window itself, with the raw tuples, instead of declared aggregates."""
+"""Operators and listeners: user classes that receive the events of a window, with its rows as Arrow tables."""
 
 from __future__ import annotations
 
@@ -11,36 +11,55 @@ from framework.declarations.events import Event, EventType
 
 
 class Emit(Protocol):
-    """What an operator calls to send results; key, pane, refinement and reason are added by the window."""
+    """What an operator calls to emit result rows; the window adds the key, pane, refinement and reason columns."""
 
     def __call__(self, **columns: Any) -> None:
-        """Emit one row; the names are the columns of the declared output, absent ones are null."""
+        """Emit one row.
+
+        Args:
+            columns: values by the names of the declared output columns; absent ones are null.
+
+        Raises:
+            DeclarationError: a name that the declared output does not have.
+        """
         ...
 
     def table(self, rows: pa.Table) -> None:
-        """Emit many rows at once; the columns are those of the declared output."""
+        """Emit all rows of a table.
+
+        Args:
+            rows: its columns are some of the declared output; absent ones are null.
+
+        Raises:
+            DeclarationError: a column that the declared output does not have.
+        """
         ...
 
 
 class Listener(ABC):
-    """Hears the events of a window before the operator does [S3]; emits nothing.
+    """Receives the events of a window before the operator does, and emits nothing (docs/semantics.md section 5.2).
 
-    Subscribed by `.operator(..., listeners=[...])`. As an operator, it is sent to the workers anew for every batch.
+    Registered by `.operator(..., listeners=[...])`. As an operator, it is sent to the workers for every micro-batch.
     """
 
     events: ClassVar[frozenset[EventType]] = frozenset(EventType)
-    """The event types that it hears."""
+    """The types of the events that `handle_event` is called with."""
 
     @abstractmethod
     def handle_event(self, event: Event) -> None:
-        """Hear one event. An exception fails the batch, which is replayed."""
+        """Handle one event. An exception fails the batch, which is replayed."""
 
 
 class Operator(ABC):
-    """The user's own logic against the events of a window.
+    """The user's own computation on the events of a window, in place of declared aggregates.
 
-    An instance is sent to the workers anew for every micro-batch: attributes set while handling events do not
-    survive. What must survive belongs into the window, or is kept by a `StateHandler`, which an operator may be.
+    An instance is sent to the workers for every micro-batch: attributes that are set while handling events are lost
+    with the batch. State that must be persisted belongs into the window, or is stored by a `StateHandler`; an operator
+    may be one itself.
+
+    `events` is TRIGGER unless the class says otherwise. A tumbling window has no TRIGGER: its rows leave in EVICTION
+    events. Which events each window has is in docs/semantics.md section 5.1; `.operator(...)` refuses an operator if
+    none of its events can happen in the window.
 
     >>> class Spread(Operator):
     ...     def handle_event(self, event, emit):
@@ -49,15 +68,22 @@ class Operator(ABC):
     """
 
     events: ClassVar[frozenset[EventType]] = frozenset({EventType.TRIGGER})
-    """The event types that `handle_event` is called for; unwanted ones are never built."""
+    """The types of the events that `handle_event` is called with; others are never built."""
 
     @abstractmethod
     def handle_event(self, event: Event, emit: Emit) -> None:
-        """Handle one event. Called in order for each partition; an exception fails the batch, which is replayed."""
+        """Handle one event; called in order for each partition.
+
+        Args:
+            event: what happened, with the rows it concerns.
+            emit: sends result rows to the log.
+
+        An exception fails the batch, which is replayed.
+        """
 
 
-class Heard(Operator):
-    """An operator behind its listeners: each event goes to the listeners, in their order, and then to the operator."""
+class OperatorWithListeners(Operator):
+    """An operator with its listeners: each event goes to the listeners, in their order, and then to the operator."""
 
     def __init__(self, operator: Operator, listeners: tuple[Listener, ...]) -> None:
         self.operator = operator
@@ -65,7 +91,7 @@ class Heard(Operator):
         self.events = operator.events.union(*(listener.events for listener in listeners))  # type: ignore[misc]
 
     def handle_event(self, event: Event, emit: Emit) -> None:
-        """Tell everybody who wants to hear of it."""
+        """Pass the event to each listener and to the operator, if its type is one of theirs."""
         for listener in self.listeners:
             if event.type in listener.events:
                 listener.handle_event(event)

@@ -1,43 +1,55 @@
-"""What a window is: declarations, validated where they are written.
+"""Declarations of windows, validated where they are written (docs/semantics.md section 9).
 
-Nothing here runs. A declaration says what the user wants and refuses what cannot be [semantics 0.8]; the running
-half is in `framework.core`.
+Nothing here runs; `framework.core` has the running windows.
 """
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, InitVar, dataclass
 from typing import Any, Literal
 
 from framework.declarations.durations import Duration, to_us
 from framework.declarations.errors import DeclarationError
-from framework.declarations.policies import Count, Delta, Eviction, PartitionEviction, Punctuation, Trigger
+from framework.declarations.policies import (
+    Count,
+    Delta,
+    Eviction,
+    PartitionEviction,
+    Punctuation,
+    Trigger,
+    require_count,
+    require_positive,
+)
 
-Late = Literal["pane", "tuple"]
+LatenessRule = Literal["pane", "tuple"]
 """When a late row is dropped: once every pane it belongs to is closed, or once it is older than the discard age."""
 
 
 @dataclass(frozen=True)
 class TimeInterval:
-    """Panes of equal length in event time: `[k * period + offset, k * period + offset + duration)` [S0][S1].
+    """Panes of equal length in event time: `[k * period + offset, k * period + offset + duration)`.
 
     A pane completes, and fires, when the watermark reaches its end. Rows that come later still join it and make
     it fire again at the next advancing watermark, until the watermark reaches its end plus `discard_age`: then
-    it is closed and forgotten.
+    it is closed and its rows are removed (docs/semantics.md section 6).
+
+    All durations: text such as `"10 minutes"`, a `timedelta`, `hours(1)`, or seconds as a number.
 
     Args:
-        interval_duration: length of a pane, > 0. All durations: seconds, `timedelta`, or `hours(1)`.
+        interval_duration: length of a pane, > 0.
         creation_period: distance between the starts of adjacent panes, > 0; the duration if not given (panes
             that touch). Shorter makes panes overlap; longer leaves gaps, and a row in a gap joins no pane.
         discard_age: how long a complete pane still takes late rows, >= 0.
         interval_offset: a point in time that coincides with the start of a pane, in `[0, interval_duration)`.
         late: `"pane"` drops a late row only if every pane it belongs to is closed; `"tuple"` drops it once it is
-            older than the watermark by more than `discard_age` [semantics 0.3].
+            older than the watermark by more than `discard_age` (docs/semantics.md section 6.4).
+        partition_eviction: always an error; panes close by themselves (docs/semantics.md section 4).
 
     Raises:
-        DeclarationError: a duration out of its range; the message names the value and the rule.
+        DeclarationError: a duration out of its range, or a partition eviction; the message names the value and the
+            rule.
 
-    >>> TimeInterval(3600, creation_period=1200, discard_age=6 * 3600).period_us
+    >>> TimeInterval("1 hour", creation_period="20 minutes", discard_age="6 hours").period_us
     1200000000
     """
 
@@ -46,43 +58,49 @@ class TimeInterval:
     creation_period: Duration | None = None
     discard_age: Duration = 0
     interval_offset: Duration = 0
-    late: Late = "pane"
+    late: LatenessRule = "pane"
+    partition_eviction: InitVar[None] = None
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, partition_eviction: object) -> None:
+        if partition_eviction is not None:
+            raise DeclarationError(
+                f"partition_eviction is {partition_eviction!r}; a time interval has none, because its panes close when "
+                "the watermark passes their end and discard_age: set discard_age instead"
+            )
         if self.duration_us <= 0:
-            raise DeclarationError(f"interval_duration is {self.interval_duration!r}; it must be greater than 0 [S0]")
+            raise DeclarationError(f"interval_duration is {self.interval_duration!r}; it must be greater than 0")
         if self.period_us <= 0:
-            raise DeclarationError(f"creation_period is {self.creation_period!r}; it must be greater than 0 [S0]")
+            raise DeclarationError(f"creation_period is {self.creation_period!r}; it must be greater than 0")
         if self.age_us < 0:
-            raise DeclarationError(f"discard_age is {self.discard_age!r}; it must not be negative [S0]")
+            raise DeclarationError(f"discard_age is {self.discard_age!r}; it must not be negative")
         if not 0 <= self.offset_us < self.duration_us:
             raise DeclarationError(
                 f"interval_offset is {self.interval_offset!r}; it must be in [0, interval_duration) = "
-                f"[0, {self.duration_us / 1e6:g} s) [S0]"
+                f"[0, {self.duration_us / 1e6:g} s)"
             )
         if self.late not in ("pane", "tuple"):
             raise DeclarationError(f"late is {self.late!r}; it must be 'pane' or 'tuple'")
 
     @property
     def duration_us(self) -> int:
-        """Length of a pane, us."""
+        """Length of a pane, in microseconds."""
         return to_us(self.interval_duration, "interval_duration")
 
     @property
     def period_us(self) -> int:
-        """Distance between the starts of adjacent panes, us."""
+        """Distance between the starts of adjacent panes, in microseconds."""
         if self.creation_period is None:
             return self.duration_us
         return to_us(self.creation_period, "creation_period")
 
     @property
     def age_us(self) -> int:
-        """How long a complete pane takes late rows, us of event time."""
+        """How long a complete pane takes late rows, in microseconds of event time."""
         return to_us(self.discard_age, "discard_age")
 
     @property
     def offset_us(self) -> int:
-        """A start of a pane, us after the epoch."""
+        """A start of a pane, in microseconds after the epoch."""
         return to_us(self.interval_offset, "interval_offset")
 
     def declaration(self) -> dict[str, Any]:
@@ -97,23 +115,26 @@ class TimeInterval:
         }
 
 
-Stream = Literal["content", "entered", "left"]
-"""What an aggregate of a batched window is computed from [S4]."""
+BatchedOutput = Literal["content", "entered", "left"]
+"""The rows of a batched window that an aggregate is computed from (docs/semantics.md section 1.6)."""
 
 EVERY_TUPLE = Count(1)
 """The trigger of a sliding window that declares none."""
 
 CatchUp = Literal["once", "each", "skip"]
-"""What happens to wall-clock work that fell due while the process was down [semantics 0.7]."""
+"""What happens to wall-clock work that became due while the process was down (docs/semantics.md section 7.5)."""
 
 
 @dataclass(frozen=True)
 class Tumbling:
-    """Stores tuples until the window is full, then lets all of them go at once, and starts over [S2].
+    """Keeps rows until the window is full, then evicts all at once and starts over (docs/semantics.md section 2).
+
+    `Tumbling(Time(30))` goes by arrival time, the wall clock: every 30 seconds, whatever the rows say. For windows of
+    30 seconds of event time, use `TimeInterval(30)`.
 
     Args:
-        evict: when it is full: `Count(3)`, `Time(30)`, `Delta("temperature", 1.5)` or `Punctuation()`.
-        partition_eviction: when a whole partition goes: `PartitionAge`, `PartitionCount` or `TupleCount`.
+        evict: when it is full: `Count(3)`, `Time("30 seconds")`, `Delta("temperature", 1.5)` or `Punctuation()`.
+        partition_eviction: when a whole partition is evicted: `PartitionAge`, `PartitionCount` or `TupleCount`.
         catch_up: after an outage, tumble `"once"` if overdue (default), `"each"` missed period, or `"skip"` them.
 
     Raises:
@@ -128,24 +149,28 @@ class Tumbling:
     def __post_init__(self) -> None:
         if not isinstance(self.evict, Eviction):
             raise DeclarationError(f"evict is {self.evict!r}; it must be Count, Time, Delta or Punctuation")
-        if isinstance(self.evict, Delta) and self.evict.us <= 0:
-            raise DeclarationError(f"the size of Delta is {self.evict.size!r}; for eviction it must be greater than 0")
-        _check_common(self.partition_eviction, self.catch_up)
+        _check_common_options(self.evict, self.partition_eviction, self.catch_up)
 
     def declaration(self) -> dict[str, Any]:
         """Return what must not change between two runs on one checkpoint."""
-        return {"kind": "tumbling", "evict": self.evict.declaration()} | _common(self.partition_eviction)
+        return {"kind": "tumbling", "evict": self.evict.declaration()} | _declare_common_options(
+            self.partition_eviction
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sliding:
-    """Keeps the newest tuples and fires on its own policy; every pair of policies goes together [S3][semantics 3].
+    """Keeps the newest rows and fires by a trigger of its own; every pair of policies is allowed.
+
+    `Time` as either policy goes by arrival time, the wall clock. For windows that slide over event time, use
+    `TimeInterval(60, creation_period=10)`. The rules are docs/semantics.md section 3.
 
     Args:
-        evict: which tuples leave: `Count(10)`, `Time(5)` (older than, strictly) or `Delta("age", 2)`.
-        trigger: when it fires: `Count(1)` (every tuple) by default, `Time(5)` or `Delta("age", 0)`.
-        partition_eviction: when a whole partition goes.
-        catch_up: what becomes of time triggers missed in an outage.
+        evict: which rows leave: `Count(10)`, `Time("5 minutes")` (older than, strictly) or `Delta("age", 2)`.
+        trigger: when it fires: `Count(1)` (every row) by default, `Time("1 minute")` or `Delta("age", 0)`.
+        partition_eviction: when a whole partition is evicted: `PartitionAge`, `PartitionCount` or `TupleCount`.
+        catch_up: after an outage, run an overdue time trigger `"once"` (default), for `"each"` missed period, or
+            `"skip"` it.
 
     Raises:
         DeclarationError: a policy that cannot be there, such as a punctuation.
@@ -162,31 +187,31 @@ class Sliding:
                 raise DeclarationError(f"{name} is Punctuation(); a sliding window takes Count, Time or Delta")
             if not isinstance(policy, Trigger):
                 raise DeclarationError(f"{name} is {policy!r}; a sliding window takes Count, Time or Delta")
-        if isinstance(self.evict, Delta) and self.evict.us <= 0:
-            raise DeclarationError(f"the size of Delta is {self.evict.size!r}; for eviction it must be greater than 0")
-        _check_common(self.partition_eviction, self.catch_up)
+        _check_common_options(self.evict, self.partition_eviction, self.catch_up)
 
     def declaration(self) -> dict[str, Any]:
         """Return what must not change between two runs on one checkpoint."""
         own = {"kind": "sliding", "evict": self.evict.declaration(), "trigger": self.trigger.declaration()}
-        return own | _common(self.partition_eviction)
+        return own | _declare_common_options(self.partition_eviction)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Batched:
-    """Changes its content only in batches: every so many seconds, or every so many tuples [S4].
+    """Changes its content only in batches: at a fixed period, or after a number of rows (docs/semantics.md section 8).
 
-    `Batched(within=1.5, every=1.0)` keeps tuples for 1.5 s from their arrival and changes once a second;
-    `Batched(retain=4, every=2)` keeps the last 4 and changes with every second tuple;
+    `Batched(within=1.5, every=1.0)` keeps rows for 1.5 s from their arrival and changes once a second;
+    `Batched(retain=4, every=2)` keeps the last 4 and changes with every second row;
     `Batched(within=2, every=1, retain=3)` keeps the last 3 of the last 2 s and changes once a second.
+    These are times of arrival, by the wall clock, never event times.
 
     Args:
-        every: seconds where `within` is given, else tuples.
-        within: how long a tuple lives, counted from its arrival; at exactly that age it is gone.
-        retain: how many tuples are kept at most.
-        stream: what aggregates see of each update: the `"content"`, what `"entered"` (istream) or `"left"` (rstream).
-        partition_eviction: when a whole partition goes.
-        catch_up: what becomes of batches missed in an outage.
+        every: a duration where `within` is given, else a number of rows.
+        within: how long a row stays, counted from its arrival; at exactly that age it has left.
+        retain: how many rows are kept at most.
+        stream: the rows of each update that aggregates are computed from: the `"content"`, those that `"entered"`
+            (Apama's istream) or those that `"left"` (its rstream).
+        partition_eviction: when a whole partition is evicted: `PartitionAge`, `PartitionCount` or `TupleCount`.
+        catch_up: after an outage, run overdue batches as one, `"once"` (default), run `"each"`, or `"skip"` them.
 
     Raises:
         DeclarationError: neither `within` nor `retain`, or a size that is not greater than 0.
@@ -195,33 +220,32 @@ class Batched:
     every: Duration
     within: Duration | None = None
     retain: int | None = None
-    stream: Stream = "content"
+    stream: BatchedOutput = "content"
     partition_eviction: PartitionEviction | None = None
     catch_up: CatchUp = "once"
 
     def __post_init__(self) -> None:
         if self.stream not in ("content", "entered", "left"):
-            raise DeclarationError(f"stream is {self.stream!r}; it must be 'content', 'entered' or 'left' [S4]")
+            raise DeclarationError(f"stream is {self.stream!r}; it must be 'content', 'entered' or 'left'")
         if self.within is None and self.retain is None:
-            raise DeclarationError("a batched window needs within (seconds), retain (tuples) or both [S4]")
+            raise DeclarationError("a batched window needs within (a duration), retain (a number of rows) or both")
         if self.retain is not None:
-            Count(self.retain)
+            require_count(self.retain, "retain")
         if self.within is None:
-            Count(self.every)  # type: ignore[arg-type]
+            require_count(self.every, "every, which without within is a number of rows,")
         else:
-            for name, value in (("within", self.within), ("every", self.every)):
-                if to_us(value, name) <= 0:
-                    raise DeclarationError(f"{name} is {value!r}; it must be greater than 0")
-        _check_common(self.partition_eviction, self.catch_up)
+            require_positive(self.within, "within")
+            require_positive(self.every, "every")
+        _check_common_options(None, self.partition_eviction, self.catch_up)
 
     @property
     def within_us(self) -> int | None:
-        """Lifetime of a tuple in microseconds."""
+        """How long a row stays, in microseconds; None if rows are only counted."""
         return None if self.within is None else to_us(self.within, "within")
 
     @property
     def every_us(self) -> int | None:
-        """Time between two batches in microseconds; None if tuples are counted."""
+        """Time between two batches in microseconds; None if rows are counted."""
         return None if self.within is None else to_us(self.every, "every")
 
     def declaration(self) -> dict[str, Any]:
@@ -229,23 +253,30 @@ class Batched:
         every = self.every if self.within is None else self.every_us
         own = {"kind": "batched", "within_us": self.within_us, "every": every, "retain": self.retain}
         own["stream"] = self.stream
-        return own | _common(self.partition_eviction)
+        return own | _declare_common_options(self.partition_eviction)
 
 
-Sequence = Tumbling | Sliding | Batched
-"""Windows over tuples in arrival order; their time is the wall clock."""
+ArrivalWindow = Tumbling | Sliding | Batched
+"""Windows over rows in arrival order; their time is the wall clock, or the declared arrival time."""
 
-Window = TimeInterval | Sequence
+Window = TimeInterval | ArrivalWindow
 """Every window that can be declared."""
+
+
+def delta_policies(window: Window) -> tuple[Delta, ...]:
+    """Return the delta policies of a window: of its eviction, of its trigger."""
+    policies = (getattr(window, "evict", None), getattr(window, "trigger", None))
+    return tuple(policy for policy in policies if isinstance(policy, Delta))
 
 
 def delta_attributes(window: Window) -> tuple[str, ...]:
     """Return the columns that the window's delta policies read, each once."""
-    policies = (getattr(window, "evict", None), getattr(window, "trigger", None))
-    return tuple(dict.fromkeys(policy.attribute for policy in policies if isinstance(policy, Delta)))
+    return tuple(dict.fromkeys(policy.attribute for policy in delta_policies(window)))
 
 
-def _check_common(partition_eviction: Any, catch_up: Any) -> None:
+def _check_common_options(evict: Eviction | None, partition_eviction: Any, catch_up: Any) -> None:
+    if isinstance(evict, Delta) and evict.number <= 0:
+        raise DeclarationError(f"the size of Delta is {evict.size!r}; for eviction it must be greater than 0")
     if partition_eviction is not None and not isinstance(partition_eviction, PartitionEviction):
         raise DeclarationError(
             f"partition_eviction is {partition_eviction!r}; it must be one of PartitionAge, PartitionCount, TupleCount"
@@ -254,5 +285,5 @@ def _check_common(partition_eviction: Any, catch_up: Any) -> None:
         raise DeclarationError(f"catch_up is {catch_up!r}; it must be 'once', 'each' or 'skip'")
 
 
-def _common(partition_eviction: PartitionEviction | None) -> dict[str, Any]:
+def _declare_common_options(partition_eviction: PartitionEviction | None) -> dict[str, Any]:
     return {"partition_eviction": None if partition_eviction is None else partition_eviction.declaration()}

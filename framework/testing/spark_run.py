@@ -40,7 +40,7 @@ from framework.testing.window_fields import column_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from framework.builder.outputs import Computed
+    from framework.builder.outputs import Computation
     from framework.engine.sink.batch_output import Batch as Done
     from framework.engine.sink.delta_sink import DeltaSink
 
@@ -142,7 +142,7 @@ class SparkRun:
         for path in self.files:
             path.unlink(missing_ok=True)
 
-    def computed(self) -> Computed:
+    def computed(self) -> Computation:
         """The declaration of the job."""
         source = self.spark.readStream.schema(spark_schema(self.schema)).option("maxFilesPerTrigger", 1)
         rows = source.parquet(str(self.input))

@@ -17,7 +17,7 @@ from panekeeper import TimeInterval, agg, windowed
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from framework.builder.outputs import Computed, ToDelta
+    from framework.builder.outputs import Computation, DeltaJob
     from panekeeper import Job
 
 __all__ = ["Readings", "bucket", "fail_at", "readings"]
@@ -54,13 +54,13 @@ class Readings:
         reader = self.spark.readStream.schema("sensor string, at timestamp, value bigint")
         return reader.option("maxFilesPerTrigger", 1).json(str(self.folder / "in"))
 
-    def computed(self, *, window: TimeInterval | None = None, total: str = "sum", **options: Any) -> Computed:
+    def computed(self, *, window: TimeInterval | None = None, total: str = "sum", **options: Any) -> Computation:
         given: dict[str, Any] = {"name": "readings", "partition_by": "sensor", "event_time": "at", "key_groups": 4}
         stream = windowed(self.stream(), **(given | options))
         by_minute = stream.window(window or TimeInterval(60, discard_age=120))
         return by_minute.aggregate(total=getattr(agg, total)("value"), n=agg.count())
 
-    def declare(self, **options: Any) -> ToDelta:
+    def declare(self, **options: Any) -> DeltaJob:
         return self.computed(**options).to_delta(self.folder / "log", view=self.folder / "view")
 
     def start(self, trigger: Any = "available_now", **options: Any) -> Job:

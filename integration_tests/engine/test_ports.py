@@ -160,7 +160,7 @@ def test_ports_that_do_not_fit_together_are_refused_where_they_are_declared(read
     for streams, said in [
         ([order()], r"given 1 stream\(s\), it takes two or more"),
         ([order(), windowed(quotes.stream(), name="match")], "port 1 has no window"),
-        ([order(), order().operator(Match(), output="n bigint")], "port 1 is a Computed"),
+        ([order(), order().operator(Match(), output="n bigint")], "port 1 is a Computation"),
         ([order(), quote(name="quotes")], "but these have 'match', 'quotes'"),
         ([order(), quote("symbol int, price bigint")], r"port 0 has keys of \(string\), port 1 of \(int\)"),
         ([order(), quote(partition_by=None)], r"port 1 of \(\)"),

@@ -18,7 +18,7 @@ from state.handler import StateContext, StateHandler
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from framework.builder.outputs import Computed
+    from framework.builder.outputs import Computation
     from panekeeper import Emit, Event, Job
 
 HERE = Path(__file__).parent
@@ -62,7 +62,7 @@ class Counting(Operator, StateHandler):
         self.fired = ctx.read("fired", {})
 
 
-def _panes(rows: DataFrame) -> Computed:
+def _panes(rows: DataFrame) -> Computation:
     """Panes that were refined, with a partial result of every shape."""
     stream = windowed(rows, name="panes", partition_by="sensor", event_time="at", key_groups=2)
     return stream.window(TimeInterval(60, discard_age=120)).aggregate(
@@ -75,26 +75,26 @@ def _panes(rows: DataFrame) -> Computed:
     )
 
 
-def _tumbling(rows: DataFrame) -> Computed:
+def _tumbling(rows: DataFrame) -> Computation:
     """Partial results of half-full windows."""
     stream = windowed(rows, name="tumbling", partition_by="sensor", key_groups=2)
     return stream.window(Tumbling(Count(3))).aggregate(content=agg.collect("value"), total=agg.sum("value"))
 
 
-def _sliding(rows: DataFrame) -> Computed:
+def _sliding(rows: DataFrame) -> Computation:
     """Raw contents that leave by their age, and an operator with state of its own."""
     stream = windowed(rows, name="sliding", partition_by="sensor", arrival_time="arrived", key_groups=2)
     window = Sliding(evict=Time(45), trigger=Count(2))
     return stream.window(window).operator(Counting(), output="content array<bigint>, number bigint")
 
 
-def _batched(rows: DataFrame) -> Computed:
+def _batched(rows: DataFrame) -> Computation:
     """Tuples that wait for their batch."""
     stream = windowed(rows, name="batched", partition_by="sensor", key_groups=2)
     return stream.window(Batched(retain=3, every=2)).aggregate(content=agg.collect("value"))
 
 
-JOBS: Mapping[str, Callable[[DataFrame], Computed]] = {
+JOBS: Mapping[str, Callable[[DataFrame], Computation]] = {
     "panes": _panes,
     "tumbling": _tumbling,
     "sliding": _sliding,

@@ -24,7 +24,7 @@ from recovery.drill.process.operators import LettingGo, Total
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from framework.builder.outputs import Computed, ToDelta
+    from framework.builder.outputs import Computation, DeltaJob
 
 _AGGREGATED = ("sensor", "n", "total", "first", "last", "reason")
 
@@ -67,7 +67,7 @@ class Check:
     clocked: bool = False
     tables: dict[str, Compared] = field(default_factory=lambda: {"log": Compared(columns=_AGGREGATED, identity=1)})
 
-    def declare(self, spark: SparkSession, files: Path, folder: Path) -> ToDelta:
+    def declare(self, spark: SparkSession, files: Path, folder: Path) -> DeltaJob:
         """Return the job that reads `files` and writes to `folder`."""
         from framework.builder.ports import ports
         from framework.builder.windowed import windowed
@@ -86,14 +86,14 @@ class Check:
         computed = self._computed(windows)
         return computed.to_delta(folder / "log", view=folder / "view" if "view" in self.tables else None)
 
-    def _computed(self, windows: Any) -> Computed:
+    def _computed(self, windows: Any) -> Computation:
         if self.operator is not None:
-            computed: Computed = windows.operator(self.operator(), output=self.operator.output)
+            computed: Computation = windows.operator(self.operator(), output=self.operator.output)
             return computed
         told = {"n": agg.count(), "total": agg.sum("id")}
         if not isinstance(self.window, TimeInterval):
             told |= {"first": agg.first("id"), "last": agg.last("id")}
-        aggregated: Computed = windows.aggregate(**told)
+        aggregated: Computation = windows.aggregate(**told)
         return aggregated
 
 

@@ -26,7 +26,7 @@ from state.errors import StateVersionError
 from state.handler import require_readable
 
 if TYPE_CHECKING:
-    from framework.builder.outputs import ToDelta
+    from framework.builder.outputs import DeltaJob
 
 _ORDER = list(Verdict)
 
@@ -92,7 +92,7 @@ class Offered:
 
 
 def check_upgrade(
-    location: str | os.PathLike[str] | Archive, name: str, job: ToDelta, *, s3: S3Options | None = None
+    location: str | os.PathLike[str] | Archive, name: str, job: DeltaJob, *, s3: S3Options | None = None
 ) -> Upgrade:
     """Compare a savepoint with a job as it is declared now.
 
@@ -200,7 +200,7 @@ def _package_changes(before: Mapping[str, str], now: Mapping[str, str]) -> Itera
         )
 
 
-def _offered(job: ToDelta, archive: Archive, manifest: Manifest) -> Offered:
+def _offered(job: DeltaJob, archive: Archive, manifest: Manifest) -> Offered:
     from framework.engine.job.startup_checks import versions
 
     pipeline = job.pipeline
@@ -216,7 +216,7 @@ def _offered(job: ToDelta, archive: Archive, manifest: Manifest) -> Offered:
     )
 
 
-def _columns(job: ToDelta, manifest: Manifest) -> dict[str, list[str]]:
+def _columns(job: DeltaJob, manifest: Manifest) -> dict[str, list[str]]:
     from delta.tables import DeltaTable
 
     from framework.engine.sink.tables import column_differences
@@ -234,7 +234,7 @@ def _columns(job: ToDelta, manifest: Manifest) -> dict[str, list[str]]:
     return found
 
 
-def _handlers(job: ToDelta, archive: Archive, manifest: Manifest) -> dict[str, str | None]:
+def _handlers(job: DeltaJob, archive: Archive, manifest: Manifest) -> dict[str, str | None]:
     """Let the handlers look at the versions that are stored; only then the savepoint's copy is needed."""
     handlers = {type(one).__qualname__: one for one in job.pipeline.spec.handlers}
     if not handlers or version_problem(manifest.state_version) is not None:

@@ -21,7 +21,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from framework.builder.outputs import Computed, ToDelta
+from framework.builder.outputs import Computation, DeltaJob
 from framework.declarations.errors import PanekeeperError
 from framework.engine.session.spark_errors import first_line
 from recovery.errors import JobFileError
@@ -37,7 +37,7 @@ class _Started(BaseException):
     """Ends the loading of a file that starts its job; no `except Exception` of the file keeps it."""
 
 
-def load_job(file: str | os.PathLike[str], *, spark: SparkSession | None = None) -> ToDelta:
+def load_job(file: str | os.PathLike[str], *, spark: SparkSession | None = None) -> DeltaJob:
     """Return the job that a file declares.
 
     Args:
@@ -52,7 +52,7 @@ def load_job(file: str | os.PathLike[str], *, spark: SparkSession | None = None)
     with _nothing_starts(path) as started, _told(path):
         try:
             found = getattr(_module(path), name or _NAME, None)
-            if callable(found) and not isinstance(found, ToDelta):
+            if callable(found) and not isinstance(found, DeltaJob):
                 found = found(spark or _session())
         except _Started:
             if name is not None:
@@ -60,7 +60,7 @@ def load_job(file: str | os.PathLike[str], *, spark: SparkSession | None = None)
                     f"{path} starts a job before it has defined {name}; put that under if __name__ == '__main__'"
                 ) from None
             return started[0]
-    if not isinstance(found, ToDelta):
+    if not isinstance(found, DeltaJob):
         what = "is not in it" if found is None else f"is {found!r}"
         raise JobFileError(f"{path} declares no job: {name or _NAME} {what}; {_HOW}")
     return found
@@ -106,16 +106,16 @@ def _told(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _nothing_starts(path: Path) -> Iterator[list[ToDelta]]:
+def _nothing_starts(path: Path) -> Iterator[list[DeltaJob]]:
     """While it lasts, no streaming query can be started from Python; give the jobs whose start was asked for.
 
     Other people's code is being run: asking it not to start anything would not do, so the ways to start are taken away.
     """
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-    started: list[ToDelta] = []
+    started: list[DeltaJob] = []
 
-    def start(job: ToDelta, *_: Any, **__: Any) -> None:
+    def start(job: DeltaJob, *_: Any, **__: Any) -> None:
         started.append(job)
         raise _Started
 
@@ -125,9 +125,9 @@ def _nothing_starts(path: Path) -> Iterator[list[ToDelta]]:
         )
 
     ways: list[tuple[type, str, Callable[..., None]]] = [
-        (ToDelta, "start", start),
-        (ToDelta, "reset_to_initial_state", refuse),
-        (Computed, "transform", refuse),
+        (DeltaJob, "start", start),
+        (DeltaJob, "reset_to_initial_state", refuse),
+        (Computation, "transform", refuse),
         (DataStreamWriter, "start", refuse),
         (DataStreamWriter, "toTable", refuse),
     ]

@@ -22,7 +22,7 @@ from framework.core.arrival.row_buffer import Log
 from framework.core.arrival.tumbling_aggregates import Cells
 from framework.declarations.events import EventType, Reason
 from framework.declarations.policies import Delta, Punctuation, Time
-from framework.declarations.windows import Batched, Sequence, Sliding, Tumbling
+from framework.declarations.windows import ArrivalWindow, Batched, Sliding, Tumbling
 
 
 class Keeper(Protocol):
@@ -68,7 +68,7 @@ class Keeper(Protocol):
 class LogKeeper:
     """Keeps the rows themselves."""
 
-    def __init__(self, window: Sequence, log: Log, partitions: Partitions, answer: Answer) -> None:
+    def __init__(self, window: ArrivalWindow, log: Log, partitions: Partitions, answer: Answer) -> None:
         self._window = window
         self._log = log
         self._partitions = partitions

@@ -12,10 +12,10 @@ import numpy as np
 
 from framework.core.arrival.partitions import Partitions
 from framework.declarations.policies import PartitionAge, PartitionCount, PartitionEviction, TupleCount
-from framework.declarations.windows import Sequence
+from framework.declarations.windows import ArrivalWindow
 
 
-def by_count(window: Sequence) -> bool:
+def by_count(window: ArrivalWindow) -> bool:
     """Whether insertions, not the clock, make partitions go: rows are then dealt with portion by portion."""
     return isinstance(window.partition_eviction, PartitionCount | TupleCount)
 

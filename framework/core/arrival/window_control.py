@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from framework.core.arrival.partitions import Partitions
 from framework.core.partition_keys import PartitionKeys
-from framework.declarations.durations import as_time
+from framework.declarations.durations import to_datetime
 from state.errors import LifecycleError
 from state.handler import OpenPartition
 from state.records import NO_WATERMARK, SequenceRecord
@@ -34,7 +34,7 @@ class SequenceControl:
     @property
     def now(self) -> datetime | None:
         """What the wall clock last said."""
-        return None if self._record.clock == NO_WATERMARK else as_time(self._record.clock)
+        return None if self._record.clock == NO_WATERMARK else to_datetime(self._record.clock)
 
     def evict_partition(self, key: Any) -> None:
         """Let go of a partition. Raises `LifecycleError` for a window without partitions, or a key of another shape."""
@@ -55,7 +55,7 @@ class SequenceControl:
         live = np.flatnonzero(self._partitions.live)
         sizes = self._partitions.size[live].tolist()
         return [
-            OpenPartition(key=key, tuples=size, last_insertion=as_time(at))
+            OpenPartition(key=key, tuples=size, last_insertion=to_datetime(at))
             for key, size, at in zip(
                 self._keys.values(live.tolist()), sizes, self._partitions.last_at[live].tolist(), strict=True
             )

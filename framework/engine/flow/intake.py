@@ -24,6 +24,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, BooleanType, DataType, MapType, StructType, TimestampNTZType, TimestampType
 
 from framework.declarations.errors import DeclarationError
+from framework.declarations.policies import Delta
 from framework.engine.flow import arrival_time as arrival
 from framework.engine.flow import packing
 from framework.engine.flow.key_groups import MOST_GROUPS
@@ -139,15 +140,22 @@ class Intake:
                     f"{what}: there is no column {name!r}{hint} (columns: {', '.join(self.user_columns)})"
                 )
 
-    def require_numbers(self, names: Sequence[str]) -> None:
-        """Raise `DeclarationError` for a column whose values cannot be subtracted: no integer, float or timestamp."""
-        for name in names:
-            kind = self._type(name).typeName()
-            if kind not in ("byte", "short", "integer", "long", "float", "double", "timestamp"):
-                raise DeclarationError(
-                    f"a Delta policy subtracts values of {name!r}, which is a {kind}; "
-                    f'cast it to a number or a timestamp: df.withColumn("{name}", F.col("{name}").cast("double"))'
-                )
+    def require_fits(self, policy: Delta) -> None:
+        """Raise `DeclarationError` for a Delta whose column cannot be subtracted, or whose size is of another unit."""
+        name, kind = policy.attribute, self._type(policy.attribute).typeName()
+        if kind == "timestamp":
+            _ = policy.us  # raises for a size that is no whole number of microseconds
+        elif kind not in ("byte", "short", "integer", "long", "float", "double"):
+            target = "timestamp" if kind in ("date", "timestamp_ntz") else "double"
+            raise DeclarationError(
+                f"a Delta policy subtracts values of {name!r}, which is a {kind}; cast it to an integer, a double or a "
+                f'timestamp: df.withColumn("{name}", F.col("{name}").cast("{target}"))'
+            )
+        elif policy.is_duration:
+            raise DeclarationError(
+                f"the size of Delta({name!r}) is {policy.size!r}, a duration, but the column is a {kind}; give a "
+                "number in the unit of the column"
+            )
 
     def arrow_schema(self, names: Sequence[str]) -> pa.Schema:
         """Return the Arrow types of these columns, timestamps in UTC whatever the session's zone."""

@@ -17,7 +17,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from framework.core.job_spec import ARRIVAL_TIME, JobSpec
-from framework.declarations.operator import Heard
+from framework.declarations.operator import OperatorWithListeners
 from framework.engine.flow.control_stream import pulse_rows
 from framework.engine.flow.intake import Intake
 from framework.engine.flow.ordering import Ordering
@@ -136,7 +136,7 @@ class Pipeline:
         if spec.aggregates is not None:
             computed["aggregate"] = {name: one.declaration() for name, one in spec.aggregates.items()}
         if spec.operator is not None:
-            own = spec.operator.operator if isinstance(spec.operator, Heard) else spec.operator
+            own = spec.operator.operator if isinstance(spec.operator, OperatorWithListeners) else spec.operator
             computed["operator"] = type(own).__qualname__
         if spec.handlers:
             computed["handlers"] = [type(handler).__qualname__ for handler in spec.handlers]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from framework.declarations.durations import as_time
+from framework.declarations.durations import to_datetime
 from framework.engine.job.status import Drained, JobState, Status
 
 if TYPE_CHECKING:
@@ -145,4 +145,4 @@ def _least(due: Mapping[int, int | None]) -> int | None:
 
 
 def _time(us: int | None) -> datetime | None:
-    return None if us is None else as_time(us)
+    return None if us is None else to_datetime(us)

@@ -36,7 +36,7 @@ from delta.tables import DeltaTable
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
 from framework.core.job_spec import PORT, JobSpec
-from framework.declarations.durations import as_time
+from framework.declarations.durations import to_datetime
 from framework.declarations.errors import PanekeeperError
 from framework.engine.flow.intake import column
 from framework.engine.flow.pipeline import unpack
@@ -146,7 +146,7 @@ class DeltaSink:
             "batch_time": datetime.fromtimestamp(started, UTC),
             **batch.counts,
             "balanced": batch.balanced,
-            "watermark": None if batch.watermark is None else as_time(batch.watermark),
+            "watermark": None if batch.watermark is None else to_datetime(batch.watermark),
             "open_panes": open_panes,
             "firings": batch.rows["results"],
             "late_ms": None if batch.late_us is None else batch.late_us // 1000,

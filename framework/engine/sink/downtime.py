@@ -12,7 +12,7 @@ from typing import Any
 
 from pyspark.sql.types import BooleanType, DoubleType, LongType, StringType, StructField, StructType, TimestampType
 
-from framework.declarations.durations import as_time
+from framework.declarations.durations import to_datetime
 
 DOWNTIME = StructType(
     [
@@ -98,8 +98,8 @@ def report(
     return Downtime(
         job=job,
         batch=batch,
-        stopped_at=as_time(stopped_us),
-        started_at=as_time(started_us),
+        stopped_at=to_datetime(stopped_us),
+        started_at=to_datetime(started_us),
         seconds=round((started_us - stopped_us) / 1e6, 3),
         clean=clean,
         timers_overdue=outage["timers"],

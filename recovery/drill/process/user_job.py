@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pyspark import cloudpickle
 
-from framework.builder.outputs import ToDelta
+from framework.builder.outputs import DeltaJob
 from recovery.upgrade.job_file import load_job
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def start_own(file: str, folder: Path) -> Job:
     return _in_scratch(declared, folder).start(checkpoint=folder / "checkpoint", trigger="available_now")
 
 
-def _in_scratch(declared: ToDelta, folder: Path) -> ToDelta:
+def _in_scratch(declared: DeltaJob, folder: Path) -> DeltaJob:
     scratch = replace(
         declared.tables,
         log=str(folder / "log"),

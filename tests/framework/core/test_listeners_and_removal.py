@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from framework.core.job_spec import JobSpec
 from framework.core.key_group import KeyGroupRunner
 from framework.core.steps import Rows, Tick
-from framework.declarations.operator import Heard
+from framework.declarations.operator import OperatorWithListeners
 from panekeeper import Count, Emit, Event, EventType, Listener, Operator, Sliding, agg
 from state.store import MemoryStore
 
@@ -96,7 +96,7 @@ def test_a_listener_hears_each_event_before_the_operator() -> None:
         window=Sliding(evict=Count(2)),
         keys=pa.schema([]),
         columns=NUMBERS,
-        operator=Heard(Mouth(), (Ear(),)),
+        operator=OperatorWithListeners(Mouth(), (Ear(),)),
         output=pa.schema([pa.field("n", pa.int64())]),
     )
     outcome = KeyGroupRunner(spec, MemoryStore()).run([Tick(0), Rows(pa.table({"v": [1]}, schema=NUMBERS))])

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from framework.builder.outputs import Computed, ToDelta
+from framework.builder.outputs import Computation, DeltaJob
 from framework.declarations.errors import DeclarationError
 from recovery.errors import JobFileError
 from recovery.upgrade.job_file import load_job
 
 SPARK: Any = object()
-HEAD = "from framework.builder.outputs import Computed, ToDelta\nfrom panekeeper import DeclarationError\n"
+HEAD = "from framework.builder.outputs import Computation, DeltaJob\nfrom panekeeper import DeclarationError\n"
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return to
 
 
-def tables_of(job: ToDelta) -> Any:
+def tables_of(job: DeltaJob) -> Any:
     """Where its results go: here that only marks it."""
     return job.tables
 
@@ -40,20 +40,20 @@ def tables_of(job: ToDelta) -> Any:
 @pytest.mark.parametrize(
     ("text", "name"),
     [
-        ("def job(spark):\n    return ToDelta(spark, 'mine')", ""),
-        ("job = ToDelta(None, 'mine')", ""),
-        ("other = ToDelta(None, 'mine')\njob = ToDelta(None, 'wrong')", ":other"),
-        ("job = ToDelta(None, 'mine').start(checkpoint='x')\nraise SystemError", ""),
-        ("try:\n    ToDelta(None, 'mine').start(checkpoint='x')\nexcept Exception:\n    pass", ""),
-        ("print('hello')\njob = ToDelta(None, 'mine')\nif __name__ == '__main__':\n    raise SystemError", ""),
+        ("def job(spark):\n    return DeltaJob(spark, 'mine')", ""),
+        ("job = DeltaJob(None, 'mine')", ""),
+        ("other = DeltaJob(None, 'mine')\njob = DeltaJob(None, 'wrong')", ":other"),
+        ("job = DeltaJob(None, 'mine').start(checkpoint='x')\nraise SystemError", ""),
+        ("try:\n    DeltaJob(None, 'mine').start(checkpoint='x')\nexcept Exception:\n    pass", ""),
+        ("print('hello')\njob = DeltaJob(None, 'mine')\nif __name__ == '__main__':\n    raise SystemError", ""),
     ],
 )
 def test_a_file_declares_a_job(write: Any, text: str, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """By a function, by a variable, by another name, or by starting it; what it prints is no output of ours."""
-    before = ToDelta.start
+    before = DeltaJob.start
     job = load_job(write(text) + name, spark=SPARK)
     assert tables_of(job) == "mine"
-    assert ToDelta.start is before
+    assert DeltaJob.start is before
     assert not capsys.readouterr().out
 
 
@@ -66,8 +66,8 @@ def test_a_file_declares_a_job(write: Any, text: str, name: str, capsys: pytest.
         ("1 / 0", "failed while it was loaded .ZeroDivisionError: division by zero"),
         ("raise SystemExit(3)", "failed while it was loaded .SystemExit: 3"),
         ("import no_such_module_anywhere", "No module named 'no_such_module_anywhere'"),
-        ("Computed(None).transform(checkpoint='x')", "starts a query or resets a job"),
-        ("ToDelta(None, 1).reset_to_initial_state(checkpoint='x')", "starts a query or resets a job"),
+        ("Computation(None).transform(checkpoint='x')", "starts a query or resets a job"),
+        ("DeltaJob(None, 1).reset_to_initial_state(checkpoint='x')", "starts a query or resets a job"),
         (
             "from pyspark.sql.streaming.readwriter import DataStreamWriter\nDataStreamWriter.toTable(None, 't')",
             "starts a query or resets a job",
@@ -76,10 +76,10 @@ def test_a_file_declares_a_job(write: Any, text: str, name: str, capsys: pytest.
 )
 def test_a_file_without_a_job_is_refused_in_words(write: Any, text: str, message: str) -> None:
     """Each says what to write; afterwards queries can be started as before."""
-    before = (Computed.transform, DataStreamWriter.start)
+    before = (Computation.transform, DataStreamWriter.start)
     with pytest.raises(JobFileError, match=message):
         load_job(write(text), spark=SPARK)
-    assert (Computed.transform, DataStreamWriter.start) == before
+    assert (Computation.transform, DataStreamWriter.start) == before
 
 
 def test_what_else_can_be_wrong_with_a_file(write: Any, tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_what_else_can_be_wrong_with_a_file(write: Any, tmp_path: Path) -> None:
     with pytest.raises(JobFileError, match="there is no file"):
         load_job(tmp_path / "none.py")
     with pytest.raises(JobFileError, match="starts a job before it has defined later"):
-        load_job(write("ToDelta(None, 1).start(checkpoint='x')\nlater = 1") + ":later")
+        load_job(write("DeltaJob(None, 1).start(checkpoint='x')\nlater = 1") + ":later")
     with pytest.raises(DeclarationError, match="such a window"):
         load_job(write("raise DeclarationError('such a window')"))
 
@@ -96,5 +96,5 @@ def test_a_file_finds_the_modules_beside_it_and_in_its_package(write: Any) -> No
     """As `python file.py` and `python -m package.file` would."""
     write("", "panes_of_a_user/__init__.py")
     write("table = 'mine'", "panes_of_a_user/beside.py")
-    text = "import beside\nfrom panes_of_a_user.beside import table\njob = ToDelta(beside.table, table)"
+    text = "import beside\nfrom panes_of_a_user.beside import table\njob = DeltaJob(beside.table, table)"
     assert tables_of(load_job(write(text, "panes_of_a_user/main.py"))) == "mine"

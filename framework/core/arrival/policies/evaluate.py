@@ -18,7 +18,7 @@ from framework.core.arrival.policies.tumbling import Cuts
 from framework.core.arrival.round import Stretch
 from framework.core.arrival.row_buffer import Log
 from framework.declarations.policies import Count, Delta, Time
-from framework.declarations.windows import Batched, Sequence, Sliding, Tumbling
+from framework.declarations.windows import ArrivalWindow, Batched, Sliding, Tumbling
 
 Measure = tuple[np.ndarray, float]
 """Values of a delta policy's attribute, and the policy's size in the same unit."""
@@ -39,7 +39,7 @@ class Ruling:
     holes: dict[int, np.ndarray] = field(default_factory=dict)
 
 
-def timer_period(window: Sequence) -> int | None:
+def timer_period(window: ArrivalWindow) -> int | None:
     """The period (us) of the timer that each partition of the window has, if any."""
     if isinstance(window, Batched):
         return window.every_us
@@ -47,7 +47,7 @@ def timer_period(window: Sequence) -> int | None:
     return policy.us if isinstance(policy, Time) else None
 
 
-def first_due(window: Sequence, ready: int, at: np.ndarray) -> np.ndarray:
+def first_due(window: ArrivalWindow, ready: int, at: np.ndarray) -> np.ndarray:
     """First instant of the timers of partitions that begin at `at`: batches keep to the grid of the whole window."""
     if isinstance(window, Batched):
         return np.array([batched.first_instant(ready, window.every_us, int(a) - 1) for a in at], dtype=np.int64)
@@ -69,7 +69,7 @@ def cuts_of(window: Tumbling, stretch: Stretch, measure: Measure | None, partiti
 
 
 def rule(
-    window: Sequence,
+    window: ArrivalWindow,
     stretch: Stretch,
     log: Log,
     offsets: np.ndarray,

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from framework.core.job_spec import JobSpec
 from framework.core.key_group import KeyGroupRunner
 from framework.core.steps import Rows, Step
-from framework.declarations.windows import Batched, Stream
+from framework.declarations.windows import Batched, BatchedOutput
 from framework.testing.batching import runs_of
 from framework.testing.memory_run import MemoryRun
 from framework.testing.recorder import TUPLE
@@ -38,10 +38,10 @@ VALUES: Pools = {
 }
 ROUGH: Pools = {**VALUES, "x": [0.1, None, 1e9 / 3, -2.7e-5, 1e16, -1e16, 7.0]}
 
-SHOWN: dict[Stream, str] = {"content": "trigger", "entered": "insertion", "left": "eviction"}
+SHOWN: dict[BatchedOutput, str] = {"content": "trigger", "entered": "insertion", "left": "eviction"}
 """The event whose tuples a batched window's aggregates are of, by stream."""
 
-STREAMS: list[Stream] = list(SHOWN)
+STREAMS: list[BatchedOutput] = list(SHOWN)
 
 FEW = settings(max_examples=settings().max_examples // 3)
 
@@ -84,7 +84,7 @@ def log(vector: Vector, aggregates: dict[str, agg.Aggregate], cut: Any, restart:
     return rows
 
 
-def expected(vector: dict[str, Any], stream: Stream, names: Iterable[str]) -> dict[str, list[str]]:
+def expected(vector: dict[str, Any], stream: BatchedOutput, names: Iterable[str]) -> dict[str, list[str]]:
     """The result log that the naive window's events make; firings of nothing only from a batched window."""
     kind = vector["window"]["kind"]
     shown = {"tumbling": "eviction", "sliding": "trigger"}.get(kind, SHOWN[stream])
@@ -100,7 +100,7 @@ def expected(vector: dict[str, Any], stream: Stream, names: Iterable[str]) -> di
 @FEW
 @given(vector=scripts(pools=VALUES), stream=st.sampled_from(STREAMS), cut=CUTS, data=st.data())
 def test_aggregates_are_those_of_the_naive_contents(
-    aggregates: dict[str, agg.Aggregate], vector: dict[str, Any], stream: Stream, cut: Any, data: st.DataObject
+    aggregates: dict[str, agg.Aggregate], vector: dict[str, Any], stream: BatchedOutput, cut: Any, data: st.DataObject
 ) -> None:
     """Every firing has the aggregates of exactly the tuples that the model shows, however cut and restarted."""
     parsed = parse(vector)
