@@ -4,24 +4,33 @@
 VENV := .venv
 PYTHON := $(VENV)/bin/python
 PIP := $(PYTHON) -m pip --disable-pip-version-check --quiet
+PIP_VERSION := 'pip>=25.1,<27' # the first that knows dependency groups
+LOCK := requirements.lock
+ON_SPARK := $(PYTHON) -m pytest integration_tests --numprocesses 2 --dist loadgroup
 CODE := $(wildcard panekeeper framework state recovery examples benchmarks tests integration_tests conftest.py)
 
 .NOTPARALLEL:
-.PHONY: help demo test fast lint bench drill images clean java
+.PHONY: help demo test test-rest test-all fast lint bench drill images lock clean java
 
 help: ## Show this help
 	@echo "Panekeeper: windows on Spark that survive every stop. Needs Python >= 3.11 and Java 17 or 21."
 	@echo
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: java $(VENV)/.installed-demo $(VENV)/.jars ## Run the worked example: flight delays, killed and resumed
 	@$(PYTHON) -m examples.flights
 
-test: java $(VENV)/.installed-dev $(VENV)/.jars ## Run all tests: the fast ones first, then those on real Spark
+test: java $(VENV)/.installed-dev $(VENV)/.jars ## Run the fast tests, then a few of each kind on real Spark (some ten minutes)
 	@echo "Fast tests"
 	@$(PYTHON) -m pytest tests --numprocesses auto
 	@echo "Tests on real Spark"
-	@$(PYTHON) -m pytest integration_tests --numprocesses 2 --dist loadgroup
+	@$(ON_SPARK) -m "not extended"
+
+test-rest: java $(VENV)/.installed-dev $(VENV)/.jars ## Run what `make test` leaves out (half an hour; needs Docker and `make images`)
+	@echo "The other tests on real Spark"
+	@$(ON_SPARK) -m "extended"
+
+test-all: test test-rest ## Run all tests
 
 fast: $(VENV)/.installed-dev ## Run the tests that start no Java
 	@$(PYTHON) -m pytest tests --numprocesses auto
@@ -41,6 +50,12 @@ drill: java $(VENV)/.installed-dev $(VENV)/.jars ## Break jobs in every way ther
 images: java $(VENV)/.installed-dev $(VENV)/.jars ## Build the images of the stack (docs/stack.md); wants root and Docker
 	@PYTHON=$(PYTHON) integration_tests/images/build
 
+lock: $(PYTHON) ## Write requirements.lock anew: the newest versions that fit pyproject.toml
+	@$(PIP) install --upgrade $(PIP_VERSION)
+	@$(PIP) install --group lock
+	@UV_CUSTOM_COMPILE_COMMAND="make lock" $(PYTHON) -m uv pip compile --quiet --upgrade --universal \
+		--python-version 3.11 --all-extras --group dev --output-file $(LOCK) pyproject.toml
+
 clean: ## Remove .venv and everything made by tools and examples (the shared cache stays)
 	@rm -rf $(VENV) .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist out spark-warehouse artifacts
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -51,9 +66,14 @@ java:
 $(PYTHON):
 	@python=$$(tools/find-python) && echo "Making $(VENV) with $$python" && "$$python" -m venv --clear $(VENV)
 
-$(VENV)/.installed-%: pyproject.toml | $(PYTHON)
+# The versions are those of the lock: what is tested here is what was tested everywhere.
+$(VENV)/.installed-demo: INSTALL := --editable '.[demo]'
+$(VENV)/.installed-dev: INSTALL := --editable '.[demo,drill,s3]' --group dev
+
+$(VENV)/.installed-%: pyproject.toml $(LOCK) | $(PYTHON)
 	@echo "Installing packages into $(VENV) (some minutes the first time)"
-	@$(PIP) install --editable '.[$*]'
+	@$(PIP) install --upgrade $(PIP_VERSION)
+	@$(PIP) install --constraint $(LOCK) $(INSTALL)
 	@touch $@
 
 $(VENV)/.jars:

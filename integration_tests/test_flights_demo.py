@@ -16,7 +16,7 @@ pytest.importorskip("duckdb", reason="the demo needs the extra panekeeper[demo]"
 
 from examples.flights.tables import LOG, QUARANTINE, VIEW, read_table
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.xdist_group("flights")]
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("flights")]
 
 ROOT = Path(__file__).resolve().parents[1]
 DAYS = 3
@@ -100,6 +100,7 @@ def test_demo_checks_itself_and_shows_a_finished_run_at_once(undisturbed: Path) 
     assert (undisturbed / "worst_day.png").stat().st_size > 50_000
 
 
+@pytest.mark.extended
 def test_tables_are_the_same_after_any_kills(tmp_path: Path, undisturbed: Path) -> None:
     """Killed four times at random moments, at the start, between and inside batches, it ends with the same rows."""
     out, moments = tmp_path / "demo", random.Random(1)
@@ -114,6 +115,7 @@ def test_tables_are_the_same_after_any_kills(tmp_path: Path, undisturbed: Path) 
     assert content(out) == content(undisturbed)
 
 
+@pytest.mark.extended
 def test_ctrl_c_stops_between_batches_and_the_next_run_resumes(tmp_path: Path, undisturbed: Path) -> None:
     """Interrupted, the demo ends the batch it is in, says which, and goes on from there when started again."""
     out = tmp_path / "demo"

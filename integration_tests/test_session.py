@@ -96,7 +96,7 @@ def test_asking_again_gives_the_running_session(spark: SparkSession) -> None:
     assert spark.conf.get("spark.sql.shuffle.partitions") == "4"
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 @pytest.mark.spark
 def test_a_folder_named_state_in_the_launch_directory_does_not_shadow_ours(tmp_path: Path) -> None:
     """Every Python process of Spark imports our `state`, and still finds the modules beside the program."""

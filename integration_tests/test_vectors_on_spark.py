@@ -34,6 +34,12 @@ THOROUGH = [
 EVERY_WAY: list[tuple[Any, Any]] = [("whole", "none"), ("each", "none"), (1, "none"), (2, [0]), ("whole", "each")]
 
 
+def _turn(at: int, name: str) -> Any:
+    """The way of the vector at this place; those that are not among the thorough ones are left to `make test-rest`."""
+    marks = () if name in THOROUGH else pytest.mark.extended
+    return pytest.param(name, WAYS[at % len(WAYS)], marks=marks, id=name)
+
+
 def check(spark: SparkSession, name: str, cut: Any, restart_after: Any) -> None:
     """Play a vector on Spark and compare."""
     vector: dict[str, Any] = json.loads(VECTORS[name].read_text(encoding="utf-8"))
@@ -44,12 +50,13 @@ def check(spark: SparkSession, name: str, cut: Any, restart_after: Any) -> None:
     assert difference(expected, got) is None
 
 
-@pytest.mark.parametrize(("name", "way"), [(name, WAYS[at % len(WAYS)]) for at, name in enumerate(sorted(VECTORS))])
+@pytest.mark.parametrize(("name", "way"), [_turn(at, name) for at, name in enumerate(sorted(VECTORS))])
 def test_a_vector_gives_its_events_on_spark(spark: SparkSession, name: str, way: tuple[Any, Any]) -> None:
     """Intake, packing, shuffle, state store and watermarks in the stream change nothing."""
     check(spark, name, *way)
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("way", EVERY_WAY, ids=str)
 @pytest.mark.parametrize("name", THOROUGH)
 def test_no_cut_and_no_restart_shows(spark: SparkSession, name: str, way: tuple[Any, Any]) -> None:

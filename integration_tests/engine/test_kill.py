@@ -39,7 +39,6 @@ def run(folder: Path, *arguments: str, **environment: str) -> int:
     return begin(folder, *arguments, **environment).wait(timeout=600)
 
 
-@pytest.mark.slow
 def test_a_kill_at_every_step_loses_nothing_and_repeats_nothing(readings: Readings) -> None:
     """One batch is killed at each step in turn; the tables are those of a run that nobody disturbed."""
     for rows in FILES:
@@ -55,7 +54,7 @@ def test_a_kill_at_every_step_loses_nothing_and_repeats_nothing(readings: Readin
     assert sum(row["rows_in"] for row in readings.rows("log_metrics")) == 8
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_a_job_is_drained_from_another_process(readings: Readings, capsys: pytest.CaptureFixture[str]) -> None:
     """`panekeeper drain` returns once the job has ended with nothing half done, and says what it left open."""
     for rows in FILES[:2]:

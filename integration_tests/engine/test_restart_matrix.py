@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,9 +21,19 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 
 
-def _grouped(way: str) -> Any:
-    """All runs that were killed are found by one process: they were killed together."""
-    return pytest.param(way, marks=pytest.mark.xdist_group("killed")) if WAYS[way].stop == "kill" else way
+ONE_WAY_EACH = set(zip(KINDS, cycle(way for way in WAYS if WAYS[way].stop != "kill"), strict=False))
+"""What `make test` plays: each kind comes back in one way, each way is taken; kills are left to `make test-rest`."""
+
+
+def _case(kind: str, way: str, *, data: bool) -> Any:
+    """One run. Those that were killed are found by one process: they were killed together."""
+    marks = [pytest.mark.xdist_group("killed")] if WAYS[way].stop == "kill" else []
+    if not data or (kind, way) not in ONE_WAY_EACH:
+        marks.append(pytest.mark.extended)
+    return pytest.param(kind, way, data, marks=marks, id=f"{kind}-{way}-{'data' if data else 'nothing'}-after")
+
+
+CASES = [_case(kind, way, data=data) for kind in KINDS for way in WAYS for data in (True, False)]
 
 
 @pytest.fixture(scope="module")
@@ -42,10 +53,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("data", [True, False], ids=["data-after", "nothing-after"])
-@pytest.mark.parametrize("way", [_grouped(way) for way in WAYS])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kind", "way", "data"), CASES)
 def test_the_events_are_those_of_the_memory_engine(
     kind: str,
     way: str,

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from integration_tests.engine.conftest import Readings
 
 
-@pytest.mark.slow
 def test_a_job_with_everything_on_s3_is_stopped_and_resumed(readings: Readings, bucket: str) -> None:
     """What was open when it ended is completed after the restart; each result stands in the log once."""
     checkpoint = f"{bucket}/jobs/checkpoint"

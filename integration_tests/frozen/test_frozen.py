@@ -27,7 +27,6 @@ def test_each_state_version_has_a_frozen_checkpoint(version: int) -> None:
     assert archive(version).is_file()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_frozen_checkpoint_is_resumed(version: int, spark: SparkSession, tmp_path: Path) -> None:
     """State, raw contents, a handler's state, manifest and tables are read, and the results are those of one run."""

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from integration_tests.engine.conftest import Readings
     from panekeeper import Job
 
-pytestmark = pytest.mark.slow
-
 
 class Killed(Exception):
     """The process ends here."""
@@ -94,6 +92,7 @@ def test_back_to_a_savepoint_on_s3_and_on_again_gives_what_it_would_have_given(f
     assert verify(far.place, "one", deep=True, spark=far.readings.spark).values
 
 
+@pytest.mark.extended
 def test_a_rescaled_job_on_s3_goes_on_with_the_same_results(far: Far) -> None:
     """The state is dealt out anew in the bucket; killed when the old checkpoint is aside, the restore completes it."""
     spark = far.readings.spark

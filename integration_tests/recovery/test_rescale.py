@@ -21,8 +21,6 @@ from recovery.upgrade.rescale import PARTITIONS, rescale
 if TYPE_CHECKING:
     from integration_tests.engine.conftest import Readings
 
-pytestmark = pytest.mark.slow
-
 
 class Killed(Exception):
     """The process ends here."""

@@ -22,8 +22,6 @@ from recovery.savepoint.create import Savepoint, savepoint
 if TYPE_CHECKING:
     from integration_tests.engine.conftest import Readings
 
-pytestmark = pytest.mark.slow
-
 
 class Saved:
     """The readings with a place for savepoints; `run` starts the job on what is there."""
@@ -90,6 +88,7 @@ def test_back_to_a_savepoint_and_on_again_gives_what_it_would_have_given(saved: 
     saved.require_undisturbed()
 
 
+@pytest.mark.extended
 def test_a_running_job_is_saved_between_two_of_its_batches_and_goes_on(saved: Saved) -> None:
     """What it does meanwhile and after is not in the savepoint; going back to it loses and doubles nothing."""
     saved.put(0, 1)
@@ -111,6 +110,7 @@ def test_a_running_job_is_saved_between_two_of_its_batches_and_goes_on(saved: Sa
     saved.require_undisturbed()
 
 
+@pytest.mark.extended
 def test_a_second_savepoint_after_little_change_sends_little(saved: Saved) -> None:
     """Files never change once written, so only those of the new batches are sent; each savepoint is whole."""
     saved.run(0, 2)
@@ -123,6 +123,7 @@ def test_a_second_savepoint_after_little_change_sends_little(saved: Saved) -> No
     assert first.values
 
 
+@pytest.mark.extended
 def test_a_restore_killed_after_any_step_is_completed_by_the_same_call(saved: Saved) -> None:
     """In between, no job starts on tables and state that do not fit together."""
 
@@ -151,6 +152,7 @@ def test_a_restore_killed_after_any_step_is_completed_by_the_same_call(saved: Sa
     assert sorted(p.name for p in saved.readings.folder.iterdir() if p.name.startswith("checkpoint")) == ["checkpoint"]
 
 
+@pytest.mark.extended
 def test_a_batch_that_stands_in_some_tables_only_is_not_in_the_savepoint(
     saved: Saved, fail_at: Callable[[str, int], None]
 ) -> None:
@@ -166,6 +168,7 @@ def test_a_batch_that_stands_in_some_tables_only_is_not_in_the_savepoint(
     saved.require_undisturbed()
 
 
+@pytest.mark.extended
 def test_what_cannot_be_restored_is_told_before_anything_is_touched(saved: Saved) -> None:
     """A damaged file, state that was damaged before it was saved, a table whose old files were vacuumed."""
     saved.run(0, 1)
@@ -209,6 +212,7 @@ def _vacuum(readings: Readings, table: str) -> None:
         spark.conf.unset("spark.databricks.delta.retentionDurationCheck.enabled")
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("deep", [False, True])
 def test_a_clone_runs_beside_the_job_and_leaves_it_alone(saved: Saved, tmp_path: Path, *, deep: bool) -> None:
     """It goes on from the savepoint to the same results, in tables of its own."""

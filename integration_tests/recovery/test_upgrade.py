@@ -17,8 +17,6 @@ from recovery.upgrade.check import check_upgrade
 if TYPE_CHECKING:
     from integration_tests.engine.conftest import Readings
 
-pytestmark = pytest.mark.slow
-
 PROGRAM = """
 from panekeeper import TimeInterval, agg, session, windowed
 

@@ -23,7 +23,7 @@ PROGRAM = "examples/flights/cluster_main.py"
 DAYS = 1
 
 
-@pytest.mark.slow
+@pytest.mark.extended
 def test_flights_submitted_twice_end_with_the_right_tables(
     stack: Stack, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,36 @@
+"""Which tests `make test` runs: some of every file, in minutes. `make test-rest` runs the others."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from tests.project.sources import ROOT, TESTS, name_of
+
+NEEDS_DOCKER = {"integration_tests/stack/test_stack.py"}
+
+
+def test_each_test_on_spark_is_run_by_one_of_the_two_targets() -> None:
+    """None by both, none by neither: one target selects by a marker, the other by its absence."""
+    lines = (ROOT / "Makefile").read_text(encoding="utf-8").splitlines()
+    runs = [line for line in lines if "pytest integration_tests" in line or line.startswith("\t@$(ON_SPARK)")]
+    command, quick, rest = runs
+    assert command.startswith("ON_SPARK := $(PYTHON) -m pytest integration_tests ")
+    assert (quick, rest) == ('\t@$(ON_SPARK) -m "not extended"', '\t@$(ON_SPARK) -m "extended"')
+
+
+def test_make_test_runs_a_test_of_every_file() -> None:
+    """Each file stands for something that Panekeeper does; only what needs Docker is left out altogether."""
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", "not extended", "integration_tests"]
+    ran = subprocess.run([*command, "-p", "no:cacheprovider"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stdout
+    collected = {line.partition("::")[0] for line in ran.stdout.splitlines() if "::" in line}
+    files = {name for name in map(name_of, TESTS) if name.startswith("integration_tests/")}
+    assert files - collected == NEEDS_DOCKER
+
+
+def test_continuous_integration_runs_both_targets() -> None:
+    """The README's command, and what it leaves out."""
+    lines = (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
+    stages = [line.removeprefix("make ") for line in lines if line.startswith("make ")]
+    assert stages == ["lint", "images", "test", "test-rest"]
