@@ -14,10 +14,10 @@ from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import replace
 
-from framework.core.arrival.batch import SequenceBatch
+from framework.core.arrival.batch import ArrivalBatch
 from framework.core.job_spec import JobSpec
 from framework.core.outcome import BatchOutcome, merge_outcomes
-from framework.core.panes.batch import IntervalBatch
+from framework.core.panes.batch import TimeIntervalBatch
 from framework.core.port_watermarks import PortWatermarks
 from framework.core.state_handlers import BatchCheckpoint, StateHandlerCalls
 from framework.core.steps import EventTimeProgress, Step
@@ -50,13 +50,13 @@ class KeyGroupRunner:
             return self._run(spec, steps, lifecycle)
 
     def _run(self, spec: JobSpec, steps: Iterable[Step], lifecycle: StateHandlerCalls | None) -> BatchOutcome:
-        windows = [_window(port, self._store) for port in spec.ports]
+        windows = [_open_window(port, self._store) for port in spec.ports]
         if lifecycle is not None:
             lifecycle.begin([window.control for window in windows])
         horizon = PortWatermarks(self._store, [port.port for port in spec.ports if port.has_panes])
         for step in steps:
             for own in horizon.advance(step) if isinstance(step, EventTimeProgress) else [step]:
-                windows[own.port].take(own)
+                windows[own.port].process(own)
         if lifecycle is not None:
             lifecycle.drain()
         outcomes = [window.save() for window in windows]
@@ -65,7 +65,7 @@ class KeyGroupRunner:
         return merge_outcomes(spec, outcomes)
 
 
-def _window(spec: JobSpec, store: GroupStore) -> IntervalBatch | SequenceBatch:
+def _open_window(spec: JobSpec, store: GroupStore) -> TimeIntervalBatch | ArrivalBatch:
     """Return the window of one port, restored from its part of the store."""
     own = PortStore(store, spec.port) if spec.port else store
-    return IntervalBatch(spec, own) if spec.has_panes else SequenceBatch(spec, own)
+    return TimeIntervalBatch(spec, own) if spec.has_panes else ArrivalBatch(spec, own)

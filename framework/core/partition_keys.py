@@ -18,32 +18,32 @@ class PartitionKeys:
 
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
-        self._known = schema.empty_table()
+        self._code_of_key = schema.empty_table()
 
     @property
     def count(self) -> int:
         """How many partitions have a code."""
-        return self._known.num_rows if len(self.schema) else 1
+        return self._code_of_key.num_rows if len(self.schema) else 1
 
     def encode(self, table: pa.Table) -> np.ndarray:
         """Return the code of each row's partition (int64), giving new partitions the next codes."""
         if not len(self.schema):
             return np.zeros(table.num_rows, dtype=np.int64)
-        known = self._known.num_rows
-        both = pa.concat_tables([self._known, table.select(self.schema.names).cast(self.schema)])
+        known = self._code_of_key.num_rows
+        both = pa.concat_tables([self._code_of_key, table.select(self.schema.names).cast(self.schema)])
         codes = _codes([_column_codes(both.column(i)) for i in range(len(self.schema))])
         fresh = codes >= known
         if fresh.any():
             at = np.flatnonzero(fresh)
             _, first = np.unique(codes[at], return_index=True)
-            self._known = both.take(pa.array(np.concatenate([np.arange(known), at[first]])))
+            self._code_of_key = both.take(pa.array(np.concatenate([np.arange(known), at[first]])))
         return codes[known:]
 
     def take(self, codes: np.ndarray) -> pa.Table:
         """Return the key columns of these codes, one row each; no columns at all without partitioning."""
         if not len(self.schema):
-            return self._known
-        return self._known.take(pa.array(codes))
+            return self._code_of_key
+        return self._code_of_key.take(pa.array(codes))
 
     def values(self, codes: Iterable[int]) -> list[Any]:
         """Return the keys as Python values: None, the one column's value, or a tuple of several."""

@@ -12,7 +12,7 @@ from framework.core.steps import EventTimeProgress, Watermark
 from state.records import HORIZON, HorizonRecord
 from state.store import GroupStore
 
-_PLACE = (HORIZON, 0, 0)
+_SEGMENT = (HORIZON, 0, 0)
 
 
 class PortWatermarks:
@@ -24,12 +24,12 @@ class PortWatermarks:
 
     def advance(self, step: EventTimeProgress) -> list[Watermark]:
         """Remember the progress; return the watermark for each port, none before all of them have told a time."""
-        before = self._store.find(*_PLACE)
+        before = self._store.find(*_SEGMENT)
         record = HorizonRecord.decode(before)
         for port, us in step.max_event_times:
             record.reached[port] = max(us, record.reached.get(port, us))
         if (now := record.encode()) != before:
-            self._store.write(*_PLACE, now)
+            self._store.write(*_SEGMENT, now)
         if not all(port in record.reached for port in self._ports):
             return []
         least = min(record.reached[port] for port in self._ports)

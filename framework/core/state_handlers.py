@@ -33,7 +33,7 @@ from state.handler import (
 from state.records import HANDLERS, LifecycleRecord
 from state.store import GroupStore
 
-_PLACE = (HANDLERS, 0, 0)
+_SEGMENT = (HANDLERS, 0, 0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,11 +78,11 @@ class StateHandlerCalls:
         `windows` are what they may act on, one for each port.
         """
         self._windows = windows
-        stored = self._store.find(*_PLACE)
+        stored = self._store.find(*_SEGMENT)
         if stored is None:
             self._restarted = self._checkpoint_info.run > 1
             if self._restarted and self._checkpoint_info.no_batch_committed:
-                self._each(lambda handler, ctx: handler.reset_to_initial_state(ctx), "reset_to_initial_state", 0)
+                self._call_all(lambda handler, ctx: handler.reset_to_initial_state(ctx), "reset_to_initial_state", 0)
             return
         record = LifecycleRecord.decode(stored)
         self._last, self._previous = record.checkpoint, record.previous
@@ -102,12 +102,12 @@ class StateHandlerCalls:
         """Tell the handlers that the checkpoint before the last one is no longer needed."""
         if self._previous is not None:
             previous, self._previous = self._previous, None
-            self._each(lambda handler, ctx: handler.retire_checkpoint(ctx), "retire_checkpoint", previous)
+            self._call_all(lambda handler, ctx: handler.retire_checkpoint(ctx), "retire_checkpoint", previous)
 
     def drain(self) -> None:
         """Begin the checkpoint: the handlers finish what is outstanding, and may still change the windows."""
         number = self._checkpoint_info.checkpoint
-        self._each(lambda handler, ctx: handler.drain(ctx), "drain", number)
+        self._call_all(lambda handler, ctx: handler.drain(ctx), "drain", number)
         for handler in self._handlers:
             if handler.non_blocking:
                 phase = "prepare_for_non_blocking_checkpoint"
@@ -123,7 +123,7 @@ class StateHandlerCalls:
             states.append(HandlerState(name=type(handler).__qualname__, version=handler.version, values=written))
         self._previous, self._last = self._last, number
         record = LifecycleRecord(number, self._previous, self._checkpoint_info.run, states)
-        self._store.write(*_PLACE, record.encode())
+        self._store.write(*_SEGMENT, record.encode())
 
     def close(self) -> None:
         """Let the handlers go, each of them, whatever one of them raises; the first error is raised at the end."""
@@ -136,7 +136,7 @@ class StateHandlerCalls:
         if errors:
             raise errors[0]
 
-    def _each(self, call: Callable[[StateHandler, StateContext], None], phase: str, checkpoint: int) -> None:
+    def _call_all(self, call: Callable[[StateHandler, StateContext], None], phase: str, checkpoint: int) -> None:
         for handler in self._handlers:
             call(handler, self._context(phase, checkpoint))
 

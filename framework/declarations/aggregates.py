@@ -71,7 +71,7 @@ class Aggregate:
     @property
     def needs_content(self) -> bool:
         """True if the window must keep its rows, because nothing smaller says enough."""
-        return self.kind == "collect" or (self.user is not None and not _merges(self.user))
+        return self.kind == "collect" or (self.user is not None and not _has_merge(self.user))
 
     def declaration(self) -> dict[str, Any]:
         """Return what must not change between two runs on one checkpoint.
@@ -82,9 +82,9 @@ class Aggregate:
         declared: dict[str, Any] = {"kind": self.kind, "columns": list(self.columns)}
         if self.user is not None:
             declared["class"] = type(self.user).__qualname__
-            declared["parameters"] = {name: value for name, value in vars(self.user).items() if _is_plain(value)}
+            declared["parameters"] = {name: value for name, value in vars(self.user).items() if _is_scalar(value)}
             declared["output"] = str(self.output)
-            declared["state"] = str(fit.durable_state(self.user.state, str(self))) if _merges(self.user) else None
+            declared["state"] = str(fit.state_type(self.user.state, str(self))) if _has_merge(self.user) else None
         return declared
 
     def bind(self, schema: pa.Schema) -> Accumulator:
@@ -222,20 +222,22 @@ def user(aggregate: UserAggregate, column: str, output: str | type | pa.DataType
     """
     if not isinstance(aggregate, UserAggregate):
         raise DeclarationError(f"agg.user: {aggregate!r} must be an instance of a subclass of agg.UserAggregate")
-    asker = f"agg.user({type(aggregate).__name__}, {column!r})"
+    aggregate_text = f"agg.user({type(aggregate).__name__}, {column!r})"
     for method in ("zero", "add", "result"):
         if getattr(type(aggregate), method) is getattr(UserAggregate, method):
-            raise DeclarationError(f"{asker}: the class does not define {method}()")
-    if _merges(aggregate):
-        fit.durable_state(aggregate.state, asker)
-    return Aggregate(kind="user", columns=(column,), user=aggregate, output=fit.arrow_type(output, asker, "output"))
+            raise DeclarationError(f"{aggregate_text}: the class does not define {method}()")
+    if _has_merge(aggregate):
+        fit.state_type(aggregate.state, aggregate_text)
+    return Aggregate(
+        kind="user", columns=(column,), user=aggregate, output=fit.arrow_type(output, aggregate_text, "output")
+    )
 
 
-def _merges(aggregate: UserAggregate) -> bool:
+def _has_merge(aggregate: UserAggregate) -> bool:
     return type(aggregate).merge is not UserAggregate.merge
 
 
-def _is_plain(value: Any) -> bool:
+def _is_scalar(value: Any) -> bool:
     if isinstance(value, list | tuple):
-        return all(_is_plain(one) for one in value)
+        return all(_is_scalar(one) for one in value)
     return value is None or isinstance(value, bool | int | float | str)

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from framework.core.aggregates.columns import INT64, Ints, physical, valid, whole
+from framework.core.aggregates.columns import INT64, Ints, combine, raw_values, valid_mask
 from framework.core.aggregates.hashing import Hashes, stable_hashes
 from framework.core.aggregates.protocol import Accumulator, State
-from framework.core.aggregates.sparse_fold import fold_touched
+from framework.core.aggregates.sparse_fold import fold_changed_cells
 
-K = 1024
+SKETCH_SIZE = 1024
 """Hashes kept a cell: at most 8 KiB. Part of the state: changing it changes the state version."""
 
 _BLOCK = 2**18
@@ -25,7 +25,7 @@ _BLOCK = 2**18
 
 
 @dataclass(frozen=True, kw_only=True)
-class Distinct(Accumulator):
+class ApproxDistinct(Accumulator):
     """Approximate number of distinct values that are not null. State: the smallest K hashes, rising.
 
     A set of hashes does not depend on the order they came in, so neither does the result.
@@ -37,23 +37,23 @@ class Distinct(Accumulator):
         return [pa.list_(pa.uint64())]
 
     def fold(self, state: State, cells: Ints, n_cells: int, rows: pa.Table, seq: Ints) -> State:
-        return fold_touched(self._fold, self.opened(state), cells, n_cells, rows, seq)
+        return fold_changed_cells(self._fold, self.with_empty_columns(state), cells, n_cells, rows, seq)
 
     def _fold(self, state: State, cells: Ints, n_cells: int, rows: pa.Table, seq: Ints) -> State:
-        array = whole(rows.column(self.inputs[0]))
+        array = combine(rows.column(self.inputs[0]))
         ends, held = _lists(state[0])
         owners = np.repeat(np.arange(len(state[0])), np.diff(ends))
         fresh = stable_hashes(array.drop_null())
         return [
             _smallest(
-                np.concatenate([owners, cells[valid(array)]]),
+                np.concatenate([owners, cells[valid_mask(array)]]),
                 np.concatenate([held, fresh]),
                 n_cells,
             )
         ]
 
-    def runs(self, state: State, lo: Ints, hi: Ints) -> State:
-        ends, held = _lists(self.opened(state)[0])
+    def merge_ranges(self, state: State, lo: Ints, hi: Ints) -> State:
+        ends, held = _lists(self.with_empty_columns(state)[0])
         begin, size = ends[lo], ends[hi] - ends[lo]
         total = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(size)])
         blocks, start = [pa.array([], pa.list_(pa.uint64()))], 0
@@ -67,11 +67,11 @@ class Distinct(Accumulator):
         return [pa.concat_arrays(blocks)]
 
     def finish(self, state: State) -> pa.Array:
-        ends, held = _lists(self.opened(state)[0])
+        ends, held = _lists(self.with_empty_columns(state)[0])
         counts = np.diff(ends)
-        full = counts == K
+        full = counts == SKETCH_SIZE
         fraction = (held[ends[1:][full] - 1].astype(np.float64) + 1.0) / 2.0**64
-        counts[full] = np.rint((K - 1) / fraction).astype(np.int64)
+        counts[full] = np.rint((SKETCH_SIZE - 1) / fraction).astype(np.int64)
         return pa.array(counts)
 
 
@@ -80,7 +80,7 @@ def _lists(column: pa.Array) -> tuple[Ints, Hashes]:
     if len(column) == 0:
         return np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.uint64)
     offsets = column.offsets.to_numpy().astype(np.int64)
-    return offsets - offsets[0], physical(column.values)[offsets[0] : offsets[-1]]
+    return offsets - offsets[0], raw_values(column.values)[offsets[0] : offsets[-1]]
 
 
 def _smallest(owners: Ints, hashes: Hashes, n: int) -> pa.Array:
@@ -91,9 +91,9 @@ def _smallest(owners: Ints, hashes: Hashes, n: int) -> pa.Array:
     new[1:] = (owners[1:] != owners[:-1]) | (hashes[1:] != hashes[:-1])
     owners, hashes = owners[new], hashes[new]
     counts = np.bincount(owners, minlength=n)
-    if counts.max(initial=0) > K:
+    if counts.max(initial=0) > SKETCH_SIZE:
         rank = np.arange(len(owners)) - np.repeat(np.cumsum(counts) - counts, counts)
-        hashes, counts = hashes[rank < K], np.minimum(counts, K)
+        hashes, counts = hashes[rank < SKETCH_SIZE], np.minimum(counts, SKETCH_SIZE)
     offsets = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts)])
     return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), pa.array(hashes))
 

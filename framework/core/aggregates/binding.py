@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from framework.core.aggregates import type_checks as fit
-from framework.core.aggregates.approx_distinct import Distinct
+from framework.core.aggregates.approx_distinct import ApproxDistinct
 from framework.core.aggregates.content import Collect
 from framework.core.aggregates.protocol import Accumulator
-from framework.core.aggregates.selections import Arrival, Extreme
-from framework.core.aggregates.stddev import Spread
-from framework.core.aggregates.sums import Count, FloatSum, IntSum
-from framework.core.aggregates.user import UserContent, UserPartial
+from framework.core.aggregates.selections import Extreme, FirstOrLast
+from framework.core.aggregates.stddev import StdDev
+from framework.core.aggregates.sums import CountAccumulator, FloatSum, IntSum
+from framework.core.aggregates.user import UserContentAggregate, UserPartialAggregate
 
 if TYPE_CHECKING:
     from framework.declarations.aggregates import Aggregate
@@ -25,67 +25,69 @@ def bind(declared: Aggregate, schema: pa.Schema) -> Accumulator:
     return _BINDERS[declared.kind](declared, schema)
 
 
-def _count(a: Aggregate, schema: pa.Schema) -> Accumulator:
+def _bind_count(a: Aggregate, schema: pa.Schema) -> Accumulator:
     for column in a.columns:
         fit.column_type(schema, column, str(a))
-    return Count(inputs=a.columns)
+    return CountAccumulator(inputs=a.columns)
 
 
-def _added(a: Aggregate, schema: pa.Schema) -> Accumulator:
+def _bind_sum(a: Aggregate, schema: pa.Schema) -> Accumulator:
     averaged = a.kind == "mean"
-    if pa.types.is_floating(fit.number(schema, a.columns[0], str(a))):
+    if pa.types.is_floating(fit.numeric_type(schema, a.columns[0], str(a))):
         return FloatSum(inputs=a.columns, mean=averaged)
     return IntSum(inputs=a.columns, mean=averaged, output=pa.float64() if averaged else pa.int64())
 
 
-def _spread(a: Aggregate, schema: pa.Schema) -> Accumulator:
-    fit.number(schema, a.columns[0], str(a))
-    return Spread(inputs=a.columns)
+def _bind_stddev(a: Aggregate, schema: pa.Schema) -> Accumulator:
+    fit.numeric_type(schema, a.columns[0], str(a))
+    return StdDev(inputs=a.columns)
 
 
-def _extreme(a: Aggregate, schema: pa.Schema) -> Accumulator:
+def _bind_extreme(a: Aggregate, schema: pa.Schema) -> Accumulator:
     by = a.columns[0]
-    kind = fit.orderable(schema, by, str(a))
+    kind = fit.orderable_type(schema, by, str(a))
     value = a.columns[1] if len(a.columns) > 1 else None
     output = kind if value is None else fit.column_type(schema, value, str(a))
     largest = a.kind in ("max", "arg_max")
     return Extreme(inputs=a.columns, output=output, by=by, by_type=kind, value=value, largest=largest)
 
 
-def _arrival(a: Aggregate, schema: pa.Schema) -> Accumulator:
+def _bind_first_last(a: Aggregate, schema: pa.Schema) -> Accumulator:
     output = fit.column_type(schema, a.columns[0], str(a))
-    return Arrival(inputs=a.columns, output=output, earliest=a.kind == "first")
+    return FirstOrLast(inputs=a.columns, output=output, earliest=a.kind == "first")
 
 
-def _collect(a: Aggregate, schema: pa.Schema) -> Accumulator:
+def _bind_collect(a: Aggregate, schema: pa.Schema) -> Accumulator:
     return Collect(inputs=a.columns, output=pa.list_(fit.column_type(schema, a.columns[0], str(a))))
 
 
-def _distinct(a: Aggregate, schema: pa.Schema) -> Accumulator:
-    fit.hashable(schema, a.columns[0], str(a))
-    return Distinct(inputs=a.columns)
+def _bind_approx_distinct(a: Aggregate, schema: pa.Schema) -> Accumulator:
+    fit.hashable_type(schema, a.columns[0], str(a))
+    return ApproxDistinct(inputs=a.columns)
 
 
-def _user(a: Aggregate, schema: pa.Schema) -> Accumulator:
+def _bind_user(a: Aggregate, schema: pa.Schema) -> Accumulator:
     assert a.user is not None
     fit.column_type(schema, a.columns[0], str(a))
     if a.needs_content:
-        return UserContent(inputs=a.columns, output=a.output, user=a.user)
-    return UserPartial(inputs=a.columns, output=a.output, user=a.user, kind=fit.durable_state(a.user.state, str(a)))
+        return UserContentAggregate(inputs=a.columns, output=a.output, user=a.user)
+    return UserPartialAggregate(
+        inputs=a.columns, output=a.output, user=a.user, kind=fit.state_type(a.user.state, str(a))
+    )
 
 
 _BINDERS: dict[str, Callable[[Aggregate, pa.Schema], Accumulator]] = {
-    "count": _count,
-    "sum": _added,
-    "mean": _added,
-    "stddev": _spread,
-    "max": _extreme,
-    "min": _extreme,
-    "arg_max": _extreme,
-    "arg_min": _extreme,
-    "first": _arrival,
-    "last": _arrival,
-    "collect": _collect,
-    "approx_distinct": _distinct,
-    "user": _user,
+    "count": _bind_count,
+    "sum": _bind_sum,
+    "mean": _bind_sum,
+    "stddev": _bind_stddev,
+    "max": _bind_extreme,
+    "min": _bind_extreme,
+    "arg_max": _bind_extreme,
+    "arg_min": _bind_extreme,
+    "first": _bind_first_last,
+    "last": _bind_first_last,
+    "collect": _bind_collect,
+    "approx_distinct": _bind_approx_distinct,
+    "user": _bind_user,
 }

@@ -17,18 +17,18 @@ Values = NDArray[Any]
 INT64 = pa.int64()
 FLOAT64 = pa.float64()
 
-NONE = -1
+NO_ROW = -1
 """In an array of positions: there is none."""
 
 
-def whole(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+def combine(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     """Return a column as one contiguous array."""
     if isinstance(column, pa.Array):
         return column
     return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks or [pa.array([], column.type)])
 
 
-def validity(array: pa.Array) -> Bools | None:
+def validity_or_none(array: pa.Array) -> Bools | None:
     """Return which entries are not null, or None if all are."""
     if array.null_count == 0:
         return None
@@ -36,13 +36,13 @@ def validity(array: pa.Array) -> Bools | None:
     return mask
 
 
-def valid(array: pa.Array) -> Bools:
+def valid_mask(array: pa.Array) -> Bools:
     """Return which entries are not null."""
-    mask = validity(array)
+    mask = validity_or_none(array)
     return np.ones(len(array), dtype=np.bool_) if mask is None else mask
 
 
-def physical(array: pa.Array) -> Values:
+def raw_values(array: pa.Array) -> Values:
     """Return the stored numbers of a fixed-width column, read-only; undefined where the entry is null.
 
     Times and durations are their integers; booleans are 0 and 1.
@@ -55,21 +55,21 @@ def physical(array: pa.Array) -> Values:
     return values[array.offset :]
 
 
-def present(rows: pa.Table, column: str, cells: Ints) -> tuple[Values, Ints]:
+def valid_values(rows: pa.Table, column: str, cells: Ints) -> tuple[Values, Ints]:
     """Return the numbers of a column that are not null, and their cells."""
-    array = whole(rows.column(column))
-    mask = validity(array)
-    return (physical(array), cells) if mask is None else (physical(array)[mask], cells[mask])
+    array = combine(rows.column(column))
+    mask = validity_or_none(array)
+    return (raw_values(array), cells) if mask is None else (raw_values(array)[mask], cells[mask])
 
 
-def grown(column: pa.Array, n_cells: int) -> Values:
+def extended(column: pa.Array, n_cells: int) -> Values:
     """Return a writable copy of a state column without nulls, continued with zeros up to `n_cells`."""
     values = np.zeros(n_cells, dtype=_dtype(column.type))
-    values[: len(column)] = physical(column)
+    values[: len(column)] = raw_values(column)
     return values
 
 
-def same_nan(values: Floats) -> Floats:
+def canonical_nan(values: Floats) -> Floats:
     """Make every NaN the same one, in place: which operand's bits survive an addition is up to the processor."""
     values[np.isnan(values)] = np.nan
     return values
@@ -77,11 +77,11 @@ def same_nan(values: Floats) -> Floats:
 
 def take(column: pa.Array, positions: Ints) -> pa.Array:
     """Return the entries at `positions`; null where the position is `NONE`."""
-    absent = positions == NONE
+    absent = positions == NO_ROW
     return column.take(pa.array(positions, mask=absent if absent.any() else None))
 
 
-def nullable(values: Values, filled: Bools) -> pa.Array:
+def with_nulls(values: Values, filled: Bools) -> pa.Array:
     """Return numbers as a column that is null where not `filled`."""
     return pa.array(values, mask=None if filled.all() else ~filled)
 

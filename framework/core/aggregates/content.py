@@ -9,12 +9,12 @@ from typing import ClassVar, NoReturn
 import numpy as np
 import pyarrow as pa
 
-from framework.core.aggregates.columns import Ints, valid, whole
+from framework.core.aggregates.columns import Ints, combine, valid_mask
 from framework.core.aggregates.protocol import Accumulator, State
 
 
 @dataclass(frozen=True, kw_only=True)
-class FromContent(Accumulator):
+class ContentAggregate(Accumulator):
     """An aggregate without partial results: the machine must hand it the rows (`from_content`)."""
 
     needs_content: ClassVar[bool] = True
@@ -25,7 +25,7 @@ class FromContent(Accumulator):
     def fold(self, state: State, cells: Ints, n_cells: int, rows: pa.Table, seq: Ints) -> State:
         self._refuse()
 
-    def runs(self, state: State, lo: Ints, hi: Ints) -> State:
+    def merge_ranges(self, state: State, lo: Ints, hi: Ints) -> State:
         self._refuse()
 
     def finish(self, state: State) -> pa.Array:
@@ -36,13 +36,13 @@ class FromContent(Accumulator):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Collect(FromContent):
+class Collect(ContentAggregate):
     """The values that are not null, as a list in arrival order; an empty list if there are none."""
 
     def from_content(self, rows: pa.Table, offsets: Ints) -> pa.Array:
-        array = whole(rows.column(self.inputs[0]))
+        array = combine(rows.column(self.inputs[0]))
         kept = np.zeros(len(array) + 1, dtype=np.int64)
-        np.cumsum(valid(array), out=kept[1:])
+        np.cumsum(valid_mask(array), out=kept[1:])
         inside = kept[offsets]
         values = array.drop_null().slice(int(inside[0]), int(inside[-1] - inside[0]))
         ends = pa.array((inside - inside[0]).astype(np.int32))

@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from framework.core.aggregates.columns import Ints, Values
-from framework.core.aggregates.ordering import has_own_code, has_rank, own_code
+from framework.core.aggregates.ordering import absolute_code, has_absolute_code, has_rank
 
 Hashes = NDArray[np.uint64]
 
@@ -28,14 +28,14 @@ _BLOCK = 2**20
 
 def is_hashable(kind: pa.DataType) -> bool:
     """True if `stable_hashes` takes values of this type."""
-    return has_own_code(kind) or has_rank(kind)
+    return has_absolute_code(kind) or has_rank(kind)
 
 
 def stable_hashes(array: pa.Array) -> Hashes:
     """Return a hash for each value of an array without nulls. Equal values of one type have equal hashes."""
     kind = array.type
-    if has_own_code(kind):
-        return _mixed(own_code(array).view(np.uint64))
+    if has_absolute_code(kind):
+        return _mixed(absolute_code(array).view(np.uint64))
     if pa.types.is_decimal(kind) or pa.types.is_fixed_size_binary(kind):
         width = kind.byte_width
         offsets = np.arange(array.offset, array.offset + len(array) + 1, dtype=np.int64) * width

@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from framework.core.aggregates.columns import Floats, Ints, physical, same_nan
+from framework.core.aggregates.columns import Floats, Ints, canonical_nan, raw_values
 
 _LEAST = np.int64(np.iinfo(np.int64).min)
 _MOST = np.int64(np.iinfo(np.int64).max)
 
 
-def has_own_code(kind: pa.DataType) -> bool:
+def has_absolute_code(kind: pa.DataType) -> bool:
     """True if a value's integer does not depend on the other values."""
     return bool(pa.types.is_boolean(kind) or (pa.types.is_primitive(kind) and not pa.types.is_interval(kind)))
 
@@ -34,17 +34,17 @@ def has_rank(kind: pa.DataType) -> bool:
     )
 
 
-def codes(*arrays: pa.Array) -> list[Ints]:
+def order_codes(*arrays: pa.Array) -> list[Ints]:
     """Return the integers of several arrays of one type, comparable among all of them; undefined at nulls."""
     kind = arrays[0].type
-    if not has_own_code(kind):
+    if not has_absolute_code(kind):
         return _ranks(arrays)
-    return [own_code(array) for array in arrays]
+    return [absolute_code(array) for array in arrays]
 
 
-def own_code(array: pa.Array) -> Ints:
+def absolute_code(array: pa.Array) -> Ints:
     """Return the integer of each value of a type for which `has_own_code`."""
-    values = physical(array)
+    values = raw_values(array)
     if values.dtype.kind == "f":
         return _float_codes(values.astype(np.float64))
     if values.dtype == np.uint64:
@@ -56,7 +56,7 @@ def own_code(array: pa.Array) -> Ints:
 def _float_codes(values: Floats) -> Ints:
     """The bits of a float, as sign and magnitude, turned into two's complement; -0.0 counts as 0.0."""
     values += 0.0
-    bits = same_nan(values).view(np.int64)
+    bits = canonical_nan(values).view(np.int64)
     return bits ^ ((bits >> 63) & _MOST)
 
 

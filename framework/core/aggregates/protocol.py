@@ -55,7 +55,7 @@ class Accumulator(ABC):
         """
 
     @abstractmethod
-    def runs(self, state: State, lo: Ints, hi: Ints) -> State:
+    def merge_ranges(self, state: State, lo: Ints, hi: Ints) -> State:
         """Merge cells `lo[j] .. hi[j] - 1` into one partial result for each j. Runs may overlap or be empty."""
 
     @abstractmethod
@@ -74,6 +74,6 @@ class Accumulator(ABC):
         positions, offsets = gather(lo, hi)
         return self.from_content(rows.take(pa.array(positions)), offsets)
 
-    def opened(self, state: State) -> State:
+    def with_empty_columns(self, state: State) -> State:
         """Return the state with a literally empty list replaced by columns without cells."""
         return list(state) if state else [pa.array([], kind) for kind in self.state_types()]

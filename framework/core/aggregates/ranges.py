@@ -13,10 +13,10 @@ import numpy as np
 
 from framework.core.aggregates.columns import Ints, Values
 
-Parts = tuple[Values, ...]
+PartialColumns = tuple[Values, ...]
 """One or more arrays of equal length that together are a column of partial results."""
 
-Merge = Callable[[Parts, Parts], Parts]
+Merge = Callable[[PartialColumns, PartialColumns], PartialColumns]
 """Merges two columns entry by entry; the left one is the earlier."""
 
 
@@ -24,7 +24,9 @@ _BLOCK = 2**14
 """Runs merged at once if the cells they need lie close together: few enough that all of it stays in the cache."""
 
 
-def merge_runs(level: Parts, lo: Ints, hi: Ints, *, empty: tuple[float, ...], merge: Merge) -> Parts:
+def merge_ranges(
+    level: PartialColumns, lo: Ints, hi: Ints, *, empty: tuple[float, ...], merge: Merge
+) -> PartialColumns:
     """Merge cells `lo[j] .. hi[j] - 1` for each j.
 
     Args:
@@ -53,11 +55,13 @@ def merge_runs(level: Parts, lo: Ints, hi: Ints, *, empty: tuple[float, ...], me
     return tuple(np.concatenate(parts) for parts in zip(*blocks, strict=True))
 
 
-def _merge_block(level: Parts, lo: Ints, hi: Ints, empty: tuple[float, ...], merge: Merge) -> Parts:
+def _merge_block(level: PartialColumns, lo: Ints, hi: Ints, empty: tuple[float, ...], merge: Merge) -> PartialColumns:
     length = hi - lo
     longest = int(length.max(initial=0))
     at = lo.copy()
-    merged: Parts = tuple(np.full(len(lo), blank, dtype=part.dtype) for blank, part in zip(empty, level, strict=True))
+    merged: PartialColumns = tuple(
+        np.full(len(lo), blank, dtype=part.dtype) for blank, part in zip(empty, level, strict=True)
+    )
     span = 1
     while span <= longest:
         odd = np.flatnonzero(length & span)
@@ -75,7 +79,7 @@ def _merge_block(level: Parts, lo: Ints, hi: Ints, empty: tuple[float, ...], mer
     return merged
 
 
-def add_runs(values: Ints, lo: Ints, hi: Ints) -> Ints:
+def sum_ranges(values: Ints, lo: Ints, hi: Ints) -> Ints:
     """Add integers over each run: exact, by prefix sums, which may wrap around without harm."""
     prefix = np.zeros(len(values) + 1, dtype=np.int64)
     np.cumsum(values, out=prefix[1:])

@@ -12,11 +12,20 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from framework.core.aggregates.columns import NONE, Bools, Ints, physical, take, valid, validity, whole
-from framework.core.aggregates.ordering import codes, has_own_code
+from framework.core.aggregates.columns import (
+    NO_ROW,
+    Bools,
+    Ints,
+    combine,
+    raw_values,
+    take,
+    valid_mask,
+    validity_or_none,
+)
+from framework.core.aggregates.ordering import has_absolute_code, order_codes
 from framework.core.aggregates.protocol import Accumulator, State
-from framework.core.aggregates.ranges import Parts, merge_runs
-from framework.core.aggregates.sparse_fold import fold_touched
+from framework.core.aggregates.ranges import PartialColumns, merge_ranges
+from framework.core.aggregates.sparse_fold import fold_changed_cells
 
 _LEAST = np.iinfo(np.int64).min
 
@@ -38,44 +47,44 @@ class Extreme(Accumulator):
         return [self.by_type] if self.value is None else [self.by_type, pa.int64(), self.output]
 
     def fold(self, state: State, cells: Ints, n_cells: int, rows: pa.Table, seq: Ints) -> State:
-        if has_own_code(self.by_type):
-            return self._fold(self.opened(state), cells, n_cells, rows, seq)
-        return fold_touched(self._fold, self.opened(state), cells, n_cells, rows, seq)
+        if has_absolute_code(self.by_type):
+            return self._fold(self.with_empty_columns(state), cells, n_cells, rows, seq)
+        return fold_changed_cells(self._fold, self.with_empty_columns(state), cells, n_cells, rows, seq)
 
     def _fold(self, state: State, cells: Ints, n_cells: int, rows: pa.Table, seq: Ints) -> State:
-        new = [whole(rows.column(self.by))]
+        new = [combine(rows.column(self.by))]
         if self.value is not None:
-            new += [pa.array(seq), whole(rows.column(self.value))]
+            new += [pa.array(seq), combine(rows.column(self.value))]
         held, offered = self._rising(state[0], new[0])
-        mask = validity(new[0])
+        mask = validity_or_none(new[0])
         at = np.arange(len(cells)) if mask is None else np.flatnonzero(mask)
         if mask is not None:
             cells, offered = cells[at], offered[at]
-        winner = _standing(valid(state[0]), n_cells)
-        better = _better(held, winner, cells, offered)
+        winner = _current_positions(valid_mask(state[0]), n_cells)
+        better = _improves(held, winner, cells, offered)
         # Where a cell repeats, the last assignment stays; in reverse that is the earliest of equal rows.
         winner[cells[better[::-1]]] = len(state[0]) + at[better[::-1]]
         return [take(pa.concat_arrays([ours, theirs]), winner) for ours, theirs in zip(state, new, strict=True)]
 
-    def runs(self, state: State, lo: Ints, hi: Ints) -> State:
-        state = self.opened(state)
-        seen = valid(state[0])
+    def merge_ranges(self, state: State, lo: Ints, hi: Ints) -> State:
+        state = self.with_empty_columns(state)
+        seen = valid_mask(state[0])
         keys = [np.where(seen, self._rising(state[0])[0], _LEAST)]
         if self.value is not None:
-            keys.append(np.where(seen, -physical(state[1]), _LEAST))
-        winner = _winner_of_runs(keys, seen, lo, hi)
+            keys.append(np.where(seen, -raw_values(state[1]), _LEAST))
+        winner = _best_of_ranges(keys, seen, lo, hi)
         return [take(column, winner) for column in state]
 
     def finish(self, state: State) -> pa.Array:
-        return self.opened(state)[-1]
+        return self.with_empty_columns(state)[-1]
 
     def _rising(self, *arrays: pa.Array) -> list[Ints]:
         """Codes by which the wanted extreme is the greatest."""
-        return codes(*arrays) if self.largest else [~code for code in codes(*arrays)]
+        return order_codes(*arrays) if self.largest else [~code for code in order_codes(*arrays)]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arrival(Accumulator):
+class FirstOrLast(Accumulator):
     """The value that is not null and arrived first (or last). State: arrival number (null: none yet), value."""
 
     earliest: bool
@@ -84,54 +93,54 @@ class Arrival(Accumulator):
         return [pa.int64(), self.output]
 
     def fold(self, state: State, cells: Ints, n_cells: int, rows: pa.Table, seq: Ints) -> State:
-        state = self.opened(state)
-        new = [pa.array(seq), whole(rows.column(self.inputs[0]))]
-        at = np.flatnonzero(valid(new[1]))
-        winner = _standing(valid(state[0]), n_cells)
+        state = self.with_empty_columns(state)
+        new = [pa.array(seq), combine(rows.column(self.inputs[0]))]
+        at = np.flatnonzero(valid_mask(new[1]))
+        winner = _current_positions(valid_mask(state[0]), n_cells)
         if self.earliest:
-            at = at[winner[cells[at]] == NONE][::-1]
+            at = at[winner[cells[at]] == NO_ROW][::-1]
         winner[cells[at]] = len(state[0]) + at  # where a cell repeats, the last assignment stays
         return [take(pa.concat_arrays([ours, theirs]), winner) for ours, theirs in zip(state, new, strict=True)]
 
-    def runs(self, state: State, lo: Ints, hi: Ints) -> State:
-        state = self.opened(state)
-        seen, seq = valid(state[0]), physical(state[0])
-        winner = _winner_of_runs([np.where(seen, -seq if self.earliest else seq, _LEAST)], seen, lo, hi)
+    def merge_ranges(self, state: State, lo: Ints, hi: Ints) -> State:
+        state = self.with_empty_columns(state)
+        seen, seq = valid_mask(state[0]), raw_values(state[0])
+        winner = _best_of_ranges([np.where(seen, -seq if self.earliest else seq, _LEAST)], seen, lo, hi)
         return [take(column, winner) for column in state]
 
     def finish(self, state: State) -> pa.Array:
-        return self.opened(state)[1]
+        return self.with_empty_columns(state)[1]
 
 
-def _standing(seen: Bools, n_cells: int) -> Ints:
+def _current_positions(seen: Bools, n_cells: int) -> Ints:
     """Position of the row that holds each cell before the new rows come."""
-    winner = np.full(n_cells, NONE, dtype=np.int64)
-    winner[: len(seen)] = np.where(seen, np.arange(len(seen)), NONE)
+    winner = np.full(n_cells, NO_ROW, dtype=np.int64)
+    winner[: len(seen)] = np.where(seen, np.arange(len(seen)), NO_ROW)
     return winner
 
 
-def _better(held: Ints, winner: Ints, cells: Ints, offered: Ints) -> Ints:
+def _improves(held: Ints, winner: Ints, cells: Ints, offered: Ints) -> Ints:
     """Return which rows beat what their cell holds and are not beaten by another row."""
     bar = np.full(len(winner), _LEAST, dtype=np.int64)
-    bar[: len(held)] = np.where(winner[: len(held)] == NONE, _LEAST, held)
+    bar[: len(held)] = np.where(winner[: len(held)] == NO_ROW, _LEAST, held)
     best = bar.copy()
     np.maximum.at(best, cells, offered)
-    return np.flatnonzero((offered == best[cells]) & ((offered > bar[cells]) | (winner[cells] == NONE)))
+    return np.flatnonzero((offered == best[cells]) & ((offered > bar[cells]) | (winner[cells] == NO_ROW)))
 
 
-def _winner_of_runs(keys: list[Ints], seen: Bools, lo: Ints, hi: Ints) -> Ints:
+def _best_of_ranges(keys: list[Ints], seen: Bools, lo: Ints, hi: Ints) -> Ints:
     """Return the seen cell of each run with the greatest keys, the left one of equals; `NONE` if none is seen."""
-    positions = np.where(seen, np.arange(len(seen)), NONE)
+    positions = np.where(seen, np.arange(len(seen)), NO_ROW)
     merge = _greater if len(keys) == 1 else _greater_by_two
-    return merge_runs((*keys, positions), lo, hi, empty=(*(_LEAST for _ in keys), NONE), merge=merge)[-1]
+    return merge_ranges((*keys, positions), lo, hi, empty=(*(_LEAST for _ in keys), NO_ROW), merge=merge)[-1]
 
 
-def _greater(left: Parts, right: Parts) -> Parts:
+def _greater(left: PartialColumns, right: PartialColumns) -> PartialColumns:
     # An unseen left cell yields: a seen one may have the least code as well, and must not lose to it.
-    swap = (right[0] > left[0]) | (left[-1] == NONE)
+    swap = (right[0] > left[0]) | (left[-1] == NO_ROW)
     return tuple(np.where(swap, theirs, ours) for ours, theirs in zip(left, right, strict=True))
 
 
-def _greater_by_two(left: Parts, right: Parts) -> Parts:
+def _greater_by_two(left: PartialColumns, right: PartialColumns) -> PartialColumns:
     swap = (right[0] > left[0]) | ((right[0] == left[0]) & (right[1] > left[1]))
     return tuple(np.where(swap, theirs, ours) for ours, theirs in zip(left, right, strict=True))

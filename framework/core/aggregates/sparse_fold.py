@@ -17,7 +17,7 @@ from framework.core.aggregates.protocol import State
 Fold = Callable[[State, Ints, int, pa.Table, Ints], State]
 
 
-def fold_touched(fold: Fold, state: State, cells: Ints, n_cells: int, rows: pa.Table, seq: Ints) -> State:
+def fold_changed_cells(fold: Fold, state: State, cells: Ints, n_cells: int, rows: pa.Table, seq: Ints) -> State:
     """Return what `fold` would, having shown it only the cells that are new or get rows."""
     held = len(state[0])
     wanted = np.zeros(n_cells, dtype=np.bool_)

@@ -8,13 +8,22 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from framework.core.aggregates.columns import FLOAT64, Floats, Ints, grown, nullable, physical, present, same_nan
+from framework.core.aggregates.columns import (
+    FLOAT64,
+    Floats,
+    Ints,
+    canonical_nan,
+    extended,
+    raw_values,
+    valid_values,
+    with_nulls,
+)
 from framework.core.aggregates.protocol import Accumulator, State
-from framework.core.aggregates.ranges import Parts, merge_runs
+from framework.core.aggregates.ranges import PartialColumns, merge_ranges
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spread(Accumulator):
+class StdDev(Accumulator):
     """Sample standard deviation (n - 1). State: n, shift, sum(x - shift), sum((x - shift)**2).
 
     The shift is the first value of the cell, or after `runs` the mean. A running mean (Welford) would need the
@@ -27,8 +36,8 @@ class Spread(Accumulator):
         return [pa.int64(), pa.float64(), pa.float64(), pa.float64()]
 
     def fold(self, state: State, cells: Ints, n_cells: int, rows: pa.Table, seq: Ints) -> State:
-        counts, shift, first, second = (grown(column, n_cells) for column in self.opened(state))
-        values, cells = present(rows, self.inputs[0], cells)
+        counts, shift, first, second = (extended(column, n_cells) for column in self.with_empty_columns(state))
+        values, cells = valid_values(rows, self.inputs[0], cells)
         values = values.astype(np.float64, copy=False)
         opening = np.flatnonzero(counts[cells] == 0)[::-1]
         shift[cells[opening]] = values[opening]  # where a cell repeats, the last assignment stays: its first row
@@ -39,24 +48,24 @@ class Spread(Accumulator):
             np.add.at(second, cells, distance * distance)
         return _state(counts, shift, first, second)
 
-    def runs(self, state: State, lo: Ints, hi: Ints) -> State:
+    def merge_ranges(self, state: State, lo: Ints, hi: Ints) -> State:
         with np.errstate(all="ignore"):
-            moments = _moments([physical(column) for column in self.opened(state)])
-            counts, shift, offset, squares = merge_runs(moments, lo, hi, empty=(0, 0, 0, 0), merge=_chan)
+            moments = _moments([raw_values(column) for column in self.with_empty_columns(state)])
+            counts, shift, offset, squares = merge_ranges(moments, lo, hi, empty=(0, 0, 0, 0), merge=_merge_moments)
             return _state(counts.astype(np.int64), shift + offset, np.zeros(len(lo)), squares)
 
     def finish(self, state: State) -> pa.Array:
         with np.errstate(all="ignore"):
-            counts, _, _, squares = _moments([physical(column) for column in self.opened(state)])
+            counts, _, _, squares = _moments([raw_values(column) for column in self.with_empty_columns(state)])
             deviation: Floats = np.sqrt(squares / np.maximum(counts - 1, 1))
-        return nullable(same_nan(deviation), counts > 1)
+        return with_nulls(canonical_nan(deviation), counts > 1)
 
 
 def _state(counts: Ints, *sums: Floats) -> State:
-    return [pa.array(counts), *(pa.array(same_nan(column)) for column in sums)]
+    return [pa.array(counts), *(pa.array(canonical_nan(column)) for column in sums)]
 
 
-def _moments(columns: list[Ints | Floats]) -> Parts:
+def _moments(columns: list[Ints | Floats]) -> PartialColumns:
     """Number (as float: it takes part in products), shift, mean - shift, and sum of squared distances from the mean.
 
     The mean stays in two parts: as one number it would be rounded to the digits of its own size, and the distance
@@ -67,7 +76,7 @@ def _moments(columns: list[Ints | Floats]) -> Parts:
     return counts.astype(np.float64), shift, offset, np.maximum(second - first * offset, 0.0)
 
 
-def _chan(left: Parts, right: Parts) -> Parts:
+def _merge_moments(left: PartialColumns, right: PartialColumns) -> PartialColumns:
     """Merge moments pairwise [Chan, Golub, LeVeque 1979]; an empty side leaves the other untouched."""
     n_left, shift_left, offset_left, m2_left = left
     n_right, shift_right, offset_right, m2_right = right

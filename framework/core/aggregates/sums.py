@@ -13,16 +13,16 @@ from framework.core.aggregates.columns import (
     INT64,
     Floats,
     Ints,
-    grown,
-    nullable,
-    physical,
-    present,
-    same_nan,
-    validity,
-    whole,
+    canonical_nan,
+    combine,
+    extended,
+    raw_values,
+    valid_values,
+    validity_or_none,
+    with_nulls,
 )
 from framework.core.aggregates.protocol import Accumulator, State
-from framework.core.aggregates.ranges import Parts, add_runs, merge_runs
+from framework.core.aggregates.ranges import PartialColumns, merge_ranges, sum_ranges
 from framework.declarations.errors import InputError
 
 _HALF = 32
@@ -30,7 +30,7 @@ _LOW = np.int64(2**_HALF - 1)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Count(Accumulator):
+class CountAccumulator(Accumulator):
     """Number of rows, or of rows in which the column is not null. State: the number."""
 
     output: pa.DataType = INT64
@@ -39,18 +39,18 @@ class Count(Accumulator):
         return [pa.int64()]
 
     def fold(self, state: State, cells: Ints, n_cells: int, rows: pa.Table, seq: Ints) -> State:
-        counts = grown(self.opened(state)[0], n_cells)
+        counts = extended(self.with_empty_columns(state)[0], n_cells)
         for column in self.inputs:
-            mask = validity(whole(rows.column(column)))
+            mask = validity_or_none(combine(rows.column(column)))
             cells = cells if mask is None else cells[mask]
         counts += np.bincount(cells, minlength=n_cells)
         return [pa.array(counts)]
 
-    def runs(self, state: State, lo: Ints, hi: Ints) -> State:
-        return [pa.array(add_runs(physical(self.opened(state)[0]), lo, hi))]
+    def merge_ranges(self, state: State, lo: Ints, hi: Ints) -> State:
+        return [pa.array(sum_ranges(raw_values(self.with_empty_columns(state)[0]), lo, hi))]
 
     def finish(self, state: State) -> pa.Array:
-        return self.opened(state)[0]
+        return self.with_empty_columns(state)[0]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,22 +64,22 @@ class FloatSum(Accumulator):
         return [pa.int64(), pa.float64()]
 
     def fold(self, state: State, cells: Ints, n_cells: int, rows: pa.Table, seq: Ints) -> State:
-        counts, totals = (grown(column, n_cells) for column in self.opened(state))
-        values, cells = present(rows, self.inputs[0], cells)
+        counts, totals = (extended(column, n_cells) for column in self.with_empty_columns(state))
+        values, cells = valid_values(rows, self.inputs[0], cells)
         counts += np.bincount(cells, minlength=n_cells)
         with np.errstate(all="ignore"):
             np.add.at(totals, cells, values.astype(np.float64, copy=False))
-        return [pa.array(counts), pa.array(same_nan(totals))]
+        return [pa.array(counts), pa.array(canonical_nan(totals))]
 
-    def runs(self, state: State, lo: Ints, hi: Ints) -> State:
-        counts, totals = (physical(column) for column in self.opened(state))
+    def merge_ranges(self, state: State, lo: Ints, hi: Ints) -> State:
+        counts, totals = (raw_values(column) for column in self.with_empty_columns(state))
         with np.errstate(all="ignore"):
-            (merged,) = merge_runs((totals,), lo, hi, empty=(0.0,), merge=_plus)
-        return [pa.array(add_runs(counts, lo, hi)), pa.array(same_nan(merged))]
+            (merged,) = merge_ranges((totals,), lo, hi, empty=(0.0,), merge=_plus)
+        return [pa.array(sum_ranges(counts, lo, hi)), pa.array(canonical_nan(merged))]
 
     def finish(self, state: State) -> pa.Array:
-        counts, totals = (physical(column) for column in self.opened(state))
-        return nullable(totals / np.maximum(counts, 1) if self.mean else totals, counts > 0)
+        counts, totals = (raw_values(column) for column in self.with_empty_columns(state))
+        return with_nulls(totals / np.maximum(counts, 1) if self.mean else totals, counts > 0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,23 +96,23 @@ class IntSum(Accumulator):
         return [pa.int64(), pa.int64(), pa.int64()]
 
     def fold(self, state: State, cells: Ints, n_cells: int, rows: pa.Table, seq: Ints) -> State:
-        counts, high, low = (grown(column, n_cells) for column in self.opened(state))
-        values, cells = present(rows, self.inputs[0], cells)
+        counts, high, low = (extended(column, n_cells) for column in self.with_empty_columns(state))
+        values, cells = valid_values(rows, self.inputs[0], cells)
         wide = values.astype(np.uint64 if values.dtype.kind == "u" else np.int64, copy=False)
         counts += np.bincount(cells, minlength=n_cells)
         np.add.at(high, cells, (wide >> _HALF).astype(np.int64, copy=False))
         np.add.at(low, cells, wide.view(np.int64) & _LOW)
         return _carried(counts, high, low)
 
-    def runs(self, state: State, lo: Ints, hi: Ints) -> State:
-        counts, high, low = (add_runs(physical(column), lo, hi) for column in self.opened(state))
+    def merge_ranges(self, state: State, lo: Ints, hi: Ints) -> State:
+        counts, high, low = (sum_ranges(raw_values(column), lo, hi) for column in self.with_empty_columns(state))
         return _carried(counts, high, low)
 
     def finish(self, state: State) -> pa.Array:
-        counts, high, low = (physical(column) for column in self.opened(state))
+        counts, high, low = (raw_values(column) for column in self.with_empty_columns(state))
         if self.mean:
             totals: Floats = high * 2.0**_HALF + low
-            return nullable(totals / np.maximum(counts, 1), counts > 0)
+            return with_nulls(totals / np.maximum(counts, 1), counts > 0)
         beyond = np.flatnonzero((high >= 2**31) | (high < -(2**31)))
         if len(beyond):
             exact = int(high[beyond[0]]) * 2**_HALF + int(low[beyond[0]])
@@ -120,10 +120,10 @@ class IntSum(Accumulator):
             raise InputError(
                 f"agg.sum({name!r}): the sum of a window is {exact}, beyond 64 bits; cast {name!r} to double"
             )
-        return nullable((high << _HALF) + low, counts > 0)
+        return with_nulls((high << _HALF) + low, counts > 0)
 
 
-def _plus(left: Parts, right: Parts) -> Parts:
+def _plus(left: PartialColumns, right: PartialColumns) -> PartialColumns:
     return (left[0] + right[0],)
 
 

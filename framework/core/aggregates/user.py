@@ -15,11 +15,11 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from framework.core.aggregates.columns import Ints, Values, whole
-from framework.core.aggregates.content import FromContent
+from framework.core.aggregates.columns import Ints, Values, combine
+from framework.core.aggregates.content import ContentAggregate
 from framework.core.aggregates.protocol import Accumulator, State
-from framework.core.aggregates.ranges import Parts, merge_runs
-from framework.core.aggregates.sparse_fold import fold_touched
+from framework.core.aggregates.ranges import PartialColumns, merge_ranges
+from framework.core.aggregates.sparse_fold import fold_changed_cells
 from framework.declarations.errors import InputError
 
 
@@ -72,13 +72,13 @@ class UserAggregate:
 
 
 @dataclass(frozen=True, kw_only=True)
-class UserContent(FromContent):
+class UserContentAggregate(ContentAggregate):
     """A user aggregate without `merge`: each firing adds all its rows anew."""
 
     user: UserAggregate
 
     def from_content(self, rows: pa.Table, offsets: Ints) -> pa.Array:
-        values = whole(rows.column(self.inputs[0])).to_pylist()
+        values = combine(rows.column(self.inputs[0])).to_pylist()
         results = []
         for start, end in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):
             state = self.user.zero()
@@ -91,7 +91,7 @@ class UserContent(FromContent):
     def from_ranges(self, rows: pa.Table, lo: Ints, hi: Ints) -> pa.Array:
         if type(self.user).remove is UserAggregate.remove:
             return super().from_ranges(rows, lo, hi)
-        values = whole(rows.column(self.inputs[0])).to_pylist()
+        values = combine(rows.column(self.inputs[0])).to_pylist()
         results: list[Any] = [None] * len(lo)
         state, low, high = self.user.zero(), 0, 0
         for at in np.lexsort((hi, lo)).tolist():
@@ -108,7 +108,7 @@ class UserContent(FromContent):
 
 
 @dataclass(frozen=True, kw_only=True)
-class UserPartial(Accumulator):
+class UserPartialAggregate(Accumulator):
     """A user aggregate with `merge`. State: the user's own, as an Arrow value."""
 
     user: UserAggregate
@@ -117,42 +117,42 @@ class UserPartial(Accumulator):
 
     def __post_init__(self) -> None:
         # merge() may change and return an argument; a nested state is shared by overlapping runs, so give it a copy.
-        object.__setattr__(self, "own", copy.deepcopy if pa.types.is_nested(self.kind) else _itself)
+        object.__setattr__(self, "own", copy.deepcopy if pa.types.is_nested(self.kind) else _identity)
 
     def state_types(self) -> list[pa.DataType]:
         return [self.kind]
 
     def fold(self, state: State, cells: Ints, n_cells: int, rows: pa.Table, seq: Ints) -> State:
-        return fold_touched(self._fold, self.opened(state), cells, n_cells, rows, seq)
+        return fold_changed_cells(self._fold, self.with_empty_columns(state), cells, n_cells, rows, seq)
 
     def _fold(self, state: State, cells: Ints, n_cells: int, rows: pa.Table, seq: Ints) -> State:
         states = state[0].to_pylist()
         states.extend(self.user.zero() for _ in range(n_cells - len(states)))
-        for cell, value in zip(cells.tolist(), whole(rows.column(self.inputs[0])).to_pylist(), strict=True):
+        for cell, value in zip(cells.tolist(), combine(rows.column(self.inputs[0])).to_pylist(), strict=True):
             if value is not None:
                 states[cell] = self.user.add(states[cell], value)
         return [_column(self.user, "the state", states, self.kind)]
 
-    def runs(self, state: State, lo: Ints, hi: Ints) -> State:
-        level = _objects(self.opened(state)[0].to_pylist())
-        (merged,) = merge_runs((level,), lo, hi, empty=(_NOTHING,), merge=self._merged)
-        states = [self.user.zero() if one is _NOTHING else one for one in merged]
+    def merge_ranges(self, state: State, lo: Ints, hi: Ints) -> State:
+        level = _objects(self.with_empty_columns(state)[0].to_pylist())
+        (merged,) = merge_ranges((level,), lo, hi, empty=(_MISSING,), merge=self._merged)
+        states = [self.user.zero() if one is _MISSING else one for one in merged]
         return [_column(self.user, "the state", states, self.kind)]
 
-    def _merged(self, left: Parts, right: Parts) -> Parts:
+    def _merged(self, left: PartialColumns, right: PartialColumns) -> PartialColumns:
         pairs = zip(left[0], right[0], strict=True)
-        return (_objects([b if a is _NOTHING else self.user.merge(self.own(a), self.own(b)) for a, b in pairs]),)
+        return (_objects([b if a is _MISSING else self.user.merge(self.own(a), self.own(b)) for a, b in pairs]),)
 
     def finish(self, state: State) -> pa.Array:
-        results = [self.user.result(one) for one in self.opened(state)[0].to_pylist()]
+        results = [self.user.result(one) for one in self.with_empty_columns(state)[0].to_pylist()]
         return _column(self.user, "result()", results, self.output)
 
 
-_NOTHING: Any = object()
+_MISSING: Any = object()
 """A run that has no cell yet; not `zero()`, so that merging never depends on how neutral the user's zero is."""
 
 
-def _itself(value: Any) -> Any:
+def _identity(value: Any) -> Any:
     return value
 
 

@@ -7,13 +7,13 @@ import json
 import numpy as np
 import pyarrow as pa
 
-from framework.core.arrival.contents import CellKeeper, LogKeeper
-from framework.core.arrival.output import Aggregated, Operating, Outputs
+from framework.core.arrival.contents import AggregateContents, RowContents
+from framework.core.arrival.output import AggregateWindowOutput, ArrivalResults, OperatorWindowOutput
 from framework.core.arrival.partitions import Partitions
-from framework.core.arrival.row_buffer import Log
-from framework.core.arrival.tumbling_aggregates import Cells
-from framework.core.arrival.window import SequenceWindow
-from framework.core.arrival.window_control import SequenceControl
+from framework.core.arrival.row_buffer import RowBuffer
+from framework.core.arrival.tumbling_aggregates import TumblingAggregates
+from framework.core.arrival.window import ArrivalWindowRunner
+from framework.core.arrival.window_control import ArrivalWindowControl
 from framework.core.job_spec import ARRIVAL_TIME, REJECTED_SCHEMA, TIMESTAMP, JobSpec
 from framework.core.outcome import BatchOutcome
 from framework.core.partition_keys import PartitionKeys
@@ -23,40 +23,42 @@ from state.records import SequenceRecord
 from state.store import GroupStore
 
 
-class SequenceBatch:
+class ArrivalBatch:
     """The window of one port for one batch: restored when made, stored by `save`."""
 
     def __init__(self, spec: JobSpec, store: GroupStore) -> None:
         self._store = store
-        self._before = store.read_header()
-        self._record = record = SequenceRecord.decode(self._before)
+        self._stored_header = store.read_header()
+        self._record = record = SequenceRecord.decode(self._stored_header)
         keys = PartitionKeys(spec.keys)
-        self._partitions = partitions = Partitions(keys, _value_type(spec))
+        self._partitions = partitions = Partitions(keys, _delta_value_type(spec))
         codes = partitions.load(record.partitions)
-        self._outputs = Outputs(spec, keys, record)
-        log = Log(keys, spec.columns, store, record)
-        self._cells = cells = _cells(spec)
-        self._keeper: LogKeeper | CellKeeper
-        if cells is not None:
+        self._results = ArrivalResults(spec, keys, record)
+        buffer = RowBuffer(keys, spec.columns, store, record)
+        self._aggregates = aggregates = _build_tumbling_aggregates(spec)
+        self._contents: RowContents | AggregateContents
+        if aggregates is not None:
             assert isinstance(spec.window, Tumbling)
-            cells.load(record.partitions, codes)
-            answer = Aggregated(spec, _bound(spec), log, self._outputs)
-            self._keeper = CellKeeper(spec.window, cells, partitions, answer)
+            aggregates.load(record.partitions, codes)
+            output = AggregateWindowOutput(spec, _bind_aggregates(spec), buffer, self._results)
+            self._contents = AggregateContents(spec.window, aggregates, partitions, output)
         else:
-            log.load()
+            buffer.load()
             partitions.grow()
-            log.keep_last(partitions.size)
-            self._keeper = LogKeeper(spec.arrival_window, log, partitions, _answer(spec, log, keys, self._outputs))
-        self._window = SequenceWindow(spec, record, keys, partitions, self._keeper)
+            buffer.retain_newest(partitions.size)
+            self._contents = RowContents(
+                spec.arrival_window, buffer, partitions, _build_output(spec, buffer, keys, self._results)
+            )
+        self._window = ArrivalWindowRunner(spec, record, keys, partitions, self._contents)
         self._rejected: list[pa.Table] = []
-        self.control = SequenceControl(self._window, record, keys, partitions)
+        self.control = ArrivalWindowControl(self._window, record, keys, partitions)
 
-    def take(self, step: PortStep) -> None:
+    def process(self, step: PortStep) -> None:
         """Do one step. Event time means nothing here."""
         window = self._window
         match step:
             case Rows(table) if table.num_rows and window.flushed:
-                self._rejected.append(_after_flush(table))
+                self._rejected.append(_rejected_after_flush(table))
             case Rows(table) if table.num_rows:
                 window.on_rows(table)
             case Tick(us, resume, is_last_at_instant):
@@ -64,7 +66,7 @@ class SequenceBatch:
             case Mark(kind):
                 window.on_mark(kind)
             case EvictPartitions(keys):
-                window.on_evict(keys)
+                window.on_evict_partitions(keys)
             case Flush():
                 window.on_flush()
 
@@ -75,7 +77,7 @@ class SequenceBatch:
         dropped = sum(table.num_rows for table in self._rejected)
         admitted = {"rows_in": window.rows_in + dropped, "admitted": window.rows_in, "refined_late": 0}
         return BatchOutcome(
-            results=self._outputs.results,
+            results=self._results.table,
             rejected=pa.concat_tables(self._rejected) if self._rejected else None,
             counts=admitted | {"dropped_late": dropped, "outside": 0},
             due_us=window.due(),
@@ -88,42 +90,44 @@ class SequenceBatch:
     def _save(self) -> None:
         record = self._record
         record.partitions, codes = self._partitions.store()
-        if record.partitions is not None and self._cells is not None:
-            for name, column in self._cells.columns(codes).items():
+        if record.partitions is not None and self._aggregates is not None:
+            for name, column in self._aggregates.columns(codes).items():
                 record.partitions = record.partitions.append_column(name, column)
-        if isinstance(self._keeper, LogKeeper):
-            self._keeper.save()
-        if (header := record.encode()) != self._before:
+        if isinstance(self._contents, RowContents):
+            self._contents.save()
+        if (header := record.encode()) != self._stored_header:
             self._store.write_header(header)
 
 
-def _answer(spec: JobSpec, log: Log, keys: PartitionKeys, outputs: Outputs) -> Aggregated | Operating:
+def _build_output(
+    spec: JobSpec, buffer: RowBuffer, keys: PartitionKeys, results: ArrivalResults
+) -> AggregateWindowOutput | OperatorWindowOutput:
     if spec.aggregates is not None:
-        return Aggregated(spec, _bound(spec), log, outputs)
+        return AggregateWindowOutput(spec, _bind_aggregates(spec), buffer, results)
     if spec.operator is None:
         raise ValueError("a plan needs aggregates or an operator")
-    return Operating(spec, spec.operator, log, keys, outputs)
+    return OperatorWindowOutput(spec, spec.operator, buffer, keys, results)
 
 
-def _bound(spec: JobSpec) -> list:  # type: ignore[type-arg]
+def _bind_aggregates(spec: JobSpec) -> list:  # type: ignore[type-arg]
     return [aggregate.bind(spec.columns) for aggregate in (spec.aggregates or {}).values()]
 
 
-def _cells(spec: JobSpec) -> Cells | None:
+def _build_tumbling_aggregates(spec: JobSpec) -> TumblingAggregates | None:
     """Partial results instead of rows, where a tumbling window has only aggregates that can be folded."""
     if not isinstance(spec.window, Tumbling) or spec.aggregates is None:
         return None
     if any(aggregate.needs_content for aggregate in spec.aggregates.values()):
         return None
-    return Cells(_bound(spec), spec.columns.empty_table())
+    return TumblingAggregates(_bind_aggregates(spec), spec.columns.empty_table())
 
 
-def _value_type(spec: JobSpec) -> pa.DataType:
+def _delta_value_type(spec: JobSpec) -> pa.DataType:
     kinds = [spec.columns.field(name).type for name in delta_attributes(spec.arrival_window)]
     return pa.float64() if any(pa.types.is_floating(kind) for kind in kinds) else pa.int64()
 
 
-def _after_flush(table: pa.Table) -> pa.Table:
+def _rejected_after_flush(table: pa.Table) -> pa.Table:
     plain = table.drop_columns([ARRIVAL_TIME]) if ARRIVAL_TIME in table.column_names else table
     rows = [json.dumps(row, default=str) for row in plain.to_pylist()]
     why = "the job was flushed; its windows take no more rows"

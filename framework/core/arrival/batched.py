@@ -11,15 +11,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from framework.core.arrival.event_table import Class, Moments, Phase
+from framework.core.arrival.event_table import Cause, EventTable, Phase
 from framework.core.arrival.partitions import NEVER, Partitions
-from framework.core.arrival.round import Stretch, count_before, due_instants
+from framework.core.arrival.round import RoundRows, count_before, due_timers
 from framework.declarations.events import EventType, Reason
 from framework.declarations.windows import Batched
 
 
 @dataclass(frozen=True, kw_only=True)
-class Updates:
+class BatchUpdates:
     """The updates of a round, sorted by (code, time): the window becomes rows low..high-1."""
 
     code: np.ndarray
@@ -29,29 +29,29 @@ class Updates:
     high: np.ndarray
     old_low: np.ndarray
     old_high: np.ndarray
-    klass: Class
+    cause: Cause
     reason: Reason
 
-    def moments(self) -> list[Moments]:
+    def events(self) -> list[EventTable]:
         """Eviction, insertion and trigger of each update that changes anything: one lot."""
         left = np.minimum(self.low, self.old_high)
         entered = np.maximum(self.low, self.old_high)
         out, into = left > self.old_low, self.high > entered
         return [
-            self._moments(EventType.EVICTION, Phase.EVICTION, out, self.old_low, left),
-            self._moments(EventType.INSERTION, Phase.INSERTION, into, entered, self.high),
-            self._moments(EventType.TRIGGER, Phase.TRIGGER, out | into, self.low, self.high),
+            self._events(EventType.EVICTION, Phase.EVICTION, out, self.old_low, left),
+            self._events(EventType.INSERTION, Phase.INSERTION, into, entered, self.high),
+            self._events(EventType.TRIGGER, Phase.TRIGGER, out | into, self.low, self.high),
         ]
 
-    def _moments(self, kind: EventType, phase: Phase, some: np.ndarray, low: np.ndarray, high: np.ndarray) -> Moments:
-        return Moments(
+    def _events(self, kind: EventType, phase: Phase, some: np.ndarray, low: np.ndarray, high: np.ndarray) -> EventTable:
+        return EventTable(
             code=self.code[some],
             at=self.at[some],
             row=self.row[some],
             low=low[some],
             high=high[some],
             kind=kind,
-            klass=self.klass,
+            cause=self.cause,
             phase=phase,
             reason=self.reason,
         )
@@ -67,15 +67,15 @@ class Updates:
         return low
 
 
-def timed(
+def timed_updates(
     window: Batched,
-    stretch: Stretch,
+    round_rows: RoundRows,
     partitions: Partitions,
     codes: np.ndarray,
     at: np.ndarray,
     *,
     is_last_at_instant: bool,
-) -> Updates:
+) -> BatchUpdates:
     """Updates every so many seconds. A row of that very instant is in; at exactly its lifetime it is gone.
 
     An instant is dealt with once the clock has passed it, or is told that no more rows of it come (`closed`).
@@ -83,36 +83,38 @@ def timed(
     within, every = window.within_us, window.every_us
     if within is None or every is None:
         raise ValueError("a batched window by count has no instants")
-    if stretch.once:
-        own = overdue(every, partitions, stretch.until + is_last_at_instant)
-        instants = stretch.until[own]
+    if round_rows.after_outage:
+        own = skip_overdue(every, partitions, round_rows.end_at + is_last_at_instant)
+        instants = round_rows.end_at[own]
     else:
-        own, instants = due_instants(partitions, every, stretch, inclusive=is_last_at_instant)
-    high = stretch.held[own] + stretch.new_before(own, instants, inclusive=True)
+        own, instants = due_timers(partitions, every, round_rows, inclusive=is_last_at_instant)
+    high = round_rows.old_counts[own] + round_rows.count_new_before(own, instants, inclusive=True)
     low = np.minimum(count_before(codes, at + within, own, instants, inclusive=True), high)
     if window.retain is not None:
         low = np.maximum(low, high - window.retain)
-    reason = Reason.OVERDUE if stretch.once else Reason.TIME
-    return _updates(own, instants, np.zeros_like(own), low, high, partitions, Class.BATCH, reason)
+    reason = Reason.OVERDUE if round_rows.after_outage else Reason.TIME
+    return _updates(own, instants, np.zeros_like(own), low, high, partitions, Cause.BATCH, reason)
 
 
-def counted(window: Batched, stretch: Stretch, partitions: Partitions) -> Updates:
+def counted_updates(window: Batched, round_rows: RoundRows, partitions: Partitions) -> BatchUpdates:
     """Updates on each m-th row, with all m at once."""
     size, retain = int(window.every), window.retain  # type: ignore[arg-type]  # checked when it was declared
-    code, number, at = stretch.rows
-    nth = number + 1 - partitions.inside[code]
+    code, position, at = round_rows.rows
+    nth = position + 1 - partitions.inside[code]
     full = nth % size == 0
-    high = number[full] + 1
+    high = position[full] + 1
     low = np.maximum(high - (retain or 0), 0)
-    return _updates(code[full], at[full], number[full], low, high, partitions, Class.TUPLE, Reason.COUNT)
+    return _updates(code[full], at[full], position[full], low, high, partitions, Cause.TUPLE, Reason.COUNT)
 
 
-def enter_all(codes: np.ndarray, sizes: np.ndarray, at: int, partitions: Partitions, retain: int | None) -> Updates:
+def insert_all_waiting(
+    codes: np.ndarray, sizes: np.ndarray, at: int, partitions: Partitions, retain: int | None
+) -> BatchUpdates:
     """The end: everything that waits enters at once."""
     high = sizes[codes]
     low = np.zeros_like(high) if retain is None else np.maximum(high - retain, 0)
     instants = np.full(len(codes), at)
-    return _updates(codes, instants, np.zeros_like(codes), low, high, partitions, Class.END, Reason.FLUSH)
+    return _updates(codes, instants, np.zeros_like(codes), low, high, partitions, Cause.END, Reason.FLUSH)
 
 
 def _updates(
@@ -122,25 +124,25 @@ def _updates(
     low: np.ndarray,
     high: np.ndarray,
     partitions: Partitions,
-    klass: Class,
+    cause: Cause,
     reason: Reason,
-) -> Updates:
+) -> BatchUpdates:
     old_low, old_high = np.zeros_like(low), partitions.inside[code]
     if len(code):
         same = code[1:] == code[:-1]
         old_low[1:] = np.where(same, low[:-1], old_low[1:])
         old_high[1:] = np.where(same, high[:-1], old_high[1:])
-    return Updates(
-        code=code, at=at, row=row, low=low, high=high, old_low=old_low, old_high=old_high, klass=klass, reason=reason
+    return BatchUpdates(
+        code=code, at=at, row=row, low=low, high=high, old_low=old_low, old_high=old_high, cause=cause, reason=reason
     )
 
 
-def first_instant(ready: int, every: int | None, clock: int) -> int:
+def first_batch_instant(ready: int, every: int | None, clock: int) -> int:
     """The first batch instant after `clock` on the grid that begins when the window was ready."""
     return NEVER if every is None else ready + max((clock - ready) // every + 1, 1) * every
 
 
-def overdue(every: int, partitions: Partitions, now: np.ndarray) -> np.ndarray:
+def skip_overdue(every: int, partitions: Partitions, now: np.ndarray) -> np.ndarray:
     """Return the partitions that missed batch instants before `now`, and move them on along the grid.
 
     All partitions keep to one timetable, counted from the creation of the window [S4][semantics 8]: an outage does

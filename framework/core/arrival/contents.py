@@ -10,53 +10,53 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from framework.core.arrival.batched import enter_all
-from framework.core.arrival.event_table import Class, Moments, Phase, at_instants
-from framework.core.arrival.output import Aggregated, Answer, Firings
+from framework.core.arrival.batched import insert_all_waiting
+from framework.core.arrival.event_table import Cause, EventTable, Phase, timer_events
+from framework.core.arrival.output import AggregateWindowOutput, FiringTable, WindowOutput
 from framework.core.arrival.partitions import NEVER, Partitions
 from framework.core.arrival.policies.evaluate import cuts_of, measured, rule
 from framework.core.arrival.policies.starts import TICK
-from framework.core.arrival.policies.tumbling import Cuts, all_cut
-from framework.core.arrival.round import Round, Stretch
-from framework.core.arrival.row_buffer import Log
-from framework.core.arrival.tumbling_aggregates import Cells
+from framework.core.arrival.policies.tumbling import Tumbles, all_cut
+from framework.core.arrival.round import Round, RoundRows
+from framework.core.arrival.row_buffer import RowBuffer
+from framework.core.arrival.tumbling_aggregates import TumblingAggregates
 from framework.declarations.events import EventType, Reason
 from framework.declarations.policies import Delta, Punctuation, Time
 from framework.declarations.windows import ArrivalWindow, Batched, Sliding, Tumbling
 
 
-class Keeper(Protocol):
+class WindowContents(Protocol):
     """Keeps tuples, or what stands for them."""
 
-    def hears(self, kind: EventType) -> bool:
+    def needs_events(self, kind: EventType) -> bool:
         """Whether moments of this kind need be made at all."""
         ...
 
-    def round(self, work: Round) -> None:
+    def add_round(self, round_: Round) -> None:
         """Take the rows of a round."""
         ...
 
-    def mark(self, codes: np.ndarray, at: int) -> None:
+    def on_mark(self, codes: np.ndarray, at: int) -> None:
         """A window mark came."""
         ...
 
-    def flush(self, codes: np.ndarray, at: int) -> None:
+    def on_flush(self, codes: np.ndarray, at: int) -> None:
         """Fire what has not been shown."""
         ...
 
-    def tell(self, kind: EventType, codes: np.ndarray, at: np.ndarray) -> None:
+    def emit_contents(self, kind: EventType, codes: np.ndarray, at: np.ndarray) -> None:
         """Tell of something that shows whole contents."""
         ...
 
-    def born(self, moments: list[Moments]) -> None:
+    def on_partition_created(self, events: list[EventTable]) -> None:
         """Tell of partitions that begin without a tuple."""
         ...
 
-    def forget(self, codes: np.ndarray) -> None:
+    def remove_partitions(self, codes: np.ndarray) -> None:
         """Nothing of these partitions is kept any longer."""
         ...
 
-    def turn_back(self, now: int) -> None:
+    def cap_arrival_times(self, now: int) -> None:
         """Nothing has arrived later than now."""
         ...
 
@@ -65,166 +65,173 @@ class Keeper(Protocol):
         ...
 
 
-class LogKeeper:
+class RowContents:
     """Keeps the rows themselves."""
 
-    def __init__(self, window: ArrivalWindow, log: Log, partitions: Partitions, answer: Answer) -> None:
+    def __init__(self, window: ArrivalWindow, buffer: RowBuffer, partitions: Partitions, output: WindowOutput) -> None:
         self._window = window
-        self._log = log
+        self._buffer = buffer
         self._partitions = partitions
-        self._answer = answer
-        self.anew = False
+        self._output = output
+        self.rewrite_all = False
         """The stored rows must be written anew: rows between those that stay were evicted, or arrival times changed."""
 
-    def hears(self, kind: EventType) -> bool:
+    def needs_events(self, kind: EventType) -> bool:
         """What the answer wants."""
-        return self._answer.wants(kind)
+        return self._output.needs_events(kind)
 
-    def round(self, work: Round) -> None:
+    def add_round(self, round_: Round) -> None:
         """Add the rows, ask the policies, answer, and let go of what is not wanted."""
-        if work.table.num_rows:
-            self._log.append(work.table, work.at, work.seq)
-        offsets = self._log.offsets(len(work.stretch.held))
+        if round_.table.num_rows:
+            self._buffer.append(round_.table, round_.at, round_.seq)
+        offsets = self._buffer.offsets(len(round_.round_rows.old_counts))
         ruling = rule(
-            self._window, work.stretch, self._log, offsets, self._partitions, is_last_at_instant=work.is_last_at_instant
+            self._window,
+            round_.round_rows,
+            self._buffer,
+            offsets,
+            self._partitions,
+            is_last_at_instant=round_.is_last_at_instant,
         )
-        moments = work.moments
+        events = round_.events
         if isinstance(self._window, Batched):
-            moments = [m for m in moments if m.kind is not EventType.INSERTION]  # waiting tuples are not in yet
-        self._answer.take([*moments, *ruling.moments], offsets)
-        wanted = np.arange(len(self._log.codes)) - offsets[self._log.codes] >= ruling.begin[self._log.codes]
+            events = [m for m in events if m.kind is not EventType.INSERTION]  # waiting tuples are not in yet
+        self._output.emit([*events, *ruling.events], offsets)
+        wanted = np.arange(len(self._buffer.codes)) - offsets[self._buffer.codes] >= ruling.begin[self._buffer.codes]
         for code, numbers in ruling.holes.items():
             wanted[offsets[code] : offsets[code + 1]] = False
             wanted[offsets[code] + numbers] = True
-        self.anew |= bool(ruling.holes)
-        self._log.keep(wanted)
+        self.rewrite_all |= bool(ruling.holes)
+        self._buffer.retain(wanted)
 
-    def mark(self, codes: np.ndarray, at: int) -> None:
+    def on_mark(self, codes: np.ndarray, at: int) -> None:
         """Cut every partition of a punctuation window, empty ones too."""
         if isinstance(self._window, Tumbling) and isinstance(self._window.evict, Punctuation):
-            self._cut(codes, at, Reason.PUNCTUATION)
+            self._tumble(codes, at, Reason.PUNCTUATION)
 
-    def flush(self, codes: np.ndarray, at: int) -> None:
+    def on_flush(self, codes: np.ndarray, at: int) -> None:
         """Cut, fire, or let everything in, by the kind of window."""
         partitions = self._partitions
         if isinstance(self._window, Tumbling):
-            self._cut(codes[partitions.size[codes] > 0], at, Reason.FLUSH)
+            self._tumble(codes[partitions.size[codes] > 0], at, Reason.FLUSH)
         elif isinstance(self._window, Sliding):
             unseen = codes[partitions.since[codes] > 0]
-            self._answer.take([self._whole(EventType.TRIGGER, unseen, at, Reason.FLUSH)], self._offsets())
+            self._output.emit([self._whole_content_event(EventType.TRIGGER, unseen, at, Reason.FLUSH)], self._offsets())
         else:
             waiting = codes[partitions.waiting[codes] > 0]
             sizes = partitions.size.copy()
-            updates = enter_all(waiting, sizes, at, partitions, self._window.retain)
-            self._answer.take(updates.moments(), self._offsets())
+            updates = insert_all_waiting(waiting, sizes, at, partitions, self._window.retain)
+            self._output.emit(updates.events(), self._offsets())
             partitions.inside[waiting], partitions.waiting[waiting] = sizes[waiting], 0
 
-    def tell(self, kind: EventType, codes: np.ndarray, at: np.ndarray) -> None:
+    def emit_contents(self, kind: EventType, codes: np.ndarray, at: np.ndarray) -> None:
         """Show the whole content of each partition."""
-        if self._answer.wants(kind):
+        if self._output.needs_events(kind):
             low = np.zeros(len(codes), dtype=np.int64)
             high = self._partitions.inside[codes]
-            moment = at_instants(kind, (codes, at), low, high, klass=Class.END, phase=Phase.PARTITION)
-            self._answer.take([moment], self._offsets())
+            moment = timer_events(kind, (codes, at), low, high, cause=Cause.END, phase=Phase.PARTITION)
+            self._output.emit([moment], self._offsets())
 
-    def born(self, moments: list[Moments]) -> None:
+    def on_partition_created(self, events: list[EventTable]) -> None:
         """Tell of it: there is no content yet."""
-        self._answer.take(moments, self._offsets())
+        self._output.emit(events, self._offsets())
 
-    def forget(self, codes: np.ndarray) -> None:
+    def remove_partitions(self, codes: np.ndarray) -> None:
         """Drop the rows."""
-        self._log.keep(~np.isin(self._log.codes, codes))
+        self._buffer.retain(~np.isin(self._buffer.codes, codes))
 
-    def turn_back(self, now: int) -> None:
+    def cap_arrival_times(self, now: int) -> None:
         """Change the arrival times of rows that seem to come from the future."""
-        self.anew |= self._log.turn_back(now)
+        self.rewrite_all |= self._buffer.cap_arrival_times(now)
 
     def next_eviction(self, live: np.ndarray) -> int:
         """The oldest tuple's time, where tuples leave by the clock and the answer hears of evictions."""
         window = self._window
         if not isinstance(window, Sliding) or not isinstance(window.evict, Time):
             return NEVER
-        if not self._answer.wants(EventType.EVICTION) or not len(self._log.codes):
+        if not self._output.needs_events(EventType.EVICTION) or not len(self._buffer.codes):
             return NEVER
-        return int(self._log.at.min()) + window.evict.us + TICK
+        return int(self._buffer.at.min()) + window.evict.us + TICK
 
     def save(self) -> None:
         """Store the rows."""
-        self._log.save(rewrite=self.anew)
+        self._buffer.save(rewrite=self.rewrite_all)
 
-    def _cut(self, codes: np.ndarray, at: int, reason: Reason) -> None:
-        cuts = all_cut(codes, self._partitions.size, at, reason)
-        self._answer.take([cuts.moments()], self._offsets())
-        self.forget(codes)
+    def _tumble(self, codes: np.ndarray, at: int, reason: Reason) -> None:
+        tumbles = all_cut(codes, self._partitions.size, at, reason)
+        self._output.emit([tumbles.events()], self._offsets())
+        self.remove_partitions(codes)
         self._partitions.inside[codes] = 0
 
-    def _whole(self, kind: EventType, codes: np.ndarray, at: int, reason: Reason) -> Moments:
+    def _whole_content_event(self, kind: EventType, codes: np.ndarray, at: int, reason: Reason) -> EventTable:
         low = np.zeros(len(codes), dtype=np.int64)
         instants = np.full(len(codes), at)
         high = self._partitions.inside[codes]
-        return at_instants(kind, (codes, instants), low, high, klass=Class.END, reason=reason)
+        return timer_events(kind, (codes, instants), low, high, cause=Cause.END, reason=reason)
 
     def _offsets(self) -> np.ndarray:
-        return self._log.offsets(len(self._partitions.live))
+        return self._buffer.offsets(len(self._partitions.live))
 
 
-class CellKeeper:
+class AggregateContents:
     """Keeps one partial result a partition: tumbling windows whose aggregates can all be folded."""
 
-    def __init__(self, window: Tumbling, cells: Cells, partitions: Partitions, answer: Aggregated) -> None:
+    def __init__(
+        self, window: Tumbling, aggregates: TumblingAggregates, partitions: Partitions, output: AggregateWindowOutput
+    ) -> None:
         self._window = window
-        self._cells = cells
+        self._aggregates = aggregates
         self._partitions = partitions
-        self._answer = answer
+        self._output = output
 
-    def hears(self, kind: EventType) -> bool:
+    def needs_events(self, kind: EventType) -> bool:
         """Tumbles only, and those are made here."""
         return False
 
-    def round(self, work: Round) -> None:
+    def add_round(self, round_: Round) -> None:
         """Fold the rows between the cuts."""
         policy, measure = self._window.evict, None
         if isinstance(policy, Delta):
-            measure = measured(policy, work.table.column(policy.attribute).to_numpy()[work.order])
-        cuts = cuts_of(self._window, work.stretch, measure, self._partitions)
-        self._emit(cuts, self._cells.fold(work.stretch, cuts, work.table, work.order, work.seq))
-        self._partitions.inside[:] = work.stretch.sizes - cuts.final(len(work.stretch.held))
+            measure = measured(policy, round_.table.column(policy.attribute).to_numpy()[round_.order])
+        tumbles = cuts_of(self._window, round_.round_rows, measure, self._partitions)
+        self._emit(tumbles, self._aggregates.fold(round_.round_rows, tumbles, round_.table, round_.order, round_.seq))
+        self._partitions.inside[:] = round_.round_rows.sizes - tumbles.final(len(round_.round_rows.old_counts))
 
-    def mark(self, codes: np.ndarray, at: int) -> None:
+    def on_mark(self, codes: np.ndarray, at: int) -> None:
         """Cut every partition of a punctuation window."""
         if isinstance(self._window.evict, Punctuation):
-            self._cut(codes, at, Reason.PUNCTUATION)
+            self._tumble(codes, at, Reason.PUNCTUATION)
 
-    def flush(self, codes: np.ndarray, at: int) -> None:
+    def on_flush(self, codes: np.ndarray, at: int) -> None:
         """Cut what is open."""
-        self._cut(codes[self._partitions.size[codes] > 0], at, Reason.FLUSH)
+        self._tumble(codes[self._partitions.size[codes] > 0], at, Reason.FLUSH)
 
-    def tell(self, kind: EventType, codes: np.ndarray, at: np.ndarray) -> None:
+    def emit_contents(self, kind: EventType, codes: np.ndarray, at: np.ndarray) -> None:
         """Aggregates answer tumbles only."""
 
-    def born(self, moments: list[Moments]) -> None:
+    def on_partition_created(self, events: list[EventTable]) -> None:
         """Nothing to answer."""
 
-    def forget(self, codes: np.ndarray) -> None:
+    def remove_partitions(self, codes: np.ndarray) -> None:
         """Drop the partial results."""
-        self._cells.forget(codes)
+        self._aggregates.remove_partitions(codes)
 
-    def turn_back(self, now: int) -> None:
+    def cap_arrival_times(self, now: int) -> None:
         """Partial results know no arrival times."""
 
     def next_eviction(self, live: np.ndarray) -> int:
         """Never: tuples leave by tumbles."""
         return NEVER
 
-    def _cut(self, codes: np.ndarray, at: int, reason: Reason) -> None:
+    def _tumble(self, codes: np.ndarray, at: int, reason: Reason) -> None:
         none = np.empty(0, dtype=np.int64)
         size = self._partitions.size
-        still = Stretch(code=none, number=none, at=none, held=size, sizes=size, until=np.full(len(size), at))
-        cuts = all_cut(codes, size, at, reason)
-        self._emit(cuts, self._cells.fold(still, cuts, self._cells.no_rows, none, none))
+        still = RoundRows(code=none, position=none, at=none, old_counts=size, sizes=size, end_at=np.full(len(size), at))
+        tumbles = all_cut(codes, size, at, reason)
+        self._emit(tumbles, self._aggregates.fold(still, tumbles, self._aggregates.no_rows, none, none))
         self._partitions.inside[codes] = 0
 
-    def _emit(self, cuts: Cuts, columns: list[pa.Array]) -> None:
-        firings = Firings.of([cuts.moments()], EventType.EVICTION, empty=False)
+    def _emit(self, tumbles: Tumbles, columns: list[pa.Array]) -> None:
+        firings = FiringTable.of([tumbles.events()], EventType.EVICTION, empty=False)
         if len(firings.code):
-            self._answer.emit(firings, [column.take(pa.array(firings.order)) for column in columns])
+            self._output.add_results(firings, [column.take(pa.array(firings.order)) for column in columns])

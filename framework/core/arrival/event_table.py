@@ -14,7 +14,7 @@ import numpy as np
 from framework.declarations.events import EventType, Reason
 
 
-class Class(IntEnum):
+class Cause(IntEnum):
     """What a moment hangs on, in the order of one instant."""
 
     BEGIN = 0
@@ -37,7 +37,7 @@ class Phase(IntEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Moments:
+class EventTable:
     """A table of moments; all arrays have the same length.
 
     Attributes:
@@ -57,7 +57,7 @@ class Moments:
     low: np.ndarray
     high: np.ndarray
     kind: EventType
-    klass: Class
+    cause: Cause
     phase: Phase
     reason: Reason | None = None
     content: dict[int, np.ndarray] = field(default_factory=dict)
@@ -66,53 +66,53 @@ class Moments:
         return len(self.code)
 
 
-def at_rows(
+def row_events(
     kind: EventType,
     phase: Phase,
-    stretch_rows: tuple[np.ndarray, np.ndarray, np.ndarray],
+    rows: tuple[np.ndarray, np.ndarray, np.ndarray],
     low: np.ndarray,
     high: np.ndarray,
     *,
     reason: Reason | None = None,
     content: dict[int, np.ndarray] | None = None,
-) -> Moments:
+) -> EventTable:
     """Return moments that hang on tuples, given as (code, number, arrival time) of each."""
-    code, row, at = stretch_rows
-    return Moments(
+    code, row, at = rows
+    return EventTable(
         code=code,
         at=at,
         row=row,
         low=low,
         high=high,
         kind=kind,
-        klass=Class.TUPLE,
+        cause=Cause.TUPLE,
         phase=phase,
         reason=reason,
         content=content or {},
     )
 
 
-def at_instants(
+def timer_events(
     kind: EventType,
     instants: tuple[np.ndarray, np.ndarray],
     low: np.ndarray,
     high: np.ndarray,
     *,
-    klass: Class = Class.DUE,
+    cause: Cause = Cause.DUE,
     phase: Phase = Phase.TRIGGER,
     reason: Reason | None = None,
     content: dict[int, np.ndarray] | None = None,
-) -> Moments:
+) -> EventTable:
     """Return moments that hang on the clock, given as (code, instant) of each."""
     code, at = instants
-    return Moments(
+    return EventTable(
         code=code,
         at=at,
         row=np.zeros(len(code), dtype=np.int64),
         low=low,
         high=high,
         kind=kind,
-        klass=klass,
+        cause=cause,
         phase=phase,
         reason=reason,
         content=content or {},
@@ -120,7 +120,7 @@ def at_instants(
 
 
 @dataclass(frozen=True)
-class Moment:
+class EventRow:
     """One moment, taken out of its table."""
 
     code: int
@@ -132,20 +132,20 @@ class Moment:
     content: np.ndarray | None
 
 
-def in_order(tables: list[Moments]) -> list[Moment]:
+def in_documented_order(tables: list[EventTable]) -> list[EventRow]:
     """Return every moment of several tables in the documented order."""
     parts = [t for t in tables if len(t)]
     if not parts:
         return []
     joined = [np.concatenate([getattr(t, name) for t in parts]) for name in ("code", "at", "row", "low", "high")]
-    klass = np.concatenate([np.full(len(t), t.klass) for t in parts])
+    cause = np.concatenate([np.full(len(t), t.cause) for t in parts])
     phase = np.concatenate([np.full(len(t), t.phase) for t in parts])
     which = np.concatenate([np.full(len(t), n) for n, t in enumerate(parts)])
     inner = np.concatenate([np.arange(len(t)) for t in parts])
     code, at, row, low, high = joined
-    order = np.lexsort((phase, row, klass, at, code))
+    order = np.lexsort((phase, row, cause, at, code))
     return [
-        Moment(int(code[i]), int(at[i]), int(low[i]), int(high[i]), part.kind, part.reason, part.content.get(k))
+        EventRow(int(code[i]), int(at[i]), int(low[i]), int(high[i]), part.kind, part.reason, part.content.get(k))
         for i in order.tolist()
         for part, k in [(parts[which[i]], int(inner[i]))]
     ]

@@ -11,7 +11,7 @@ from state.records import NO_WATERMARK, SequenceRecord
 
 
 @dataclass(frozen=True)
-class Tally:
+class OutageCounts:
     """How much there is, at one moment."""
 
     clock: int
@@ -20,12 +20,12 @@ class Tally:
     tuples: int
 
     @classmethod
-    def of(cls, record: SequenceRecord, partitions: Partitions) -> Tally:
+    def of(cls, record: SequenceRecord, partitions: Partitions) -> OutageCounts:
         """Count."""
         live = partitions.live
         return cls(record.clock, record.firings, int(np.count_nonzero(live)), int(partitions.size[live].sum()))
 
-    def since(self, before: Tally, *, overdue: int, now: int) -> dict[str, int]:
+    def difference_to(self, before: OutageCounts, *, overdue: int, now: int) -> dict[str, int]:
         """Return what happened since, at the instant `now`; `overdue` timers had come meanwhile.
 
         `timers` overdue, `results` they led to, `tuples` that left and `partitions` that went, `back_us` by which the

@@ -9,20 +9,20 @@ import numpy as np
 import pyarrow as pa
 
 from framework.core.aggregates.protocol import Accumulator
-from framework.core.arrival.event_table import Moment, Moments, in_order
-from framework.core.arrival.row_buffer import Log
+from framework.core.arrival.event_table import EventRow, EventTable, in_documented_order
+from framework.core.arrival.row_buffer import RowBuffer
 from framework.core.job_spec import TIMESTAMP, JobSpec
-from framework.core.panes.operator_output import Emitted, Origin, slicing, taking
+from framework.core.panes.operator_output import EmitBuffer, Origin, lazy_slice, lazy_take
 from framework.core.partition_keys import PartitionKeys
 from framework.declarations.events import Event, EventType
 from framework.declarations.operator import Operator
 from framework.declarations.windows import Batched, Tumbling
 from state.records import SequenceRecord
 
-_OF_STREAM = {"content": EventType.TRIGGER, "entered": EventType.INSERTION, "left": EventType.EVICTION}
+_EVENT_OF_OUTPUT = {"content": EventType.TRIGGER, "entered": EventType.INSERTION, "left": EventType.EVICTION}
 
 
-class Outputs:
+class ArrivalResults:
     """The result rows of a batch."""
 
     def __init__(self, spec: JobSpec, keys: PartitionKeys, record: SequenceRecord) -> None:
@@ -42,25 +42,25 @@ class Outputs:
         self._tables.append(pa.table(arrays, schema=self._spec.results_schema))
 
     @property
-    def results(self) -> pa.Table | None:
+    def table(self) -> pa.Table | None:
         """All result rows, or None."""
         return pa.concat_tables(self._tables) if self._tables else None
 
 
-class Answer(Protocol):
+class WindowOutput(Protocol):
     """Takes what happened in a round, while the rows of the round are still at hand."""
 
-    def wants(self, kind: EventType) -> bool:
+    def needs_events(self, kind: EventType) -> bool:
         """Whether moments of this kind need be made at all."""
         ...
 
-    def take(self, tables: list[Moments], offsets: np.ndarray) -> None:
+    def emit(self, tables: list[EventTable], offsets: np.ndarray) -> None:
         """Answer the moments; `offsets` say where each partition's rows begin in the log."""
         ...
 
 
 @dataclass(frozen=True)
-class Firings:
+class FiringTable:
     """Firings picked out of moments and put in the order of time, then partition."""
 
     code: np.ndarray
@@ -73,7 +73,7 @@ class Firings:
     """Which of the moments given each firing was."""
 
     @classmethod
-    def of(cls, tables: list[Moments], kind: EventType, *, empty: bool) -> Firings:
+    def of(cls, tables: list[EventTable], kind: EventType, *, empty: bool) -> FiringTable:
         """Pick the firings of one kind; those that hold nothing only if `empty`."""
         picked = [t for t in tables if t.reason and t.kind is kind and len(t)]
         code, at, low, high, row = (
@@ -92,42 +92,44 @@ class Firings:
         return cls(code[order], at[order], low[order], high[order], reasons, content, order)
 
 
-class Aggregated:
+class AggregateWindowOutput:
     """Answers firings with the declared aggregates, all firings of a round at once."""
 
-    def __init__(self, spec: JobSpec, accumulators: list[Accumulator], log: Log, outputs: Outputs) -> None:
+    def __init__(
+        self, spec: JobSpec, accumulators: list[Accumulator], buffer: RowBuffer, results: ArrivalResults
+    ) -> None:
         self._accumulators = accumulators
-        self._log = log
-        self._outputs = outputs
-        self._marks = isinstance(spec.window, Tumbling)
-        self._empty = isinstance(spec.window, Batched)
-        self._kind = EventType.EVICTION if self._marks else EventType.TRIGGER
+        self._buffer = buffer
+        self._results = results
+        self._emits_window_marks = isinstance(spec.window, Tumbling)
+        self._fires_when_empty = isinstance(spec.window, Batched)
+        self._kind = EventType.EVICTION if self._emits_window_marks else EventType.TRIGGER
         if isinstance(spec.window, Batched):
-            self._kind = _OF_STREAM[spec.window.stream]
+            self._kind = _EVENT_OF_OUTPUT[spec.window.stream]
 
-    def wants(self, kind: EventType) -> bool:
+    def needs_events(self, kind: EventType) -> bool:
         """Only what fires."""
         return kind is self._kind
 
-    def take(self, tables: list[Moments], offsets: np.ndarray) -> None:
+    def emit(self, tables: list[EventTable], offsets: np.ndarray) -> None:
         """Emit one row for every firing."""
-        firings = Firings.of(tables, self._kind, empty=self._empty)
+        firings = FiringTable.of(tables, self._kind, empty=self._fires_when_empty)
         if len(firings.code):
-            self.emit(firings, self._results(firings, offsets[firings.code]))
+            self.add_results(firings, self._finish_aggregates(firings, offsets[firings.code]))
 
-    def emit(self, firings: Firings, columns: list[pa.Array]) -> None:
+    def add_results(self, firings: FiringTable, columns: list[pa.Array]) -> None:
         """Add finished rows: every row of a tumble's aggregates ends it."""
-        marks = pa.array(np.full(len(firings.code), self._marks))
-        self._outputs.add(firings.code, firings.at, columns, marks, firings.reasons)
+        marks = pa.array(np.full(len(firings.code), self._emits_window_marks))
+        self._results.add(firings.code, firings.at, columns, marks, firings.reasons)
 
-    def _results(self, firings: Firings, begin: np.ndarray) -> list[pa.Array]:
+    def _finish_aggregates(self, firings: FiringTable, begin: np.ndarray) -> list[pa.Array]:
         """Finish every aggregate over the firings' ranges.
 
         How partial results associate depends on the rows of a firing alone, with holes or without, so that where the
         batch was cut does not show in the last bit.
         """
         low, high = begin + firings.low, begin + firings.high
-        rows = self._log.rows
+        rows = self._buffer.rows
         leaves = pa.array(np.arange(rows.num_rows, dtype=np.int64))
         if firings.content:
             lists = [np.arange(a, b) for a, b in zip(low.tolist(), high.tolist(), strict=True)]
@@ -143,54 +145,56 @@ class Aggregated:
             if one.needs_content:
                 results.append(one.from_ranges(rows, low, high))
             else:
-                results.append(one.finish(one.runs(one.fold([], cells, len(cells), rows, seq), low, high)))
+                results.append(one.finish(one.merge_ranges(one.fold([], cells, len(cells), rows, seq), low, high)))
         return results
 
 
-class Operating:
+class OperatorWindowOutput:
     """Answers moments by calling the operator, one after the other, in the documented order."""
 
-    def __init__(self, spec: JobSpec, operator: Operator, log: Log, keys: PartitionKeys, outputs: Outputs) -> None:
+    def __init__(
+        self, spec: JobSpec, operator: Operator, buffer: RowBuffer, keys: PartitionKeys, results: ArrivalResults
+    ) -> None:
         self._port = spec.port
         self._operator = operator
-        self._emitted = Emitted(spec.output)
-        self._log = log
+        self._emitted = EmitBuffer(spec.output)
+        self._buffer = buffer
         self._keys = keys
-        self._outputs = outputs
-        self._marks = isinstance(spec.window, Tumbling)
+        self._results = results
+        self._emits_window_marks = isinstance(spec.window, Tumbling)
 
-    def wants(self, kind: EventType) -> bool:
+    def needs_events(self, kind: EventType) -> bool:
         """What the operator subscribed to."""
         return kind in self._operator.events
 
-    def take(self, tables: list[Moments], offsets: np.ndarray) -> None:
+    def emit(self, tables: list[EventTable], offsets: np.ndarray) -> None:
         """Tell the operator what it wants to hear."""
-        moments = in_order([t for t in tables if self.wants(t.kind)])
-        if not moments:
+        events = in_documented_order([t for t in tables if self.needs_events(t.kind)])
+        if not events:
             return
-        rows = self._log.take(np.arange(self._log.rows.num_rows))
-        distinct = sorted({m.code for m in moments})
+        rows = self._buffer.take(np.arange(self._buffer.rows.num_rows))
+        distinct = sorted({m.code for m in events})
         names = dict(zip(distinct, self._keys.values(distinct), strict=True))
-        for moment in moments:
-            self._tell(moment, names[moment.code], rows, int(offsets[moment.code]))
-        self._collect()
+        for moment in events:
+            self._call_operator(moment, names[moment.code], rows, int(offsets[moment.code]))
+        self._move_emitted_to_results()
 
-    def _tell(self, moment: Moment, key: object, rows: pa.Table, begin: int) -> None:
+    def _call_operator(self, moment: EventRow, key: object, rows: pa.Table, begin: int) -> None:
         if moment.content is None:
-            content = slicing(rows, begin + moment.low, begin + moment.high)
+            content = lazy_slice(rows, begin + moment.low, begin + moment.high)
         else:
-            content = taking(rows, (begin + moment.content).tolist())
+            content = lazy_take(rows, (begin + moment.content).tolist())
         event = Event(moment.kind, key, content, at_us=moment.at, reason=moment.reason, port=self._port)
         reason = moment.reason.value if moment.reason else None
         self._emitted.origin = Origin(moment.code, moment.at, None, reason)
         self._operator.handle_event(event, self._emitted)
-        if self._marks and moment.kind is EventType.EVICTION:
+        if self._emits_window_marks and moment.kind is EventType.EVICTION:
             self._emitted.end_of_window()
 
-    def _collect(self) -> None:
-        for rows, origins in self._emitted.take():
+    def _move_emitted_to_results(self) -> None:
+        for rows, origins in self._emitted.pop_rows():
             codes, at, _, reasons, marks = zip(*origins, strict=True)
-            self._outputs.add(
+            self._results.add(
                 np.array(codes, dtype=np.int64),
                 np.array(at, dtype=np.int64),
                 rows.columns,

@@ -15,28 +15,28 @@ from framework.declarations.policies import PartitionAge, PartitionCount, Partit
 from framework.declarations.windows import ArrivalWindow
 
 
-def by_count(window: ArrivalWindow) -> bool:
+def evicts_on_insertion(window: ArrivalWindow) -> bool:
     """Whether insertions, not the clock, make partitions go: rows are then dealt with portion by portion."""
     return isinstance(window.partition_eviction, PartitionCount | TupleCount)
 
 
-def portions(
+def split_into_rounds(
     policy: PartitionEviction | None, codes: np.ndarray, at: np.ndarray, partitions: Partitions
 ) -> Iterator[np.ndarray]:
     """Yield the positions of rows that can be dealt with together: no partition goes before the last of them."""
     if isinstance(policy, PartitionAge):
-        yield from _by_age(policy.us, codes, at, partitions)
+        yield from _split_by_age(policy.us, codes, at, partitions)
     elif policy is None:
         yield np.arange(len(codes))
     else:
         begin = 0
         while begin < len(codes):
-            end = _reach(policy, codes, begin, partitions)
+            end = _rows_within_limit(policy, codes, begin, partitions)
             yield np.arange(begin, end)
             begin = end
 
 
-def too_many(policy: PartitionEviction | None, partitions: Partitions) -> np.ndarray:
+def partitions_over_limit(policy: PartitionEviction | None, partitions: Partitions) -> np.ndarray:
     """The partitions that must go for the limit to hold, in the order in which they go."""
     live = np.flatnonzero(partitions.live)
     oldest = live[np.argsort(partitions.last_seq[live], kind="stable")]
@@ -53,7 +53,9 @@ def too_many(policy: PartitionEviction | None, partitions: Partitions) -> np.nda
     return live[:0]
 
 
-def _reach(policy: PartitionCount | TupleCount, codes: np.ndarray, begin: int, partitions: Partitions) -> int:
+def _rows_within_limit(
+    policy: PartitionCount | TupleCount, codes: np.ndarray, begin: int, partitions: Partitions
+) -> int:
     """The first row after `begin` at which the limit could be passed, and one more."""
     if isinstance(policy, TupleCount):
         room = policy.size - int(partitions.size[partitions.live].sum())
@@ -64,7 +66,7 @@ def _reach(policy: PartitionCount | TupleCount, codes: np.ndarray, begin: int, p
     return len(codes) if len(fresh) <= max(room, 0) else begin + int(fresh[max(room, 0)]) + 1
 
 
-def _by_age(age: int, codes: np.ndarray, at: np.ndarray, partitions: Partitions) -> Iterator[np.ndarray]:
+def _split_by_age(age: int, codes: np.ndarray, at: np.ndarray, partitions: Partitions) -> Iterator[np.ndarray]:
     """A row that comes when its partition has gone by age waits for the next round, where the key starts anew."""
     order = np.argsort(codes, kind="stable")
     code, time = codes[order], at[order]

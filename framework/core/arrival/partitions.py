@@ -18,7 +18,7 @@ NEVER = 2**63 - 1
 
 
 @dataclass(frozen=True)
-class Field:
+class PartitionColumn:
     """One remembered number: its stored name, type, and what a new partition starts with."""
 
     stored: str
@@ -26,17 +26,17 @@ class Field:
     initial: int | bool
 
 
-FIELDS = {
-    "live": Field("", "bool", False),
-    "inside": Field("_inside", "int64", 0),
-    "waiting": Field("_waiting", "int64", 0),
-    "since": Field("_since", "int64", 0),
-    "full": Field("_full", "bool", False),
-    "last_at": Field("_last_at", "int64", 0),
-    "last_seq": Field("_last_seq", "int64", 0),
-    "due": Field("_due", "int64", NEVER),
+PARTITION_COLUMNS = {
+    "live": PartitionColumn("", "bool", False),
+    "inside": PartitionColumn("_inside", "int64", 0),
+    "waiting": PartitionColumn("_waiting", "int64", 0),
+    "since": PartitionColumn("_since", "int64", 0),
+    "full": PartitionColumn("_full", "bool", False),
+    "last_at": PartitionColumn("_last_at", "int64", 0),
+    "last_seq": PartitionColumn("_last_seq", "int64", 0),
+    "due": PartitionColumn("_due", "int64", NEVER),
 }
-VALUES = {"base": "_base", "oldest": "_oldest"}
+VALUE_COLUMNS = {"base": "_base", "oldest": "_oldest"}
 
 
 @dataclass
@@ -58,7 +58,7 @@ class Partitions:
     oldest: list[float | int | None] = field(init=False)
 
     def __post_init__(self) -> None:
-        for name, spec in FIELDS.items():
+        for name, spec in PARTITION_COLUMNS.items():
             setattr(self, name, np.empty(0, dtype=spec.dtype))
         self.base, self.oldest = [], []
 
@@ -68,10 +68,10 @@ class Partitions:
             return np.empty(0, dtype=np.int64)
         codes = self.keys.encode(table)
         self.grow()
-        for name, spec in FIELDS.items():
+        for name, spec in PARTITION_COLUMNS.items():
             if spec.stored:
                 getattr(self, name)[codes] = table.column(spec.stored).to_numpy()
-        for name, stored in VALUES.items():
+        for name, stored in VALUE_COLUMNS.items():
             values = getattr(self, name)
             for code, value in zip(codes.tolist(), table.column(stored).to_pylist(), strict=True):
                 values[code] = value
@@ -83,8 +83,8 @@ class Partitions:
         codes = np.flatnonzero(self.live)
         if not len(codes):
             return None, codes
-        columns = {s.stored: pa.array(getattr(self, n)[codes]) for n, s in FIELDS.items() if s.stored}
-        for name, stored in VALUES.items():
+        columns = {s.stored: pa.array(getattr(self, n)[codes]) for n, s in PARTITION_COLUMNS.items() if s.stored}
+        for name, stored in VALUE_COLUMNS.items():
             values = getattr(self, name)
             columns[stored] = pa.array([values[code] for code in codes.tolist()], self.value_type)
         return with_keys(pa.table(columns), self.keys, codes), codes
@@ -94,7 +94,7 @@ class Partitions:
         more = self.keys.count - len(self.live)
         if more <= 0:
             return
-        for name, spec in FIELDS.items():
+        for name, spec in PARTITION_COLUMNS.items():
             fresh = np.full(more, spec.initial, dtype=spec.dtype)
             setattr(self, name, np.concatenate([getattr(self, name), fresh]))
         self.base += [None] * more
@@ -108,7 +108,7 @@ class Partitions:
 
     def clear(self, codes: np.ndarray) -> None:
         """End partitions: counts, marks, bases and timers are gone and the key starts anew [semantics 4]."""
-        for name, spec in FIELDS.items():
+        for name, spec in PARTITION_COLUMNS.items():
             getattr(self, name)[codes] = spec.initial
         for code in codes.tolist():
             self.base[code] = self.oldest[code] = None

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from framework.core.arrival.event_table import Moments
+from framework.core.arrival.event_table import EventTable
 from framework.core.arrival.partitions import NEVER, Partitions
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stretch:
+class RoundRows:
     """One round. Arrays `code`, `number`, `at` have one entry a new row, sorted by (code, arrival).
 
     Attributes:
@@ -30,24 +30,41 @@ class Stretch:
     """
 
     code: np.ndarray
-    number: np.ndarray
+    position: np.ndarray
     at: np.ndarray
-    held: np.ndarray
+    old_counts: np.ndarray
     sizes: np.ndarray
-    until: np.ndarray
-    once: bool = False
+    end_at: np.ndarray
+    after_outage: bool = False
+
+    @classmethod
+    def of(
+        cls, code: np.ndarray, at: np.ndarray, old_counts: np.ndarray, end_at: np.ndarray, *, after_outage: bool
+    ) -> RoundRows:
+        """Return the round of new rows that are sorted by (code, arrival)."""
+        sizes = old_counts + np.bincount(code, minlength=len(old_counts))
+        first = np.searchsorted(code, np.arange(len(old_counts)))
+        return cls(
+            code=code,
+            position=old_counts[code] + np.arange(len(code)) - first[code],
+            at=at,
+            old_counts=old_counts,
+            sizes=sizes,
+            end_at=end_at,
+            after_outage=after_outage,
+        )
 
     @property
     def rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(code, number, arrival) of each new row."""
-        return self.code, self.number, self.at
+        return self.code, self.position, self.at
 
     @property
     def first_of_code(self) -> np.ndarray:
         """Index of the first new row of each partition 0..n-1, and one more at the end."""
-        return np.searchsorted(self.code, np.arange(len(self.held) + 1))
+        return np.searchsorted(self.code, np.arange(len(self.old_counts) + 1))
 
-    def new_before(self, codes: np.ndarray, instants: np.ndarray, *, inclusive: bool = False) -> np.ndarray:
+    def count_new_before(self, codes: np.ndarray, instants: np.ndarray, *, inclusive: bool = False) -> np.ndarray:
         """How many new rows of each partition arrived before each instant (or at it, if inclusive)."""
         return count_before(self.code, self.at, codes, instants, inclusive=inclusive)
 
@@ -66,12 +83,12 @@ class Round:
         closed: no more rows of the last instant come.
     """
 
-    stretch: Stretch
+    round_rows: RoundRows
     table: pa.Table
     at: np.ndarray
     seq: np.ndarray
     order: np.ndarray
-    moments: list[Moments]
+    events: list[EventTable]
     is_last_at_instant: bool
 
 
@@ -93,20 +110,20 @@ def count_before(
     return np.searchsorted(key, codes * span + wanted) - begin
 
 
-def due_instants(
-    partitions: Partitions, period: int, stretch: Stretch, *, inclusive: bool
+def due_timers(
+    partitions: Partitions, period: int, round_rows: RoundRows, *, inclusive: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return (codes, instants) of a timer with a fixed period up to the end of the round, and move it on.
 
     After an outage an overdue timer comes once, at the end of the round, and counts its next period from there
     [S3][semantics 0.7].
     """
-    limit = stretch.until if inclusive else stretch.until - 1
+    limit = round_rows.end_at if inclusive else round_rows.end_at - 1
     codes = np.flatnonzero(partitions.live & (partitions.due <= limit))
     due = partitions.due[codes]
-    if stretch.once:
-        partitions.due[codes] = stretch.until[codes] + period
-        return codes, stretch.until[codes]
+    if round_rows.after_outage:
+        partitions.due[codes] = round_rows.end_at[codes] + period
+        return codes, round_rows.end_at[codes]
     times = (limit[codes] - due) // period + 1
     partitions.due[codes] = due + times * period
     repeated = np.repeat(np.arange(len(codes)), times)

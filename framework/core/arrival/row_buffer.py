@@ -15,14 +15,14 @@ from state.codec import decode_table, encode_table
 from state.records import SequenceRecord
 from state.store import GroupStore
 
-ROWS = "rows"
-_PIECE = "_piece"
-_NEW = -1
-_SPARSE = 2
+ROWS_KIND = "rows"
+_SEGMENT_COLUMN = "_piece"
+_NOT_STORED = -1
+_REWRITE_FACTOR = 2
 """Rewrite the stored rows when they are more than so many times those still wanted."""
 
 
-class Log:
+class RowBuffer:
     """Live rows; `codes` (partition of each row) and `at` (arrival time, us) are parallel to `rows`."""
 
     def __init__(self, keys: PartitionKeys, columns: pa.Schema, store: GroupStore, record: SequenceRecord) -> None:
@@ -33,7 +33,7 @@ class Log:
             *columns,
             pa.field(ARRIVAL_TIME, pa.int64()),
             pa.field(ARRIVAL_NUMBER, pa.int64()),
-            pa.field(_PIECE, pa.int64()),
+            pa.field(_SEGMENT_COLUMN, pa.int64()),
         ]
         self._schema = pa.schema(fields)
         self.rows = self._schema.empty_table()
@@ -43,15 +43,15 @@ class Log:
         """Read every stored segment, unwanted rows among them: `keep_last` follows."""
         tables = []
         for piece in self._record.pieces:
-            table = decode_table(self._store.read(ROWS, 0, piece))
-            tables.append(table.append_column(_PIECE, pa.array(np.full(table.num_rows, piece))))
+            table = decode_table(self._store.read(ROWS_KIND, 0, piece))
+            tables.append(table.append_column(_SEGMENT_COLUMN, pa.array(np.full(table.num_rows, piece))))
         if tables:
             self._sorted(pa.concat_tables(tables).select(self._schema.names))
 
-    def keep_last(self, sizes: np.ndarray) -> None:
+    def retain_newest(self, sizes: np.ndarray) -> None:
         """Keep the newest `sizes[code]` rows of each partition: the stored rows that are still wanted."""
         ends = self.offsets(len(sizes))[1:]
-        self.keep(ends[self.codes] - np.arange(len(self.codes)) <= sizes[self.codes])
+        self.retain(ends[self.codes] - np.arange(len(self.codes)) <= sizes[self.codes])
 
     @property
     def at(self) -> np.ndarray:
@@ -61,10 +61,10 @@ class Log:
     def append(self, table: pa.Table, at: np.ndarray, seq: np.ndarray) -> None:
         """Add new rows, in arrival order."""
         fresh = table.append_column(ARRIVAL_TIME, pa.array(at)).append_column(ARRIVAL_NUMBER, pa.array(seq))
-        fresh = fresh.append_column(_PIECE, pa.array(np.full(table.num_rows, _NEW)))
+        fresh = fresh.append_column(_SEGMENT_COLUMN, pa.array(np.full(table.num_rows, _NOT_STORED)))
         self._sorted(pa.concat_tables([self.rows, fresh.select(self._schema.names).cast(self._schema)]))
 
-    def turn_back(self, now: int) -> bool:
+    def cap_arrival_times(self, now: int) -> bool:
         """Let no row have arrived later than now; return whether that changed any."""
         if not len(self.codes) or int(self.at.max()) <= now:
             return False
@@ -72,7 +72,7 @@ class Log:
         self.rows = self.rows.set_column(place, ARRIVAL_TIME, pa.array(np.minimum(self.at, now)))
         return True
 
-    def keep(self, wanted: np.ndarray) -> None:
+    def retain(self, wanted: np.ndarray) -> None:
         """Forget the rows that are not wanted any more."""
         if not wanted.all():
             self.rows, self.codes = self.rows.filter(pa.array(wanted)), self.codes[wanted]
@@ -89,7 +89,9 @@ class Log:
     def take(self, positions: np.ndarray) -> pa.Table:
         """Return rows without our own columns."""
         plain: pa.Table = (
-            self.rows.drop_columns([ARRIVAL_TIME, ARRIVAL_NUMBER, _PIECE]).take(pa.array(positions)).combine_chunks()
+            self.rows.drop_columns([ARRIVAL_TIME, ARRIVAL_NUMBER, _SEGMENT_COLUMN])
+            .take(pa.array(positions))
+            .combine_chunks()
         )
         return plain
 
@@ -99,19 +101,19 @@ class Log:
         All is rewritten as one segment when most stored rows are unwanted, and when the wanted rows of a partition
         are not its newest or have changed (`rewrite`): the next batch could not know otherwise.
         """
-        piece = self.column(_PIECE)
+        piece = self.column(_SEGMENT_COLUMN)
         wanted = set(np.unique(piece).tolist())
         for number in [n for n in self._record.pieces if n not in wanted]:
-            self._drop(number)
+            self._remove_segment(number)
         stored = sum(self._record.pieces.values())
-        live = int(np.count_nonzero(piece != _NEW))
-        if rewrite or stored > _SPARSE * live + 1000:
+        live = int(np.count_nonzero(piece != _NOT_STORED))
+        if rewrite or stored > _REWRITE_FACTOR * live + 1000:
             for number in list(self._record.pieces):
-                self._drop(number)
+                self._remove_segment(number)
             if self.rows.num_rows:
                 self._write(self.rows)
         elif live < len(piece):
-            self._write(self.rows.filter(pa.array(piece == _NEW)))
+            self._write(self.rows.filter(pa.array(piece == _NOT_STORED)))
 
     def _sorted(self, rows: pa.Table) -> None:
         codes = self._keys.encode(rows)
@@ -120,10 +122,10 @@ class Log:
 
     def _write(self, rows: pa.Table) -> None:
         number = self._record.next_piece
-        self._store.write(ROWS, 0, number, encode_table(rows.drop_columns([_PIECE])))
+        self._store.write(ROWS_KIND, 0, number, encode_table(rows.drop_columns([_SEGMENT_COLUMN])))
         self._record.pieces[number] = rows.num_rows
         self._record.next_piece += 1
 
-    def _drop(self, number: int) -> None:
-        self._store.remove(ROWS, 0, number)
+    def _remove_segment(self, number: int) -> None:
+        self._store.remove(ROWS_KIND, 0, number)
         del self._record.pieces[number]

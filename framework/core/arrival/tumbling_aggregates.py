@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 
 from framework.core.aggregates.protocol import Accumulator
-from framework.core.arrival.policies.tumbling import Cuts
-from framework.core.arrival.round import Stretch
+from framework.core.arrival.policies.tumbling import Tumbles
+from framework.core.arrival.round import RoundRows
 
 
-class Cells:
+class TumblingAggregates:
     """The open windows' partial results; `codes` says whose they are, one row each."""
 
     def __init__(self, accumulators: list[Accumulator], no_rows: pa.Table) -> None:
@@ -34,46 +34,46 @@ class Cells:
         ]
 
     def fold(
-        self, stretch: Stretch, cuts: Cuts, table: pa.Table, arrival: np.ndarray, seq: np.ndarray
+        self, round_rows: RoundRows, tumbles: Tumbles, table: pa.Table, arrival: np.ndarray, seq: np.ndarray
     ) -> list[pa.Array]:
         """Fold the rows of a round, and return the results of its cuts.
 
         Args:
-            stretch: the rows, by (code, arrival).
-            cuts: sorted by (code, high).
+            round_rows: the rows, by (code, arrival).
+            tumbles: sorted by (code, high).
             table: the rows in arrival order.
             arrival: position in `table` of each row of the stretch.
             seq: arrival number of each row of `table`.
         """
-        count = len(stretch.held)
+        count = len(round_rows.old_counts)
         known = np.full(count, -1, dtype=np.int64)
         known[self._codes] = np.arange(len(self._codes))
         # A partition's open window keeps its place; the windows that begin in this round come behind all of those.
         fresh = np.flatnonzero(known < 0)
         known[fresh] = len(self._codes) + np.arange(len(fresh))
-        cut_first = np.searchsorted(cuts.code, np.arange(count + 1))
-        rank = np.arange(len(cuts.code)) - cut_first[cuts.code]
-        cut_cell = np.where(rank == 0, known[cuts.code], count + np.arange(len(cuts.code)) - 1)
-        after = count + np.arange(len(cuts.code))  # the window that each cut opens
-        passed = _cuts_passed(stretch, cuts)
-        opened = after[cut_first[stretch.code] + passed - 1] if len(after) else 0
-        cell = np.where(passed == 0, known[stretch.code], opened)
+        first_tumble = np.searchsorted(tumbles.code, np.arange(count + 1))
+        rank = np.arange(len(tumbles.code)) - first_tumble[tumbles.code]
+        tumble_cell = np.where(rank == 0, known[tumbles.code], count + np.arange(len(tumbles.code)) - 1)
+        after = count + np.arange(len(tumbles.code))  # the window that each cut opens
+        passed = _tumbles_before_rows(round_rows, tumbles)
+        opened = after[first_tumble[round_rows.code] + passed - 1] if len(after) else 0
+        cell = np.where(passed == 0, known[round_rows.code], opened)
         cells = np.empty(len(cell), dtype=np.int64)
         cells[arrival] = cell
-        total = count + len(cuts.code)
+        total = count + len(tumbles.code)
         states = [
             accumulator.fold(state, cells, total, table, seq)
             for accumulator, state in zip(self._accumulators, self._states, strict=True)
         ]
-        picked = pa.array(cut_cell)
+        picked = pa.array(tumble_cell)
         results = [a.finish([c.take(picked) for c in s]) for a, s in zip(self._accumulators, states, strict=True)]
         final = known.copy()
-        final[cuts.code] = after
+        final[tumbles.code] = after
         self._codes = np.arange(count)
         self._states = [[c.take(pa.array(final)) for c in state] for state in states]
         return results
 
-    def forget(self, codes: np.ndarray) -> None:
+    def remove_partitions(self, codes: np.ndarray) -> None:
         """Start these partitions anew."""
         keep = ~np.isin(self._codes, codes)
         if not keep.all():
@@ -96,10 +96,10 @@ class Cells:
         }
 
 
-def _cuts_passed(stretch: Stretch, cuts: Cuts) -> np.ndarray:
+def _tumbles_before_rows(round_rows: RoundRows, tumbles: Tumbles) -> np.ndarray:
     """How many cuts of its partition came before each row: those with no more rows in than its number."""
-    span = int(max(stretch.number.max(initial=0), cuts.high.max(initial=0))) + 2
-    key = cuts.code * span + cuts.high
-    begin = np.searchsorted(cuts.code, stretch.code)
-    passed: np.ndarray = np.searchsorted(key, stretch.code * span + stretch.number, side="right") - begin
+    span = int(max(round_rows.position.max(initial=0), tumbles.high.max(initial=0))) + 2
+    key = tumbles.code * span + tumbles.high
+    begin = np.searchsorted(tumbles.code, round_rows.code)
+    passed: np.ndarray = np.searchsorted(key, round_rows.code * span + round_rows.position, side="right") - begin
     return passed

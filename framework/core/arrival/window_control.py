@@ -17,14 +17,14 @@ from state.records import NO_WATERMARK, SequenceRecord
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from framework.core.arrival.window import SequenceWindow
+    from framework.core.arrival.window import ArrivalWindowRunner
 
 
-class SequenceControl:
+class ArrivalWindowControl:
     """Lists the live partitions of one key group, and lets go of one."""
 
     def __init__(
-        self, window: SequenceWindow, record: SequenceRecord, keys: PartitionKeys, partitions: Partitions
+        self, window: ArrivalWindowRunner, record: SequenceRecord, keys: PartitionKeys, partitions: Partitions
     ) -> None:
         self._window = window
         self._record = record
@@ -48,7 +48,7 @@ class SequenceControl:
             row = pa.Table.from_pylist([dict(zip(names, values, strict=True))], schema=self._keys.schema)
         except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
             raise LifecycleError(f"partition {key!r} cannot be evicted: {error}") from error
-        self._window.on_evict(row)
+        self._window.on_evict_partitions(row)
 
     def partitions(self) -> list[OpenPartition]:
         """Return the live partitions, in the order in which they were first met."""

@@ -1,6 +1,6 @@
 """What becomes of a firing: rows of aggregates, or calls of the user's operator.
 
-Both take the same turns from the window. Aggregates are computed for all firing panes at once, column-wise; an
+Both take the same transitions from the window. Aggregates are computed for all firing panes at once, column-wise; an
 operator hears one event after the other, each holding a slice of one table.
 """
 
@@ -16,15 +16,15 @@ import pyarrow as pa
 from framework.core.aggregates.protocol import Accumulator
 from framework.core.job_spec import EVENT_TIME, REJECTED_SCHEMA, TIMESTAMP, JobSpec
 from framework.core.panes.geometry import Geometry
-from framework.core.panes.row_buffer import RowLog
-from framework.core.panes.window import PaneTurn
+from framework.core.panes.row_buffer import PaneRowBuffer
+from framework.core.panes.window import PaneTransition
 from framework.core.partition_keys import PartitionKeys
 
 NO_PANE = -(2**63)
 """Stands for a pane where there is none: results emitted for rows that were dropped."""
 
 
-class Source(Protocol):
+class AggregateSource(Protocol):
     """Whatever can finish the aggregates of (partition, pane) pairs."""
 
     def pairs(self, panes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -36,31 +36,31 @@ class Source(Protocol):
         ...
 
 
-class ContentSource:
+class RowAggregateSource:
     """Aggregates computed from raw rows, for those that cannot be merged."""
 
-    def __init__(self, log: RowLog, accumulators: list[Accumulator]) -> None:
-        self._log = log
+    def __init__(self, buffer: PaneRowBuffer, accumulators: list[Accumulator]) -> None:
+        self._buffer = buffer
         self._accumulators = accumulators
 
     def pairs(self, panes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return (codes, panes) of every partition present in each of the panes."""
-        return self._log.pairs(panes)
+        return self._buffer.pairs(panes)
 
     def results(self, codes: np.ndarray, panes: np.ndarray) -> list[pa.Array]:
         """Return the finished aggregates of each pair."""
-        rows, offsets = self._log.content(codes, panes)
+        rows, offsets = self._buffer.content(codes, panes)
         return [accumulator.from_content(rows, offsets) for accumulator in self._accumulators]
 
 
-class Outputs:
+class PaneResults:
     """The rows a batch gives: results, and rejected rows with their reason."""
 
     def __init__(self, spec: JobSpec, keys: PartitionKeys, geometry: Geometry) -> None:
         self._spec = spec
         self._keys = keys
         self._geometry = geometry
-        self._results: list[pa.Table] = []
+        self._tables: list[pa.Table] = []
         self._rejected: list[pa.Table] = []
 
     def add(
@@ -82,9 +82,9 @@ class Outputs:
             refinements,
             reasons,
         ]
-        self._results.append(pa.table(arrays, schema=self._spec.results_schema))
+        self._tables.append(pa.table(arrays, schema=self._spec.results_schema))
 
-    def reject(self, table: pa.Table, reason: str, detail: Callable[[int], str]) -> None:
+    def add_rejected(self, table: pa.Table, reason: str, detail: Callable[[int], str]) -> None:
         """Add rows that join no window; nothing of what the row carried is lost."""
         times = table.column(EVENT_TIME)
         rows = table.drop_columns([EVENT_TIME]).to_pylist()
@@ -97,9 +97,9 @@ class Outputs:
         self._rejected.append(pa.table(arrays, schema=REJECTED_SCHEMA))
 
     @property
-    def results(self) -> pa.Table | None:
+    def table(self) -> pa.Table | None:
         """All result rows, or None."""
-        return pa.concat_tables(self._results) if self._results else None
+        return pa.concat_tables(self._tables) if self._tables else None
 
     @property
     def rejected(self) -> pa.Table | None:
@@ -107,39 +107,43 @@ class Outputs:
         return pa.concat_tables(self._rejected) if self._rejected else None
 
 
-class Aggregated:
-    """Answers a firing with the declared aggregates, for all panes of a turn at once."""
+class AggregatePaneOutput:
+    """Answers a firing with the declared aggregates, for all panes of a transition at once."""
 
-    def __init__(self, source: Source, outputs: Outputs) -> None:
+    def __init__(self, source: AggregateSource, results: PaneResults) -> None:
         self._source = source
-        self._outputs = outputs
+        self._results = results
 
-    def inserted(self, table: pa.Table, codes: np.ndarray, oldest: np.ndarray, newest: np.ndarray) -> None:
+    def on_insert(self, table: pa.Table, codes: np.ndarray, oldest: np.ndarray, newest: np.ndarray) -> None:
         """Nothing: the rows are in their cells."""
 
-    def dropped(self, table: pa.Table, codes: np.ndarray, detail: Callable[[int], str]) -> None:
+    def on_drop(self, table: pa.Table, codes: np.ndarray, detail: Callable[[int], str]) -> None:
         """Give late rows to the quarantine."""
-        self._outputs.reject(table, "LATE", detail)
+        self._results.add_rejected(table, "LATE", detail)
 
-    def turn(self, turns: list[PaneTurn]) -> None:
+    def on_transitions(self, transitions: list[PaneTransition]) -> None:
         """Emit one row for every partition and pane that fires."""
-        whole = np.array([t.pane for t in turns if t.trigger and t.trigger.codes is None], dtype=np.int64)
+        whole = np.array([t.pane for t in transitions if t.trigger and t.trigger.codes is None], dtype=np.int64)
         codes, panes = self._source.pairs(whole) if len(whole) else (whole, whole)
         refinements = np.zeros(len(codes), dtype=np.int32)
-        for turn in turns:
-            if turn.trigger and turn.trigger.codes is not None and turn.trigger.refinements is not None:
-                codes = np.concatenate([codes, turn.trigger.codes])
-                panes = np.concatenate([panes, np.full(len(turn.trigger.codes), turn.pane)])
-                refinements = np.concatenate([refinements, turn.trigger.refinements])
+        for transition in transitions:
+            if (
+                transition.trigger
+                and transition.trigger.codes is not None
+                and transition.trigger.refinements is not None
+            ):
+                codes = np.concatenate([codes, transition.trigger.codes])
+                panes = np.concatenate([panes, np.full(len(transition.trigger.codes), transition.pane)])
+                refinements = np.concatenate([refinements, transition.trigger.refinements])
         if not len(codes):
             return
         order = np.argsort(panes, kind="stable")
         codes, panes, refinements = codes[order], panes[order], refinements[order]
-        reasons = {t.pane: t.trigger.reason.value for t in turns if t.trigger}
+        reasons = {t.pane: t.trigger.reason.value for t in transitions if t.trigger}
         columns = self._source.results(codes, panes)
-        self._outputs.add(codes, panes, columns, pa.array(refinements, pa.int32()), _named(panes, reasons))
+        self._results.add(codes, panes, columns, pa.array(refinements, pa.int32()), _reason_column(panes, reasons))
 
 
-def _named(panes: np.ndarray, names: dict[int, Any]) -> pa.Array:
+def _reason_column(panes: np.ndarray, names: dict[int, Any]) -> pa.Array:
     distinct, at = np.unique(panes, return_inverse=True)
     return pa.array([names[pane] for pane in distinct.tolist()], pa.string()).take(pa.array(at))

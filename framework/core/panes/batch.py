@@ -6,13 +6,13 @@ from dataclasses import asdict
 
 from framework.core.job_spec import JobSpec
 from framework.core.outcome import BatchOutcome
-from framework.core.panes.aggregate_output import Aggregated, ContentSource, Outputs
+from framework.core.panes.aggregate_output import AggregatePaneOutput, PaneResults, RowAggregateSource
 from framework.core.panes.geometry import Geometry
-from framework.core.panes.operator_output import Operating
-from framework.core.panes.refinements import Firings
-from framework.core.panes.row_buffer import RowLog
-from framework.core.panes.slice_aggregates import Slices
-from framework.core.panes.window import Answer, Contents, IntervalWindow
+from framework.core.panes.operator_output import OperatorPaneOutput
+from framework.core.panes.refinements import FiringCounts
+from framework.core.panes.row_buffer import PaneRowBuffer
+from framework.core.panes.slice_aggregates import SliceAggregates
+from framework.core.panes.window import PaneContents, PaneOutput, TimeIntervalWindow
 from framework.core.partition_keys import PartitionKeys
 from framework.core.state_handlers import NoPartitionControl
 from framework.core.steps import Flush, PortStep, Rows, Watermark
@@ -21,21 +21,21 @@ from state.records import NO_WATERMARK, IntervalRecord
 from state.store import GroupStore
 
 
-class IntervalBatch:
+class TimeIntervalBatch:
     """The window of one port for one batch: restored when made, stored by `save`."""
 
     def __init__(self, spec: JobSpec, store: GroupStore) -> None:
         assert isinstance(spec.window, TimeInterval)
         self._store = store
-        self._before = store.read_header()
-        self._record = IntervalRecord.decode(self._before)
+        self._stored_header = store.read_header()
+        self._record = IntervalRecord.decode(self._stored_header)
         keys, geometry = PartitionKeys(spec.keys), Geometry.of(spec.window)
-        self._outputs = Outputs(spec, keys, geometry)
-        contents, answer = _parts(spec, store, self._record, keys, geometry, self._outputs)
-        self._window = IntervalWindow(spec.window, self._record, keys, contents, answer, Firings(store, keys))
+        self._results = PaneResults(spec, keys, geometry)
+        contents, output = _build_contents_and_output(spec, store, self._record, keys, geometry, self._results)
+        self._window = TimeIntervalWindow(spec.window, self._record, keys, contents, output, FiringCounts(store, keys))
         self.control = NoPartitionControl()
 
-    def take(self, step: PortStep) -> None:
+    def process(self, step: PortStep) -> None:
         """Do one step. A time interval knows neither the wall clock nor punctuation [semantics 6.3]."""
         match step:
             case Rows(table):
@@ -50,11 +50,11 @@ class IntervalBatch:
         """Write what changed and return what the batch did."""
         record, window = self._record, self._window
         header = window.save().encode()
-        if header != self._before:
+        if header != self._stored_header:
             self._store.write_header(header)
         return BatchOutcome(
-            results=self._outputs.results,
-            rejected=self._outputs.rejected,
+            results=self._results.table,
+            rejected=self._results.rejected,
             counts=asdict(window.counts),
             due_watermark_us=window.due(),
             open_panes=len(record.panes),
@@ -62,17 +62,22 @@ class IntervalBatch:
         )
 
 
-def _parts(
-    spec: JobSpec, store: GroupStore, record: IntervalRecord, keys: PartitionKeys, geometry: Geometry, outputs: Outputs
-) -> tuple[Contents, Answer]:
+def _build_contents_and_output(
+    spec: JobSpec,
+    store: GroupStore,
+    record: IntervalRecord,
+    keys: PartitionKeys,
+    geometry: Geometry,
+    results: PaneResults,
+) -> tuple[PaneContents, PaneOutput]:
     if spec.aggregates is None:
         if spec.operator is None:
             raise ValueError("a plan needs aggregates or an operator")
-        log = RowLog(keys, geometry, store, record)
-        return log, Operating(spec, spec.operator, log, keys, geometry, outputs)
+        buffer = PaneRowBuffer(keys, geometry, store, record)
+        return buffer, OperatorPaneOutput(spec, spec.operator, buffer, keys, geometry, results)
     accumulators = [aggregate.bind(spec.columns) for aggregate in spec.aggregates.values()]
     if any(aggregate.needs_content for aggregate in spec.aggregates.values()):
-        log = RowLog(keys, geometry, store, record)
-        return log, Aggregated(ContentSource(log, accumulators), outputs)
-    slices = Slices(accumulators, keys, geometry, store, record)
-    return slices, Aggregated(slices, outputs)
+        buffer = PaneRowBuffer(keys, geometry, store, record)
+        return buffer, AggregatePaneOutput(RowAggregateSource(buffer, accumulators), results)
+    slices = SliceAggregates(accumulators, keys, geometry, store, record)
+    return slices, AggregatePaneOutput(slices, results)

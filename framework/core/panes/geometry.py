@@ -28,7 +28,7 @@ class Geometry:
     duration: int
     period: int
     offset: int
-    age: int
+    discard_age: int
 
     @classmethod
     def of(cls, window: TimeInterval) -> Geometry:
@@ -67,13 +67,13 @@ class Geometry:
         """First instant after pane k."""
         return self.start(pane) + self.duration
 
-    def closes(self, pane: int) -> int:
+    def closing_watermark(self, pane: int) -> int:
         """The watermark that closes pane k [semantics 6.2]."""
-        return self.end(pane) + self.age
+        return self.end(pane) + self.discard_age
 
     def last_closed(self, watermark: int) -> int:
         """The newest pane that this watermark has closed; all before it are closed too."""
-        return (watermark - self.age - self.duration - self.offset) // self.period
+        return (watermark - self.discard_age - self.duration - self.offset) // self.period
 
     def slices(self, times: np.ndarray) -> np.ndarray:
         """The slice of each event time."""

@@ -22,7 +22,7 @@ class CellIndex:
         self.order = np.argsort(sortable, kind="stable")
         self._sorted = sortable[self.order]
 
-    def runs(self, codes: np.ndarray, panes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def ranges(self, codes: np.ndarray, panes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return (lo, hi): the stretch of `order` that holds each pair's rows; lo == hi if there are none."""
         first, end = self._geometry.slice_range(panes)
         low = codes * self._span + np.clip(first - self._base, 0, self._span)
@@ -33,7 +33,7 @@ class CellIndex:
         """Return (codes, panes) of every partition that has rows in each pane, pane by pane, codes ascending."""
         present = np.unique(self._sorted // self._span)
         codes, repeated = np.tile(present, len(panes)), np.repeat(panes, len(present))
-        low, high = self.runs(codes, repeated)
+        low, high = self.ranges(codes, repeated)
         return codes[low < high], repeated[low < high]
 
 

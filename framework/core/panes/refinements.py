@@ -14,25 +14,27 @@ from framework.core.partition_keys import PartitionKeys, with_keys
 from state.codec import decode_table, encode_table
 from state.store import GroupStore
 
-PANE = "_pane"
-BEFORE = "_before"
-COUNT = "_count"
-FIRED = "fired"
+PANE_COLUMN = "_pane"
+BEFORE_COLUMN = "_before"
+COUNT_COLUMN = "_count"
+FIRED_KIND = "fired"
 
 
-class Pending:
+class PendingRefinements:
     """Partitions with late rows, by pane: code -> whether it had content in the pane before."""
 
     def __init__(self) -> None:
         self._panes: dict[int, dict[int, bool]] = {}
 
     @classmethod
-    def restore(cls, table: pa.Table | None, keys: PartitionKeys) -> Pending:
+    def restore(cls, table: pa.Table | None, keys: PartitionKeys) -> PendingRefinements:
         """Return what `store` wrote."""
         pending = cls()
         if table is not None:
             codes = keys.encode(table).tolist()
-            rows = zip(table.column(PANE).to_pylist(), codes, table.column(BEFORE).to_pylist(), strict=True)
+            rows = zip(
+                table.column(PANE_COLUMN).to_pylist(), codes, table.column(BEFORE_COLUMN).to_pylist(), strict=True
+            )
             for pane, code, before in rows:
                 pending._panes.setdefault(pane, {})[code] = before
         return pending
@@ -43,7 +45,7 @@ class Pending:
         if not rows:
             return None
         panes, codes, before = zip(*rows, strict=True)
-        own = pa.table({PANE: pa.array(panes, pa.int64()), BEFORE: pa.array(before)})
+        own = pa.table({PANE_COLUMN: pa.array(panes, pa.int64()), BEFORE_COLUMN: pa.array(before)})
         return with_keys(own, keys, np.array(codes, dtype=np.int64))
 
     def __bool__(self) -> bool:
@@ -53,7 +55,7 @@ class Pending:
         """Whether any partition of the pane waits."""
         return pane in self._panes
 
-    def unknown(self, pane: int, codes: np.ndarray) -> np.ndarray:
+    def not_pending(self, pane: int, codes: np.ndarray) -> np.ndarray:
         """Return those of the codes that do not wait yet."""
         waiting = self._panes.get(pane)
         return codes if not waiting else np.array([c for c in codes.tolist() if c not in waiting], dtype=np.int64)
@@ -72,30 +74,30 @@ class Pending:
         self._panes.pop(pane, None)
 
 
-class Firings:
+class FiringCounts:
     """How often refined partitions have fired, one ledger segment a pane, read only when that pane fires again."""
 
     def __init__(self, store: GroupStore, keys: PartitionKeys) -> None:
         self._store = store
         self._keys = keys
 
-    def before(self, pane: int, codes: np.ndarray, before: np.ndarray, *, known: bool) -> np.ndarray:
+    def read(self, pane: int, codes: np.ndarray, before: np.ndarray, *, has_counts: bool) -> np.ndarray:
         """Return how often each partition fired; `known` says that the pane has a ledger."""
         counts = before.astype(np.int32)
-        ledger = self._read(pane) if known else {}
+        ledger = self._read(pane) if has_counts else {}
         return np.array([ledger.get(c, n) for c, n in zip(codes.tolist(), counts.tolist(), strict=True)], np.int32)
 
-    def count(self, pane: int, codes: np.ndarray, counts: np.ndarray, *, known: bool) -> None:
+    def write(self, pane: int, codes: np.ndarray, counts: np.ndarray, *, has_counts: bool) -> None:
         """Write the new numbers of firings of some partitions of a pane."""
-        ledger = self._read(pane) if known else {}
+        ledger = self._read(pane) if has_counts else {}
         ledger.update(zip(codes.tolist(), counts.tolist(), strict=True))
-        own = pa.table({COUNT: pa.array(list(ledger.values()), pa.int32())})
-        self._store.write(FIRED, pane, 0, encode_table(with_keys(own, self._keys, np.fromiter(ledger, np.int64))))
+        own = pa.table({COUNT_COLUMN: pa.array(list(ledger.values()), pa.int32())})
+        self._store.write(FIRED_KIND, pane, 0, encode_table(with_keys(own, self._keys, np.fromiter(ledger, np.int64))))
 
-    def forget(self, pane: int) -> None:
+    def remove(self, pane: int) -> None:
         """Drop the ledger of a closed pane."""
-        self._store.remove(FIRED, pane, 0)
+        self._store.remove(FIRED_KIND, pane, 0)
 
     def _read(self, pane: int) -> dict[int, int]:
-        table = decode_table(self._store.read(FIRED, pane, 0))
-        return dict(zip(self._keys.encode(table).tolist(), table.column(COUNT).to_pylist(), strict=True))
+        table = decode_table(self._store.read(FIRED_KIND, pane, 0))
+        return dict(zip(self._keys.encode(table).tolist(), table.column(COUNT_COLUMN).to_pylist(), strict=True))

@@ -17,13 +17,13 @@ from state.codec import decode_table, encode_table
 from state.records import IntervalRecord
 from state.store import GroupStore
 
-ROWS = "rows"
-SLICE = "_slice"
-_PIECES = 16
+ROWS_KIND = "rows"
+SLICE_COLUMN = "_slice"
+_MAX_SEGMENTS_PER_SLOT = 16
 """A slot in more pieces than this is rewritten as one when it is at hand."""
 
 
-class RowLog:
+class PaneRowBuffer:
     """The rows of the slots touched in this batch; `record.segments` says in how many pieces each slot is stored."""
 
     def __init__(self, keys: PartitionKeys, geometry: Geometry, store: GroupStore, record: IntervalRecord) -> None:
@@ -35,11 +35,11 @@ class RowLog:
         self._new: dict[int, list[pa.Table]] = {}
         self._index: CellIndex | None = None
         self._rows: pa.Table | None = None
-        self._at_hand: set[int] = set()
+        self._loaded_slots: set[int] = set()
 
     def insert(self, table: pa.Table, codes: np.ndarray, slices: np.ndarray, seq: np.ndarray) -> None:
         """Keep rows; codes are found again from the key columns."""
-        table = table.append_column(ARRIVAL_NUMBER, pa.array(seq)).append_column(SLICE, pa.array(slices))
+        table = table.append_column(ARRIVAL_NUMBER, pa.array(seq)).append_column(SLICE_COLUMN, pa.array(slices))
         slots = self._geometry.slots(slices)
         for slot in np.unique(slots).tolist():
             self._new.setdefault(slot, []).append(table.filter(pa.array(slots == slot)))
@@ -50,7 +50,7 @@ class RowLog:
         index = self._index_of(panes)
         if index is None:
             return np.zeros(len(codes), dtype=bool)
-        low, high = index.runs(codes, panes)
+        low, high = index.ranges(codes, panes)
         return low < high
 
     def pairs(self, panes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -63,20 +63,20 @@ class RowLog:
         index = self._index_of(panes)
         if index is None or self._rows is None:
             raise ValueError("content of panes that hold nothing")
-        positions, offsets = gather(*index.runs(codes, panes))
+        positions, offsets = gather(*index.ranges(codes, panes))
         at = index.order[positions]
         if self._geometry.slices_a_pane > 1:
             # Runs are sorted by slice; the content of a pane is in arrival order over all its slices.
             arrival = self._rows.column(ARRIVAL_NUMBER).to_numpy()[at]
             at = at[np.lexsort((arrival, np.repeat(np.arange(len(codes)), np.diff(offsets))))]
-        return self._rows.drop_columns([ARRIVAL_NUMBER, SLICE]).take(pa.array(at)).combine_chunks(), offsets
+        return self._rows.drop_columns([ARRIVAL_NUMBER, SLICE_COLUMN]).take(pa.array(at)).combine_chunks(), offsets
 
-    def forget(self, live: np.ndarray) -> None:
+    def retain(self, open_panes: np.ndarray) -> None:
         """Drop every slot that no live pane reaches."""
-        slots = set(self._geometry.slots_of_panes(live).tolist()) if len(live) else set()
+        slots = set(self._geometry.slots_of_panes(open_panes).tolist()) if len(open_panes) else set()
         for slot in [s for s in self._record.segments if s not in slots]:
-            for piece in range(self._record.segments.pop(slot)):
-                self._store.remove(ROWS, slot, piece)
+            for segment in range(self._record.segments.pop(slot)):
+                self._store.remove(ROWS_KIND, slot, segment)
         self._new = {slot: tables for slot, tables in self._new.items() if slot in slots}
         self._stored = {slot: tables for slot, tables in self._stored.items() if slot in slots}
         self._index = None
@@ -84,32 +84,34 @@ class RowLog:
     def save(self) -> None:
         """Write the new rows, a piece for each slot."""
         for slot, new in sorted(self._new.items()):
-            tables, pieces = new, self._record.segments.get(slot, 0)
-            if slot in self._stored and pieces >= _PIECES:
+            tables, segments = new, self._record.segments.get(slot, 0)
+            if slot in self._stored and segments >= _MAX_SEGMENTS_PER_SLOT:
                 tables = [*self._stored[slot], *new]
-                for piece in range(1, pieces):
-                    self._store.remove(ROWS, slot, piece)
-                pieces = 0
-            self._store.write(ROWS, slot, pieces, encode_table(pa.concat_tables(tables)))
-            self._record.segments[slot] = pieces + 1
+                for segment in range(1, segments):
+                    self._store.remove(ROWS_KIND, slot, segment)
+                segments = 0
+            self._store.write(ROWS_KIND, slot, segments, encode_table(pa.concat_tables(tables)))
+            self._record.segments[slot] = segments + 1
         self._new.clear()
 
     def _index_of(self, panes: np.ndarray) -> CellIndex | None:
         wanted = set(self._geometry.slots_of_panes(np.unique(panes)).tolist())
-        if self._index is None or not wanted <= self._at_hand:
-            self._at_hand |= wanted
-            tables = [table for slot in sorted(self._at_hand) for table in self._tables(slot)]
+        if self._index is None or not wanted <= self._loaded_slots:
+            self._loaded_slots |= wanted
+            tables = [table for slot in sorted(self._loaded_slots) for table in self._tables(slot)]
             if not tables:
                 return None
             # By arrival first: rows of one cell then stay in arrival order however the slots were cut.
             rows = pa.concat_tables(tables).combine_chunks()
             self._rows = rows.take(pa.array(np.argsort(rows.column(ARRIVAL_NUMBER).to_numpy(), kind="stable")))
-            codes, slices = self._keys.encode(self._rows), self._rows.column(SLICE).to_numpy()
+            codes, slices = self._keys.encode(self._rows), self._rows.column(SLICE_COLUMN).to_numpy()
             self._index = CellIndex(codes, slices, self._geometry)
         return self._index
 
     def _tables(self, slot: int) -> list[pa.Table]:
         if slot not in self._stored:
-            pieces = self._record.segments.get(slot, 0)
-            self._stored[slot] = [decode_table(self._store.read(ROWS, slot, piece)) for piece in range(pieces)]
+            segments = self._record.segments.get(slot, 0)
+            self._stored[slot] = [
+                decode_table(self._store.read(ROWS_KIND, slot, segment)) for segment in range(segments)
+            ]
         return [*self._stored[slot], *self._new.get(slot, [])]

@@ -18,11 +18,11 @@ from state.codec import decode_table, encode_table
 from state.records import IntervalRecord
 from state.store import GroupStore
 
-SLICES = "slices"
-SLICE = "_slice"
+SLICES_KIND = "slices"
+SLICE_COLUMN = "_slice"
 
 
-class Slices:
+class SliceAggregates:
     """The cells touched in this batch; `record.segments` lists the slots that are stored."""
 
     def __init__(
@@ -65,7 +65,7 @@ class Slices:
 
     def holds(self, codes: np.ndarray, panes: np.ndarray) -> np.ndarray:
         """Whether the partition has a cell in the pane, pair by pair."""
-        low, high = self._cells_of(panes).runs(codes, panes)
+        low, high = self._cells_of(panes).ranges(codes, panes)
         return low < high
 
     def pairs(self, panes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -75,22 +75,22 @@ class Slices:
     def results(self, codes: np.ndarray, panes: np.ndarray) -> list[pa.Array]:
         """Return the finished aggregates, one array each, one row for each pair."""
         index = self._cells_of(panes)
-        low, high = index.runs(codes, panes)
+        low, high = index.ranges(codes, panes)
         order = pa.array(index.order)
         merged = []
         for accumulator, state in zip(self._accumulators, self._states, strict=True):
-            merged.append(accumulator.finish(accumulator.runs([c.take(order) for c in state], low, high)))
+            merged.append(accumulator.finish(accumulator.merge_ranges([c.take(order) for c in state], low, high)))
         return merged
 
-    def forget(self, live: np.ndarray) -> None:
+    def retain(self, open_panes: np.ndarray) -> None:
         """Drop every slot, and every cell at hand, that no live pane reaches."""
-        slots = set(self._geometry.slots_of_panes(live).tolist()) if len(live) else set()
+        slots = set(self._geometry.slots_of_panes(open_panes).tolist()) if len(open_panes) else set()
         for slot in [s for s in self._record.segments if s not in slots]:
-            self._store.remove(SLICES, slot, 0)
+            self._store.remove(SLICES_KIND, slot, 0)
             del self._record.segments[slot]
         self._changed &= slots
-        first = int(self._geometry.slice_range(live)[0].min()) if len(live) else 0
-        keep = (self._slices >= first) if len(live) else np.zeros(len(self._slices), dtype=bool)
+        first = int(self._geometry.slice_range(open_panes)[0].min()) if len(open_panes) else 0
+        keep = (self._slices >= first) if len(open_panes) else np.zeros(len(self._slices), dtype=bool)
         if not keep.all():
             self._codes, self._slices = self._codes[keep], self._slices[keep]
             self._states = [[c.filter(pa.array(keep)) for c in state] for state in self._states]
@@ -101,11 +101,11 @@ class Slices:
         slots = self._geometry.slots(self._slices)
         for slot in sorted(self._changed):
             at = np.flatnonzero(slots == slot)
-            table = with_keys(pa.table({SLICE: self._slices[at]}), self._keys, self._codes[at])
+            table = with_keys(pa.table({SLICE_COLUMN: self._slices[at]}), self._keys, self._codes[at])
             for number, state in enumerate(self._states):
                 for part, column in enumerate(state):
                     table = table.append_column(f"{number}.{part}", column.take(pa.array(at)))
-            self._store.write(SLICES, slot, 0, encode_table(table))
+            self._store.write(SLICES_KIND, slot, 0, encode_table(table))
             self._record.segments[slot] = 1
         self._changed.clear()
 
@@ -121,12 +121,12 @@ class Slices:
                 continue
             self._loaded.add(slot)
             if slot in self._record.segments:
-                self._add(decode_table(self._store.read(SLICES, slot, 0)))
+                self._add(decode_table(self._store.read(SLICES_KIND, slot, 0)))
 
     def _add(self, table: pa.Table) -> None:
         table = table.combine_chunks()
         self._codes = np.concatenate([self._codes, self._keys.encode(table)])
-        self._slices = np.concatenate([self._slices, table.column(SLICE).to_numpy()])
+        self._slices = np.concatenate([self._slices, table.column(SLICE_COLUMN).to_numpy()])
         self._states = [
             [pa.concat_arrays([column, *table.column(f"{number}.{part}").chunks]) for part, column in enumerate(state)]
             for number, state in enumerate(self._states)

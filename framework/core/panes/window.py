@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from framework.core.job_spec import EVENT_TIME
 from framework.core.panes.geometry import Geometry
-from framework.core.panes.refinements import Firings, Pending
+from framework.core.panes.refinements import FiringCounts, PendingRefinements
 from framework.core.partition_keys import PartitionKeys
 from framework.declarations.events import Reason, Timing
 from framework.declarations.windows import TimeInterval
@@ -27,17 +27,17 @@ from state.records import NO_WATERMARK, IntervalRecord, PaneRecord
 
 
 @dataclass(frozen=True, kw_only=True)
-class PaneTurn:
+class PaneTransition:
     """What one watermark (or the flush) does to one pane, in this order: full, trigger, close [semantics 6.2]."""
 
     pane: int
     full: bool = False
-    trigger: Trigger | None = None
+    trigger: PaneFiring | None = None
     close: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trigger:
+class PaneFiring:
     """One trigger round of a pane. `codes` are the partitions updated since the last one; None means all."""
 
     timing: Timing
@@ -48,7 +48,7 @@ class Trigger:
     """How often each of `codes` fired before; 0 for all where `codes` is None."""
 
 
-class Contents(Protocol):
+class PaneContents(Protocol):
     """What panes hold, by (partition code, slice)."""
 
     def insert(self, table: pa.Table, codes: np.ndarray, slices: np.ndarray, seq: np.ndarray) -> None:
@@ -59,7 +59,7 @@ class Contents(Protocol):
         """Whether the partition has anything in the pane, pair by pair."""
         ...
 
-    def forget(self, live: np.ndarray) -> None:
+    def retain(self, open_panes: np.ndarray) -> None:
         """Drop every slot that none of the panes `live` reaches."""
         ...
 
@@ -68,24 +68,24 @@ class Contents(Protocol):
         ...
 
 
-class Answer(Protocol):
+class PaneOutput(Protocol):
     """What becomes of events: results of aggregates, or calls of an operator."""
 
-    def inserted(self, table: pa.Table, codes: np.ndarray, oldest: np.ndarray, newest: np.ndarray) -> None:
+    def on_insert(self, table: pa.Table, codes: np.ndarray, oldest: np.ndarray, newest: np.ndarray) -> None:
         """Rows joined the panes oldest..newest (row by row)."""
         ...
 
-    def dropped(self, table: pa.Table, codes: np.ndarray, detail: Callable[[int], str]) -> None:
+    def on_drop(self, table: pa.Table, codes: np.ndarray, detail: Callable[[int], str]) -> None:
         """Rows came too late; `detail(event time)` says by how much."""
         ...
 
-    def turn(self, turns: list[PaneTurn]) -> None:
+    def on_transitions(self, transitions: list[PaneTransition]) -> None:
         """Panes completed, fired or closed, in the order of their ends."""
         ...
 
 
 @dataclass
-class Counts:
+class RowCounts:
     """Where the rows of a batch went: rows_in is the sum of the others."""
 
     rows_in: int = 0
@@ -96,20 +96,20 @@ class Counts:
 
 
 @dataclass
-class IntervalWindow:
+class TimeIntervalWindow:
     """The machine of one key group for one micro-batch; all that lasts is in `record` and `contents`."""
 
     window: TimeInterval
     record: IntervalRecord
     keys: PartitionKeys
-    contents: Contents
-    answer: Answer
-    firings: Firings
-    counts: Counts = field(default_factory=Counts)
+    contents: PaneContents
+    output: PaneOutput
+    firing_counts: FiringCounts
+    counts: RowCounts = field(default_factory=RowCounts)
 
     def __post_init__(self) -> None:
         self.geometry = Geometry.of(self.window)
-        self.pending = Pending.restore(self.record.pending, self.keys)
+        self.pending = PendingRefinements.restore(self.record.pending, self.keys)
 
     def on_rows(self, table: pa.Table) -> None:
         """Take rows in arrival order: assign them to panes, drop what is too late, remember who must fire again."""
@@ -117,42 +117,42 @@ class IntervalWindow:
         slices = self.geometry.slices(times)
         newest = self.geometry.newest_pane(slices)
         oldest = np.maximum(self.geometry.oldest_pane(slices), self._first_open_pane())
-        fresh = self._fresh(times)
+        fresh = self._assignable(times)
         outside = fresh & (self.geometry.oldest_pane(slices) > newest)
         kept = fresh & (oldest <= newest)
-        self._count(table.num_rows, outside, kept, oldest)
+        self._count_rows(table.num_rows, outside, kept, oldest)
         codes = self.keys.encode(table)
         late = ~(kept | outside)
         if late.any():
-            self.answer.dropped(table.filter(pa.array(late)), codes[late], self._lateness)
+            self.output.on_drop(table.filter(pa.array(late)), codes[late], self._lateness_text)
         if not kept.all():
             table = table.filter(pa.array(kept))
             codes, slices, oldest, newest = codes[kept], slices[kept], oldest[kept], newest[kept]
         if table.num_rows:
-            self._admit(table, codes, slices, oldest, newest)
+            self._insert(table, codes, slices, oldest, newest)
 
     def on_watermark(self, watermark: int) -> None:
         """Complete, fire and close panes. Anything but a greater watermark is ignored [semantics 6.2]."""
         if watermark <= self.record.watermark or self.record.flushed:
             return
         previous, self.record.watermark = self.record.watermark, watermark
-        turns = [self._turn(pane, previous) for pane in sorted(self.record.panes)]
-        self._apply([turn for turn in turns if turn is not None])
+        transitions = [self._transition(pane, previous) for pane in sorted(self.record.panes)]
+        self._apply([transition for transition in transitions if transition is not None])
 
     def on_flush(self) -> None:
         """Fire every pane that has something new, marked FLUSH, and close all of them for good."""
-        turns = []
+        transitions = []
         for pane in sorted(self.record.panes):
             state = self.record.panes[pane]
-            turns.append(
-                PaneTurn(
+            transitions.append(
+                PaneTransition(
                     pane=pane,
                     full=not state.complete,
-                    trigger=self._trigger(pane, state, Reason.FLUSH),
+                    trigger=self._firing(pane, state, Reason.FLUSH),
                     close=True,
                 )
             )
-        self._apply(turns)
+        self._apply(transitions)
         self.record.flushed = True
 
     def due(self) -> int | None:
@@ -160,10 +160,10 @@ class IntervalWindow:
         if not self.record.panes:
             return None
         deadlines = [
-            self.geometry.closes(pane) if state.complete else self.geometry.end(pane)
+            self.geometry.closing_watermark(pane) if state.complete else self.geometry.end(pane)
             for pane, state in self.record.panes.items()
         ]
-        if self.pending or self._born_late():
+        if self.pending or self._has_late_created_pane():
             deadlines.append(self.record.watermark + 1)
         return max(min(deadlines), self.record.watermark + 1)
 
@@ -180,22 +180,22 @@ class IntervalWindow:
             return NO_WATERMARK
         return self.geometry.last_closed(self.record.watermark) + 1
 
-    def _fresh(self, times: np.ndarray) -> np.ndarray:
+    def _assignable(self, times: np.ndarray) -> np.ndarray:
         """Whether each row may be assigned at all; the tuple rule judges before the assignment [semantics 6.4]."""
         if self.record.flushed:
             return np.zeros(len(times), dtype=bool)
         if self.window.late == "tuple" and self.record.watermark != NO_WATERMARK:
-            return times >= self.record.watermark - self.geometry.age
+            return times >= self.record.watermark - self.geometry.discard_age
         return np.ones(len(times), dtype=bool)
 
-    def _lateness(self, time: int) -> str:
+    def _lateness_text(self, time: int) -> str:
         if self.record.flushed:
             return "the job was flushed; its windows take no more rows"
         behind = (self.record.watermark - time) / 1e6
         rule = "every pane it belongs to is closed" if self.window.late == "pane" else "older than the discard age"
         return f"{behind:g} s behind the watermark: {rule}"
 
-    def _count(self, rows: int, outside: np.ndarray, kept: np.ndarray, oldest: np.ndarray) -> None:
+    def _count_rows(self, rows: int, outside: np.ndarray, kept: np.ndarray, oldest: np.ndarray) -> None:
         refined = 0
         if self.record.watermark != NO_WATERMARK:
             ends = self.geometry.starts(oldest[kept]) + self.geometry.duration
@@ -209,7 +209,7 @@ class IntervalWindow:
 
     # -- apply -----------------------------------------------------------------------------------------------
 
-    def _admit(
+    def _insert(
         self, table: pa.Table, codes: np.ndarray, slices: np.ndarray, oldest: np.ndarray, newest: np.ndarray
     ) -> None:
         overdue = self.geometry.starts(oldest) + self.geometry.duration <= self.record.watermark
@@ -223,7 +223,7 @@ class IntervalWindow:
         seq = self.record.next_seq + np.arange(table.num_rows, dtype=np.int64)
         self.record.next_seq += table.num_rows
         self.contents.insert(table, codes, slices, seq)
-        self.answer.inserted(table, codes, oldest, newest)
+        self.output.on_insert(table, codes, oldest, newest)
 
     def _mark_pending(self, codes: np.ndarray, slices: np.ndarray) -> None:
         """Note the partitions that must fire again, and whether they have fired before, ahead of the insertion."""
@@ -233,60 +233,60 @@ class IntervalWindow:
             first, end = self.geometry.slice_range(np.array([pane]))
             touched = (slices >= first) & (slices < end)
             if touched.any():
-                fresh = self.pending.unknown(pane, np.unique(codes[touched]))
+                fresh = self.pending.not_pending(pane, np.unique(codes[touched]))
                 if len(fresh):
                     self.pending.add(pane, fresh, self.contents.holds(fresh, np.full(len(fresh), pane)))
 
     # -- decide ----------------------------------------------------------------------------------------------
 
-    def _turn(self, pane: int, previous: int) -> PaneTurn | None:
+    def _transition(self, pane: int, previous: int) -> PaneTransition | None:
         state, watermark = self.record.panes[pane], self.record.watermark
         full = not state.complete and watermark >= self.geometry.end(pane)
         trigger = None
         if full or (state.complete and self.pending.has(pane)):
             reason = Reason.WATERMARK if previous < self.geometry.end(pane) else Reason.LATE
-            trigger = self._trigger(pane, state, reason)
-        close = watermark >= self.geometry.closes(pane) and (state.complete or full)
+            trigger = self._firing(pane, state, reason)
+        close = watermark >= self.geometry.closing_watermark(pane) and (state.complete or full)
         if not (full or trigger or close):
             return None
-        return PaneTurn(pane=pane, full=full, trigger=trigger, close=close)
+        return PaneTransition(pane=pane, full=full, trigger=trigger, close=close)
 
-    def _trigger(self, pane: int, state: PaneRecord, reason: Reason) -> Trigger | None:
+    def _firing(self, pane: int, state: PaneRecord, reason: Reason) -> PaneFiring | None:
         if not state.complete:
-            return Trigger(timing=Timing.ON_COMPLETE, index=state.rounds, reason=reason)
+            return PaneFiring(timing=Timing.ON_COMPLETE, index=state.rounds, reason=reason)
         if not self.pending.has(pane):
             return None
         codes, before = self.pending.of(pane)
-        refinements = self.firings.before(pane, codes, before, known=state.ledger)
+        refinements = self.firing_counts.read(pane, codes, before, has_counts=state.ledger)
         timing = Timing.LATE
-        return Trigger(timing=timing, index=state.rounds, reason=reason, codes=codes, refinements=refinements)
+        return PaneFiring(timing=timing, index=state.rounds, reason=reason, codes=codes, refinements=refinements)
 
     # -- emit ------------------------------------------------------------------------------------------------
 
-    def _apply(self, turns: list[PaneTurn]) -> None:
-        if not turns:
+    def _apply(self, transitions: list[PaneTransition]) -> None:
+        if not transitions:
             return
-        self.answer.turn(turns)
-        for turn in turns:
-            state = self.record.panes[turn.pane]
-            state.complete |= turn.full
-            if turn.trigger:
+        self.output.on_transitions(transitions)
+        for transition in transitions:
+            state = self.record.panes[transition.pane]
+            state.complete |= transition.full
+            if transition.trigger:
                 state.rounds += 1
-                self._remember(turn.pane, state, turn.trigger, closing=turn.close)
-            if turn.close:
+                self._record_firing(transition.pane, state, transition.trigger, closing=transition.close)
+            if transition.close:
                 if state.ledger:
-                    self.firings.forget(turn.pane)
-                del self.record.panes[turn.pane]
-        if any(turn.close for turn in turns):
-            self.contents.forget(np.fromiter(self.record.panes, dtype=np.int64))
+                    self.firing_counts.remove(transition.pane)
+                del self.record.panes[transition.pane]
+        if any(transition.close for transition in transitions):
+            self.contents.retain(np.fromiter(self.record.panes, dtype=np.int64))
 
-    def _remember(self, pane: int, state: PaneRecord, trigger: Trigger, *, closing: bool) -> None:
+    def _record_firing(self, pane: int, state: PaneRecord, trigger: PaneFiring, *, closing: bool) -> None:
         self.pending.clear(pane)
         if trigger.codes is not None and trigger.refinements is not None and not closing:
-            self.firings.count(pane, trigger.codes, trigger.refinements + 1, known=state.ledger)
+            self.firing_counts.write(pane, trigger.codes, trigger.refinements + 1, has_counts=state.ledger)
             state.ledger = True
 
-    def _born_late(self) -> bool:
+    def _has_late_created_pane(self) -> bool:
         """Whether a pane was made after its end: it completes at the next advancing watermark."""
         watermark = self.record.watermark
         return any(not s.complete and self.geometry.end(p) <= watermark for p, s in self.record.panes.items())

@@ -12,8 +12,8 @@ from typing import Protocol
 
 import numpy as np
 
-from framework.core.arrival.event_table import Moments, Phase, at_instants, at_rows
-from framework.core.arrival.round import Stretch, count_before
+from framework.core.arrival.event_table import EventTable, Phase, row_events, timer_events
+from framework.core.arrival.round import RoundRows, count_before
 from framework.declarations.events import EventType
 
 TICK = 1000
@@ -36,7 +36,7 @@ class Starts(Protocol):
         """Explicit content, by index, of those (partition, so many rows in) whose range has holes."""
         ...
 
-    def moments(self) -> list[Moments]:
+    def events(self) -> list[EventTable]:
         """The evictions, and the initial fulls that hang on them."""
         ...
 
@@ -48,12 +48,12 @@ class Starts(Protocol):
 class CountStarts:
     """Keep the newest n: one goes just before a row is inserted into a full window."""
 
-    def __init__(self, size: int, stretch: Stretch, full: np.ndarray) -> None:
+    def __init__(self, size: int, round_rows: RoundRows, full: np.ndarray) -> None:
         self._size = size
-        self._stretch = stretch
+        self._stretch = round_rows
         self._full = full
-        self.before = np.maximum(stretch.number - size, 0)
-        self.after = np.maximum(stretch.number + 1 - size, 0)
+        self.before = np.maximum(round_rows.position - size, 0)
+        self.after = np.maximum(round_rows.position + 1 - size, 0)
 
     def at(self, codes: np.ndarray, instants: np.ndarray, ends: np.ndarray) -> np.ndarray:
         """The last n of the rows that are in."""
@@ -64,16 +64,16 @@ class CountStarts:
         """Never any."""
         return {}
 
-    def moments(self) -> list[Moments]:
+    def events(self) -> list[EventTable]:
         """One row evicted before each insertion into a full window; full once when n are in."""
-        code, number, at = self._stretch.rows
+        code, position, at = self._stretch.rows
         over = self.after > self.before
-        filled = (number + 1 == self._size) & ~self._full[code]
+        filled = (position + 1 == self._size) & ~self._full[code]
         self._full[code[filled]] = True
-        some = (code[filled], number[filled], at[filled])
+        some = (code[filled], position[filled], at[filled])
         return [
-            _evicted((code[over], number[over], at[over]), self.before[over], self.after[over]),
-            at_rows(EventType.INITIAL_FULL, Phase.FULL, some, self.after[filled], number[filled] + 1),
+            _evicted((code[over], position[over], at[over]), self.before[over], self.after[over]),
+            row_events(EventType.INITIAL_FULL, Phase.FULL, some, self.after[filled], position[filled] + 1),
         ]
 
     def final(self) -> np.ndarray:
@@ -85,11 +85,11 @@ class CountStarts:
 class TimeStarts:
     """Keep what is not older than T: rows go by the clock, whether or not others come."""
 
-    def __init__(self, size: int, stretch: Stretch, codes: np.ndarray, at: np.ndarray) -> None:
-        self._stretch = stretch
+    def __init__(self, size: int, round_rows: RoundRows, codes: np.ndarray, at: np.ndarray) -> None:
+        self._stretch = round_rows
         self._codes = codes
         self._due = at + size + TICK
-        self.before = self.after = self._gone(stretch.code, stretch.at)
+        self.before = self.after = self._gone(round_rows.code, round_rows.at)
 
     def at(self, codes: np.ndarray, instants: np.ndarray, ends: np.ndarray) -> np.ndarray:
         """What is due goes before anything else at its instant."""
@@ -99,18 +99,18 @@ class TimeStarts:
         """Never any."""
         return {}
 
-    def moments(self) -> list[Moments]:
+    def events(self) -> list[EventTable]:
         """Rows that arrived together leave together; after an outage all that are overdue leave at once."""
-        late = np.flatnonzero(self._due <= self._stretch.until[self._codes])
+        late = np.flatnonzero(self._due <= self._stretch.end_at[self._codes])
         codes = self._codes[late]
         numbers = late - np.searchsorted(self._codes, codes)
-        instants = self._stretch.until[codes] if self._stretch.once else self._due[late]
+        instants = self._stretch.end_at[codes] if self._stretch.after_outage else self._due[late]
         opens = np.ones(len(late), dtype=bool)
         opens[1:] = (codes[1:] != codes[:-1]) | (instants[1:] != instants[:-1])
         first = np.flatnonzero(opens)
         last = np.append(first[1:], len(late)) - 1
         return [
-            at_instants(
+            timer_events(
                 EventType.EVICTION,
                 (codes[first], instants[first]),
                 numbers[first],
@@ -121,7 +121,7 @@ class TimeStarts:
 
     def final(self) -> np.ndarray:
         """What is still young enough at the end of the round."""
-        return self._gone(np.arange(len(self._stretch.held)), self._stretch.until)
+        return self._gone(np.arange(len(self._stretch.old_counts)), self._stretch.end_at)
 
     def _gone(self, codes: np.ndarray, instants: np.ndarray) -> np.ndarray:
         return count_before(self._codes, self._due, codes, instants, inclusive=True)
@@ -135,20 +135,20 @@ class DeltaStarts:
     """
 
     def __init__(
-        self, size: float, stretch: Stretch, offsets: np.ndarray, values: np.ndarray, full: np.ndarray
+        self, size: float, round_rows: RoundRows, offsets: np.ndarray, values: np.ndarray, full: np.ndarray
     ) -> None:
-        self._stretch = stretch
+        self._stretch = round_rows
         self._full = full
         self._size = size
-        self.before = np.zeros(len(stretch.code), dtype=np.int64)
-        self.after = np.zeros(len(stretch.code), dtype=np.int64)
-        self._first = stretch.first_of_code
+        self.before = np.zeros(len(round_rows.code), dtype=np.int64)
+        self.after = np.zeros(len(round_rows.code), dtype=np.int64)
+        self._first = round_rows.first_of_code
         self._left: dict[tuple[int, int], list[int]] = {}  # (code, rows in) -> what is left, where it has holes
         self._gone: dict[int, list[int]] = {}  # new row -> what it evicts, where listed
         self._shown: dict[int, list[int]] = {}  # new row -> the content before it, where listed
-        for code in np.unique(stretch.code).tolist():
+        for code in np.unique(round_rows.code).tolist():
             own = values[offsets[code] : offsets[code + 1]].tolist()
-            self._walk(code, int(stretch.held[code]), own)
+            self._walk(code, int(round_rows.old_counts[code]), own)
 
     def _walk(self, code: int, held: int, values: list[float]) -> None:
         """Go through the new rows of one partition while values rise, then through the rest."""
@@ -173,23 +173,23 @@ class DeltaStarts:
 
     def _search(self, code: int, live: list[int], values: list[float], row: int) -> None:
         """Go on from the first value that fell, looking through everything that is left."""
-        for number in range(len(values) - (int(self._first[code + 1]) - row), len(values)):
-            newest = values[number]
-            self.before[row] = live[0] if live else number
+        for position in range(len(values) - (int(self._first[code + 1]) - row), len(values)):
+            newest = values[position]
+            self.before[row] = live[0] if live else position
             gone = [n for n in live if newest - values[n] > self._size]
             if gone:
                 self._gone[row], self._shown[row] = gone, live
                 dropped = set(gone)
                 live = [n for n in live if n not in dropped]
-            live = [*live, number]
+            live = [*live, position]
             self.after[row] = live[0]
-            if number + 1 - live[0] != len(live):
-                self._left[code, number + 1] = live
+            if position + 1 - live[0] != len(live):
+                self._left[code, position + 1] = live
             row += 1
 
     def at(self, codes: np.ndarray, instants: np.ndarray, ends: np.ndarray) -> np.ndarray:
         """The beginning after the last row that is in."""
-        new = ends - self._stretch.held[codes]
+        new = ends - self._stretch.old_counts[codes]
         rows = self._first[codes] + new - 1
         return np.where(new > 0, self.after[np.maximum(rows, 0)] if len(self.after) else 0, 0)
 
@@ -203,7 +203,7 @@ class DeltaStarts:
                 found[index] = np.array(self._left[pair], dtype=np.int64)
         return found
 
-    def moments(self) -> list[Moments]:
+    def events(self) -> list[EventTable]:
         """Evictions before each insertion; full just before the first one of a partition's life."""
         listed = np.zeros(len(self.after), dtype=bool)
         listed[list(self._gone)] = True
@@ -212,26 +212,26 @@ class DeltaStarts:
         _, first = np.unique(code, return_index=True)
         filled = rows[first[~self._full[code[first]]]]
         self._full[code] = True
-        number = self._stretch.number[filled]
+        position = self._stretch.position[filled]
         return [
-            self._moments(EventType.EVICTION, Phase.EVICTION, rows, self.after[rows], self._gone),
-            self._moments(EventType.INITIAL_FULL, Phase.FULL_BEFORE, filled, number, self._shown),
+            self._events(EventType.EVICTION, Phase.EVICTION, rows, self.after[rows], self._gone),
+            self._events(EventType.INITIAL_FULL, Phase.FULL_BEFORE, filled, position, self._shown),
         ]
 
-    def _moments(
+    def _events(
         self, kind: EventType, phase: Phase, rows: np.ndarray, high: np.ndarray, listed: dict[int, list[int]]
-    ) -> Moments:
-        code, number, at = self._stretch.rows
+    ) -> EventTable:
+        code, position, at = self._stretch.rows
         content = {}
         if listed:
             content = {n: np.array(listed[row]) for n, row in enumerate(rows.tolist()) if row in listed}
-        return at_rows(kind, phase, (code[rows], number[rows], at[rows]), self.before[rows], high, content=content)
+        return row_events(kind, phase, (code[rows], position[rows], at[rows]), self.before[rows], high, content=content)
 
     def final(self) -> np.ndarray:
         """The beginning after the last row."""
-        every = np.arange(len(self._stretch.held))
-        return self.at(every, self._stretch.until, self._stretch.sizes)
+        every = np.arange(len(self._stretch.old_counts))
+        return self.at(every, self._stretch.end_at, self._stretch.sizes)
 
 
-def _evicted(rows: tuple[np.ndarray, np.ndarray, np.ndarray], low: np.ndarray, high: np.ndarray) -> Moments:
-    return at_rows(EventType.EVICTION, Phase.EVICTION, rows, low, high)
+def _evicted(rows: tuple[np.ndarray, np.ndarray, np.ndarray], low: np.ndarray, high: np.ndarray) -> EventTable:
+    return row_events(EventType.EVICTION, Phase.EVICTION, rows, low, high)

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from framework.core.arrival.event_table import Class, Moments, Phase
+from framework.core.arrival.event_table import Cause, EventTable, Phase
 from framework.core.arrival.partitions import Partitions
-from framework.core.arrival.round import Stretch, due_instants
+from framework.core.arrival.round import RoundRows, due_timers
 from framework.declarations.events import EventType, Reason
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cuts:
+class Tumbles:
     """The cuts of a round, sorted by (code, high): rows low..high-1 of the partition go at `at`."""
 
     code: np.ndarray
@@ -25,20 +25,20 @@ class Cuts:
     low: np.ndarray
     at: np.ndarray
     row: np.ndarray
-    klass: Class
+    cause: Cause
     phase: Phase
     reason: Reason
 
-    def moments(self) -> Moments:
+    def events(self) -> EventTable:
         """The evictions; an aggregate answers each that holds something."""
-        return Moments(
+        return EventTable(
             code=self.code,
             at=self.at,
             row=self.row,
             low=self.low,
             high=self.high,
             kind=EventType.EVICTION,
-            klass=self.klass,
+            cause=self.cause,
             phase=self.phase,
             reason=self.reason,
         )
@@ -50,19 +50,19 @@ class Cuts:
         return start
 
 
-def count_cuts(size: int, stretch: Stretch) -> Cuts:
+def count_cuts(size: int, round_rows: RoundRows) -> Tumbles:
     """Cut right after every n-th row, which is part of the window."""
-    code, number, at = stretch.rows
-    full = (number + 1) % size == 0
-    high = number[full] + 1
-    return _cuts(code[full], high, at[full], number[full], Class.TUPLE, Phase.TRIGGER, Reason.COUNT)
+    code, position, at = round_rows.rows
+    full = (position + 1) % size == 0
+    high = position[full] + 1
+    return _cuts(code[full], high, at[full], position[full], Cause.TUPLE, Phase.TRIGGER, Reason.COUNT)
 
 
-def delta_cuts(size: float, stretch: Stretch, values: np.ndarray, partitions: Partitions) -> Cuts:
+def delta_cuts(size: float, round_rows: RoundRows, values: np.ndarray, partitions: Partitions) -> Tumbles:
     """Cut before a row that exceeds the oldest one of the window by more than `size`."""
     cut: list[int] = []
     oldest = partitions.oldest
-    for row, (code, value) in enumerate(zip(stretch.code.tolist(), values.tolist(), strict=True)):
+    for row, (code, value) in enumerate(zip(round_rows.code.tolist(), values.tolist(), strict=True)):
         first = oldest[code]
         if first is None:
             oldest[code] = value
@@ -70,35 +70,35 @@ def delta_cuts(size: float, stretch: Stretch, values: np.ndarray, partitions: Pa
             oldest[code] = value
             cut.append(row)
     rows = np.array(cut, dtype=np.int64)
-    code, number, at = stretch.rows
-    return _cuts(code[rows], number[rows], at[rows], number[rows], Class.TUPLE, Phase.EVICTION, Reason.DELTA)
+    code, position, at = round_rows.rows
+    return _cuts(code[rows], position[rows], at[rows], position[rows], Cause.TUPLE, Phase.EVICTION, Reason.DELTA)
 
 
-def time_cuts(period: int, stretch: Stretch, partitions: Partitions) -> Cuts:
+def time_cuts(period: int, round_rows: RoundRows, partitions: Partitions) -> Tumbles:
     """Cut every so often, whatever arrived, also when nothing did."""
-    codes, instants = due_instants(partitions, period, stretch, inclusive=True)
-    high = stretch.held[codes] + stretch.new_before(codes, instants)
-    reason = Reason.OVERDUE if stretch.once else Reason.TIME
-    return _cuts(codes, high, instants, np.zeros_like(codes), Class.DUE, Phase.TRIGGER, reason)
+    codes, instants = due_timers(partitions, period, round_rows, inclusive=True)
+    high = round_rows.old_counts[codes] + round_rows.count_new_before(codes, instants)
+    reason = Reason.OVERDUE if round_rows.after_outage else Reason.TIME
+    return _cuts(codes, high, instants, np.zeros_like(codes), Cause.DUE, Phase.TRIGGER, reason)
 
 
-def no_cuts() -> Cuts:
+def no_cuts() -> Tumbles:
     """None: punctuation cuts between rounds."""
     none = np.empty(0, dtype=np.int64)
-    return _cuts(none, none, none, none, Class.TUPLE, Phase.TRIGGER, Reason.PUNCTUATION)
+    return _cuts(none, none, none, none, Cause.TUPLE, Phase.TRIGGER, Reason.PUNCTUATION)
 
 
-def all_cut(codes: np.ndarray, sizes: np.ndarray, at: int, reason: Reason) -> Cuts:
+def all_cut(codes: np.ndarray, sizes: np.ndarray, at: int, reason: Reason) -> Tumbles:
     """Cut these partitions as they are, now: a window mark, or the end."""
     instants = np.full(len(codes), at)
-    return _cuts(codes, sizes[codes], instants, np.zeros_like(codes), Class.END, Phase.TRIGGER, reason)
+    return _cuts(codes, sizes[codes], instants, np.zeros_like(codes), Cause.END, Phase.TRIGGER, reason)
 
 
 def _cuts(
-    code: np.ndarray, high: np.ndarray, at: np.ndarray, row: np.ndarray, klass: Class, phase: Phase, reason: Reason
-) -> Cuts:
+    code: np.ndarray, high: np.ndarray, at: np.ndarray, row: np.ndarray, cause: Cause, phase: Phase, reason: Reason
+) -> Tumbles:
     low = np.zeros_like(high)
     if len(high):
         same = code[1:] == code[:-1]
         low[1:] = np.where(same, high[:-1], 0)
-    return Cuts(code=code, high=high, low=low, at=at, row=row, klass=klass, phase=phase, reason=reason)
+    return Tumbles(code=code, high=high, low=low, at=at, row=row, cause=cause, phase=phase, reason=reason)

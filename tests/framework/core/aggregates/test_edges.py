@@ -74,7 +74,7 @@ def test_of_equals_the_earliest_arrival_wins_also_across_slices() -> None:
     for declared in (agg.arg_max("delay", "flight"), agg.arg_min("delay", "flight"), agg.first("flight")):
         a, state = folded(declared, rows, cells=[1, 0, 0])
         assert a.finish(state).to_pylist() == ["early slice", "late slice"]
-        assert a.finish(a.runs(state, np.array([0]), np.array([2]))).to_pylist() == ["late slice"]
+        assert a.finish(a.merge_ranges(state, np.array([0]), np.array([2]))).to_pylist() == ["late slice"]
 
 
 def test_the_row_of_an_extreme_may_have_nothing_to_say() -> None:
@@ -89,9 +89,9 @@ def test_the_least_integer_can_win() -> None:
     rows = pa.table({"x": pa.array([None, -(2**63)], pa.int64()), "who": ["a", "b"]})
     for cells in ([0, 0], [0, 1], [1, 0]):
         a, state = folded(agg.max("x"), rows, cells)
-        assert a.finish(a.runs(state, np.array([0]), np.array([len(state[0])]))).to_pylist() == [-(2**63)]
+        assert a.finish(a.merge_ranges(state, np.array([0]), np.array([len(state[0])]))).to_pylist() == [-(2**63)]
         a, state = folded(agg.arg_max("x", "who"), rows, cells)
-        assert a.finish(a.runs(state, np.array([0]), np.array([len(state[0])]))).to_pylist() == ["b"]
+        assert a.finish(a.merge_ranges(state, np.array([0]), np.array([len(state[0])]))).to_pylist() == ["b"]
 
 
 def test_nan_is_larger_than_every_number() -> None:
@@ -106,7 +106,7 @@ def test_the_deviation_of_large_neighbouring_numbers_keeps_its_digits() -> None:
     """A large mean takes no digits from a small spread, neither in a cell nor over merged cells."""
     values = 1e9 + np.array([0.25, 0.5, 0.75, 1.0] * 250)
     a, state = folded(agg.stddev("x"), pa.table({"x": values}), cells=[at % 7 for at in range(1000)])
-    merged = a.finish(a.runs(state, np.array([0]), np.array([7])))
+    merged = a.finish(a.merge_ranges(state, np.array([0]), np.array([7])))
     assert merged[0].as_py() == pytest.approx(np.std(values, ddof=1), rel=1e-12)
 
 
@@ -119,12 +119,12 @@ def test_the_company_of_a_run_changes_no_bit(declared: agg.Aggregate) -> None:
     a, leaves = folded(declared, rows, cells=list(range(n)))
     lo = np.arange(n - 40)
     hi = lo + generator.integers(0, 40, len(lo))
-    together = a.finish(a.runs(leaves, lo, hi))
+    together = a.finish(a.merge_ranges(leaves, lo, hi))
     order = generator.permutation(len(lo))
-    scattered = a.finish(a.runs(leaves, lo[order], hi[order]))
+    scattered = a.finish(a.merge_ranges(leaves, lo[order], hi[order]))
     assert scattered.equals(together.take(pa.array(order)))
     few = np.arange(100, 160)
-    part = a.runs([column.slice(90, 200) for column in leaves], lo[few] - 90, hi[few] - 90)
+    part = a.merge_ranges([column.slice(90, 200) for column in leaves], lo[few] - 90, hi[few] - 90)
     assert a.finish(part).equals(together.take(pa.array(few)))
 
 
@@ -143,8 +143,8 @@ def test_no_rows_and_no_cells_are_nothing_special() -> None:
     for declared, empty in ((agg.count("x"), 0), (agg.sum("x"), None), (agg.max("x"), None), (agg.stddev("x"), None)):
         a = declared.bind(schema)
         state = a.fold([], none, 0, schema.empty_table(), none)
-        assert [len(column) for column in a.runs(state, none, none)] == [0] * len(state)
-        assert a.finish(a.runs(state, np.array([0]), np.array([0]))).to_pylist() == [empty]
+        assert [len(column) for column in a.merge_ranges(state, none, none)] == [0] * len(state)
+        assert a.finish(a.merge_ranges(state, np.array([0]), np.array([0]))).to_pylist() == [empty]
 
 
 @pytest.mark.parametrize("distinct", [1023, 2_000, 60_000])
@@ -153,7 +153,7 @@ def test_distinct_values_are_counted_within_three_standard_errors(distinct: int)
     values = [f"tail-{at}" for at in range(distinct)] * 2
     rows = pa.table({"tail": values})
     a, state = folded(agg.approx_distinct("tail"), rows, cells=[at % 11 for at in range(len(values))])
-    merged = a.finish(a.runs(state, np.array([0]), np.array([11])))[0].as_py()
+    merged = a.finish(a.merge_ranges(state, np.array([0]), np.array([11])))[0].as_py()
     assert merged == result(agg.approx_distinct("tail"), rows)
     assert merged == pytest.approx(distinct, rel=0 if distinct < 1024 else 0.1)
 

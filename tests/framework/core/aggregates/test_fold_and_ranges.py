@@ -221,13 +221,13 @@ def test_a_run_is_worth_the_rows_of_its_cells(declared: agg.Aggregate, data: st.
     lo, hi = np.array(data.draw(st.lists(spans, min_size=1, max_size=8)), dtype=np.int64).T
     a = declared.bind(SCHEMA)
     state = fold(a, case, [])
-    results = a.finish(a.runs(state, lo, hi))
+    results = a.finish(a.merge_ranges(state, lo, hi))
     rows = case.rows.to_pylist()
     for j, (start, end) in enumerate(zip(lo.tolist(), hi.tolist(), strict=True)):
         inside = [row for row, of in zip(rows, case.cells, strict=True) if start <= of < end]
         assert_same(declared, results[j].as_py(), inside)
         only = [column.slice(start, end - start) for column in state]
-        alone = a.runs(only, np.array([0]), np.array([end - start]))
+        alone = a.merge_ranges(only, np.array([0]), np.array([end - start]))
         assert bits(a.finish(alone)) == bits(results.slice(j, 1))
 
 
