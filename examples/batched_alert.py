@@ -1,8 +1,8 @@
-"""An alert that is looked at every ten seconds: what exceeded the limit in the last fifteen, each reading once.
+"""An alert every ten seconds: the readings of the last fifteen that exceed the limit, each reading once.
 
     python -m examples.batched_alert [folder]
 
-An operator hears what entered the window with each batch; batches in which nothing changed do not run.
+The operator receives the rows that entered the window with each window batch; one in which nothing changed is no event.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Alert(Operator):
-    """Reports the readings above a limit that a batch brought."""
+    """Emits how many readings above a limit entered the window, and the highest."""
 
     events: ClassVar[frozenset[EventType]] = frozenset({EventType.INSERTION})
 
@@ -27,7 +27,7 @@ class Alert(Operator):
         self.limit = limit
 
     def handle_event(self, event: Event, emit: Emit) -> None:
-        """Look at what entered."""
+        """Emit a row if a reading that entered is above the limit."""
         values = event.column("value")
         high = values[values > self.limit]
         if len(high):

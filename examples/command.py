@@ -1,4 +1,4 @@
-"""Runs one small example from the command line and shows what it found."""
+"""Runs one small example from the command line and prints its results."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
     python -m examples.last_flights_of_a_plane [folder]
 
-A plane that is not seen for sixty days is forgotten, so that the state does not grow with planes that were sold.
+A plane without a flight for sixty days is evicted, so that the state does not grow with planes that were sold.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Made-up sensor readings for the examples: two sensors, a reading a second, written once as a file."""
+"""Generated sensor readings for the examples: two sensors, one reading a second each, written as one file."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""Sessions that end when the user says so: everything between two log-outs, and what came of it.
+"""Sessions that end when the user says so: all actions up to a log-out, and what was spent.
 
     python -m examples.sessions [folder]
 
 A row with `action = 'logout'` is the last of its session: a window mark follows it. Each row of the results ends a
-window as well (`window_mark`), so a second job counts the sessions of each day of the first one's log.
+window as well (`window_mark`), so a second job can read the first one's log: it adds up sessions until one spent
+10 or more.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Cut a year of New York weather where the temperature has risen by more than 15 degrees Fahrenheit.
+"""Divide a year of New York weather where the temperature has risen by more than 15 degrees Fahrenheit.
 
     python -m examples.temperature_swings [folder]
 
-Each stretch begins with a reading and ends before the first that exceeds it by more than the difference.
+Each window begins with a reading and ends before the first one that exceeds it by more than 15 degrees.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The flights on a cluster, with everything on S3: `spark-submit examples/flights/cluster_main.py s3a://bucket/folder`.
 
 Puts the replay's files into the bucket, runs the job over them, and ends. Submitted again, after its end or a kill, it
-goes on where it was. The store and the credentials are those of the environment variables that boto3 knows.
+resumes. The store and the credentials come from the environment variables that boto3 reads.
 """
 
 import argparse
@@ -36,7 +36,7 @@ def main(arguments: list[str]) -> int:
     except JobFinished:
         print(f"this replay is finished; its tables are in {options.place}")
     except PanekeeperError as error:
-        print(f"the job cannot go on: {error}", file=sys.stderr)
+        print(f"the job cannot continue: {error}", file=sys.stderr)
         return 1
     finally:
         spark.stop()
@@ -44,9 +44,9 @@ def main(arguments: list[str]) -> int:
 
 
 def put_input(place: str, replay: Replay, *, files: int | None) -> int:
-    """Upload the first files of the replay that are not there yet, in order; return how many there are in all.
+    """Upload the first files of the replay that are not in the bucket yet, in order; return how many the replay has.
 
-    The bucket is made if it is not there.
+    The bucket is created if it does not exist.
     """
     bucket, _, prefix = place.removeprefix(f"{urlsplit(place).scheme}://").partition("/")
     store = boto3.client("s3")
@@ -65,8 +65,10 @@ def put_input(place: str, replay: Replay, *, files: int | None) -> int:
 
 
 def _options(arguments: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="submitted.py", description=__doc__.splitlines()[0])
-    parser.add_argument("place", metavar="s3a://BUCKET/FOLDER", help="where everything is kept")
+    parser = argparse.ArgumentParser(prog="cluster_main.py", description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "place", metavar="s3a://BUCKET/FOLDER", help="where the input, the checkpoint and the tables are"
+    )
     parser.add_argument("--days", type=int, metavar="N", help="replay only N days around the worst one")
     parser.add_argument("--files", type=int, metavar="N", help="only the first N files of the replay, without a flush")
     options = parser.parse_args(arguments)

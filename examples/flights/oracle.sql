@@ -1,11 +1,11 @@
 -- What the job must have written, computed from the published flights in one go: no stream, no state, no library.
 --
 -- Given:  published   the flights as the package holds them, and `line`, their number in its file
---         cut         at (us)   the moments at which one file of the replay ends and the next begins
+--         boundary    at (us)   when one file of the replay ends and the next begins
 --         variables   duration, period, age, delay (us): the window and the lateness of the watermark
 -- Times are whole microseconds since 1970 in UTC. A batch is one file of the replay.
 
--- 1. The replay: when each flight is scheduled, when it turns up, in which batch.
+-- 1. The replay: when each flight is scheduled, when it arrives in the stream, in which batch.
 CREATE TABLE arrival AS
 WITH timed AS (
     SELECT line, carrier, origin, carrier || flight || ' to ' || dest AS flight, dep_delay AS delay,
@@ -15,17 +15,17 @@ WITH timed AS (
     FROM published
 )
 SELECT *, scheduled + coalesce(delay, 0) * 60_000_000 AS arrives,
-       (SELECT count(*) FROM cut WHERE cut.at <= scheduled + coalesce(delay, 0) * 60_000_000) AS batch,
+       (SELECT count(*) FROM boundary WHERE boundary.at <= scheduled + coalesce(delay, 0) * 60_000_000) AS batch,
        row_number() OVER (ORDER BY arrives, line) AS seq
 FROM timed;
 
--- Cuts between which nothing arrives make no file: batches are numbered without them.
+-- Between two boundaries without an arrival there is no file: batches are numbered without it.
 CREATE TABLE batch AS
 SELECT batch AS old, row_number() OVER (ORDER BY batch) - 1 AS batch FROM (SELECT DISTINCT batch FROM arrival);
 UPDATE arrival SET batch = batch.batch FROM batch WHERE arrival.batch = batch.old;
 
 -- 2. The watermark during a batch is the latest schedule of the batches before it, less the delay, in whole milliseconds.
---    One more batch, without data, sees the last watermark.
+--    One more batch, without data, has the last watermark.
 CREATE TABLE clock AS
 WITH highest AS (
     SELECT batch, max(scheduled) FILTER (NOT cancelled) AS scheduled FROM arrival GROUP BY batch
@@ -53,8 +53,8 @@ SELECT pane.*, pane_start + getvariable('duration') AS pane_end,
 FROM pane JOIN clock USING (batch)
 WHERE scheduled < pane_start + getvariable('duration');
 
--- 4. It is told by the first advance after its own batch that has reached the end of the pane, or by the flush.
-CREATE TABLE told AS
+-- 4. It is in the result of the first advance after its own batch that reaches the end of the pane, or of the flush.
+CREATE TABLE fired AS
 WITH ended AS (
     SELECT membership.*, advance.batch AS ended_by
     FROM membership ASOF LEFT JOIN advance ON membership.pane_end <= advance.watermark
@@ -69,20 +69,20 @@ FROM (SELECT *, CASE WHEN ended_by IS NOT NULL THEN greatest(batch + 1, ended_by
 CREATE TABLE expected_log AS
 WITH firing AS (
     SELECT *, (row_number() OVER (PARTITION BY carrier, origin, pane_start ORDER BY fires) - 1)::INTEGER AS refinement
-    FROM (SELECT DISTINCT carrier, origin, pane_start, pane_end, fires, reason FROM told)
+    FROM (SELECT DISTINCT carrier, origin, pane_start, pane_end, fires, reason FROM fired)
 )
 SELECT carrier, origin, make_timestamptz(pane_start) AS pane_start, make_timestamptz(firing.pane_end) AS pane_end,
        -- of flights equally late, the one that left first is the worst
        max(delay)::BIGINT AS worst, arg_max(flight, delay * 1_000_000 - seq) AS flight,
        avg(delay)::DOUBLE AS mean, count(*) AS n, refinement, firing.reason AS reason
-FROM firing JOIN told USING (carrier, origin, pane_start)
-WHERE told.fires <= firing.fires
+FROM firing JOIN fired USING (carrier, origin, pane_start)
+WHERE fired.fires <= firing.fires
 GROUP BY ALL;
 
 CREATE TABLE expected_view AS
 SELECT * FROM expected_log QUALIFY row_number() OVER (PARTITION BY carrier, origin, pane_start ORDER BY refinement DESC) = 1;
 
--- 6. Where every flight went.
+-- 6. The rows that joined no pane, and how many flights were admitted, late, dropped and quarantined.
 CREATE TABLE expected_quarantine AS
 SELECT 'cancelled: no departure time' AS reason, scheduled FROM arrival WHERE cancelled
 UNION ALL

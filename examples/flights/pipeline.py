@@ -1,4 +1,4 @@
-"""The job itself: the worst departure delays of each hour, by carrier and airport. This is all a user has to write."""
+"""The job: the worst departure delays of each hour, by carrier and airport. A user of the library writes only this."""
 
 from typing import TYPE_CHECKING
 

@@ -1,11 +1,11 @@
-"""One picture of the worst day: what was first reported of each hour, and what late planes made of it."""
+"""One picture of the worst day: the first result of each hour, and the refined one after late flights."""
 
 import os
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-# Matplotlib wants a place for its font cache; a read-only or missing home must not spoil the demo's output.
+# Matplotlib needs a folder for its font cache; without one (read-only or missing home) it prints warnings.
 os.environ.setdefault("MPLCONFIGDIR", str(Path(tempfile.gettempdir()) / "panekeeper-matplotlib"))
 
 import matplotlib as mpl
@@ -38,19 +38,19 @@ class AirportDay:
 
 
 def draw(log: pa.Table, view: pa.Table, day: pd.Timestamp, path: Path) -> None:
-    """Draw the day (a midnight, local) into a PNG; the file appears when it is whole."""
+    """Draw one day (its local midnight) into a PNG; the file gets its name when it is complete."""
     days = [airport_day(_of_day(log, day), _of_day(view, day), origin) for origin in AIRPORTS]
     with mpl.rc_context({"font.family": "DejaVu Sans", "font.size": 10, "axes.edgecolor": MUTED, "text.color": INK}):
         figure, axes = plt.subplots(len(days), 1, figsize=(12, 10.5), sharex=True, sharey=True)
         for axis, airport in zip(axes, days, strict=True):
             _draw_airport(axis, airport)
-        _dress(axes)
+        _style_axes(axes)
         figure.text(
             0.06, 0.955, f"{day:%A}, {day.day} {day:%B %Y}: the worst day out of New York", size=17, weight="bold"
         )
         subtitle = (
-            "Worst departure delay by scheduled hour, a new hour every 20 minutes. A plane hours late enters the\n"
-            "stream when its hour is reported already: the hour fires again, and the dashed line becomes the blue one."
+            "Worst departure delay by scheduled hour, a new hour every 20 minutes. A plane that leaves hours late\n"
+            "is in the stream after its hour has fired: the hour fires again, and the dashed line becomes the blue one."
         )
         figure.text(0.06, 0.943, subtitle, size=11, color=MUTED, va="top", linespacing=1.45)
         figure.legend(handles=_legend(), loc="upper left", bbox_to_anchor=(0.052, 0.903), ncols=5, frameon=False)
@@ -62,7 +62,7 @@ def draw(log: pa.Table, view: pa.Table, day: pd.Timestamp, path: Path) -> None:
 
 
 def airport_day(log: pd.DataFrame, view: pd.DataFrame, origin: str) -> AirportDay:
-    """Bring the carriers of one airport together, pane by pane."""
+    """Return the hours of one airport, over all carriers."""
     log, view = log[log["origin"] == origin], view[view["origin"] == origin]
     newest = view.sort_values(["hour", "worst"]).groupby("hour").last()
     minutes = (view["mean"] * view["n"]).groupby(view["hour"]).sum()
@@ -97,10 +97,10 @@ def _draw_airport(axis: Axes, day: AirportDay) -> None:
     axis.scatter(refined["hour"], refined["worst"] / 60, s=13, color=LATE, alpha=0.7, linewidth=0, zorder=4)
     axis.scatter(times[lifted], day.final[lifted], s=44, color=LATE, edgecolor="white", linewidth=0.9, zorder=5)
     axis.set_title(f"{AIRPORTS[day.origin]} ({day.origin})", loc="left", weight="bold", size=12, color=INK)
-    told = (
+    summary = (
         f"{len(refined)} late firings; {int(lifted.sum())} of {len(times)} hours turned out worse than first reported"
     )
-    axis.set_title(told, loc="right", size=9.5, color=MUTED)
+    axis.set_title(summary, loc="right", size=9.5, color=MUTED)
     worst = day.final.idxmax()
     hours, minutes = divmod(round(day.final[worst] * 60), 60)
     axis.annotate(
@@ -114,7 +114,7 @@ def _draw_airport(axis: Axes, day: AirportDay) -> None:
     )
 
 
-def _dress(axes: list[Axes]) -> None:
+def _style_axes(axes: list[Axes]) -> None:
     for axis in axes:
         axis.set_ylim(0, 1.12 * axis.dataLim.ymax)
         axis.set_xlim(4.5, 23.7)

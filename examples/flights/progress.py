@@ -1,6 +1,6 @@
 """What a running demo looks like: a live bar on a terminal, a line a batch elsewhere.
 
-Knows nothing of Spark: it is shown figures and draws them.
+Independent of Spark: it gets figures and draws them.
 """
 
 import time
@@ -22,7 +22,7 @@ from examples.flights.data import NEW_YORK
 
 @dataclass(frozen=True, kw_only=True)
 class Figures:
-    """How far the replay is: totals since its very first start, whatever happened in between."""
+    """How far the replay is: totals since its first start, over all runs."""
 
     rows: int
     batch: int
@@ -34,14 +34,14 @@ class Figures:
     quarantined: int
 
     def cells(self, rate: float) -> dict[str, str]:
-        """The figures as texts, by what they are called."""
-        moment = (
+        """Return the figures as texts, by their labels."""
+        watermark = (
             self.watermark.astimezone(ZoneInfo(NEW_YORK)).strftime("%a %d %b %H:%M") if self.watermark else "none yet"
         )
         return {
             "flights in": f"{self.rows:,}",
             "flights/s": f"{rate:,.0f}",
-            "watermark": moment,
+            "watermark": watermark,
             "open panes": f"{self.open_panes:,}",
             "firings": f"{self.firings:,}",
             "late": f"{self.late:,}",
@@ -54,7 +54,7 @@ class ReplayView:
     """The live view. Use it as a context manager and call `show` after each batch, from any thread."""
 
     def __init__(self, console: Console, *, rows: int, batches: int, done: int) -> None:
-        """Begin with so many of `rows` rows done by earlier runs."""
+        """Begin with `done` of `rows` rows processed by earlier runs."""
         self._console, self._rows, self._batches = console, rows, batches
         self._began, self._done = time.monotonic(), done
         self._bar = Progress(
@@ -74,8 +74,8 @@ class ReplayView:
         where = f"batch {min(figures.batch, self._batches)} of {self._batches}"
         cells = figures.cells(rate)
         if self._live is None:
-            told = ", ".join(f"{name} {value}" for name, value in cells.items())
-            self._console.print(f"{where}: {told}", highlight=False, soft_wrap=True)
+            line = ", ".join(f"{name} {value}" for name, value in cells.items())
+            self._console.print(f"{where}: {line}", highlight=False, soft_wrap=True)
             return
         self._bar.update(self._task, completed=figures.rows, where=where)
         self._live.update(Group(self._bar, _grid(cells)))
@@ -95,7 +95,7 @@ class ReplayView:
 
 @contextmanager
 def waiting(console: Console, what: str) -> Iterator[None]:
-    """Say that something takes a while: a spinner on a terminal, one line elsewhere."""
+    """Show that something takes a while: a spinner on a terminal, one line elsewhere."""
     if not console.is_terminal:
         console.print(what, highlight=False)
         yield

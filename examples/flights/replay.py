@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from examples.flights.data import Input
-from examples.flights.folder_lock import await_java, remember_java
+from examples.flights.folder_lock import record_java_pid, wait_for_java
 from examples.flights.progress import Figures, ReplayView, waiting
 from examples.flights.tables import METRICS, has_table, read_table
 from panekeeper import BatchReport, JobFinished
@@ -18,34 +18,34 @@ from panekeeper import BatchReport, JobFinished
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_COUNTED = ("admitted", "refined_late", "dropped_late", "quarantined", "outside")
+_ROW_COUNTS = ("admitted", "refined_late", "dropped_late", "quarantined", "outside")
 
 
 @dataclass
-class Tally:
-    """What every batch did since the very first start, by its number: a batch that is run again counts once."""
+class ReplayTotals:
+    """Row counts of every batch since the first start, by its number: a batch that is run again counts once."""
 
     batches: dict[int, dict[str, int]] = field(default_factory=dict)
 
     @classmethod
-    def of_earlier_runs(cls, out: Path) -> "Tally":
-        """Read what the metrics table remembers; empty before the first batch."""
+    def of_earlier_runs(cls, out: Path) -> "ReplayTotals":
+        """Read them from the metrics table; empty before the first batch."""
         if not has_table(out / METRICS):
             return cls()
         rows = read_table(out / METRICS).to_pylist()
-        return cls({row["batch"]: {name: row[name] for name in ("rows_in", *_COUNTED, "firings")} for row in rows})
+        return cls({row["batch"]: {name: row[name] for name in ("rows_in", *_ROW_COUNTS, "firings")} for row in rows})
 
     def add(self, report: BatchReport) -> None:
-        """Note a batch that just ended."""
+        """Add the counts of a batch that has just ended."""
         self.batches[report.batch] = {"rows_in": report.rows, "firings": report.firings, **report.counts}
 
     def total(self, name: str) -> int:
-        """The sum of one figure over all batches."""
+        """Return the sum of one count over all batches."""
         return sum(batch[name] for batch in self.batches.values())
 
     def counts(self) -> dict[str, int]:
-        """Where the flights went: rows_in and its parts."""
-        return {name: self.total(name) for name in ("rows_in", *_COUNTED)}
+        """Return how many flights came in and how many were admitted, refined, dropped, quarantined and outside."""
+        return {name: self.total(name) for name in ("rows_in", *_ROW_COUNTS)}
 
 
 def replay(console: Console, given: Input, out: Path) -> bool:
@@ -53,16 +53,16 @@ def replay(console: Console, given: Input, out: Path) -> bool:
 
     Raises:
         PanekeeperError: the job cannot start or failed; the message says what to do.
-        Refused: the Java machine of a killed run does not end.
+        FolderLocked: the Java process of a killed run does not exit.
     """
-    tally = Tally.of_earlier_runs(out)
-    done = given.files_within(tally.total("rows_in"))
-    if tally.batches:
+    totals = ReplayTotals.of_earlier_runs(out)
+    done = given.files_within(totals.total("rows_in"))
+    if totals.batches:
         console.print(f"resuming at batch {min(done + 1, given.n_files)} of {given.n_files}", highlight=False)
     try:
-        _run(console, given, out, tally)
+        _run(console, given, out, totals)
     except KeyboardInterrupt:
-        done = given.files_within(tally.total("rows_in"))
+        done = given.files_within(totals.total("rows_in"))
         console.print(
             f"stopped after batch {done} of {given.n_files}; run `make demo` again to resume", highlight=False
         )
@@ -70,37 +70,37 @@ def replay(console: Console, given: Input, out: Path) -> bool:
     return True
 
 
-def _run(console: Console, given: Input, out: Path, tally: Tally) -> None:
+def _run(console: Console, given: Input, out: Path, totals: ReplayTotals) -> None:
     with waiting(console, "starting Spark..."):
-        await_java(out)
+        wait_for_java(out)
         from panekeeper import session
 
-        with _stderr_kept(out / "spark.log"):
+        with _redirect_stderr(out / "spark.log"):
             spark = session("panekeeper-flights")
-        remember_java(out, _java_of(spark))
+        record_java_pid(out, _java_of(spark))
     try:
         from examples.flights.pipeline import start
 
         with waiting(console, "starting the job..."):
             job = start(spark, str(given.folder), str(out))
-        with ReplayView(console, rows=given.n_rows, batches=given.n_files, done=tally.total("rows_in")) as view:
+        with ReplayView(console, rows=given.n_rows, batches=given.n_files, done=totals.total("rows_in")) as view:
 
             def show(report: BatchReport) -> None:
-                tally.add(report)
-                view.show(_figures(report, tally, given))
+                totals.add(report)
+                view.show(_figures(report, totals, given))
 
             job.on_batch(show)
             job.await_end()
             job.flush()
     except JobFinished:
-        pass  # killed between the flush and the mark of it
+        pass  # killed after the flush and before its marker file was written
     finally:
         spark.stop()
 
 
 @contextmanager
-def _stderr_kept(path: Path) -> Iterator[None]:
-    """Let processes started in here write their stderr to a file: Java and its workers would disturb the live view."""
+def _redirect_stderr(path: Path) -> Iterator[None]:
+    """Redirect the stderr of processes started in here to a file: Java and its workers would disturb the live view."""
     ours = os.dup(2)
     try:
         with path.open("ab") as kept:
@@ -116,14 +116,14 @@ def _java_of(spark: "SparkSession") -> int:
     return pid
 
 
-def _figures(report: BatchReport, tally: Tally, given: Input) -> Figures:
+def _figures(report: BatchReport, totals: ReplayTotals, given: Input) -> Figures:
     return Figures(
-        rows=tally.total("rows_in"),
-        batch=given.files_within(tally.total("rows_in")),
+        rows=totals.total("rows_in"),
+        batch=given.files_within(totals.total("rows_in")),
         watermark=report.watermark,
         open_panes=report.open_panes,
-        firings=tally.total("firings"),
-        late=tally.total("refined_late"),
-        dropped=tally.total("dropped_late"),
-        quarantined=tally.total("quarantined"),
+        firings=totals.total("firings"),
+        late=totals.total("refined_late"),
+        dropped=totals.total("dropped_late"),
+        quarantined=totals.total("quarantined"),
     )

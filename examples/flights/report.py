@@ -1,4 +1,4 @@
-"""What the demo says at the end: the worst hours, where every flight went, and the judge's verdict."""
+"""What the demo prints at the end: the worst hours, the flights by outcome, and the comparison with the oracle."""
 
 from dataclasses import dataclass
 
@@ -31,7 +31,7 @@ class Results:
 
 
 def worst_hours(results: Results) -> Table:
-    """The hours (of the full-hour panes, so that each flight counts once) with the worst delays of the year."""
+    """Return the hours (of the full-hour panes, so that each flight counts once) with the worst delays of the year."""
     view: pd.DataFrame = results.view.to_pandas()
     hours = view[view["pane_start"].dt.minute == 0].nlargest(_HOURS_SHOWN, "worst")
     firsts: pd.DataFrame = results.log.filter(pc.equal(results.log.column("refinement"), 0)).to_pandas()
@@ -60,35 +60,35 @@ def worst_hours(results: Results) -> Table:
 
 
 def print_tables(console: Console, results: Results) -> None:
-    """Say how much each table holds, by reason."""
+    """Print how many rows each table has, by reason."""
     firings = results.log.column("reason").to_pandas().value_counts().sort_index()
     refused = results.quarantine.column("reason").to_pandas().value_counts().sort_index()
-    told = ", ".join(f"{count:,} {reason}" for reason, count in firings.items())
-    console.print(f"log         {results.log.num_rows:>9,} firings: {told}", highlight=False)
+    summary = ", ".join(f"{count:,} {reason}" for reason, count in firings.items())
+    console.print(f"log         {results.log.num_rows:>9,} firings: {summary}", highlight=False)
     console.print(f"view        {results.view.num_rows:>9,} panes, each as it last fired", highlight=False)
-    told = ", ".join(f"{count:,} {reason}" for reason, count in refused.items())
-    console.print(f"quarantine  {results.quarantine.num_rows:>9,} flights: {told}", highlight=False)
+    summary = ", ".join(f"{count:,} {reason}" for reason, count in refused.items())
+    console.print(f"quarantine  {results.quarantine.num_rows:>9,} flights: {summary}", highlight=False)
 
 
 def print_balance(console: Console, counts: dict[str, int]) -> bool:
-    """Show where every flight went; return whether nothing is lost."""
+    """Print how many flights had which outcome; return whether these add up to those that came in."""
     parts = sum(counts[part] for part in _PARTS)
     console.print(f"\n[bold]{counts['rows_in']:>9,}[/]  flights came in", highlight=False)
     for part, meaning in _PARTS.items():
         console.print(f"{counts[part]:>9,}  {meaning}", highlight=False)
     balanced = parts == counts["rows_in"]
-    verdict = "[green]nothing is lost[/]" if balanced else "[red bold]the parts do not add up[/]"
-    console.print(f"{parts:>9,}  in all: {verdict}", highlight=False)
+    conclusion = "[green]nothing is lost[/]" if balanced else "[red bold]the parts do not add up[/]"
+    console.print(f"{parts:>9,}  in all: {conclusion}", highlight=False)
     return balanced
 
 
-def print_verdict(console: Console, results: Results, found: list[Difference]) -> None:
-    """Say whether the tables equal the independent computation, and where not."""
+def print_comparison(console: Console, results: Results, found: list[Difference]) -> None:
+    """Print whether the tables equal the independent computation, and where they differ."""
     if not found:
         sizes = (results.log.num_rows, results.view.num_rows, results.quarantine.num_rows)
-        told = "{:,} firings, {:,} panes, {:,} refused".format(*sizes)
+        summary = "{:,} firings, {:,} panes, {:,} refused".format(*sizes)
         console.print(
-            f"\n[green bold]checked:[/] {told}: every row equals DuckDB's answer over the published file",
+            f"\n[green bold]checked:[/] {summary}: every row equals DuckDB's result over the published file",
             highlight=False,
             soft_wrap=True,
         )

