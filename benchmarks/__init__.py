@@ -1,1 +1,14 @@
-"""Side-by-side benchmarks: the same rows through Panekeeper and through what one would use without it."""
+"""Benchmarks: the same rows through Panekeeper and through what one would use without it. Run `python -m benchmarks`.
+
+__main__.py          Which options are there, and in which order does everything run?
+workloads.py         What is compared: which windows, which contenders, how many rows?
+contenders.py        How is a contender run, for its time and for its results?
+measure.py           How are results compared and times taken?
+report.py            What is printed and written?
+data.py              Which rows are read?
+panekeeper_jobs.py   Panekeeper's windows
+spark_windows.py     Spark's own `groupBy(window)`
+spark_per_key.py     The same windows by `transformWithStateInPandas`
+bytewax_flow.py      The same windows as a Bytewax dataflow
+results.json         What was measured last
+"""

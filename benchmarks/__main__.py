@@ -1,7 +1,7 @@
-"""`python -m benchmarks`: run the workloads side by side, print a table, write the results.
+"""`python -m benchmarks`: run the workloads, print a table, write the results.
 
-Exit code 0 when every contender computed the same as we did, 1 when one did not. How fast anything was decides
-nothing: that is a ratio in the results, measured on a machine that may be busy.
+Exit code 0 if every contender computed the same results as Panekeeper, 1 if one did not. Times do not change the exit
+code: they are measured on a machine that may be busy.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import report
-from benchmarks.contenders import Place
-from benchmarks.data import written
-from benchmarks.measure import Entry, Mismatch, compete
+from benchmarks.contenders import RunEnvironment
+from benchmarks.data import write_input
+from benchmarks.measure import BenchmarkRun, Mismatch, run_comparison
 from benchmarks.report import Result
-from benchmarks.workloads import Contender, Workload, workloads
+from benchmarks.workloads import Workload, WorkloadEntry, workloads
 from framework.engine.session.file_manager import MANAGER_SETTING, ON_DISK
 from panekeeper import session
 
@@ -38,16 +38,16 @@ def main(arguments: list[str]) -> int:
     chosen = [w for w in workloads() if not options.only or w.name in options.only]
     work = options.out / "work"
     options.out.mkdir(parents=True, exist_ok=True)
-    with _stderr_kept(options.out / "spark.log"):
+    with _redirect_stderr(options.out / "spark.log"):
         spark = session("panekeeper-benchmarks", **{MANAGER_SETTING: ON_DISK})  # as jobs have it, for all contenders
     shutil.rmtree(work, ignore_errors=True)
-    place = Place(spark=spark, folder=work)
+    environment = RunEnvironment(spark=spark, folder=work)
     began, load = time.monotonic(), os.getloadavg()[0]
     results = []
     try:
         for workload in chosen:
             print(f"\n{workload.name}: {workload.what}", flush=True)
-            results.append(_measure(workload, place, options.out / "input", setting))
+            results.append(_measure(workload, environment, options.out / "input", setting))
     except Mismatch as error:
         print(f"\nnot the same results: {error}", file=sys.stderr)
         return WRONG
@@ -61,8 +61,8 @@ def main(arguments: list[str]) -> int:
 
 
 @contextmanager
-def _stderr_kept(path: Path) -> Iterator[None]:
-    """Let Java and its workers, started in here, write their stderr to a file instead of between our lines."""
+def _redirect_stderr(path: Path) -> Iterator[None]:
+    """Redirect the stderr of Java and its workers, started in here, to a file."""
     ours = os.dup(2)
     try:
         with path.open("wb") as kept:
@@ -73,24 +73,26 @@ def _stderr_kept(path: Path) -> Iterator[None]:
         os.close(ours)
 
 
-def _measure(workload: Workload, place: Place, cache: Path, setting: dict[str, Any]) -> Result:
-    entries = [_entry(contender, cache, setting) for contender in (workload.us, *workload.peers)]
-    paces = compete(
-        entries[0], entries[1:], place, rounds=setting["rounds"], tell=lambda text: print(f"  {text}", flush=True)
+def _measure(workload: Workload, environment: RunEnvironment, cache: Path, setting: dict[str, Any]) -> Result:
+    runs = [_run_of(entry, cache, setting) for entry in (workload.us, *workload.peers)]
+    throughputs = run_comparison(
+        runs[0], runs[1:], environment, rounds=setting["rounds"], print_line=lambda text: print(f"  {text}", flush=True)
     )
-    return Result(workload=workload, entries=entries, paces=paces)
+    return Result(workload=workload, runs=runs, throughputs=throughputs)
 
 
-def _entry(contender: Contender, cache: Path, setting: dict[str, Any]) -> Entry:
-    files = setting.get("files", contender.files)
-    given = written(
-        cache, files=files, rows=setting["rows"] // contender.share, keys=max(1, setting["keys"] // contender.share)
+def _run_of(entry: WorkloadEntry, cache: Path, setting: dict[str, Any]) -> BenchmarkRun:
+    files = setting.get("files", entry.files)
+    given = write_input(
+        cache, files=files, rows=setting["rows"] // entry.share, keys=max(1, setting["keys"] // entry.share)
     )
-    return Entry(side=contender.side, given=given, warm=min(contender.warm, files - 1))
+    return BenchmarkRun(contender=entry.contender, given=given, warm=min(entry.warm, files - 1))
 
 
 def _options(arguments: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Run the benchmarks side by side.")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description="Measure Panekeeper and its alternatives on the same rows."
+    )
     names = [workload.name for workload in workloads()]
     parser.add_argument("--only", nargs="+", choices=names, metavar="NAME", help=f"some of: {', '.join(names)}")
     parser.add_argument("--rows", type=int, default=500_000, help="rows of a micro-batch (default: 500000)")

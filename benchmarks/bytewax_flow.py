@@ -1,9 +1,9 @@
-"""Bytewax's side: the same windows as a stateful step of a dataflow, in this process, on two workers.
+"""Bytewax as a contender: the same windows as a stateful step of a dataflow, in this process, on two workers.
 
 Bytewax has no count, delta or counted-trigger windows of its own; a stateful step is its documented way to write
-them. It runs without recovery, which spares it the writing of its state: ours and Spark's runs write theirs.
+them. It runs without recovery, so it does not write its state: Panekeeper and Spark write theirs.
 
-Bytewax is an optional package. Nothing here imports it before it is used.
+Bytewax is an optional package; it is imported when it is first used.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.contenders import Batch, Place
+from benchmarks.contenders import RunEnvironment, TimedBatch
 from benchmarks.data import Input
 
 WORKERS = 2
-_CHUNK = 20_000  # rows handed to the dataflow at once
+_CHUNK = 20_000  # rows of one input batch of the dataflow
 
 Row = tuple[int, float]
 """Arrival time (us) and value."""
 Fired = tuple[int, float, int]
-"""Arrival time of the row that made it fire (us), greatest value, number of rows."""
+"""Arrival time of the row that fired (us), greatest value, number of rows."""
 Step = Callable[[Any, Row], tuple[Any, list[Fired]]]
 
 
 def installed() -> bool:
-    """Whether Bytewax can be imported."""
+    """Return whether Bytewax can be imported."""
     return find_spec("bytewax") is not None
 
 
 def sliding_count(size: int, every: int) -> Step:
-    """The newest `size` rows, at every `every`-th."""
+    """Return a step for the newest `size` rows, at every `every`-th."""
 
     def step(state: Any, row: Row) -> tuple[Any, list[Fired]]:
         kept, since = state or (deque[float](maxlen=size), 0)
@@ -53,8 +53,8 @@ def sliding_count(size: int, every: int) -> Step:
 
 
 def sliding_time(seconds: int, every: int) -> Step:
-    """The rows of the last `seconds`, at every `every`-th row."""
-    age = seconds * 1_000_000 + 1000  # gone a millisecond after, as with ours
+    """Return a step for the rows of the last `seconds`, at every `every`-th row."""
+    age = seconds * 1_000_000 + 1000  # evicted a millisecond later, as by Panekeeper
 
     def step(state: Any, row: Row) -> tuple[Any, list[Fired]]:
         kept, since = state or (deque[Row](), 0)
@@ -69,7 +69,7 @@ def sliding_time(seconds: int, every: int) -> Step:
 
 
 def tumbling_count(size: int) -> Step:
-    """Every `size` rows."""
+    """Return a step for every `size` rows."""
 
     def step(state: Any, row: Row) -> tuple[Any, list[Fired]]:
         n, highest = state or (0, row[1])
@@ -80,7 +80,7 @@ def tumbling_count(size: int) -> Step:
 
 
 def tumbling_delta(seconds: int) -> Step:
-    """The rows that came no more than `seconds` after the first of them."""
+    """Return a step for the rows that came at most `seconds` after the first of them."""
     size = seconds * 1_000_000
 
     def step(state: Any, row: Row) -> tuple[Any, list[Fired]]:
@@ -95,20 +95,20 @@ def tumbling_delta(seconds: int) -> Step:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DataflowSide:
+class DataflowContender:
     """A dataflow over the files: read in order by one worker, spread over both by key."""
 
     step: Step
     name: str = "bytewax"
 
-    def measured(self, given: Input, place: Place) -> list[Batch]:
-        """Run over the input. A dataflow has no batches: each file counts as one, all of them as long."""
+    def measure(self, given: Input, environment: RunEnvironment) -> list[TimedBatch]:
+        """Run over the input. A dataflow has no batches: each file counts as one of the same duration."""
         began = time.perf_counter()
-        self._run(given, _forget)
+        self._run(given, _discard)
         seconds = (time.perf_counter() - began) / given.files
-        return [Batch(given.rows, seconds)] * given.files
+        return [TimedBatch(given.rows, seconds)] * given.files
 
-    def answer(self, given: Input, place: Place) -> pa.Table:
+    def results(self, given: Input, environment: RunEnvironment) -> pa.Table:
         """Run over the input and return the results."""
         got: list[tuple[str, Fired]] = []
         self._run(given, got.extend)
@@ -127,8 +127,8 @@ class DataflowSide:
         run(flow, [], 0, worker_count_per_proc=WORKERS, epoch_interval=timedelta(seconds=10))
 
 
-def _forget(_items: list[Any]) -> None:
-    """Take results and keep none."""
+def _discard(_items: list[Any]) -> None:
+    """Discard results."""
 
 
 def _chunks(paths: list[Path]) -> Iterator[list[tuple[str, Row]]]:
@@ -144,20 +144,20 @@ def _source(paths: list[Path]) -> Any:
 
     def build(_self: Any, _step: str, worker: int, _workers: int) -> Any:
         chunks = _chunks(paths if worker == 0 else [])
-        return _made(inputs.StatelessSourcePartition, next_batch=lambda _: next(chunks))
+        return _instance_of(inputs.StatelessSourcePartition, next_batch=lambda _: next(chunks))
 
-    return _made(inputs.DynamicSource, build=build)
+    return _instance_of(inputs.DynamicSource, build=build)
 
 
 def _sink(take: Callable[[list[Any]], None]) -> Any:
     outputs = import_module("bytewax.outputs")
 
     def build(_self: Any, _step: str, _worker: int, _workers: int) -> Any:
-        return _made(outputs.StatelessSinkPartition, write_batch=lambda _, items: take(items))
+        return _instance_of(outputs.StatelessSinkPartition, write_batch=lambda _, items: take(items))
 
-    return _made(outputs.DynamicSink, build=build)
+    return _instance_of(outputs.DynamicSink, build=build)
 
 
-def _made(base: type, **methods: Callable[..., Any]) -> Any:
+def _instance_of(base: type, **methods: Callable[..., Any]) -> Any:
     """Return an object of a new subclass; a class statement would need the package when this file is read."""
     return type(base.__name__, (base,), methods)()

@@ -1,7 +1,8 @@
-"""The two ways to run a contender: measured into a sink that throws rows away, and once into a sink that keeps them.
+"""The two ways to run a contender: measured, into a sink that discards rows, and once into a sink that keeps them.
 
-A `Side` reads an input one file a micro-batch, as fast as it can. What it computes is said elsewhere (`ours.py`,
-`native.py`, `perkey.py`, `dataflow.py`); what its numbers mean is said in `measure.py`.
+A `Contender` reads an input one file a micro-batch, as fast as it can. What it computes is in
+`panekeeper_jobs.py`, `spark_windows.py`, `spark_per_key.py` and `bytewax_flow.py`; what its numbers mean is in
+`measure.py`.
 """
 
 from __future__ import annotations
@@ -29,28 +30,28 @@ if TYPE_CHECKING:
     from panekeeper import BatchReport
 
 Query = Callable[["DataFrame", str], "DataFrame"]
-"""Makes a streaming result of a streaming input and the folder of the query's checkpoint."""
+"""Returns the streaming results for a streaming input and the folder of the query's checkpoint."""
 
-_TRIES = 3  # a Python worker that does not come up in time ends a query before its first batch
+_MAX_ATTEMPTS = 3  # a Python worker that does not start in time fails a query before its first batch
 _runs = itertools.count()
 
 
 @dataclass(frozen=True)
-class Batch:
-    """One micro-batch: its rows, and how long all of it took."""
+class TimedBatch:
+    """One micro-batch: its rows, and how long it took."""
 
     rows: int
     seconds: float
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
-    """Where runs happen: the one Spark session, and a folder for what they write."""
+class RunEnvironment:
+    """What runs share: the one Spark session, and a folder for what they write."""
 
     spark: SparkSession
     folder: Path
 
-    def fresh(self) -> Path:
+    def new_folder(self) -> Path:
         """Return a new folder, for one run."""
         folder = self.folder / f"run-{next(_runs)}"
         shutil.rmtree(folder, ignore_errors=True)
@@ -63,53 +64,53 @@ class Place:
         return source.option("pathGlobFilter", given.glob).parquet(str(given.folder))
 
 
-class Side(Protocol):
+class Contender(Protocol):
     """A contender in a workload."""
 
     @property
     def name(self) -> str:
-        """What it is called in the results."""
+        """Its name in the results."""
         ...
 
-    def measured(self, given: Input, place: Place) -> list[Batch]:
+    def measure(self, given: Input, environment: RunEnvironment) -> list[TimedBatch]:
         """Run over the input and return its micro-batches, in order."""
         ...
 
-    def answer(self, given: Input, place: Place) -> pa.Table:
+    def results(self, given: Input, environment: RunEnvironment) -> pa.Table:
         """Run over the input and return the results."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
-class SparkSide:
+class SparkContender:
     """A streaming query: measured into Spark's `noop` sink, which takes every row and keeps none."""
 
     name: str
     query: Query
 
-    def measured(self, given: Input, place: Place) -> list[Batch]:
+    def measure(self, given: Input, environment: RunEnvironment) -> list[TimedBatch]:
         """Run over the input and return its micro-batches, in order."""
-        return _batches(self._run(given, place, sink="noop"))
+        return _batches(self._run(given, environment, sink="noop"))
 
-    def answer(self, given: Input, place: Place) -> pa.Table:
+    def results(self, given: Input, environment: RunEnvironment) -> pa.Table:
         """Run over the input into Parquet files and return what they hold."""
-        folder = place.fresh()
-        self._run(given, place, sink="parquet", path=str(folder / "rows"))
+        folder = environment.new_folder()
+        self._run(given, environment, sink="parquet", path=str(folder / "rows"))
         table = pq.read_table(folder / "rows")
         shutil.rmtree(folder)
         return table
 
-    def _run(self, given: Input, place: Place, *, sink: str, **options: str) -> StreamingQuery:
+    def _run(self, given: Input, environment: RunEnvironment, *, sink: str, **options: str) -> StreamingQuery:
         for attempt in itertools.count(1):
-            folder = place.fresh()
+            folder = environment.new_folder()
             checkpoint = str(folder / "checkpoint")
-            frame = self.query(place.read(given), checkpoint)
+            frame = self.query(environment.read(given), checkpoint)
             writer = frame.writeStream.format(sink).options(**options, checkpointLocation=checkpoint)
             running = writer.trigger(availableNow=True).start()
             try:
                 running.awaitTermination()
             except StreamingQueryException as error:
-                if attempt == _TRIES or not is_slow_worker(error):
+                if attempt == _MAX_ATTEMPTS or not is_slow_worker(error):
                     raise
             else:
                 return running
@@ -119,70 +120,72 @@ class SparkSide:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DeltaSide:
+class DeltaContender:
     """Spark's own query into a Delta table."""
 
     name: str
     query: Query
 
-    def measured(self, given: Input, place: Place) -> list[Batch]:
+    def measure(self, given: Input, environment: RunEnvironment) -> list[TimedBatch]:
         """Run over the input and return its micro-batches, in order."""
-        folder = place.fresh()
-        batches = _batches(self._run(given, place, folder))
+        folder = environment.new_folder()
+        batches = _batches(self._run(given, environment, folder))
         shutil.rmtree(folder)
         return batches
 
-    def answer(self, given: Input, place: Place) -> pa.Table:
+    def results(self, given: Input, environment: RunEnvironment) -> pa.Table:
         """Run over the input and return the table."""
-        folder = place.fresh()
-        self._run(given, place, folder)
-        return _delta(place, folder)
+        folder = environment.new_folder()
+        self._run(given, environment, folder)
+        return _delta(environment, folder)
 
-    def _run(self, given: Input, place: Place, folder: Path) -> StreamingQuery:
+    def _run(self, given: Input, environment: RunEnvironment, folder: Path) -> StreamingQuery:
         checkpoint = str(folder / "checkpoint")
-        writer = self.query(place.read(given), checkpoint).writeStream.format("delta")
+        writer = self.query(environment.read(given), checkpoint).writeStream.format("delta")
         running = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start(str(folder / "log"))
         running.awaitTermination()
         return running
 
 
 @dataclass(frozen=True, kw_only=True)
-class JobSide:
-    """One of our jobs into its Delta tables (log, quarantine, metrics)."""
+class JobContender:
+    """A Panekeeper job into its Delta tables (log, quarantine, metrics)."""
 
     name: str
     computed: Callable[[DataFrame], Computation]
     columns: tuple[str, ...]
 
-    def measured(self, given: Input, place: Place) -> list[Batch]:
+    def measure(self, given: Input, environment: RunEnvironment) -> list[TimedBatch]:
         """Run over the input; a batch lasts from the end of the one before it to its own end."""
-        folder = place.fresh()
+        folder = environment.new_folder()
         ended: list[tuple[float, BatchReport]] = []
         began = time.monotonic()
-        self._run(given, place, folder, lambda report: ended.append((time.monotonic(), report)))
+        self._run(given, environment, folder, lambda report: ended.append((time.monotonic(), report)))
         shutil.rmtree(folder)
         starts = [began, *(at for at, _ in ended)]
-        return [Batch(report.rows, at - start) for start, (at, report) in zip(starts, ended, strict=False)]
+        return [TimedBatch(report.rows, at - start) for start, (at, report) in zip(starts, ended, strict=False)]
 
-    def answer(self, given: Input, place: Place) -> pa.Table:
-        """Run over the input and return the log, without our own columns."""
-        folder = place.fresh()
-        self._run(given, place, folder, None)
-        return _delta(place, folder).select(self.columns)
+    def results(self, given: Input, environment: RunEnvironment) -> pa.Table:
+        """Run over the input and return the log, without the columns that only Panekeeper has."""
+        folder = environment.new_folder()
+        self._run(given, environment, folder, None)
+        return _delta(environment, folder).select(self.columns)
 
-    def _run(self, given: Input, place: Place, folder: Path, hear: Callable[[BatchReport], None] | None) -> None:
-        target = self.computed(place.read(given)).to_delta(folder / "log")
+    def _run(
+        self, given: Input, environment: RunEnvironment, folder: Path, on_batch: Callable[[BatchReport], None] | None
+    ) -> None:
+        target = self.computed(environment.read(given)).to_delta(folder / "log")
         job = target.start(checkpoint=folder / "checkpoint", trigger="available_now")
-        if hear is not None:
-            job.on_batch(hear)
+        if on_batch is not None:
+            job.on_batch(on_batch)
         job.await_end()
 
 
-def _batches(query: StreamingQuery) -> list[Batch]:
-    return [Batch(p.numInputRows, p.batchDuration / 1000) for p in query.recentProgress]
+def _batches(query: StreamingQuery) -> list[TimedBatch]:
+    return [TimedBatch(p.numInputRows, p.batchDuration / 1000) for p in query.recentProgress]
 
 
-def _delta(place: Place, folder: Path) -> pa.Table:
-    table = place.spark.read.format("delta").load(str(folder / "log")).toArrow()
+def _delta(environment: RunEnvironment, folder: Path) -> pa.Table:
+    table = environment.spark.read.format("delta").load(str(folder / "log")).toArrow()
     shutil.rmtree(folder)
     return table

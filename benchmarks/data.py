@@ -2,7 +2,7 @@
 
 File n covers the 100 seconds of event time that begin 100 n seconds after the start. Times are all different and
 rise from row to row; keys and values are uniform. The same arguments give the same bytes of content, so files are
-made once and kept.
+written once and reused.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ class Input:
     """Some files of rows, read one a micro-batch.
 
     Attributes:
-        folder: where the files lie, perhaps among others.
-        files: how many of them belong to this input, the first ones.
-        rows: rows of one file.
-        keys: how many different keys they have.
+        folder: where the files are, perhaps among others.
+        files: number of files of this input: the first ones of the folder.
+        rows: number of rows of one file.
+        keys: number of different keys.
     """
 
     folder: Path
@@ -48,8 +48,8 @@ class Input:
         return "{" + ",".join(path.name for path in self.paths) + "}"
 
 
-def written(cache: Path, *, files: int, rows: int, keys: int) -> Input:
-    """Return an input of so many files of so many rows; make those that are not there yet."""
+def write_input(cache: Path, *, files: int, rows: int, keys: int) -> Input:
+    """Return an input of `files` files of `rows` rows each; write those that do not exist yet."""
     folder = cache / f"{rows}-rows-{keys}-keys"
     folder.mkdir(parents=True, exist_ok=True)
     given = Input(folder=folder, files=files, rows=rows, keys=keys)

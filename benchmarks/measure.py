@@ -1,9 +1,8 @@
-"""Measuring contenders side by side, and judging whether they computed the same.
+"""Runs contenders in turn: first compares their results, then measures their times.
 
-Of each peer the answer is compared first: we and the peer run over the peer's rows, into a sink that keeps them,
-and every row must be equal. That run warms both up, too. Then come rounds; in each of them every contender
-runs once over its rows, in one order and in the next round in the other, so that a busy moment of the machine does
-not always meet the same one.
+Panekeeper and each peer run once over the peer's rows, into a sink that keeps the results, and every row must be equal.
+That run is the warm-up, too. Then come rounds: every contender runs once a round over its rows, in alternating order,
+so that the load of the machine does not always fall on the same one.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from statistics import median
 
 import pyarrow as pa
 
-from benchmarks.contenders import Batch, Place, Side
+from benchmarks.contenders import Contender, RunEnvironment, TimedBatch
 from benchmarks.data import Input
 
 
@@ -24,29 +23,29 @@ class Mismatch(Exception):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entry:
+class BenchmarkRun:
     """A contender and the rows it runs over.
 
     Attributes:
-        side: the contender.
+        contender: the contender.
         given: its input.
         warm: micro-batches at the beginning of a run that do not count.
     """
 
-    side: Side
+    contender: Contender
     given: Input
     warm: int
 
 
 @dataclass(kw_only=True)
-class Pace:
+class Throughput:
     """How fast a contender was: the seconds of its steady batches, round by round."""
 
     rows: int
     """Rows of one batch."""
     rounds: list[list[float]] = field(default_factory=list)
     compared: int | None = None
-    """Result rows that were compared with ours; None for ourselves."""
+    """Number of result rows that were compared with Panekeeper's; None for Panekeeper itself."""
 
     @property
     def seconds(self) -> float:
@@ -63,35 +62,39 @@ class Pace:
         return [self.rows / median(batches) for batches in self.rounds]
 
 
-Tell = Callable[[str], None]
+Print = Callable[[str], None]
 
 
-def compete(ours: Entry, peers: list[Entry], place: Place, *, rounds: int, tell: Tell) -> list[Pace]:
-    """Compare answers, then measure; return the paces of ours and of each peer. Raises `Mismatch`."""
-    paces = [Pace(rows=entry.given.rows) for entry in (ours, *peers)]
-    answers: dict[Input, pa.Table] = {}
-    for peer, pace in zip(peers, paces[1:], strict=True):
-        if peer.given not in answers:
-            answers[peer.given] = ours.side.answer(peer.given, place)
-        pace.compared = compare(answers[peer.given], peer.side.answer(peer.given, place), peer.side.name)
-        tell(f"{peer.side.name}: {pace.compared:,} result rows are the same")
-    answers.clear()
-    contenders = list(zip((ours, *peers), paces, strict=True))
+def run_comparison(
+    ours: BenchmarkRun, peers: list[BenchmarkRun], environment: RunEnvironment, *, rounds: int, print_line: Print
+) -> list[Throughput]:
+    """Compare results, then measure; return the throughput of Panekeeper and of each peer. Raises `Mismatch`."""
+    throughputs = [Throughput(rows=run.given.rows) for run in (ours, *peers)]
+    results: dict[Input, pa.Table] = {}
+    for peer, throughput in zip(peers, throughputs[1:], strict=True):
+        if peer.given not in results:
+            results[peer.given] = ours.contender.results(peer.given, environment)
+        throughput.compared = compare(
+            results[peer.given], peer.contender.results(peer.given, environment), peer.contender.name
+        )
+        print_line(f"{peer.contender.name}: {throughput.compared:,} result rows are the same")
+    results.clear()
+    contenders = list(zip((ours, *peers), throughputs, strict=True))
     for number in range(rounds):
-        for entry, pace in contenders if number % 2 == 0 else reversed(contenders):
-            batches = entry.side.measured(entry.given, place)
-            pace.rounds.append(steady(batches, entry))
+        for run, throughput in contenders if number % 2 == 0 else reversed(contenders):
+            batches = run.contender.measure(run.given, environment)
+            throughput.rounds.append(steady_batches(batches, run))
             shown = " ".join(f"{batch.seconds:.2f}" for batch in batches)
-            tell(f"round {number + 1}, {entry.side.name}: {shown} s (load {os.getloadavg()[0]:.1f})")
-    return paces
+            print_line(f"round {number + 1}, {run.contender.name}: {shown} s (load {os.getloadavg()[0]:.1f})")
+    return throughputs
 
 
-def steady(batches: list[Batch], entry: Entry) -> list[float]:
-    """Return the seconds of the batches that count: full ones, after the first ones."""
-    full = [batch.seconds for batch in batches if batch.rows >= entry.given.rows]
-    if len(full) < entry.given.files:
-        raise Mismatch(f"{entry.side.name} read {len(full)} of {entry.given.files} files in batches of their own")
-    return full[entry.warm :]
+def steady_batches(batches: list[TimedBatch], run: BenchmarkRun) -> list[float]:
+    """Return the seconds of the batches that count: full ones, without the warm-up."""
+    full = [batch.seconds for batch in batches if batch.rows >= run.given.rows]
+    if len(full) < run.given.files:
+        raise Mismatch(f"{run.contender.name} read {len(full)} of {run.given.files} files in batches of their own")
+    return full[run.warm :]
 
 
 def compare(ours: pa.Table, theirs: pa.Table, name: str) -> int:
@@ -112,6 +115,6 @@ def compare(ours: pa.Table, theirs: pa.Table, name: str) -> int:
 
 
 def _only(table: pa.Table, other: pa.Table) -> list[dict[str, object]]:
-    known = {tuple(row.values()) for row in other.to_pylist()}
-    rows = (row for row in table.to_pylist() if tuple(row.values()) not in known)
+    others = {tuple(row.values()) for row in other.to_pylist()}
+    rows = (row for row in table.to_pylist() if tuple(row.values()) not in others)
     return [row for _, row in zip(range(3), rows, strict=False)]

@@ -1,4 +1,4 @@
-"""Panekeeper's side of every workload. Result columns have the names and types of the peers'."""
+"""Panekeeper's windows of every workload. Result columns have the names and types of the peers'."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FIRINGS = ("key", "fired_at")
 
 
 class Median(Operator):
-    """A Python function of the raw tuples of a pane."""
+    """A Python function of the rows of a pane."""
 
     def handle_event(self, event: Event, emit: Emit) -> None:
         """Emit the median of a pane."""
@@ -42,7 +42,7 @@ def panes_query(window: TimeInterval) -> Query:
 
 
 def medians(window: TimeInterval) -> Query:
-    """The median of each key and pane, by a Python function of its tuples."""
+    """The median of each key and pane, by a Python function of its rows."""
 
     def query(source: DataFrame, checkpoint: str) -> DataFrame:
         stream = windowed(source, name="medians", partition_by="key", event_time="ts").window(window)

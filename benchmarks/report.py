@@ -1,4 +1,4 @@
-"""The results: as a table for the reader, as JSON for whoever compares runs."""
+"""The results: as a text table, and as JSON to compare runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measure import Entry, Pace
+from benchmarks.measure import BenchmarkRun, Throughput
 from benchmarks.workloads import Workload
 
 _PACKAGES = ("pyspark", "delta-spark", "pyarrow", "numpy", "pandas", "bytewax")
@@ -19,26 +19,26 @@ _PACKAGES = ("pyspark", "delta-spark", "pyarrow", "numpy", "pandas", "bytewax")
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """A workload that was measured: entries and paces of ours and of each peer, in order."""
+    """A workload that was measured: runs and throughputs of Panekeeper and of each peer, in order."""
 
     workload: Workload
-    entries: list[Entry]
-    paces: list[Pace]
+    runs: list[BenchmarkRun]
+    throughputs: list[Throughput]
 
     @property
     def ratios(self) -> list[float]:
-        """Our rate, in rates of each peer."""
-        return [self.paces[0].rate / pace.rate for pace in self.paces[1:]]
+        """Panekeeper's rate divided by that of each peer."""
+        return [self.throughputs[0].rate / throughput.rate for throughput in self.throughputs[1:]]
 
     def ratio_range(self, peer: int) -> tuple[float, float]:
-        """The least and the greatest ratio of one round."""
-        rounds = zip(self.paces[0].rates(), self.paces[peer + 1].rates(), strict=True)
+        """Return the least and the greatest ratio of one round."""
+        rounds = zip(self.throughputs[0].rates(), self.throughputs[peer + 1].rates(), strict=True)
         ratios = [us / them for us, them in rounds]
         return min(ratios), max(ratios)
 
 
 def as_json(results: list[Result], setting: dict[str, Any]) -> dict[str, Any]:
-    """Return everything that was measured."""
+    """Return all figures, the settings and the versions, as they are written to `results.json`."""
     return {
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": {
@@ -59,18 +59,18 @@ def write(path: Path, content: dict[str, Any]) -> None:
 
 
 def table(results: list[Result]) -> str:
-    """Return the results as text, a line a peer."""
+    """Return the results as text, one line for each peer."""
     lines = [("workload", "rows/s", "peer", "rows/s", "ratio", "of rounds", "aim")]
     for result in results:
-        first = (result.workload.name, f"{result.paces[0].rate:,.0f}")
-        peers = zip(result.workload.peers, result.paces[1:], result.ratios, strict=True)
-        for number, (peer, pace, ratio) in enumerate(peers):
+        first = (result.workload.name, f"{result.throughputs[0].rate:,.0f}")
+        peers = zip(result.workload.peers, result.throughputs[1:], result.ratios, strict=True)
+        for number, (peer, throughput, ratio) in enumerate(peers):
             low, high = result.ratio_range(number)
             lines.append(
                 (
                     *(first if number == 0 else ("", "")),
-                    peer.side.name,
-                    f"{pace.rate:,.0f}",
+                    peer.contender.name,
+                    f"{throughput.rate:,.0f}",
                     f"{ratio:.2f}",
                     f"{low:.2f}..{high:.2f}",
                     f"{peer.aim:.2f} {'met' if ratio >= (peer.aim or 0) else 'missed'}",
@@ -90,31 +90,31 @@ def table(results: list[Result]) -> str:
 def _workload(result: Result) -> dict[str, Any]:
     peers = {}
     for number, (peer, ratio) in enumerate(zip(result.workload.peers, result.ratios, strict=True)):
-        pace, low_high = result.paces[number + 1], result.ratio_range(number)
-        peers[peer.side.name] = {
-            **_pace(result.entries[number + 1], pace),
+        throughput, low_high = result.throughputs[number + 1], result.ratio_range(number)
+        peers[peer.contender.name] = {
+            **_pace(result.runs[number + 1], throughput),
             "ratio": round(ratio, 3),
             "ratio_of_rounds": [round(edge, 3) for edge in low_high],
             "aim": round(peer.aim or 0, 3),
             "same_results": True,
-            "results_compared": pace.compared,
+            "results_compared": throughput.compared,
         }
     return {
         "name": result.workload.name,
         "what": result.workload.what,
-        "ours": _pace(result.entries[0], result.paces[0]),
+        "ours": _pace(result.runs[0], result.throughputs[0]),
         "peers": peers,
     }
 
 
-def _pace(entry: Entry, pace: Pace) -> dict[str, Any]:
+def _pace(run: BenchmarkRun, throughput: Throughput) -> dict[str, Any]:
     return {
-        "rows_per_second": round(pace.rate),
-        "seconds_a_batch": round(pace.seconds, 3),
-        "rows_a_batch": entry.given.rows,
-        "keys": entry.given.keys,
-        "rows": entry.given.rows * entry.given.files,
-        "steady_batches": [[round(seconds, 3) for seconds in batches] for batches in pace.rounds],
+        "rows_per_second": round(throughput.rate),
+        "seconds_a_batch": round(throughput.seconds, 3),
+        "rows_a_batch": run.given.rows,
+        "keys": run.given.keys,
+        "rows": run.given.rows * run.given.files,
+        "steady_batches": [[round(seconds, 3) for seconds in batches] for batches in throughput.rounds],
     }
 
 

