@@ -1,4 +1,4 @@
-"""The main demo, killed again and again: its tables must equal those of a run that nobody disturbed."""
+"""The main demo, killed again and again: its tables must equal those of an undisturbed run."""
 
 import os
 import random
@@ -25,7 +25,7 @@ TABLES = (LOG, VIEW, QUARANTINE)
 
 @dataclass
 class Demo:
-    """One run of the demo as a process of its own, told by its lines."""
+    """One run of the demo as its own process, with the lines that it printed."""
 
     process: "subprocess.Popen[str]"
     lines: list[str]
@@ -40,7 +40,7 @@ class Demo:
         return cls(process, [])
 
     def reach(self, pattern: str) -> bool:
-        """Read on until a line matches; False if the run ended before."""
+        """Read until a line matches; return False if the run ends before."""
         assert self.process.stdout is not None
         for line in self.process.stdout:
             self.lines.append(line)
@@ -54,7 +54,7 @@ class Demo:
         return self.process.wait(timeout=60)
 
     def kill(self, *, after: float, with_java: bool) -> None:
-        """Kill -9 so many seconds from now, at whatever moment that is: the demo alone, or its Java machine too."""
+        """Kill -9 the demo, with or without its Java process, `after` so many seconds unless it ends before."""
         try:
             self.process.wait(timeout=after)
         except subprocess.TimeoutExpired:
@@ -67,8 +67,8 @@ class Demo:
         self.process.stdout.close()
 
     @property
-    def told(self) -> str:
-        """All it has said."""
+    def output(self) -> str:
+        """All it has printed."""
         return "".join(self.lines)
 
 
@@ -87,44 +87,42 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a run from beginning to end."""
     out = tmp_path_factory.mktemp("undisturbed") / "demo"
     demo = Demo.begin(out)
-    assert demo.end() == 0, demo.told
+    assert demo.end() == 0, demo.output
     return out
 
 
 def test_demo_checks_itself_and_shows_a_finished_run_at_once(undisturbed: Path) -> None:
-    """A second start on a finished run replays nothing and comes to the same verdict."""
+    """A second start on a finished run replays nothing, and its comparison has the same outcome."""
     again = Demo.begin(undisturbed)
-    assert again.end() == 0, again.told
-    assert "starting Spark" not in again.told
-    assert "every row equals" in again.told
+    assert again.end() == 0, again.output
+    assert "starting Spark" not in again.output
+    assert "every row equals" in again.output
     assert (undisturbed / "worst_day.png").stat().st_size > 50_000
 
 
 @pytest.mark.extended
 def test_tables_are_the_same_after_any_kills(tmp_path: Path, undisturbed: Path) -> None:
-    """Killed four times at random moments, at the start, between and inside batches, it ends with the same rows."""
-    out, moments = tmp_path / "demo", random.Random(1)
+    """Killed four times at random random_, at the start, between and inside batches, it ends with the same rows."""
+    out, rng = tmp_path / "demo", random.Random(1)
     for _ in range(4):
         demo = Demo.begin(out)
-        demo.reach(
-            moments.choice([r"starting Spark", r"^batch 1 ", r"^batch \d+", r"^batch \d*[37] of", r"^batch 16 "])
-        )
-        demo.kill(after=moments.uniform(0, 3), with_java=moments.random() < 0.5)
+        demo.reach(rng.choice([r"starting Spark", r"^batch 1 ", r"^batch \d+", r"^batch \d*[37] of", r"^batch 16 "]))
+        demo.kill(after=rng.uniform(0, 3), with_java=rng.random() < 0.5)
     last = Demo.begin(out)
-    assert last.end() == 0, last.told
+    assert last.end() == 0, last.output
     assert content(out) == content(undisturbed)
 
 
 @pytest.mark.extended
 def test_ctrl_c_stops_between_batches_and_the_next_run_resumes(tmp_path: Path, undisturbed: Path) -> None:
-    """Interrupted, the demo ends the batch it is in, says which, and goes on from there when started again."""
+    """Interrupted, the demo ends its running batch, prints which, and resumes there when started again."""
     out = tmp_path / "demo"
     demo = Demo.begin(out)
-    assert demo.reach(r"^batch 3 of"), demo.told
+    assert demo.reach(r"^batch 3 of"), demo.output
     demo.process.send_signal(signal.SIGINT)
-    assert demo.end() == 130, demo.told
-    assert re.search(r"stopped after batch \d+", demo.told), demo.told
+    assert demo.end() == 130, demo.output
+    assert re.search(r"stopped after batch \d+", demo.output), demo.output
     resumed = Demo.begin(out)
-    assert resumed.end() == 0, resumed.told
-    assert re.search(r"resuming at batch \d+ of \d+", resumed.told), resumed.told
+    assert resumed.end() == 0, resumed.output
+    assert re.search(r"resuming at batch \d+ of \d+", resumed.output), resumed.output
     assert content(out) == content(undisturbed)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from examples.flights.data import Replay, around, cuts_of, in_replay_order, raw_flights
+from examples.flights.data import Replay, around, file_boundaries, in_replay_order, raw_flights
 from examples.flights.oracle import Oracle
 from examples.flights.tables import LOG, QUARANTINE, VIEW, read_table
 from recovery.savepoint.catalog import verify
@@ -27,9 +27,9 @@ DAYS = 1
 def test_flights_submitted_twice_end_with_the_right_tables(
     stack: Stack, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The second submission goes on, on other executors, from the checkpoint in S3; the judge finds every row right.
+    """The second submission resumes on other executors from the checkpoint in S3; every row is as the oracle expects.
 
-    In between a savepoint is made of what lies there. The key of the store is in no file, and in nothing that was
+    A savepoint is made in between. The secret key of the store is in no file and in nothing that was
     printed.
     """
     first = stack.submit(PROGRAM, "s3a://flights/demo", "--days", str(DAYS), "--files", "4")
@@ -49,7 +49,7 @@ def test_flights_submitted_twice_end_with_the_right_tables(
     assert stack.secret not in first + second
     assert not [path for path in kept.rglob("*") if path.is_file() and stack.secret.encode() in path.read_bytes()]
     raw = around(raw_flights(), DAYS)
-    oracle = Oracle(raw, cuts_of(in_replay_order(raw), Replay(days=DAYS)))
+    oracle = Oracle(raw, file_boundaries(in_replay_order(raw), Replay(days=DAYS)))
     log, view, quarantine = (read_table(kept / table) for table in (LOG, VIEW, QUARANTINE))
     assert log.num_rows > 0
     assert oracle.differences(log=log, view=view, quarantine=quarantine) == []
