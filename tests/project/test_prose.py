@@ -6,13 +6,15 @@ import re
 
 from tests.project.sources import FOLDERS, MARKDOWN, ROOT, SOURCES, docstrings_of, name_of
 
-OWN_FOLDERS = [folder for folder in FOLDERS if folder != "panekeeper"]  # a checkpoint has a folder of that name, too
-PATH = re.compile(rf"(?<![\w./~<>-])(?:{'|'.join((*OWN_FOLDERS, 'docs', 'tools'))})/(?:[\w.-]+/)*[\w.-]+\.[a-z0-9]+\b")
+OWN_FOLDERS = "|".join(
+    folder for folder in (*FOLDERS, "docs", "tools") if folder != "panekeeper"
+)  # also in checkpoints
+PATH = re.compile(rf"(?<![\w./~<>-])(?:{OWN_FOLDERS})/(?:[\w.-]+/)*(?:[\w.-]+\.[a-z0-9]+\b)?")
 LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
 
 
 def test_every_path_named_in_prose_exists() -> None:
-    """Markdown and docstrings name files by their path from the top folder; a moved file is renamed there too."""
+    """Markdown and docstrings name files and folders by their path from the top; a moved file is renamed there too."""
     prose = {path: path.read_text(encoding="utf-8") for path in MARKDOWN}
     prose |= {path: docstrings_of(path) for path in SOURCES}
     gone = [
