@@ -51,12 +51,15 @@ if TYPE_CHECKING:
     from recovery.restore.restore import restore
     from recovery.savepoint.catalog import prune, savepoints, verify
     from recovery.savepoint.create import savepoint
-    from recovery.storage.archive import S3Options
+    from recovery.storage.archive import Archive
+    from recovery.storage.locations import register_archive
+    from recovery.storage.s3_options import S3Options
     from recovery.upgrade.rescale import rescale
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Archive",
     "BatchReport",
     "Batched",
     "CheckpointError",
@@ -115,6 +118,7 @@ __all__ = [
     "minutes",
     "ports",
     "prune",
+    "register_archive",
     "rescale",
     "restore",
     "savepoint",
@@ -130,10 +134,12 @@ _LOADED_WHEN_USED = {
     "Drained": "framework.engine.job.status",
     "Job": "framework.engine.job.job",
     "Status": "framework.engine.job.status",
-    "S3Options": "recovery.storage.archive",
+    "Archive": "recovery.storage.archive",
+    "S3Options": "recovery.storage.s3_options",
     "SavepointError": "recovery.errors",
     "clone": "recovery.restore.clone",
     "prune": "recovery.savepoint.catalog",
+    "register_archive": "recovery.storage.locations",
     "rescale": "recovery.upgrade.rescale",
     "restore": "recovery.restore.restore",
     "savepoint": "recovery.savepoint.create",

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from recovery.drill.faults.faulty_s3 import BUCKET, CREDENTIALS, FaultyStore
-from recovery.storage.archive import S3Options, archive_at
+from recovery.storage.locations import open_archive
+from recovery.storage.s3_options import S3Options
 
 
 @pytest.fixture
@@ -25,7 +26,7 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultyStore]:
 
 def test_an_archive_outlasts_a_store_that_fails(store: FaultyStore, tmp_path: Path) -> None:
     """It is refused for a while, tries again, and what it reads back is what it wrote."""
-    archive = archive_at(f"s3://{BUCKET}/some", S3Options(endpoint=store.endpoint))
+    archive = open_archive(f"s3://{BUCKET}/some", S3Options(endpoint=store.endpoint))
     store.behave("fails", seconds=0.5)
     path = tmp_path / "file"
     for number in range(10):
@@ -42,7 +43,7 @@ def test_an_archive_outlasts_a_store_that_fails(store: FaultyStore, tmp_path: Pa
 
 def test_a_slow_store_takes_its_time(store: FaultyStore) -> None:
     """Each answer does."""
-    archive = archive_at(f"s3://{BUCKET}/some", S3Options(endpoint=store.endpoint))
+    archive = open_archive(f"s3://{BUCKET}/some", S3Options(endpoint=store.endpoint))
     archive.put_bytes("one", b"1")
     store.behave("slow")
     began = time.monotonic()

@@ -10,9 +10,9 @@ import pytest
 
 from integration_tests.frozen.jobs import AFTER, EXPECTED, JOBS, archive, put, results, start
 from recovery.savepoint.catalog import show, verify
-from recovery.savepoint.checkpoint_copy import materialize, readdress
-from recovery.storage.archive import archive_at
+from recovery.savepoint.checkpoint_copy import rewrite_paths, write_checkpoint
 from recovery.storage.local_files import LocalFiles
+from recovery.storage.locations import open_archive
 from state.codec import STATE_VERSION
 
 if TYPE_CHECKING:
@@ -32,14 +32,14 @@ def test_a_frozen_checkpoint_is_resumed(version: int, spark: SparkSession, tmp_p
     """State, raw contents, a handler's state, manifest and tables are read, and the results are those of one run."""
     with tarfile.open(archive(version)) as packed:
         packed.extractall(tmp_path, filter="data")
-    saved = archive_at(tmp_path / "saved")
+    saved = open_archive(tmp_path / "saved")
     for name in JOBS:
         verify(saved, name, deep=name == "sliding", spark=spark)  # that one has a value of every kind
         folder, manifest = tmp_path / name, show(saved, name)
         assert manifest.state_version == version
         checkpoint = LocalFiles(folder / "checkpoint")
-        materialize(saved, manifest, into=checkpoint, runs_at=checkpoint.root)
-        readdress(checkpoint, old=str(Path(manifest.checkpoint).parent), new=str(folder))  # its input files
+        write_checkpoint(saved, manifest, into=checkpoint, checkpoint_path=checkpoint.root)
+        rewrite_paths(checkpoint, old=str(Path(manifest.checkpoint).parent), new=str(folder))  # its input files
         put(folder / "in", AFTER, first=2)
     for job in [start(spark, tmp_path / name, name) for name in JOBS]:
         assert job.await_end(timeout=300)

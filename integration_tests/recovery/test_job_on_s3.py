@@ -13,7 +13,7 @@ from recovery.restore.restore import restore
 from recovery.savepoint.catalog import savepoints, verify
 from recovery.savepoint.checkpoint_reader import read_checkpoint
 from recovery.savepoint.create import savepoint
-from recovery.storage.files import checkpoint_at
+from recovery.storage.locations import checkpoint_at
 from recovery.upgrade.rescale import PARTITIONS, rescale
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def test_back_to_a_savepoint_on_s3_and_on_again_gives_what_it_would_have_given(f
             raise Killed
 
     with pytest.raises(Killed):
-        far.restore("one", reached=die)
+        far.restore("one", on_step=die)
     with pytest.raises(CheckpointError, match=r"a restore of .* was interrupted"):
         far.start()
     far.restore("one")
@@ -104,7 +104,7 @@ def test_a_rescaled_job_on_s3_goes_on_with_the_same_results(far: Far) -> None:
             raise Killed
 
     with pytest.raises(Killed):
-        rescale(far.checkpoint, 2, to=far.place, spark=spark, reached=die)
+        rescale(far.checkpoint, 2, to=far.place, spark=spark, on_step=die)
     (name,) = savepoints(far.place)
     far.restore(name)
     assert read_checkpoint(checkpoint_at(far.checkpoint)).settings[PARTITIONS] == "2"

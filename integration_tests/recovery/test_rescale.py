@@ -15,7 +15,7 @@ from panekeeper import JobFailed
 from recovery.errors import SavepointRefused
 from recovery.restore.restore import restore
 from recovery.savepoint.checkpoint_reader import read_checkpoint
-from recovery.storage.files import checkpoint_at
+from recovery.storage.locations import checkpoint_at
 from recovery.upgrade.rescale import PARTITIONS, rescale
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def test_a_rescaled_job_goes_on_with_the_same_results(readings: Readings, fail_a
 
         place = readings.folder / "savepoints"
         with pytest.raises(Killed):
-            rescale(readings.checkpoint, partitions, to=place, spark=readings.spark, reached=reached)
+            rescale(readings.checkpoint, partitions, to=place, spark=readings.spark, on_step=reached)
 
     for rows in FILES[:3]:
         readings.put(*rows)

@@ -20,7 +20,9 @@ from recovery.cli.main import FAILED, main
 from recovery.errors import ArchiveDenied, ArchiveError, ArchiveNotFound, ArchiveUnreachable, DamagedSavepoint
 from recovery.restore.restore import restore
 from recovery.savepoint.catalog import prune, savepoints, verify
-from recovery.storage.archive import Archive, S3Options, archive_at
+from recovery.storage.archive import Archive
+from recovery.storage.locations import open_archive
+from recovery.storage.s3_options import S3Options
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 
 SECRET = "wJalrXUtnFEMI"  # noqa: S105 -- moto takes any
@@ -66,7 +68,7 @@ def options(endpoint: str) -> S3Options:
 @pytest.fixture
 def archive(s3: Any, options: S3Options) -> Archive:  # noqa: ARG001 -- the bucket must be there
     """An archive under a prefix of the bucket."""
-    return archive_at("s3://bucket/some/where/", options)
+    return open_archive("s3://bucket/some/where/", options)
 
 
 @pytest.fixture
@@ -114,7 +116,7 @@ def test_more_files_than_one_page_of_a_listing_are_all_seen(archive: Archive) ->
 
 def test_files_are_encrypted_as_asked(s3: Any, endpoint: str, tmp_path: Path) -> None:
     """Blobs and manifests alike."""
-    archive = archive_at("s3://bucket", S3Options(endpoint=endpoint, encryption="aws:kms", kms_key="key-1"))
+    archive = open_archive("s3://bucket", S3Options(endpoint=endpoint, encryption="aws:kms", kms_key="key-1"))
     (tmp_path / "file").write_text("x")
     archive.put_file("file", tmp_path / "file")
     archive.put_bytes("bytes", b"x")
@@ -135,7 +137,7 @@ def test_an_altered_object_is_found(job: FakeCheckpoint, archive: Archive, s3: A
 @pytest.mark.usefixtures("s3")
 def test_a_missing_bucket_is_told(job: FakeCheckpoint, options: S3Options) -> None:
     """When something is put, listed or looked for."""
-    missing = archive_at("s3://nowhere/x", options)
+    missing = open_archive("s3://nowhere/x", options)
     with pytest.raises(ArchiveNotFound, match="bucket 'nowhere' is not there"):
         savepoint(job.folder, "one", to=missing)
     with pytest.raises(ArchiveNotFound, match="bucket 'nowhere'"):
@@ -184,19 +186,19 @@ def _check_permissions(endpoint: str, *, after: int) -> None:
 
 def test_an_endpoint_where_nobody_answers_is_told_without_its_password() -> None:
     """A port that nothing listens on, and what is no URL."""
-    dead = archive_at("s3://bucket", S3Options(endpoint="http://me:hunter2@127.0.0.1:9", attempts=1))
+    dead = open_archive("s3://bucket", S3Options(endpoint="http://me:hunter2@127.0.0.1:9", attempts=1))
     with pytest.raises(ArchiveUnreachable, match=r"nobody answers .* at http://127.0.0.1:9") as refused:
         dead.sizes()
     assert "hunter2" not in str(refused.value)
     with pytest.raises(ArchiveUnreachable, match="is no URL"):
-        archive_at("s3://bucket", S3Options(endpoint="nonsense")).sizes()
+        open_archive("s3://bucket", S3Options(endpoint="nonsense")).sizes()
 
 
 def test_without_boto3_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is not installed by default."""
     monkeypatch.setitem(sys.modules, "boto3", None)
     with pytest.raises(ArchiveError, match=r"pip install 'panekeeper\[s3\]'"):
-        archive_at("s3://bucket")
+        open_archive("s3://bucket")
 
 
 def test_the_command_reaches_another_store(

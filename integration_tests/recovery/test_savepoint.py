@@ -142,7 +142,7 @@ def test_a_restore_killed_after_any_step_is_completed_by_the_same_call(saved: Sa
     saved.run(2, 3)
     for step in STEPS:
         with pytest.raises(Killed):
-            saved.restore("one", reached=kill_at(step))
+            saved.restore("one", on_step=kill_at(step))
         if step != "copied":
             with pytest.raises(CheckpointError, match=r"a restore of .* was interrupted"):
                 saved.readings.start()

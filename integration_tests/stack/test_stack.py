@@ -12,7 +12,7 @@ from examples.flights.oracle import Oracle
 from examples.flights.tables import LOG, QUARANTINE, VIEW, read_table
 from recovery.savepoint.catalog import verify
 from recovery.savepoint.create import savepoint
-from recovery.storage.archive import S3Options
+from recovery.storage.s3_options import S3Options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

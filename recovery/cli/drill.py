@@ -10,26 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from framework.declarations.errors import DeclarationError
-from recovery.cli.main import Command
+from recovery.cli.subcommand import Subcommand
 
 if TYPE_CHECKING:
     from recovery.drill.runner import Drills, Result
 
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
-
-
-def drill_commands() -> tuple[Command, ...]:
-    """The one."""
-    return (
-        Command(
-            name="drill",
-            help="kill jobs, damage what they keep, and compare their tables with what should be there",
-            arguments=_arguments,
-            run=_run,
-            words=_words,
-            succeeded=lambda told: bool(told["passed"]) or "drills" in told,
-        ),
-    )
 
 
 def seconds_of(text: str) -> float:
@@ -111,7 +97,7 @@ def _savepoint(options: argparse.Namespace) -> tuple[str, str] | None:
     from recovery.errors import NoSuchSavepoint
     from recovery.savepoint.catalog import savepoints
     from recovery.savepoint.manifest import Manifest
-    from recovery.storage.archive import S3Options
+    from recovery.storage.s3_options import S3Options
 
     if options.savepoint is None:
         return None
@@ -139,3 +125,13 @@ def _words(told: dict[str, Any]) -> str:
     from recovery.drill.report import words
 
     return "\n".join(told["drills"]) if "drills" in told else words(told)
+
+
+DRILL = Subcommand(
+    name="drill",
+    help="kill jobs, damage what they keep, and compare their tables with what should be there",
+    arguments=_arguments,
+    run=_run,
+    format=_words,
+    succeeded=lambda told: bool(told["passed"]) or "drills" in told,
+)

@@ -1,8 +1,7 @@
-"""The command `panekeeper`: what an operator of jobs does from outside, on a running or a stopped job.
+"""The command `panekeeper`: looks after the checkpoint of a job that runs in another process, or is stopped.
 
-Exit code 0 only on success; 1 for an error of ours or of the disk, told in one line on stderr; 2 for a wrong command
-line.
-`--json` prints the result as one JSON object instead of words.
+The exit code is 0 on success only; 1 for an error of Panekeeper or of the disk, printed in one line on stderr; 2 for a
+wrong command line. `--json` prints the result as one JSON object.
 """
 
 from __future__ import annotations
@@ -10,63 +9,59 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
 
 from framework.declarations.errors import PanekeeperError
+from recovery.cli.drill import DRILL
+from recovery.cli.jobs import DRAIN, STATUS
+from recovery.cli.restore import CLONE, RESTORE
+from recovery.cli.savepoint import PRUNE, SAVEPOINT, SAVEPOINTS, SHOW, VERIFY
+from recovery.cli.subcommand import Subcommand
+from recovery.cli.upgrade import PLAN, RESCALE
 
 FAILED = 1
 
-
-@dataclass(frozen=True, kw_only=True)
-class Command:
-    """One subcommand.
-
-    Attributes:
-        name: what is typed.
-        help: one line.
-        arguments: declares its arguments.
-        run: does it and returns what to tell: JSON-able fields.
-        words: turns these fields into lines to read.
-        succeeded: whether the fields mean success; always, if not given.
-    """
-
-    name: str
-    help: str
-    arguments: Callable[[argparse.ArgumentParser], None]
-    run: Callable[[argparse.Namespace], dict[str, Any]]
-    words: Callable[[dict[str, Any]], str]
-    succeeded: Callable[[dict[str, Any]], bool] = lambda _: True
-
-
-def commands() -> tuple[Command, ...]:
-    """All of them, in the order in which `--help` lists them."""
-    from recovery.cli.drill import drill_commands
-    from recovery.cli.jobs import outside_commands
-    from recovery.cli.savepoint import savepoint_commands
-    from recovery.cli.upgrade import upgrade_commands
-
-    return (*outside_commands(), *savepoint_commands(), *upgrade_commands(), *drill_commands())
+SUBCOMMANDS: tuple[Subcommand, ...] = (
+    STATUS,
+    DRAIN,
+    SAVEPOINT,
+    SAVEPOINTS,
+    SHOW,
+    VERIFY,
+    PRUNE,
+    RESTORE,
+    CLONE,
+    PLAN,
+    RESCALE,
+    DRILL,
+)
+"""In the order in which `--help` lists them."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return the exit code."""
+    """Run one subcommand.
+
+    Args:
+        arguments: the command line without the program's name; that of this process if not given.
+
+    Returns:
+        The exit code.
+    """
     options = _parser().parse_args(arguments)
-    command: Command = options.command
+    subcommand: Subcommand = options.subcommand
     try:
-        fields = command.run(options)
+        fields = subcommand.run(options)
     except (PanekeeperError, OSError) as error:
-        told = _told(error)
+        text = _error_text(error)
         if options.json:
-            print(json.dumps({"error": told, "kind": type(error).__name__}))
-        print(f"panekeeper {command.name}: {told}", file=sys.stderr)
+            print(json.dumps({"error": text, "kind": type(error).__name__}))
+        print(f"panekeeper {subcommand.name}: {text}", file=sys.stderr)
         return FAILED
-    print(json.dumps(fields, default=str) if options.json else command.words(fields))
-    return 0 if command.succeeded(fields) else FAILED
+    print(json.dumps(fields, default=str) if options.json else subcommand.format(fields))
+    return 0 if subcommand.succeeded(fields) else FAILED
 
 
-def _told(error: PanekeeperError | OSError) -> str:
+def _error_text(error: PanekeeperError | OSError) -> str:
     if not isinstance(error, OSError) or error.filename is None:
         return str(error)
     advice = "; run this as the user who runs the job" if isinstance(error, PermissionError) else ""
@@ -74,14 +69,16 @@ def _told(error: PanekeeperError | OSError) -> str:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="panekeeper", description="Look after the checkpoints of windowed jobs.")
+    parser = argparse.ArgumentParser(
+        prog="panekeeper", description="Inspect, drain, save, restore and change jobs by their checkpoints."
+    )
     shared = argparse.ArgumentParser(add_help=False)
     shared.add_argument("--json", action="store_true", help="print the result as one JSON object")
     choices = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for command in commands():
-        one = choices.add_parser(command.name, help=command.help, description=command.help, parents=[shared])
-        command.arguments(one)
-        one.set_defaults(command=command)
+    for subcommand in SUBCOMMANDS:
+        one = choices.add_parser(subcommand.name, help=subcommand.help, description=subcommand.help, parents=[shared])
+        subcommand.arguments(one)
+        one.set_defaults(subcommand=subcommand)
     return parser
 
 

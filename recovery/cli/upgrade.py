@@ -1,43 +1,24 @@
-"""The subcommands `plan` and `rescale`: what a change would do to a stopped job, and one that keeps its state."""
+"""The subcommands `plan` and `rescale`: whether a stopped job can resume with a change, and a change of its width."""
 
 from __future__ import annotations
 
 import argparse
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from recovery.cli.savepoint import named, progress_line, reach, reach_arguments
+from recovery.cli.arguments import (
+    add_checkpoint_argument,
+    add_s3_arguments,
+    add_savepoint_arguments,
+    s3_options,
+)
+from recovery.cli.subcommand import Subcommand
+from recovery.cli.text import progress_line
 from state.checkpoint.compatibility import Verdict
-
-if TYPE_CHECKING:
-    from recovery.cli.main import Command
-
-
-def upgrade_commands() -> tuple[Command, ...]:
-    """Both of them."""
-    from recovery.cli.main import Command
-
-    return (
-        Command(
-            name="plan",
-            help="say whether a job file can go on from a savepoint, and why; exit code 0 only if it can",
-            arguments=_plan_arguments,
-            run=_plan,
-            words=_plan_words,
-            succeeded=lambda fields: fields["verdict"] == Verdict.COMPATIBLE.value,
-        ),
-        Command(
-            name="rescale",
-            help="give a stopped job another number of shuffle partitions, after a savepoint",
-            arguments=_rescale_arguments,
-            run=_rescale,
-            words=_rescale_words,
-        ),
-    )
 
 
 def _plan_arguments(parser: argparse.ArgumentParser) -> None:
-    named(parser)
+    add_savepoint_arguments(parser)
     parser.add_argument(
         "job",
         metavar="JOB.PY[:NAME]",
@@ -50,40 +31,60 @@ def _plan(options: argparse.Namespace) -> dict[str, Any]:
     from recovery.upgrade.job_file import load_job
 
     job = load_job(options.job)
-    return check_upgrade(options.location, options.name, job, s3=reach(options)).fields()
+    return check_upgrade(options.location, options.name, job, s3=s3_options(options)).fields()
 
 
-def _plan_words(fields: dict[str, Any]) -> str:
+def _format_plan(fields: dict[str, Any]) -> str:
     lines = [f"savepoint {fields['savepoint']} of job {fields['job']} and {fields['new_job']}: {fields['verdict']}"]
     for item in fields["items"]:
         lines.append(f"  {item['item']}: {item['verdict']} ({item['why']})")
-        lines += [f"      {one}" for one in item["differences"]]
+        lines += [f"      {difference}" for difference in item["differences"]]
         if item["advice"]:
             lines.append(f"      {item['advice']}")
     return "\n".join(lines)
 
 
 def _rescale_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("checkpoint", metavar="CHECKPOINT", help="the job's checkpoint folder")
-    parser.add_argument("--partitions", required=True, type=int, metavar="N", help="how many there shall be")
-    parser.add_argument("--to", required=True, metavar="LOCATION", help="where the savepoint goes that is made first")
-    reach_arguments(parser)
+    add_checkpoint_argument(parser)
+    parser.add_argument("--partitions", required=True, type=int, metavar="N", help="the new number of them")
+    parser.add_argument("--to", required=True, metavar="LOCATION", help="where the savepoint before the change goes")
+    add_s3_arguments(parser)
 
 
 def _rescale(options: argparse.Namespace) -> dict[str, Any]:
     from recovery.upgrade.rescale import rescale
 
-    done = rescale(options.checkpoint, options.partitions, to=options.to, s3=reach(options), progress=progress_line())
+    done = rescale(
+        options.checkpoint, options.partitions, to=options.to, s3=s3_options(options), progress=progress_line()
+    )
     return asdict(done)
 
 
-def _rescale_words(fields: dict[str, Any]) -> str:
-    was = f"it had {fields['old']}; {fields['values']} stored values are the same"
+def _format_rescale(fields: dict[str, Any]) -> str:
+    before = f"before: {fields['old']}; {fields['values']} stored values were compared and are the same"
     lines = [
-        f"{fields['checkpoint']} has {fields['new']} shuffle partitions now, {was}",
-        f"the way back: panekeeper restore {fields['location']} {fields['savepoint']}",
-        f"at most {fields['busiest']} key groups share a partition",
+        f"{fields['checkpoint']} has {fields['new']} shuffle partitions now ({before})",
+        f"to undo it: panekeeper restore {fields['location']} {fields['savepoint']}",
+        f"at most {fields['busiest']} key groups share a shuffle partition",
     ]
     if fields["idle"]:
-        lines.append(f"{fields['idle']} partitions have no key group and do nothing")
+        lines.append(f"{fields['idle']} shuffle partitions have no key group and do nothing")
     return "\n".join(lines)
+
+
+PLAN = Subcommand(
+    name="plan",
+    help="show whether a job as a file declares it can resume from a savepoint, and why; exit code 0 only if it can",
+    arguments=_plan_arguments,
+    run=_plan,
+    format=_format_plan,
+    succeeded=lambda fields: fields["verdict"] == Verdict.COMPATIBLE.value,
+)
+
+RESCALE = Subcommand(
+    name="rescale",
+    help="change the number of shuffle partitions of a stopped job, after a savepoint of it",
+    arguments=_rescale_arguments,
+    run=_rescale,
+    format=_format_rescale,
+)

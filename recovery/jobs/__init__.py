@@ -1,5 +1,5 @@
-"""A job as seen from another process.
+"""A job as another process sees it.
 
-lease.py   Does a job run on this checkpoint right now? It says so itself, by its lease
-remote.py  A job seen from another process: how it stands, and asking it to drain
+lease.py   Does a job run on this checkpoint now?
+remote.py  The status of a job, and how another process drains it.
 """

@@ -15,7 +15,7 @@ from typing import Any
 
 from framework.declarations.errors import CheckpointError, DrainTimeout, ForeignCheckpoint, JobFailed, JobNotRunning
 from framework.engine.flow.control_stream import FOLDER, Kind, beat
-from recovery.storage.files import files_at
+from recovery.storage.locations import files_at
 from state.checkpoint.folder import CheckpointFolder, batch_numbers
 from state.checkpoint.job_record import FLUSHED_FILE, JOB_FILE
 from state.checkpoint.owner import STOPPED_FILE, Holder, read_holder, show_time, wall_us
@@ -46,12 +46,12 @@ def status(folder: CheckpointFolder, *, now: Callable[[], int] = wall_us) -> dic
     name = _job_name(folder)
     holder = read_holder(folder)
     running = holder is not None and holder.is_alive(now())
-    stopped = _stopped(folder)
+    stopped = _read_stop_record(folder)
     if holder is not None and stopped.get("token") == holder.token and not running:
         holder = None  # it died between its last two words
-    offset, commit = _numbers(folder)
+    offset, commit = _last_batches(folder)
     finished = folder.exists(FLUSHED_FILE)
-    why_not = _why_not(offset, commit, finished=finished)
+    why_not = _not_resumable_reason(offset, commit, finished=finished)
     return {
         "checkpoint": folder.root,
         "job": name,
@@ -98,24 +98,24 @@ def drain(
     began = now()
     holder = read_holder(folder)
     if holder is None or not holder.is_alive(began):
-        raise JobNotRunning(_nobody(folder, holder))
+        raise JobNotRunning(_no_job_message(folder, holder))
     deadline = began + int(timeout * 1e6)
-    command = Command(folder, "drain")
-    while _runs(folder, holder, now()):
-        command.insist()
+    command = ControlCommand(folder, "drain")
+    while _still_runs(folder, holder, now()):
+        command.rewrite_if_lost()
         _wait(folder, holder, timeout, left=deadline - now(), sleep=sleep)
-    stopped = _stopped(folder)
+    stopped = _read_stop_record(folder)
     if stopped.get("token") == holder.token and stopped.get("state") == "failed":
         raise JobFailed(
             f"{holder} failed before it had drained: its own log says why. Its checkpoint {folder.root} is resumable "
             "once the cause is gone"
         )
-    while (numbers := _numbers(folder))[0] != numbers[1]:
+    while (numbers := _last_batches(folder))[0] != numbers[1]:
         _wait(folder, holder, timeout, left=deadline - now(), sleep=sleep)
-    return _drained(folder, holder, numbers, seconds=(now() - began) / 1e6)
+    return _drain_result(folder, holder, numbers, seconds=(now() - began) / 1e6)
 
 
-class Command:
+class ControlCommand:
     """A command on its way: a file of the pulse, written again if another process got the number after all."""
 
     def __init__(self, folder: CheckpointFolder, kind: Kind) -> None:
@@ -123,22 +123,22 @@ class Command:
         self._kind: Kind = kind
         self.number = beat(folder, kind)
 
-    def insist(self) -> None:
+    def rewrite_if_lost(self) -> None:
         """Write the command again if its file is another's: a rename through Java may miss that it was there."""
         row = self._folder.read_json(f"{FOLDER}/{self.number:012d}.json")
         if row is not None and row["kind"] != self._kind:
             self.number = beat(self._folder, self._kind)
 
 
-def _runs(folder: CheckpointFolder, holder: Holder, now: int) -> bool:
+def _still_runs(folder: CheckpointFolder, holder: Holder, now: int) -> bool:
     """Say whether this very job still holds the lease. Raises `JobNotRunning` if its process vanished."""
     present = read_holder(folder)
     if present is None or present.token != holder.token:
         return False
     if not present.is_alive(now):
-        if _stopped(folder).get("token") == holder.token:
+        if _read_stop_record(folder).get("token") == holder.token:
             return False
-        raise JobNotRunning(_nobody(folder, present))
+        raise JobNotRunning(_no_job_message(folder, present))
     return True
 
 
@@ -153,14 +153,14 @@ def _wait(
     sleep(min(_POLL_SECONDS, left / 1e6))
 
 
-def _drained(
+def _drain_result(
     folder: CheckpointFolder, holder: Holder, numbers: tuple[int | None, int | None], *, seconds: float
 ) -> dict[str, Any]:
-    stopped = _stopped(folder)
+    stopped = _read_stop_record(folder)
     if stopped.get("token") != holder.token:
         stopped = {}  # taken over by the next job already
     finished = folder.exists(FLUSHED_FILE)
-    told = {
+    result = {
         "checkpoint": folder.root,
         "job": holder.name,
         "state": "flushed" if finished else stopped.get("state", "ended"),
@@ -169,7 +169,7 @@ def _drained(
         "resumable": not finished,
         "seconds": round(seconds, 1),
     }
-    return told | {name: stopped[name] for name in ("batch", "open") if name in stopped}
+    return result | {name: stopped[name] for name in ("batch", "open") if name in stopped}
 
 
 def _job_name(folder: CheckpointFolder) -> str:
@@ -185,7 +185,7 @@ def _job_name(folder: CheckpointFolder) -> str:
     return name
 
 
-def _stopped(folder: CheckpointFolder) -> dict[str, Any]:
+def _read_stop_record(folder: CheckpointFolder) -> dict[str, Any]:
     try:
         value = folder.read_json(STOPPED_FILE)
     except ValueError:
@@ -193,7 +193,7 @@ def _stopped(folder: CheckpointFolder) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _numbers(folder: CheckpointFolder) -> tuple[int | None, int | None]:
+def _last_batches(folder: CheckpointFolder) -> tuple[int | None, int | None]:
     """Return the last batch begun and the last one finished, as Spark's logs have them."""
     commits = batch_numbers(folder, "commits")  # first: a batch must not look committed before it began
     return max(batch_numbers(folder, "offsets"), default=None), max(commits, default=None)
@@ -209,7 +209,7 @@ def _state(holder: Holder | None, stopped: dict[str, Any], *, running: bool, fin
     return str(stopped.get("state", "new"))
 
 
-def _why_not(offset: int | None, commit: int | None, *, finished: bool) -> str | None:
+def _not_resumable_reason(offset: int | None, commit: int | None, *, finished: bool) -> str | None:
     """Return why a start would not go on where the job is now; None if it would."""
     if finished:
         return "it was flushed: its windows are closed for good"
@@ -219,10 +219,10 @@ def _why_not(offset: int | None, commit: int | None, *, finished: bool) -> str |
     return None
 
 
-def _nobody(folder: CheckpointFolder, holder: Holder | None) -> str:
+def _no_job_message(folder: CheckpointFolder, holder: Holder | None) -> str:
     if holder is not None:
         end = f"{holder} is gone without a word, last seen {show_time(holder.seen)}"
-    elif (at := _stopped(folder).get("at")) is not None:
+    elif (at := _read_stop_record(folder).get("at")) is not None:
         end = f"the last one ended {show_time(at)}"
     else:
         end = "none ever ended there either"

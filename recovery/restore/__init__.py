@@ -1,9 +1,10 @@
-"""Restore and clone: from a savepoint back to a job.
+"""From a savepoint back to a job: restore and clone.
 
-clone.py        A job beside itself: a savepoint's checkpoint and copies of its tables in a new folder. Touches
-intent.py       What a restore has begun, and how far it is: one file beside the checkpoint, while it lasts
-interrupted.py  A restore that was interrupted: it is completed by the same call, or another one takes its place
-preview.py      What a restore would change, and whether it may: looked at before anything is touched
-restore.py      Takes a job back to a savepoint: its state, its place in the sources and its tables, together
-superseded.py   The other checkpoints of a job whose savepoint goes to another folder. Its tables fit that one
+restore.py      Takes a job back to a savepoint; the steps are numbered there.
+preview.py      Step 1: what would change, and may it?
+interrupted.py  Step 1: what does a restore that was interrupted mean for this one?
+incoming.py     Step 2: the copy beside the checkpoint, under a new epoch.
+intent.py       Step 3: the file that says what was begun, and which step was done last.
+superseded.py   Step 3: no job starts from other folders that the same tables were written from.
+clone.py        A savepoint as a new job in a new folder.
 """

@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING
 
 from recovery.errors import SavepointRefused
 from recovery.savepoint.catalog import show
-from recovery.savepoint.checkpoint_copy import materialize
+from recovery.savepoint.checkpoint_copy import write_checkpoint
 from recovery.savepoint.checkpoint_reader import read_record
-from recovery.savepoint.create import opened
 from recovery.savepoint.manifest import Manifest
-from recovery.storage.archive import Archive, S3Options
-from recovery.storage.blobs import Listener
-from recovery.storage.files import Files, checkpoint_at
+from recovery.storage.archive import Archive
+from recovery.storage.blobs import ProgressCallback
+from recovery.storage.files import Files
+from recovery.storage.locations import checkpoint_at, open_archive
+from recovery.storage.s3_options import S3Options
 from state.checkpoint.job_record import JOB_FILE, TABLES_FILE
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def clone(
     deep: bool = False,
     s3: S3Options | None = None,
     spark: SparkSession | None = None,
-    progress: Listener | None = None,
+    progress: ProgressCallback | None = None,
 ) -> Clone:
     """Make a clone of a savepoint in a new folder. If it fails, remove the folder and begin anew.
 
@@ -67,16 +68,16 @@ def clone(
         TableVersionLost: a table no longer holds the recorded version.
         DamagedSavepoint: the savepoint is damaged.
     """
-    archive = opened(location, s3)
+    archive = open_archive(location, s3)
     manifest = show(archive, name)
     top = checkpoint_at(into, s3)
     if top.names("") or top.sizes():
         raise SavepointRefused(f"{top.root} is there and not empty; name a new folder for the clone")
     tables = _copy_tables(manifest, top, deep=deep, s3=s3, spark=spark)
     checkpoint, incoming = top.child("checkpoint"), top.child("checkpoint.incoming")
-    materialize(archive, manifest, into=incoming, runs_at=checkpoint.root, progress=progress)
+    write_checkpoint(archive, manifest, into=incoming, checkpoint_path=checkpoint.root, progress=progress)
     _give_identity(incoming, tables)
-    incoming.carry_to(checkpoint)
+    incoming.move_to(checkpoint)
     return Clone(name=name, checkpoint=checkpoint.root, tables=tables)
 
 

@@ -1,30 +1,33 @@
-"""What a restore has begun, and how far it is: one file beside the checkpoint, while it lasts."""
+"""Step 3 of a restore: the intent file, which says what was begun and which step was done last.
+
+A write-ahead record: it is written before anything is changed, after each step, and removed at the end. While it is
+there, no job starts from the checkpoint (`framework/engine/job/startup_checks.py`).
+"""
 
 from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
 
-from recovery.storage.files import Files
-from state.checkpoint.job_record import RESTORING_SUFFIX
+from recovery.savepoint.restore_paths import RestorePaths
 from state.errors import CorruptState
 
 STEPS = ("copied", "intended", "tables", "aside", "in place", "removed")
-"""What the steps 2 to 7 are called when they are done."""
+"""The names of steps 2 to 7, recorded when they are done."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Intent:
-    """What was begun: enough to go on after a kill.
+class RestoreIntent:
+    """What a restore needs to be completed after a kill. The fields are stored.
 
     Attributes:
         location: where the savepoint is.
-        name: which one.
+        name: of the savepoint.
         epoch: the new one.
-        replaces: whether a checkpoint stands there, and is removed.
+        replaces: whether a checkpoint was there, which is removed.
         files: how many files the copy has.
         done: the last of `STEPS` that was done.
-        superseded: the epochs of earlier restores that nobody could complete; what they left is removed with the rest.
+        superseded: the epochs of interrupted restores that this one took the place of; their files are removed, too.
     """
 
     location: str
@@ -37,55 +40,35 @@ class Intent:
 
     @property
     def epochs(self) -> tuple[int, ...]:
-        """Its epoch, and those of the restores whose place it took."""
+        """Its epoch, and those of the restores that it took the place of."""
         return (self.epoch, *self.superseded)
 
     def has_done(self, step: str) -> bool:
-        """Say whether a step was done."""
+        """Return whether a step of `STEPS` was done."""
         return STEPS.index(self.done) >= STEPS.index(step)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Places:
-    """The checkpoint, and what stands beside it while it is replaced."""
+def read_intent(paths: RestorePaths) -> RestoreIntent | None:
+    """Return the intent of the restore that was interrupted, None if none was.
 
-    checkpoint: Files
+    Raises:
+        CorruptState: the intent file cannot be read.
+    """
+    try:
+        fields = paths.siblings.read_json(paths.intent_file)
+        if fields is None:
+            return None
+        return RestoreIntent(**{**fields, "superseded": tuple(fields.get("superseded", ()))})
+    except (AttributeError, TypeError, ValueError) as error:
+        file = paths.siblings.child(paths.intent_file).root
+        raise CorruptState(f"{file} is damaged ({error}); remove it and run the restore again") from error
 
-    @property
-    def folder(self) -> Files:
-        """The folder itself, where the checkpoint is a link to one: it is renamed, the link stays."""
-        return self.checkpoint.resolved()
 
-    @property
-    def incoming(self) -> Files:
-        """The copy, until it takes its place."""
-        return self._beside(".incoming")
+def write_intent(paths: RestorePaths, intent: RestoreIntent) -> None:
+    """Write the intent, replacing the one before."""
+    paths.siblings.put_bytes(paths.intent_file, json.dumps(asdict(intent)).encode())
 
-    def replaced(self, epoch: int) -> Files:
-        """The old checkpoint, until all is done."""
-        return self._beside(f".replaced-{epoch}")
 
-    def intent(self) -> Intent | None:
-        """Return what was begun and is not done yet."""
-        try:
-            said = self.checkpoint.parent().read_json(self._intent)
-            return None if said is None else Intent(**{**said, "superseded": tuple(said.get("superseded", ()))})
-        except (AttributeError, TypeError, ValueError) as error:
-            raise CorruptState(
-                f"{self.checkpoint.root}{RESTORING_SUFFIX} is damaged; remove it and run the restore again"
-            ) from error
-
-    def intend(self, intent: Intent) -> None:
-        """Write down what was begun, and how far it is."""
-        self.checkpoint.parent().put_bytes(self._intent, json.dumps(asdict(intent)).encode())
-
-    def end(self) -> None:
-        """Forget what was begun: it is done."""
-        self.checkpoint.parent().remove(self._intent)
-
-    @property
-    def _intent(self) -> str:
-        return self.checkpoint.name + RESTORING_SUFFIX
-
-    def _beside(self, suffix: str) -> Files:
-        return self.folder.parent().child(self.folder.name + suffix)
+def remove_intent(paths: RestorePaths) -> None:
+    """Remove the intent: the restore is complete, or was not begun after all."""
+    paths.siblings.remove(paths.intent_file)

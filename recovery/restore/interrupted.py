@@ -1,7 +1,7 @@
-"""A restore that was interrupted: it is completed by the same call, or another one takes its place.
+"""A restore that was interrupted: the same call completes it, or another restore takes its place.
 
-Another one may do so only if the savepoint of the first is gone, or its copy is: then nobody can complete it. What it
-left is told by the epoch it would have had, and by those of others before it that came to nothing.
+Another one may do so only if the interrupted one cannot be completed, because its savepoint or its copy is gone. What
+it left behind is found by the epoch it would have had, and by those of the restores that it had taken the place of.
 """
 
 from __future__ import annotations
@@ -11,105 +11,134 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from recovery.errors import ArchiveNotFound, NoSuchSavepoint, SavepointError, SavepointRefused
-from recovery.restore.intent import Intent, Places
+from recovery.restore.intent import RestoreIntent, read_intent
 from recovery.savepoint.catalog import savepoints, show
 from recovery.savepoint.checkpoint_reader import read_record
-from recovery.savepoint.create import opened
 from recovery.savepoint.manifest import Manifest
-from recovery.storage.archive import Archive, S3Options
-from recovery.storage.files import Files, checkpoint_at
+from recovery.savepoint.restore_paths import RestorePaths
+from recovery.storage.archive import Archive
+from recovery.storage.files import Files
+from recovery.storage.locations import Location, checkpoint_at, open_archive
+from recovery.storage.s3_options import S3Options
 from state.checkpoint.job_record import JobRecord
 from state.errors import StateError
 
 
-def require_none_begun(checkpoint: Files) -> None:
-    """Raise `SavepointRefused` if a restore of this checkpoint was interrupted; it says how to complete it."""
-    begun = Places(checkpoint=checkpoint).intent()
-    if begun is not None:
+def require_no_interrupted_restore(checkpoint: Files) -> None:
+    """Refuse a checkpoint whose restore was interrupted.
+
+    Raises:
+        SavepointRefused: it was; the message gives the command that completes it.
+    """
+    interrupted = read_intent(RestorePaths(checkpoint=checkpoint))
+    if interrupted is not None:
         raise SavepointRefused(
             f"a restore of {checkpoint.root} was interrupted; complete it first: "
-            f"panekeeper restore {begun.location} {begun.name} --checkpoint {checkpoint.root}"
+            f"panekeeper restore {interrupted.location} {interrupted.name} --checkpoint {checkpoint.root}"
         )
 
 
-def wanted(archive: Archive, name: str, checkpoint: str | os.PathLike[str] | None, s3: S3Options | None) -> Manifest:
-    """Return the savepoint that shall be restored.
+def find_savepoint(archive: Archive, name: str, checkpoint: Location | None, s3: S3Options | None) -> Manifest:
+    """Return the savepoint that is to be restored.
+
+    Args:
+        archive: where it is.
+        name: of the savepoint.
+        checkpoint: where it is restored to; None: where it was made.
+        s3: how S3 is reached.
 
     Raises:
-        NoSuchSavepoint: there is none of this name; if a restore of it was begun, the message says the way out.
+        NoSuchSavepoint: there is none of this name; if a restore of it was interrupted, the message says how to
+            recover.
     """
     try:
         return show(archive, name)
     except NoSuchSavepoint as error:
-        folder = _begun_in(archive, name, checkpoint, s3)
+        folder = _interrupted_restore_of(archive, name, checkpoint, s3)
         if folder is None:
             raise
         raise NoSuchSavepoint(
-            f"{error}. A restore of it to {folder} was begun, and cannot be completed without it; restore another "
-            f"savepoint of the job, which takes its place: panekeeper restore LOCATION NAME --checkpoint {folder}"
+            f"{error}. A restore of it to {folder} was interrupted and cannot be completed without it; "
+            f"restore another savepoint of the job, which takes its place: "
+            f"panekeeper restore LOCATION NAME --checkpoint {folder}"
         ) from error
 
 
-def can_go_on(places: Places, begun: Intent, archive: Archive, manifest: Manifest, s3: S3Options | None) -> bool:
-    """Say whether a restore of this savepoint completes what was begun; if not, it takes its place.
+def completes_interrupted(
+    paths: RestorePaths, interrupted: RestoreIntent, archive: Archive, manifest: Manifest, s3: S3Options | None
+) -> bool:
+    """Return whether a restore of this savepoint completes the interrupted one; if not, it takes its place.
+
+    Args:
+        paths: of the checkpoint.
+        interrupted: the intent that is there.
+        archive: where the savepoint is.
+        manifest: the savepoint.
+        s3: how S3 is reached.
 
     Raises:
-        SavepointRefused: another savepoint's restore was begun and can be completed, or it was another job's.
+        SavepointRefused: the interrupted restore is of another savepoint and can be completed, or of another job.
     """
-    if (begun.location, begun.name) == (archive.location, manifest.name):
-        return begun.has_done("in place") or places.incoming.exists() or is_in_place(places, begun)
-    if not _is_gone(begun, archive, s3):
+    if (interrupted.location, interrupted.name) == (archive.location, manifest.name):
+        return interrupted.has_done("in place") or paths.incoming.exists() or is_copy_in_place(paths, interrupted)
+    if not _savepoint_is_lost(interrupted, archive, s3):
         raise SavepointRefused(
-            f"a restore of savepoint {begun.name!r} from {begun.location} was interrupted; run that one again first"
+            f"a restore of savepoint {interrupted.name!r} from {interrupted.location} was interrupted; "
+            "complete it first: "
+            f"panekeeper restore {interrupted.location} {interrupted.name} --checkpoint {paths.checkpoint.root}"
         )
-    for folder in (places.checkpoint, places.incoming, *map(places.replaced, begun.epochs)):
-        record = present(folder)
+    for folder in (paths.checkpoint, paths.incoming, *map(paths.replaced, interrupted.epochs)):
+        record = read_record_or_none(folder)
         if record is not None and record.name != manifest.job:
             raise SavepointRefused(
-                f"a restore of job {record.name!r} to {places.checkpoint.root} was interrupted, and the savepoint is "
+                f"a restore of job {record.name!r} to {paths.checkpoint.root} was interrupted, and the savepoint is "
                 f"of {manifest.job!r}; name another folder"
             )
     return False
 
 
-def is_in_place(places: Places, begun: Intent) -> bool:
-    """Say whether the copy stands where the checkpoint shall be, whole."""
-    record = present(places.checkpoint)
-    return record is not None and record.epoch == begun.epoch and len(places.folder.sizes()) == begun.files
+def is_copy_in_place(paths: RestorePaths, intent: RestoreIntent) -> bool:
+    """Return whether the whole copy is where the checkpoint shall be."""
+    record = read_record_or_none(paths.checkpoint)
+    return record is not None and record.epoch == intent.epoch and len(paths.folder.sizes()) == intent.files
 
 
-def present(checkpoint: Files) -> JobRecord | None:
-    """Return what a checkpoint says of its job, None if there is none or it cannot be read."""
+def read_record_or_none(checkpoint: Files) -> JobRecord | None:
+    """Return the job record of a checkpoint, None if there is none or it cannot be read."""
     try:
         return read_record(checkpoint)
     except (StateError, OSError):
-        return None  # damaged or of another version: it tells nothing
+        return None  # damaged or of another version
 
 
-def _is_gone(begun: Intent, archive: Archive, s3: S3Options | None) -> bool:
+def _savepoint_is_lost(interrupted: RestoreIntent, archive: Archive, s3: S3Options | None) -> bool:
+    same = interrupted.location == archive.location
     try:
-        show(archive if begun.location == archive.location else opened(begun.location, s3), begun.name)
+        show(archive if same else open_archive(interrupted.location, s3), interrupted.name)
     except (NoSuchSavepoint, ArchiveNotFound):
         return True
     except SavepointError:
-        return False  # damaged, or out of reach just now: this may be mended
+        return False  # damaged, or not reachable now: this can be repaired
     return False
 
 
-def _begun_in(
-    archive: Archive, name: str, checkpoint: str | os.PathLike[str] | None, s3: S3Options | None
+def _interrupted_restore_of(
+    archive: Archive, name: str, checkpoint: Location | None, s3: S3Options | None
 ) -> str | None:
-    """Return the checkpoint to which a restore of this savepoint was begun: the one given, or one of its neighbours."""
-    folders: Iterable[str | os.PathLike[str]] = [checkpoint] if checkpoint is not None else _known(archive)
+    """Return the checkpoint whose restore from this savepoint was interrupted.
+
+    Without `checkpoint`, it is looked for where the other savepoints of the location were made.
+    """
+    folders: Iterable[str | os.PathLike[str]] = _checkpoints_in_catalog(archive) if checkpoint is None else [checkpoint]
     for folder in folders:
-        with suppress(SavepointError, StateError, OSError):  # what is wrong there is not what was asked
+        with suppress(SavepointError, StateError, OSError):  # the caller reports that the savepoint is not there
             files = checkpoint_at(folder, s3)
-            begun = Places(checkpoint=files).intent()
-            if begun is not None and (begun.location, begun.name) == (archive.location, name):
+            interrupted = read_intent(RestorePaths(checkpoint=files))
+            if interrupted is not None and (interrupted.location, interrupted.name) == (archive.location, name):
                 return files.root
     return None
 
 
-def _known(archive: Archive) -> dict[str, None]:
-    """The checkpoints of the savepoints that are there, each once."""
+def _checkpoints_in_catalog(archive: Archive) -> dict[str, None]:
+    """Return the checkpoints of the savepoints in a location, each once, in their order."""
     return dict.fromkeys(one.checkpoint for one in savepoints(archive).values() if isinstance(one, Manifest))

@@ -1,4 +1,4 @@
-"""What a restore would change, and whether it may: looked at before anything is touched."""
+"""Step 1 of a restore: what it would change, and whether it may. Reads only."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from recovery.errors import ArchiveError, SavepointError, SavepointRefused
 from recovery.savepoint.checkpoint_reader import read_checkpoint, read_record
 from recovery.savepoint.manifest import Manifest
-from recovery.storage.archive import S3Options
 from recovery.storage.delta_log import newest_version
-from recovery.storage.files import Files, files_at
+from recovery.storage.files import Files
+from recovery.storage.locations import files_at
+from recovery.storage.s3_options import S3Options
 from state.errors import StateError
 
 if TYPE_CHECKING:
@@ -19,8 +20,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableMove:
-    """A table and the versions between which it goes; `old` is its newest."""
+class TableVersionChange:
+    """The versions of a table before and after a restore.
+
+    Attributes:
+        path: the table's path or URL.
+        old: its newest version before.
+        new: the version it is restored to.
+    """
 
     path: str
     old: int
@@ -28,19 +35,19 @@ class TableMove:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
-    """What a restore changes.
+class RestorePreview:
+    """What a restore changes, or would change.
 
     Attributes:
         name: of the savepoint.
         checkpoint: full name of the folder that is written.
-        replaces: whether a checkpoint stands there, and is removed.
+        replaces: whether a checkpoint is there, which is removed.
         batch: the batch after which the job resumes.
-        forgotten: numbers of the first and last committed batch that are forgotten, and run again from the sources
-            if these still hold the rows; None if there are none, or the present checkpoint cannot be read.
+        forgotten: first and last of the committed batches that are discarded, and run again if the sources still hold
+            their rows; None if there are none, or the present checkpoint cannot be read.
         files: how many files are written.
         bytes: their size.
-        tables: role -> versions.
+        tables: role -> its versions.
         epoch: the new one.
     """
 
@@ -51,55 +58,56 @@ class Plan:
     forgotten: tuple[int, int] | None
     files: int
     bytes: int
-    tables: Mapping[str, TableMove]
+    tables: Mapping[str, TableVersionChange]
     epoch: int
 
 
-def plan_restore(
+def preview_restore(
     manifest: Manifest,
     checkpoint: Files,
     *,
     epoch: int | None = None,
     s3: S3Options | None = None,
     spark: SparkSession | None,
-) -> Plan:
+) -> RestorePreview:
     """Return what a restore into `checkpoint` would change.
 
     Args:
         manifest: the savepoint.
         checkpoint: where its copy is written.
-        epoch: that of a restore which was begun, and may have left any part of a checkpoint there; None if none was.
-        s3: how to reach S3.
-        spark: the session that looks at the tables; a new one if not given.
+        epoch: the new epoch, if it is known because a restore was interrupted, which may have left any part of a
+            checkpoint there; None: it follows the one that is there.
+        s3: how S3 is reached.
+        spark: the session that reads the tables; a new one if not given.
 
     Raises:
         SavepointRefused: the folder holds something else than a checkpoint of this job.
-        TableVersionLost: a table no longer holds the recorded version.
+        TableVersionLost: a table no longer holds the version of the savepoint.
     """
     if epoch is None:
-        epoch = max(manifest.epoch, _present_epoch(manifest, checkpoint)) + 1
-    return Plan(
+        epoch = max(manifest.epoch, _current_epoch(manifest, checkpoint)) + 1
+    return RestorePreview(
         name=manifest.name,
         checkpoint=checkpoint.root,
         replaces=checkpoint.exists(),
         batch=manifest.batch,
-        forgotten=_forgotten(manifest, checkpoint),
+        forgotten=_discarded_batches(manifest, checkpoint),
         files=len(manifest.files),
         bytes=manifest.size,
-        tables=_moves(manifest, s3, spark),
+        tables=_table_changes(manifest, s3, spark),
         epoch=epoch,
     )
 
 
-def _present_epoch(manifest: Manifest, checkpoint: Files) -> int:
+def _current_epoch(manifest: Manifest, checkpoint: Files) -> int:
     if not checkpoint.sizes():
         return 0
     try:
         record = read_record(checkpoint)
     except StateError:
-        return 0  # damaged: what a restore is for; the copy gets an id of its own
+        return 0  # damaged, which is a reason to restore; the copy gets a job id of its own
     if record is None:
-        raise SavepointRefused(f"{checkpoint.root} holds files and no checkpoint of Panekeeper's; name another folder")
+        raise SavepointRefused(f"{checkpoint.root} holds files and no checkpoint of Panekeeper; name another folder")
     if record.name != manifest.job:
         raise SavepointRefused(
             f"{checkpoint.root} is the checkpoint of job {record.name!r}, the savepoint is of {manifest.job!r}; "
@@ -108,7 +116,7 @@ def _present_epoch(manifest: Manifest, checkpoint: Files) -> int:
     return record.epoch
 
 
-def _forgotten(manifest: Manifest, checkpoint: Files) -> tuple[int, int] | None:
+def _discarded_batches(manifest: Manifest, checkpoint: Files) -> tuple[int, int] | None:
     try:
         present = read_checkpoint(checkpoint)
     except ArchiveError:
@@ -118,16 +126,18 @@ def _forgotten(manifest: Manifest, checkpoint: Files) -> tuple[int, int] | None:
     return (manifest.batch + 1, present.batch) if present.batch > manifest.batch else None
 
 
-def _moves(manifest: Manifest, s3: S3Options | None, spark: SparkSession | None) -> dict[str, TableMove]:
+def _table_changes(
+    manifest: Manifest, s3: S3Options | None, spark: SparkSession | None
+) -> dict[str, TableVersionChange]:
     if not manifest.tables:
         return {}
     from recovery.storage.delta_tables import require_version, session_for, version_of
 
-    running = session_for((table.path for table in manifest.tables.values()), spark, s3)
-    moves = {}
+    session = session_for((table.path for table in manifest.tables.values()), spark, s3)
+    changes = {}
     for role, table in manifest.tables.items():
-        require_version(running, table, s3)
+        require_version(session, table, s3)
         files = files_at(table.path, s3)
-        old = version_of(running, table.path) if files is None else newest_version(files)
-        moves[role] = TableMove(path=table.path, old=old, new=table.version)
-    return moves
+        old = version_of(session, table.path) if files is None else newest_version(files)
+        changes[role] = TableVersionChange(path=table.path, old=old, new=table.version)
+    return changes

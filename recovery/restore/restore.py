@@ -1,31 +1,27 @@
-"""Takes a job back to a savepoint: its state, its place in the sources and its tables, together.
+"""Takes a job back to a savepoint: its state, its position in the sources and its tables, together.
 
-    1  Everything is looked at before anything is touched: the job is stopped, the folder is that job's and can be
-       replaced, each table still holds the recorded version.
-    2  The copy is written to `<checkpoint>.incoming`, each file checked, its job record with a new epoch.
-    3  An intent, `<checkpoint>.restoring.json`, says what was begun. From here on no job starts from this checkpoint
-       until the restore is complete (`framework.engine.job.startup_checks`). If one did just before, the intent is
-       withdrawn.
-       Where the copy goes to another folder than the savepoint came from, no job starts from that one ever after.
-    4  Each table is taken to its version by Delta's RESTORE.
-    5  The old checkpoint becomes `<checkpoint>.replaced-<epoch>`, and
-    6  the copy takes its place.
-    7  The old checkpoint is removed, then the intent.
+    1  Check everything before anything is changed: the job is stopped, the folder is that job's and can be replaced,
+       and each table still has its version (`preview.py`; `interrupted.py`, if a restore was interrupted).
+    2  Write the copy to `<checkpoint>.incoming`, each file checked, its job record with a new epoch (`incoming.py`).
+    3  Write the intent, `<checkpoint>.restoring.json` (`intent.py`). From here on no job starts from this checkpoint
+       until the restore is complete. If a job started just before, the intent is withdrawn. If the copy goes to
+       another folder than the savepoint was made of, no job starts from that one any more (`superseded.py`).
+    4  Take each table to its version by Delta's RESTORE (`recovery/storage/delta_tables.py`).
+    5  Rename the old checkpoint to `<checkpoint>.replaced-<epoch>`.
+    6  Rename the copy to the checkpoint.
+    7  Remove the old checkpoint, then the intent.
 
-A kill before 3 changes nothing but an unfinished `.incoming`; after it, the same call goes on at the step that was not
-done. If its savepoint is gone by then, a restore of another one takes its place (`begun.py`). On a local disk 5 and 6
-are a rename each. S3 has none: there each is a copy of many objects, after which the originals are removed, and after a
-kill a folder may hold a part of them. So the intent tells which step was done last.
+A kill before step 3 leaves nothing but an unfinished `.incoming`. After it, the same call continues at the step that
+was not done; if its savepoint is lost by then, a restore of another one takes its place. On a local disk steps 5 and 6
+are one rename each. On S3 each copies many objects and removes the originals, and after a kill a folder may have a part
+of them: that is why the intent records the last step that was done.
 
-A restored table still remembers the transaction ids of the commits it forgot, and Delta would silently skip the
-batches that are run again: that is why the epoch, a part of these ids, goes up.
+A restored Delta table still has the transaction ids of the commits that were discarded, and Delta would silently skip
+the batches that are run again. That is why the epoch, which is part of these ids, goes up.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -33,221 +29,189 @@ from typing import TYPE_CHECKING
 
 from recovery.errors import ArchiveError, SavepointError, SavepointRefused
 from recovery.jobs.lease import require_stopped
-from recovery.restore.intent import Intent, Places
-from recovery.restore.interrupted import can_go_on, is_in_place, present, wanted
-from recovery.restore.preview import Plan, plan_restore
-from recovery.restore.superseded import leave_word, written_from
-from recovery.savepoint.checkpoint_copy import materialize, readdress
-from recovery.savepoint.checkpoint_reader import read_record
-from recovery.savepoint.create import opened
+from recovery.restore.incoming import Transform, write_incoming
+from recovery.restore.intent import RestoreIntent, read_intent, remove_intent, write_intent
+from recovery.restore.interrupted import completes_interrupted, find_savepoint, is_copy_in_place
+from recovery.restore.preview import RestorePreview, preview_restore
+from recovery.restore.superseded import checkpoints_with_same_tables, mark_superseded
 from recovery.savepoint.manifest import Manifest
-from recovery.savepoint.overlap import require_apart
-from recovery.storage.archive import Archive, S3Options
-from recovery.storage.blobs import Listener
-from recovery.storage.files import Files, checkpoint_at
-from state.checkpoint.job_record import JOB_FILE
+from recovery.savepoint.overlap import require_no_overlap
+from recovery.savepoint.restore_paths import RestorePaths
+from recovery.storage.blobs import ProgressCallback
+from recovery.storage.locations import Location, LocationOrArchive, checkpoint_at, open_archive
+from recovery.storage.s3_options import S3Options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+OnStep = Callable[[str], None]
+"""Called with the name of a step, of `recovery.restore.intent.STEPS`, when it is done."""
+
 
 def restore(  # noqa: PLR0913 -- what, where to, and how; all but two by keyword
-    location: str | os.PathLike[str] | Archive,
+    location: LocationOrArchive,
     name: str,
     *,
-    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint: Location | None = None,
     dry_run: bool = False,
     s3: S3Options | None = None,
     spark: SparkSession | None = None,
-    progress: Listener | None = None,
-    reached: Callable[[str], None] = lambda _: None,
-    rework: Callable[[Files], None] | None = None,
-) -> Plan:
-    """Take a stopped job back to a savepoint and return what was changed, or would be.
-
-    Killed at any moment, the same call completes it.
+    progress: ProgressCallback | None = None,
+    on_step: OnStep = lambda _: None,
+    transform: Transform | None = None,
+) -> RestorePreview:
+    """Take a stopped job back to a savepoint. After a kill at any point, the same call completes it.
 
     Args:
-        location: where the savepoint is.
-        name: which one.
-        checkpoint: the folder that shall hold the checkpoint, local or on S3; where it was, if not given.
-        dry_run: only look.
-        s3: how to reach S3.
-        spark: the session that takes the tables back; a new one if not given.
+        location: where the savepoint is: a folder, `s3://bucket/prefix`, a URL of a registered scheme, or an archive.
+        name: of the savepoint.
+        checkpoint: the folder for the checkpoint, local or on S3; if not given, where the savepoint was made.
+        dry_run: only return what would be changed.
+        s3: how S3 is reached.
+        spark: the session that restores the tables; a new one if not given.
         progress: called after each file.
-        reached: called after each of `intent.STEPS`; a drill raises in it.
-        rework: changes the copy before it takes the place of the checkpoint; called with its files.
+        on_step: called after each step; a drill raises in it.
+        transform: changes the copy before it replaces the checkpoint.
+
+    Returns:
+        What was changed, or would be.
 
     Raises:
-        SavepointRefused: the job is running, the folder is another job's, a mount point or holds the savepoints, or
-            another restore was begun and not ended.
+        SavepointRefused: the job is running; the folder is another job's, a mount point, or holds the savepoints; or
+            a restore of another savepoint was interrupted.
         NoSuchSavepoint: there is none of this name.
-        TableVersionLost: a table no longer holds the recorded version. Nothing was changed.
+        TableVersionLost: a table no longer holds the version of the savepoint. Nothing was changed.
         DamagedSavepoint: the savepoint is damaged. Nothing was changed.
     """
-    archive = opened(location, s3)
-    manifest = wanted(archive, name, checkpoint, s3)
-    places = Places(checkpoint=checkpoint_at(checkpoint or manifest.checkpoint, s3))
-    require_apart(archive, places.checkpoint, s3)
-    require_replaceable(places)
-    _require_all_stopped(places, manifest, s3)
-    begun = places.intent()
-    dead: Intent | None = None
-    if begun is not None and not can_go_on(places, begun, archive, manifest, s3):
-        begun, dead = None, begun
-    epoch = _epoch(begun, dead, manifest)
-    plan = plan_restore(manifest, places.checkpoint, epoch=epoch, s3=s3, spark=spark)  # 1
+    archive = open_archive(location, s3)
+    manifest = find_savepoint(archive, name, checkpoint, s3)
+    paths = RestorePaths(checkpoint=checkpoint_at(checkpoint or manifest.checkpoint, s3))
+    require_no_overlap(archive, paths.checkpoint, s3)
+    require_replaceable(paths)
+    _require_all_stopped(paths, manifest, s3)
+    intent = read_intent(paths)
+    abandoned: RestoreIntent | None = None
+    if intent is not None and not completes_interrupted(paths, intent, archive, manifest, s3):
+        intent, abandoned = None, intent
+    epoch = _next_epoch(intent, abandoned, manifest)
+    preview = preview_restore(manifest, paths.checkpoint, epoch=epoch, s3=s3, spark=spark)  # 1
     if dry_run:
-        return plan
-    with _told():
-        if begun is None:
-            begun = _copy(archive, manifest, places, plan, progress, rework)  # 2
-            begun = replace(begun, superseded=dead.epochs if dead else ())
-            reached("copied")
-            begun = _intend(places, begun, dead, lambda: _require_all_stopped(places, manifest, s3), reached)  # 3
-        leave_word(manifest, places.checkpoint, s3)
-        _complete(places, begun, lambda: _restore_tables(manifest, s3, spark), reached)
-    return plan
+        return preview
+    with _advise_on_failure():
+        if intent is None:
+            intent = write_incoming(
+                archive, manifest, paths, epoch=preview.epoch, progress=progress, transform=transform
+            )  # 2
+            on_step("copied")
+            intent = replace(intent, superseded=abandoned.epochs if abandoned else ())
+            intent = _begin(paths, intent, abandoned, lambda: _require_all_stopped(paths, manifest, s3), on_step)  # 3
+        mark_superseded(manifest, paths.checkpoint, s3)
+        _complete(paths, intent, lambda: _restore_tables(manifest, s3, spark), on_step)  # 4 to 7
+    return preview
 
 
-def require_replaceable(places: Places) -> None:
-    """Raise `SavepointRefused` if the folder can never give way to the copy: told before the tables go back."""
-    if places.folder.is_mount_point():
-        root = places.checkpoint.root
+def require_replaceable(paths: RestorePaths) -> None:
+    """Refuse a checkpoint that cannot be renamed; checked before the tables are restored.
+
+    Raises:
+        SavepointRefused: it is a mount point.
+    """
+    if paths.folder.is_mount_point():
+        root = paths.checkpoint.root
         raise SavepointRefused(
-            f"{root} is a mount point, and no other folder can take its place; let the checkpoint lie in a folder "
-            f"below it: restore with --checkpoint {root}/checkpoint, and start the job there"
+            f"{root} is a mount point and cannot be replaced by another folder; keep the checkpoint in a folder below "
+            f"it: restore with --checkpoint {root}/checkpoint, and start the job there"
         )
 
 
-def _require_all_stopped(places: Places, manifest: Manifest, s3: S3Options | None) -> None:
-    """The job that is restored, and what the savepoint was made of, write to these tables."""
-    require_stopped(places.checkpoint)
-    for folder in written_from(manifest, places.checkpoint, s3):
+def _require_all_stopped(paths: RestorePaths, manifest: Manifest, s3: S3Options | None) -> None:
+    """Refuse while a job runs that writes to the tables: on the checkpoint, or where the savepoint was made."""
+    require_stopped(paths.checkpoint)
+    for folder in checkpoints_with_same_tables(manifest, paths.checkpoint, s3):
         require_stopped(folder)
 
 
-def _epoch(begun: Intent | None, dead: Intent | None, manifest: Manifest) -> int | None:
-    """Return the new epoch if a restore was begun, which may have left anything in the folder; else it is looked up.
+def _next_epoch(intent: RestoreIntent | None, abandoned: RestoreIntent | None, manifest: Manifest) -> int | None:
+    """Return the new epoch if a restore was interrupted; None: it follows that of the checkpoint.
 
-    No epoch of a restore that came to nothing is used again: that restore may have got as far as its last step.
+    The epoch of an abandoned restore is not used again: that restore may have got as far as its last step.
     """
-    if begun is not None:
-        return begun.epoch
-    return None if dead is None else max(manifest.epoch, *dead.epochs) + 1
+    if intent is not None:
+        return intent.epoch
+    return None if abandoned is None else max(manifest.epoch, *abandoned.epochs) + 1
 
 
-def _intend(
-    places: Places,
-    begun: Intent,
-    dead: Intent | None,
+def _begin(
+    paths: RestorePaths,
+    intent: RestoreIntent,
+    abandoned: RestoreIntent | None,
     require_all_stopped: Callable[[], None],
-    reached: Callable[[str], None],
-) -> Intent:
-    """Step 3. A job takes its lease first and looks for an intent second, we the other way: one of us sees the other.
+    on_step: OnStep,
+) -> RestoreIntent:
+    """Do step 3.
 
-    Nothing was changed yet, so what a job was started from meanwhile may stay as it is, and the intent is withdrawn.
+    A job takes its lease first and checks for an intent second, a restore does it the other way round: so at least one
+    of two that start together sees the other. Nothing was changed yet, so the intent can be withdrawn.
     """
-    require_all_stopped()  # the copy may have taken long
-    begun = _done("intended", places, begun, reached)
+    require_all_stopped()  # writing the copy may have taken long
+    intent = _record_step("intended", paths, intent, on_step)
     try:
         require_all_stopped()
     except SavepointRefused:
-        if dead is None:
-            places.end()
+        if abandoned is None:
+            remove_intent(paths)
         else:
-            places.intend(dead)  # as far as that one got, it still stands
+            write_intent(paths, abandoned)  # what that one has changed is still so
         raise
-    return begun
+    return intent
 
 
-def _copy(
-    archive: Archive,
-    manifest: Manifest,
-    places: Places,
-    plan: Plan,
-    progress: Listener | None,
-    rework: Callable[[Files], None] | None,
-) -> Intent:
-    copy = places.incoming
-    copy.clear()
-    runs_at = places.checkpoint.root if rework is None else copy.root
-    materialize(archive, manifest, into=copy, runs_at=runs_at, progress=progress)
-    if rework is not None:
-        rework(copy)
-        readdress(copy, old=copy.root, new=places.checkpoint.root)
-    _raise_epoch(places, manifest, plan.epoch)
-    os.sync()  # the copy is on the disk before anything relies on it
-    return Intent(
-        location=archive.location,
-        name=manifest.name,
-        epoch=plan.epoch,
-        replaces=places.checkpoint.exists(),
-        files=len(copy.sizes()),
-    )
-
-
-def _raise_epoch(places: Places, manifest: Manifest, epoch: int) -> None:
-    record = read_record(places.incoming)
-    assert record is not None
-    own = record if _is_same(places.checkpoint, manifest) else replace(record, id=uuid.uuid4().hex[:12])
-    places.incoming.put_bytes(JOB_FILE, json.dumps(replace(own, epoch=epoch).to_json()).encode())
-
-
-def _is_same(checkpoint: Files, manifest: Manifest) -> bool:
-    """Whether the present checkpoint tells the epochs that were used under the savepoint's id.
-
-    Where it is gone, or is another, nobody knows them; then a new id makes sure that none is used twice.
-    """
-    record = present(checkpoint)
-    return record is not None and record.id == manifest.job_id
-
-
-def _complete(
-    places: Places, begun: Intent, restore_tables: Callable[[], None], reached: Callable[[str], None]
-) -> None:
-    """Steps 4 to 7. Each may have been done, or begun, by a call that was killed before it could say so."""
-    if not begun.has_done("tables"):
+def _complete(paths: RestorePaths, intent: RestoreIntent, restore_tables: Callable[[], None], on_step: OnStep) -> None:
+    """Do steps 4 to 7. A call that was killed may have done one without recording it: each can be done twice."""
+    if not intent.has_done("tables"):
         restore_tables()  # 4
-        begun = _done("tables", places, begun, reached)
-    if not begun.has_done("aside"):
-        if begun.replaces:
-            places.folder.carry_to(places.replaced(begun.epoch))  # 5
-        begun = _done("aside", places, begun, reached)
-    if not begun.has_done("in place"):
-        places.incoming.carry_to(places.folder)  # 6
-        if not is_in_place(places, begun):
-            where = places.checkpoint.root
-            raise SavepointRefused(f"{where} was written to meanwhile; see that no job runs there, and run it again")
-        begun = _done("in place", places, begun, reached)
-    for epoch in begun.epochs:
-        places.replaced(epoch).clear()  # 7
-    reached("removed")
-    places.end()
+        intent = _record_step("tables", paths, intent, on_step)
+    if not intent.has_done("aside"):
+        if intent.replaces:
+            paths.folder.move_to(paths.replaced(intent.epoch))  # 5
+        intent = _record_step("aside", paths, intent, on_step)
+    if not intent.has_done("in place"):
+        paths.incoming.move_to(paths.folder)  # 6
+        if not is_copy_in_place(paths, intent):
+            root = paths.checkpoint.root
+            raise SavepointRefused(
+                f"files were written to {root} during its restore; make sure that no job runs there, and run the "
+                "same restore again"
+            )
+        intent = _record_step("in place", paths, intent, on_step)
+    for epoch in intent.epochs:
+        paths.replaced(epoch).clear()  # 7
+    on_step("removed")
+    remove_intent(paths)
 
 
-def _done(step: str, places: Places, begun: Intent, reached: Callable[[str], None]) -> Intent:
-    now = replace(begun, done=step)
-    places.intend(now)
-    reached(step)
-    return now
+def _record_step(step: str, paths: RestorePaths, intent: RestoreIntent, on_step: OnStep) -> RestoreIntent:
+    intent = replace(intent, done=step)
+    write_intent(paths, intent)
+    on_step(step)
+    return intent
 
 
 def _restore_tables(manifest: Manifest, s3: S3Options | None, spark: SparkSession | None) -> None:
+    """Do step 4. The metrics are last, as in a batch: their row says that the other tables are complete."""
     if not manifest.tables:
         return
     from recovery.storage.delta_tables import restore_table, session_for
 
-    running = session_for((table.path for table in manifest.tables.values()), spark, s3)
-    # The metrics last, as in a batch: their row says that the other tables are complete.
+    session = session_for((table.path for table in manifest.tables.values()), spark, s3)
     for role in sorted(manifest.tables, key=lambda role: role == "metrics"):
-        restore_table(running, manifest.tables[role])
+        restore_table(session, manifest.tables[role])
 
 
 @contextmanager
-def _told() -> Iterator[None]:
-    """Say of an error of the disk or the store what is to be done then."""
-    advice = "see to that and run the same restore again"
+def _advise_on_failure() -> Iterator[None]:
+    """Add to an error of the disk or the store how to complete the restore."""
+    advice = "remove the cause and run the same restore again"
     try:
         yield
     except OSError as error:

@@ -1,7 +1,8 @@
-"""The other checkpoints of a job whose savepoint goes to another folder. Its tables fit that one only.
+"""Step 3 of a restore to another folder: no job starts from the folders that the same tables were written from.
 
-A job that was started from one of the others would go on over tables that were taken back, and rows would be missing
-from them without a word. So word is left there, and no job starts (`framework.engine.job.startup_checks`).
+The restored tables fit one checkpoint only. A job that resumed from another one would go on after rows that the tables
+no longer have, and they would be missing for good. So each of these checkpoints is marked as superseded by the new one,
+and a start from it is refused (`framework/engine/job/startup_checks.py`).
 """
 
 from __future__ import annotations
@@ -9,37 +10,50 @@ from __future__ import annotations
 import json
 
 from recovery.errors import ArchiveNotFound
-from recovery.restore.interrupted import present
+from recovery.restore.interrupted import read_record_or_none
 from recovery.savepoint.manifest import Manifest
-from recovery.storage.archive import S3Options
-from recovery.storage.files import Files, checkpoint_at
+from recovery.storage.files import Files
+from recovery.storage.locations import checkpoint_at
+from recovery.storage.s3_options import S3Options
 from state.checkpoint.job_record import MOVED_FILE
 
 
-def written_from(manifest: Manifest, checkpoint: Files, s3: S3Options | None) -> list[Files]:
-    """Return the folders, but `checkpoint`, from which the savepoint's tables may be written.
+def checkpoints_with_same_tables(manifest: Manifest, checkpoint: Files, s3: S3Options | None) -> list[Files]:
+    """Return the checkpoints, but `checkpoint`, from which a job may write to the tables of a savepoint.
 
-    That is where the savepoint was made, and where it was moved from there.
+    These are the one the savepoint was made of, and those that superseded it one after the other.
+
+    Args:
+        manifest: the savepoint.
+        checkpoint: where it is restored to.
+        s3: how S3 is reached.
     """
     found: dict[str, Files] = {}
     seen: set[str] = {checkpoint.root}
     folder = checkpoint_at(manifest.checkpoint, s3)
     while True:
         try:
-            record, moved = present(folder), folder.read_json(MOVED_FILE)
-        except ArchiveNotFound:  # in a bucket that is gone no job runs
+            record, superseded = read_record_or_none(folder), folder.read_json(MOVED_FILE)
+        except ArchiveNotFound:  # no job runs in a bucket that is gone
             break
         if folder.root not in seen and record is not None and record.name == manifest.job:
             found[folder.root] = folder
         seen.add(folder.root)
-        if moved is None or moved["to"] in seen:
+        if superseded is None or superseded["to"] in seen:
             break
-        folder = checkpoint_at(moved["to"], s3)
+        folder = checkpoint_at(superseded["to"], s3)
     return [*found.values()]
 
 
-def leave_word(manifest: Manifest, checkpoint: Files, s3: S3Options | None) -> None:
-    """Let no job start from the others any more. The last one first: the way to it is told by those before."""
+def mark_superseded(manifest: Manifest, checkpoint: Files, s3: S3Options | None) -> None:
+    """Mark the other checkpoints as superseded by `checkpoint`. Without tables, there is nothing to mark.
+
+    Args:
+        manifest: the savepoint.
+        checkpoint: where it is restored to.
+        s3: how S3 is reached.
+    """
     if manifest.tables:
-        for folder in reversed(written_from(manifest, checkpoint, s3)):
+        # The last one first: the marks of those before lead to it, also after a kill in between.
+        for folder in reversed(checkpoints_with_same_tables(manifest, checkpoint, s3)):
             folder.put_bytes(MOVED_FILE, json.dumps({"to": checkpoint.root}).encode())

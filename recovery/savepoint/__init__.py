@@ -1,14 +1,15 @@
-"""Savepoints: made, listed, verified, pruned.
+"""Savepoints: how they are made, what they consist of, and which ones there are.
 
-activity.py           Who is at work in a location: savepoints being made, prunes. Blobs without a manifest
-catalog.py            The savepoints of a location: list them, look at one, verify it, and remove old ones.
-checkpoint_copy.py    Turns a savepoint back into a checkpoint, each file checked on its way
-checkpoint_reader.py  A job's checkpoint, read as files: which batch it stands at, and what belongs to it as of
-create.py             Makes a savepoint: a verified copy of a job's checkpoint, with the versions of its tables
-decode.py             Reads what a savepoint holds as its job would: Spark reads the copy, and each stored
-manifest.py           What a savepoint consists of: one JSON file, written last, so a savepoint is complete or
-overlap.py            A checkpoint and a place for savepoints must not lie within one another: what is done to
-request.py            Asking a running job for the batch that a savepoint is made of
-retention.py          Will the tables of a savepoint still hold its version when it is wanted? Delta keeps old
-state_reader.py       Reads all that a checkpoint's state holds, through Spark, and decodes each value
+create.py             Makes a savepoint; the steps are numbered there.
+request.py            Step 0: has a running job commit the batch that the savepoint is made of.
+checkpoint_reader.py  Step 1: which files of a checkpoint belong to a batch, and what must change in another folder?
+manifest.py           The JSON file that says what a savepoint consists of.
+decode.py             Step 3: decodes every stored value of a copy, as the job would.
+state_reader.py       Reads the state of a checkpoint with Spark.
+checkpoint_copy.py    Writes a savepoint as a checkpoint, each file checked.
+catalog.py            The savepoints of a location: list, show, verify, prune.
+activity.py           Which savepoints and prunes are in progress in a location?
+retention.py          Do the tables keep old versions long enough?
+restore_paths.py      The names beside a checkpoint that a restore uses.
+overlap.py            Refuses a location within a checkpoint, and a checkpoint within a location.
 """

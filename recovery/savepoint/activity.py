@@ -18,13 +18,13 @@ from typing import Literal
 from recovery.errors import ArchiveError
 from recovery.storage.archive import Archive
 
-BELIEVED = timedelta(days=2)
+MARKER_LIFETIME = timedelta(days=2)
 
-Work = Literal["savepoint", "prune"]
+Activity = Literal["savepoint", "prune"]
 
 
 @contextmanager
-def at_work(archive: Archive, work: Work, now: datetime) -> Iterator[None]:
+def activity_marker(archive: Archive, work: Activity, now: datetime) -> Iterator[None]:
     """Leave word for as long as it lasts."""
     file = f"working/{work}-{uuid.uuid4().hex}.json"
     archive.put_bytes(file, json.dumps({"since": now.isoformat()}).encode())
@@ -35,12 +35,12 @@ def at_work(archive: Archive, work: Work, now: datetime) -> Iterator[None]:
             archive.remove(file)
 
 
-def others_at_work(archive: Archive, work: Work, now: datetime) -> dict[str, datetime]:
+def active_markers(archive: Archive, work: Activity, now: datetime) -> dict[str, datetime]:
     """Return the files that say who else does this work, and since when; old ones are removed."""
     found = {}
     for file in archive.sizes(f"working/{work}-"):
         since = _since(archive, file)
-        if since is None or now - since > BELIEVED:
+        if since is None or now - since > MARKER_LIFETIME:
             archive.remove(file)
         else:
             found[file] = since

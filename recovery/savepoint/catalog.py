@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import io
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from recovery.errors import DamagedSavepoint, NoSuchSavepoint, SavepointError, SavepointRefused
-from recovery.savepoint.activity import at_work, others_at_work
-from recovery.savepoint.create import opened
+from recovery.savepoint.activity import active_markers, activity_marker
 from recovery.savepoint.manifest import Manifest, checked_name, manifest_file
-from recovery.storage.archive import Archive, S3Options
-from recovery.storage.blobs import unsound
+from recovery.storage.archive import Archive
+from recovery.storage.blobs import find_damaged
+from recovery.storage.locations import LocationOrArchive, open_archive
+from recovery.storage.s3_options import S3Options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-Place = str | os.PathLike[str] | Archive
-
 
 @dataclass(frozen=True, kw_only=True)
-class Verified:
+class VerifyResult:
     """What `verify` read: files and bytes of the savepoint, and stored values decoded (None: not asked for)."""
 
     name: str
@@ -33,7 +31,7 @@ class Verified:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pruned:
+class PruneResult:
     """What `prune` removed: names of savepoints, then blobs that no savepoint needs any more, and their bytes.
 
     No blobs, if savepoints were `being_made` there at the same time.
@@ -46,9 +44,9 @@ class Pruned:
     being_made: int = 0
 
 
-def savepoints(location: Place, *, s3: S3Options | None = None) -> Mapping[str, Manifest | SavepointError]:
+def savepoints(location: LocationOrArchive, *, s3: S3Options | None = None) -> Mapping[str, Manifest | SavepointError]:
     """Return the savepoints of a location by name, oldest first; a manifest that cannot be read is its error."""
-    archive = opened(location, s3)
+    archive = open_archive(location, s3)
     found: dict[str, Manifest | SavepointError] = {}
     for file in archive.sizes("savepoints/"):
         name = file.removeprefix("savepoints/").removesuffix(".json")
@@ -56,12 +54,12 @@ def savepoints(location: Place, *, s3: S3Options | None = None) -> Mapping[str, 
             found[name] = _read(archive, name)
         except SavepointError as error:
             found[name] = error
-    return dict(sorted(found.items(), key=lambda one: _age(one[1])))
+    return dict(sorted(found.items(), key=lambda one: _sort_key(one[1])))
 
 
-def show(location: Place, name: str, *, s3: S3Options | None = None) -> Manifest:
+def show(location: LocationOrArchive, name: str, *, s3: S3Options | None = None) -> Manifest:
     """Return one savepoint. Raises `NoSuchSavepoint`, or what `Manifest.decode` raises."""
-    archive = opened(location, s3)
+    archive = open_archive(location, s3)
     if not archive.exists(manifest_file(checked_name(name))):
         there = [file.removeprefix("savepoints/").removesuffix(".json") for file in archive.sizes("savepoints/")]
         known = f"it holds {', '.join(there)}" if there else "it holds none"
@@ -70,8 +68,13 @@ def show(location: Place, name: str, *, s3: S3Options | None = None) -> Manifest
 
 
 def verify(
-    location: Place, name: str, *, deep: bool = False, s3: S3Options | None = None, spark: SparkSession | None = None
-) -> Verified:
+    location: LocationOrArchive,
+    name: str,
+    *,
+    deep: bool = False,
+    s3: S3Options | None = None,
+    spark: SparkSession | None = None,
+) -> VerifyResult:
     """Read every file of a savepoint back and compare its checksum.
 
     Args:
@@ -85,9 +88,9 @@ def verify(
         DamagedSavepoint: files are missing or altered; the message lists them.
         CorruptState: `deep`: a stored value cannot be decoded.
     """
-    archive = opened(location, s3)
+    archive = open_archive(location, s3)
     manifest = show(archive, name)
-    damaged = [file.path for file in unsound(archive, manifest.files)]
+    damaged = [file.path for file in find_damaged(archive, manifest.files)]
     if damaged:
         raise DamagedSavepoint(
             f"{len(damaged)} files of savepoint {name!r} are missing or altered: {', '.join(damaged[:5])}"
@@ -95,13 +98,15 @@ def verify(
         )
     values = None
     if deep:
-        from recovery.savepoint.decode import decode_copy
+        from recovery.savepoint.decode import decode_savepoint
 
-        values = decode_copy(archive, manifest, advice="use another savepoint", s3=s3, spark=spark)
-    return Verified(name=name, files=len(manifest.files), bytes=manifest.size, values=values)
+        values = decode_savepoint(archive, manifest, advice="use another savepoint", s3=s3, spark=spark)
+    return VerifyResult(name=name, files=len(manifest.files), bytes=manifest.size, values=values)
 
 
-def prune(location: Place, *, keep: int, s3: S3Options | None = None, now: datetime | None = None) -> Pruned:
+def prune(
+    location: LocationOrArchive, *, keep: int, s3: S3Options | None = None, now: datetime | None = None
+) -> PruneResult:
     """Remove all but the newest `keep` savepoints of each job, and the blobs that none of the others needs.
 
     While a savepoint is being made in this location, no blob is removed: the next prune does it.
@@ -111,11 +116,11 @@ def prune(location: Place, *, keep: int, s3: S3Options | None = None, now: datet
     """
     if keep < 1:
         raise SavepointRefused(f"keep is {keep}; keep at least 1 savepoint of each job")
-    archive = opened(location, s3)
+    archive = open_archive(location, s3)
     at = now or datetime.now(UTC)
-    with at_work(archive, "prune", at):
-        making = len(others_at_work(archive, "savepoint", at))  # before any manifest is read: one may be written now
-        manifests = _all_read(archive)
+    with activity_marker(archive, "prune", at):
+        making = len(active_markers(archive, "savepoint", at))  # before any manifest is read: one may be written now
+        manifests = _read_all(archive)
         kept = [one for one in manifests if _rank(one, manifests) < keep]
         removed = [one.name for one in manifests if one not in kept]
         for name in removed:  # manifests first: a kill leaves blobs too many, never a savepoint without its blobs
@@ -126,10 +131,10 @@ def prune(location: Place, *, keep: int, s3: S3Options | None = None, now: datet
         for blob in gone:
             archive.remove(blob)
     names = tuple(one.name for one in kept)
-    return Pruned(removed=tuple(removed), kept=names, blobs=len(gone), bytes=sum(gone.values()), being_made=making)
+    return PruneResult(removed=tuple(removed), kept=names, blobs=len(gone), bytes=sum(gone.values()), being_made=making)
 
 
-def _all_read(archive: Archive) -> list[Manifest]:
+def _read_all(archive: Archive) -> list[Manifest]:
     manifests = []
     for name, found in savepoints(archive).items():
         if isinstance(found, SavepointError):
@@ -150,5 +155,5 @@ def _read(archive: Archive, name: str) -> Manifest:
     return Manifest.decode(data.getvalue(), name)
 
 
-def _age(found: Manifest | SavepointError) -> float:
+def _sort_key(found: Manifest | SavepointError) -> float:
     return found.made_at.timestamp() if isinstance(found, Manifest) else 0.0

@@ -8,17 +8,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from recovery.savepoint.checkpoint_reader import moved, names_folder
-from recovery.savepoint.manifest import Manifest, SavedFile
+from recovery.savepoint.checkpoint_reader import contains_absolute_path, with_new_path
+from recovery.savepoint.manifest import Manifest
 from recovery.storage.archive import Archive
-from recovery.storage.blobs import Listener, Progress, fetch
+from recovery.storage.blobs import ProgressCallback, SavedFile, TransferProgress, download
 from recovery.storage.files import Files
 from recovery.storage.local_files import LocalFiles
-from recovery.storage.parallel import side_by_side
+from recovery.storage.parallel import map_parallel
 
 
-def materialize(
-    archive: Archive, manifest: Manifest, *, into: Files, runs_at: str, progress: Listener | None = None
+def write_checkpoint(
+    archive: Archive, manifest: Manifest, *, into: Files, checkpoint_path: str, progress: ProgressCallback | None = None
 ) -> None:
     """Write the checkpoint's files into the new folder `into`, as they must be for a job whose folder is `runs_at`.
 
@@ -26,14 +26,14 @@ def materialize(
         DamagedSavepoint: a file is missing or altered; what was written so far stays there.
     """
     old, done = manifest.checkpoint, 0
-    for file, _ in side_by_side(lambda file: _write(archive, file, into, old, runs_at), manifest.files):
+    for file, _ in map_parallel(lambda file: _write(archive, file, into, old, checkpoint_path), manifest.files):
         done += file.size
         if progress is not None:
-            progress(Progress(sent=done, reused=0, total=manifest.size))
+            progress(TransferProgress(sent=done, reused=0, total=manifest.size))
 
 
 @contextmanager
-def scratch_copy(archive: Archive, manifest: Manifest) -> Iterator[str]:
+def temporary_copy(archive: Archive, manifest: Manifest) -> Iterator[str]:
     """Give a folder on this machine with the checkpoint's files, to be read by Spark while the block lasts.
 
     Raises:
@@ -41,24 +41,24 @@ def scratch_copy(archive: Archive, manifest: Manifest) -> Iterator[str]:
     """
     with tempfile.TemporaryDirectory(prefix="panekeeper-copy-") as scratch:
         folder = str(Path(scratch).resolve() / "checkpoint")
-        materialize(archive, manifest, into=LocalFiles(Path(folder)), runs_at=folder)
+        write_checkpoint(archive, manifest, into=LocalFiles(Path(folder)), checkpoint_path=folder)
         yield folder
 
 
-def readdress(folder: Files, *, old: str, new: str) -> None:
+def rewrite_paths(folder: Files, *, old: str, new: str) -> None:
     """Write `new` for `old` in the files of a checkpoint into which Spark writes its full name."""
     for name in folder.sizes():
-        if names_folder(name) and not name.rpartition("/")[2].startswith("."):
-            content = moved(name, folder.read(name), old=old, new=new)
+        if contains_absolute_path(name) and not name.rpartition("/")[2].startswith("."):
+            content = with_new_path(name, folder.read(name), old=old, new=new)
             folder.remove(name)  # with Hadoop's checksum of what stood there
             folder.put_bytes(name, content)
 
 
 def _write(archive: Archive, file: SavedFile, into: Files, old: str, new: str) -> None:
-    if names_folder(file.path):
+    if contains_absolute_path(file.path):
         data = io.BytesIO()
-        fetch(archive, file, data)
-        into.put_bytes(file.path, moved(file.path, data.getvalue(), old=old, new=new))
+        download(archive, file, data)
+        into.put_bytes(file.path, with_new_path(file.path, data.getvalue(), old=old, new=new))
     else:
-        with into.new(file.path) as target:
-            fetch(archive, file, target)
+        with into.open_new(file.path) as target:
+            download(archive, file, target)

@@ -24,15 +24,15 @@ from state.checkpoint.owner import RUNNING_FILE
 from state.errors import CorruptState
 
 _COPIED = ("offsets", "commits", "sources", "state", "metadata", "panekeeper", "pulse")
-_OF_THE_PLACE = (RUNNING_FILE, RESET_FILE, MOVED_FILE)  # who runs the job, what was begun: not the copy's affair
+_NOT_COPIED = (RUNNING_FILE, RESET_FILE, MOVED_FILE)  # who runs the job, what was begun: not the copy's affair
 _STATE_FILE = re.compile(r"(\d+)(_.*)?\.(changelog|zip)(\.crc)?")
 _NUMBER = re.compile(r"(\d+)(\.compact)?")
 _VERSION = re.compile(r"v\d+")
-_BEAT = re.compile(r"\d{12}\.json")
+_CONTROL_FILE = re.compile(r"\d{12}\.json")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Checkpoint:
+class CheckpointSnapshot:
     """A checkpoint folder as it stands.
 
     Attributes:
@@ -49,18 +49,22 @@ class Checkpoint:
     record: JobRecord
     batch: int
     unfinished: int | None
-    followed: bool
+    is_followed: bool
     settings: dict[str, str]
     tables: dict[str, str]
 
     def files(self) -> list[str]:
         """Return the paths of what belongs to the checkpoint as of `batch`, sorted."""
         ends = _source_ends(self.folder, self.batch)
-        heard = {number for number, (source, entry) in _beats(self.folder).items() if _has_read(ends, source, entry)}
-        return sorted(path for path in _walk(self.folder) if _belongs(self.folder, path, self.batch, ends, heard))
+        processed = {
+            number for number, (source, entry) in _control_files(self.folder).items() if _has_read(ends, source, entry)
+        }
+        return sorted(
+            path for path in _walk(self.folder) if _is_part_of_batch(self.folder, path, self.batch, ends, processed)
+        )
 
 
-def read_checkpoint(folder: Files, *, batch: int | None = None) -> Checkpoint:
+def read_checkpoint(folder: Files, *, batch: int | None = None) -> CheckpointSnapshot:
     """Return how a checkpoint stands.
 
     Args:
@@ -93,16 +97,16 @@ def read_checkpoint(folder: Files, *, batch: int | None = None) -> Checkpoint:
             f"no batch of {folder.root} was committed yet, so there is nothing to save; let the job run"
         )
     later = [number for number in batch_numbers(folder, "offsets") if number > commits[-1]]
-    followed = bool(later) or batch is not None
+    is_followed = bool(later) or batch is not None
     batch = commits[-1] if batch is None else batch
     settings = _settings(folder, batch)
     tables = _json(folder, TABLES_FILE) or {}
-    return Checkpoint(
+    return CheckpointSnapshot(
         folder=folder,
         record=record,
         batch=batch,
         unfinished=min(later, default=None),
-        followed=followed,
+        is_followed=is_followed,
         settings=settings,
         tables={role: path for role, path in tables.items() if path is not None},
     )
@@ -114,9 +118,9 @@ def read_record(folder: CheckpointFolder) -> JobRecord | None:
     return None if value is None else JobRecord.from_json(value)
 
 
-def batch_that_heard(folder: Files, number: int) -> int | None:
+def batch_with_control_file(folder: Files, number: int) -> int | None:
     """Return the first batch that has read a file of the pulse; None if none has begun to yet."""
-    place = _beats(folder).get(number)
+    place = _control_files(folder).get(number)
     if place is None:
         return None
     first = None
@@ -127,13 +131,13 @@ def batch_that_heard(folder: Files, number: int) -> int | None:
     return first
 
 
-def names_folder(path: str) -> bool:
+def contains_absolute_path(path: str) -> bool:
     """Say whether Spark writes full names into this file of a checkpoint."""
     parts = PurePosixPath(path).parts
     return parts[0] == "sources" or "_metadata" in parts
 
 
-def moved(path: str, content: bytes, *, old: str, new: str) -> bytes:
+def with_new_path(path: str, content: bytes, *, old: str, new: str) -> bytes:
     """Return the content of a checkpoint's file as it must be in another folder.
 
     Spark writes full names into the logs of file sources (ours is the pulse) and into the metadata of its state. An
@@ -145,7 +149,7 @@ def moved(path: str, content: bytes, *, old: str, new: str) -> bytes:
         old: the folder it was written in: a local path or a URL.
         new: the folder it will be in.
     """
-    if old == new or not names_folder(path):
+    if old == new or not contains_absolute_path(path):
         return content
     # In the log of a source names are quoted as in a URL, in the metadata they are plain; the last word counts.
     ways = (str, _quoted) if path.startswith("sources/") else (_quoted, str)
@@ -200,7 +204,7 @@ def _walk(folder: Files) -> Iterator[str]:
             yield name
 
 
-def _belongs(folder: Files, path: str, batch: int, ends: list[int | None], heard: set[int]) -> bool:
+def _is_part_of_batch(folder: Files, path: str, batch: int, ends: list[int | None], processed: set[int]) -> bool:
     parts = PurePosixPath(path).parts
     name = parts[-1]
     match parts[0]:
@@ -211,12 +215,12 @@ def _belongs(folder: Files, path: str, batch: int, ends: list[int | None], heard
             number = _NUMBER.fullmatch(name)
             return end is None or number is None or int(number[1]) <= end
         case "pulse":  # a command that a later batch hears is none of this copy's; what was heard keeps the numbering
-            return _BEAT.fullmatch(name) is None or int(name.removesuffix(".json")) in heard
+            return _CONTROL_FILE.fullmatch(name) is None or int(name.removesuffix(".json")) in processed
         case "state":
             return _state_version(parts) <= batch + 1  # a batch writes the version after its number
     if path == FLUSHED_FILE:
         return int(_json(folder, path)["batch"]) <= batch
-    return path not in _OF_THE_PLACE
+    return path not in _NOT_COPIED
 
 
 def _state_version(parts: tuple[str, ...]) -> int:
@@ -237,18 +241,18 @@ def _has_read(ends: list[int | None], source: int, entry: int) -> bool:
     return end is not None and entry <= end
 
 
-def _beats(folder: Files) -> dict[int, tuple[int, int]]:
+def _control_files(folder: Files) -> dict[int, tuple[int, int]]:
     """Return number of a pulse file -> the source that has seen it, and the entry of its log that names it.
 
     The pulse is the last source; those before it may have seen any number of files, and are not read.
     """
     for source in sorted(map(int, filter(str.isdecimal, folder.names("sources"))), reverse=True):
-        if seen := {number: (source, entry) for number, entry in _beats_in(folder, f"sources/{source}")}:
+        if seen := {number: (source, entry) for number, entry in _control_files_of_source(folder, f"sources/{source}")}:
             return seen
     return {}
 
 
-def _beats_in(folder: Files, source: str) -> Iterator[tuple[int, int]]:
+def _control_files_of_source(folder: Files, source: str) -> Iterator[tuple[int, int]]:
     """The pulse files that the log of one source names, each with its entry."""
     for log in _needed(folder.names(source)):
         for line in folder.read(f"{source}/{log}").decode().splitlines():
@@ -257,7 +261,7 @@ def _beats_in(folder: Files, source: str) -> Iterator[tuple[int, int]]:
             except ValueError as error:
                 raise _damaged(folder, f"{source}/{log}") from error
             path = PurePosixPath(entry.get("path", ""))
-            if path.parent.name == PULSE and _BEAT.fullmatch(path.name):
+            if path.parent.name == PULSE and _CONTROL_FILE.fullmatch(path.name):
                 yield int(path.stem), entry["batchId"]
 
 

@@ -23,22 +23,33 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from recovery.errors import DamagedSavepoint, SavepointError, SavepointRefused
-from recovery.savepoint.activity import at_work, others_at_work
-from recovery.savepoint.checkpoint_reader import Checkpoint, read_checkpoint
-from recovery.savepoint.manifest import Manifest, SavedFile, SavedTable, checked_name, manifest_file
-from recovery.savepoint.overlap import require_apart
-from recovery.savepoint.request import mark_batch
-from recovery.storage.archive import Archive, S3Options, archive_at
-from recovery.storage.blobs import Listener, Progress, describe, is_sound, put, send, unsound
-from recovery.storage.delta_log import newest_version, versions_after_batch
-from recovery.storage.files import Files, checkpoint_at, files_at
-from recovery.storage.parallel import side_by_side
-from state.checkpoint.job_record import RESTORING_SUFFIX
+from recovery.savepoint.activity import active_markers, activity_marker
+from recovery.savepoint.checkpoint_reader import CheckpointSnapshot, read_checkpoint
+from recovery.savepoint.manifest import Manifest, checked_name, manifest_file
+from recovery.savepoint.overlap import require_no_overlap
+from recovery.savepoint.request import request_savepoint_batch
+from recovery.savepoint.restore_paths import RestorePaths
+from recovery.storage.archive import Archive
+from recovery.storage.blobs import (
+    ProgressCallback,
+    SavedFile,
+    TransferProgress,
+    describe,
+    find_damaged,
+    is_intact,
+    upload,
+    upload_one,
+)
+from recovery.storage.delta_log import SavedTable, newest_version, versions_after_batch
+from recovery.storage.files import Files
+from recovery.storage.locations import checkpoint_at, files_at, open_archive
+from recovery.storage.parallel import map_parallel
+from recovery.storage.s3_options import S3Options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_TRIES = 5
+_MAX_ATTEMPTS = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +72,7 @@ def savepoint(  # noqa: PLR0913 -- all but two have a default that fits
     *,
     to: str | os.PathLike[str] | Archive,
     s3: S3Options | None = None,
-    progress: Listener | None = None,
+    progress: ProgressCallback | None = None,
     timeout: float = 300.0,
     made_at: datetime | None = None,
     decode: bool = True,
@@ -94,18 +105,20 @@ def savepoint(  # noqa: PLR0913 -- all but two have a default that fits
         StateError: the checkpoint's record is damaged, or a stored value. No savepoint was made.
     """
     checked_name(name)
-    archive = opened(to, s3)
+    archive = open_archive(to, s3)
     folder = checkpoint_at(checkpoint, s3)
-    require_apart(archive, folder, s3)
-    if folder.parent().exists(folder.name + RESTORING_SUFFIX):
+    require_no_overlap(archive, folder, s3)
+    if RestorePaths(checkpoint=folder).is_restore_interrupted():
         raise SavepointRefused(f"a restore of {folder.root} was interrupted; run the same restore again first")
     if archive.exists(manifest_file(name)):
-        raise _taken(archive, name)
+        raise _name_taken(archive, name)
     now = made_at or datetime.now(UTC)
-    with at_work(archive, "savepoint", now):
+    with activity_marker(archive, "savepoint", now):
         _require_no_prune(archive, now)
-        batch = mark_batch(folder, timeout=timeout, sleep=sleep)  # 0
-        found, tables, files, cost = _copied(folder, batch, archive, progress, lambda one: _tables(one, s3, spark))
+        batch = request_savepoint_batch(folder, timeout=timeout, sleep=sleep)  # 0
+        found, tables, files, cost = _copy_with_retry(
+            folder, batch, archive, progress, lambda one: _table_versions(one, s3, spark)
+        )
         manifest = _manifest(found, name, now, tables, files)
         values = _decoded(archive, manifest, s3, spark) if decode else None
         _publish(archive, manifest)  # 4
@@ -118,11 +131,6 @@ def savepoint(  # noqa: PLR0913 -- all but two have a default that fits
     )
 
 
-def opened(place: str | os.PathLike[str] | Archive, s3: S3Options | None) -> Archive:
-    """Return the archive that a caller named."""
-    return archive_at(place, s3) if isinstance(place, str | os.PathLike) else place
-
-
 def _publish(archive: Archive, manifest: Manifest) -> None:
     file, data = manifest_file(manifest.name), manifest.encode()
     try:
@@ -131,51 +139,51 @@ def _publish(archive: Archive, manifest: Manifest) -> None:
         there = io.BytesIO()
         archive.get(file, there)
         if there.getvalue() != data:  # a store may keep what it was sent, fail to say so, and be sent it again
-            raise _taken(archive, manifest.name) from None
+            raise _name_taken(archive, manifest.name) from None
 
 
-def _taken(archive: Archive, name: str) -> SavepointRefused:
+def _name_taken(archive: Archive, name: str) -> SavepointRefused:
     return SavepointRefused(f"there is a savepoint {name!r} in {archive.location} already; choose another name")
 
 
 def _require_no_prune(archive: Archive, now: datetime) -> None:
-    for file, since in others_at_work(archive, "prune", now).items():
+    for file, since in active_markers(archive, "prune", now).items():
         raise SavepointRefused(
             f"{archive.location} is being pruned since {since:%Y-%m-%d %H:%M:%S} UTC, which might remove what this "
             f"savepoint needs; try again when it is done (if it was killed: remove {file} from there)"
         )
 
 
-def _copied(
+def _copy_with_retry(
     folder: Files,
     batch: int | None,
     archive: Archive,
-    progress: Listener | None,
-    tables_of: Callable[[Checkpoint], dict[str, SavedTable]],
-) -> tuple[Checkpoint, dict[str, SavedTable], list[SavedFile], Progress]:
+    progress: ProgressCallback | None,
+    tables_of: Callable[[CheckpointSnapshot], dict[str, SavedTable]],
+) -> tuple[CheckpointSnapshot, dict[str, SavedTable], list[SavedFile], TransferProgress]:
     """Do steps 1 to 3, once more if a job at work removed a file that it no longer needs."""
-    for attempt in range(1, _TRIES + 1):
+    for attempt in range(1, _MAX_ATTEMPTS + 1):
         try:
             found = read_checkpoint(folder, batch=batch)  # 1
             tables = tables_of(found)
-            files = [file for _, file in side_by_side(lambda path: describe(folder, path), found.files())]
-            cost = send(archive, folder, files, progress)  # 2
-            _prove(archive, folder, files)  # 3
+            files = [file for _, file in map_parallel(lambda path: describe(folder, path), found.files())]
+            cost = upload(archive, folder, files, progress)  # 2
+            _repair_damaged_blobs(archive, folder, files)  # 3
         except FileNotFoundError as error:
-            if attempt == _TRIES:
+            if attempt == _MAX_ATTEMPTS:
                 raise SavepointError(
-                    f"{error.filename} went away while it was copied, {_TRIES} times: a job works on {folder.root}, "
-                    "and faster than this copy; drain it first"
+                    f"a file ({error.filename}) was removed while it was copied, {_MAX_ATTEMPTS} times: the job of "
+                    f"{folder.root} removes files faster than they are copied; drain it first"
                 ) from error
         else:
             return found, tables, files, cost
     raise AssertionError("the last attempt returns or raises")
 
 
-def _prove(archive: Archive, folder: Files, files: list[SavedFile]) -> None:
-    for file in unsound(archive, files):
-        put(archive, folder, file)
-        if not is_sound(archive, file):
+def _repair_damaged_blobs(archive: Archive, folder: Files, files: list[SavedFile]) -> None:
+    for file in find_damaged(archive, files):
+        upload_one(archive, folder, file)
+        if not is_intact(archive, file):
             raise DamagedSavepoint(
                 f"{file.path} was stored in {archive.location} and came back altered; either {archive.location} is not "
                 f"to be trusted, or a job works on {folder.root}"
@@ -183,23 +191,25 @@ def _prove(archive: Archive, folder: Files, files: list[SavedFile]) -> None:
 
 
 def _decoded(archive: Archive, manifest: Manifest, s3: S3Options | None, spark: SparkSession | None) -> int:
-    from recovery.savepoint.decode import decode_copy
+    from recovery.savepoint.decode import decode_savepoint
 
     advice = "no savepoint was made. Restore the job from an earlier one; decode=False (--no-decode) saves it as it is"
-    return decode_copy(archive, manifest, advice=advice, s3=s3, spark=spark)
+    return decode_savepoint(archive, manifest, advice=advice, s3=s3, spark=spark)
 
 
-def _tables(found: Checkpoint, s3: S3Options | None, spark: SparkSession | None) -> dict[str, SavedTable]:
+def _table_versions(
+    found: CheckpointSnapshot, s3: S3Options | None, spark: SparkSession | None
+) -> dict[str, SavedTable]:
     """Return the tables at their versions as of the batch: those that only Spark reaches must hold no later one."""
     read = {role: files for role, path in found.tables.items() if (files := files_at(path, s3)) is not None}
     if len(read) < len(found.tables):
-        if found.followed:
+        if found.is_followed:
             raise SavepointRefused(
                 f"tables of {found.folder.root} are neither on a local disk nor on S3, and may hold rows of batches "
                 f"after {found.batch}; drain the job and try again"
             )
         versions = _versions_by_spark(found, s3, spark)
-    elif found.followed:
+    elif found.is_followed:
         ids = {role: found.record.transaction(role) for role in read}
         versions = versions_after_batch(read, ids, found.batch)
     else:
@@ -207,7 +217,7 @@ def _tables(found: Checkpoint, s3: S3Options | None, spark: SparkSession | None)
     return {role: SavedTable(path=path, version=versions[role]) for role, path in found.tables.items()}
 
 
-def _versions_by_spark(found: Checkpoint, s3: S3Options | None, spark: SparkSession | None) -> dict[str, int]:
+def _versions_by_spark(found: CheckpointSnapshot, s3: S3Options | None, spark: SparkSession | None) -> dict[str, int]:
     from recovery.storage.delta_tables import session_for, version_of
 
     running = session_for(found.tables.values(), spark, s3)
@@ -215,7 +225,7 @@ def _versions_by_spark(found: Checkpoint, s3: S3Options | None, spark: SparkSess
 
 
 def _manifest(
-    found: Checkpoint, name: str, made_at: datetime, tables: dict[str, SavedTable], files: list[SavedFile]
+    found: CheckpointSnapshot, name: str, made_at: datetime, tables: dict[str, SavedTable], files: list[SavedFile]
 ) -> Manifest:
     record = found.record
     return Manifest(

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from recovery.savepoint.checkpoint_copy import scratch_copy
+from recovery.savepoint.checkpoint_copy import temporary_copy
 from recovery.savepoint.manifest import Manifest
 from recovery.savepoint.state_reader import decode_all
-from recovery.storage.archive import Archive, S3Options
+from recovery.storage.archive import Archive
 from recovery.storage.delta_tables import session_for
+from recovery.storage.s3_options import S3Options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def decode_copy(
+def decode_savepoint(
     archive: Archive,
     manifest: Manifest,
     *,
@@ -37,5 +38,5 @@ def decode_copy(
         StateVersionError: a value is of another version.
     """
     running = session_for((manifest.checkpoint, *(table.path for table in manifest.tables.values())), spark, s3)
-    with scratch_copy(archive, manifest) as folder:
+    with temporary_copy(archive, manifest) as folder:
         return decode_all(running, folder, advice=advice)

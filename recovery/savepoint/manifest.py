@@ -14,6 +14,8 @@ from datetime import datetime
 from typing import Any
 
 from recovery.errors import DamagedSavepoint, ForeignManifest, NewerSavepoint, SavepointRefused
+from recovery.storage.blobs import SavedFile
+from recovery.storage.delta_log import SavedTable
 
 FORMAT_VERSION = 1
 """Raised by one whenever the meaning of a manifest changes; every older version is read or refused by name."""
@@ -34,33 +36,6 @@ def checked_name(name: str) -> str:
 def manifest_file(name: str) -> str:
     """Return where in the archive the manifest of a savepoint stands."""
     return f"savepoints/{name}.json"
-
-
-def blob_file(sha256: str) -> str:
-    """Return where in the archive a content stands."""
-    return f"blobs/{sha256}"
-
-
-@dataclass(frozen=True, kw_only=True)
-class SavedFile:
-    """One file of the checkpoint: its path in it, its bytes and their checksum, which names the blob."""
-
-    path: str
-    size: int
-    sha256: str
-
-    @property
-    def blob(self) -> str:
-        """Where in the archive its content stands; equal contents stand there once."""
-        return blob_file(self.sha256)
-
-
-@dataclass(frozen=True, kw_only=True)
-class SavedTable:
-    """One Delta table, and its version when the batch of the savepoint was its newest."""
-
-    path: str
-    version: int
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 from recovery.errors import SavepointRefused
 from recovery.jobs.lease import running_on
-from recovery.jobs.remote import Command
-from recovery.savepoint.checkpoint_reader import batch_that_heard
+from recovery.jobs.remote import ControlCommand
+from recovery.savepoint.checkpoint_reader import batch_with_control_file
 from recovery.storage.files import Files
 from state.checkpoint.folder import batch_numbers
 from state.checkpoint.owner import wall_us
@@ -20,7 +20,7 @@ from state.checkpoint.owner import wall_us
 _POLL_SECONDS = 0.2
 
 
-def mark_batch(
+def request_savepoint_batch(
     folder: Files,
     *,
     timeout: float,
@@ -40,11 +40,11 @@ def mark_batch(
     """
     if running_on(folder, now=now) is None:
         return None
-    command = Command(folder, "savepoint")
+    command = ControlCommand(folder, "savepoint")
     deadline = now() + int(timeout * 1e6)
     while (holder := running_on(folder, now=now)) is not None:
-        command.insist()
-        batch = batch_that_heard(folder, command.number)
+        command.rewrite_if_lost()
+        batch = batch_with_control_file(folder, command.number)
         if batch is not None and batch in batch_numbers(folder, "commits"):
             return batch
         if now() >= deadline:

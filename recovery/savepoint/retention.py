@@ -7,9 +7,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from recovery.savepoint.manifest import Manifest
-from recovery.storage.archive import S3Options
 from recovery.storage.delta_log import table_properties
-from recovery.storage.files import files_at
+from recovery.storage.locations import files_at
+from recovery.storage.s3_options import S3Options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

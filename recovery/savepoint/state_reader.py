@@ -86,7 +86,7 @@ def digests(spark: SparkSession, checkpoint: str) -> dict[tuple[Any, ...], str]:
         segments = _state(spark, checkpoint, SEGMENTS).select("key.g", "user_map_key.*", entry)
         for row in segments.toLocalIterator():
             found[(SEGMENTS, *row[:-1])] = row[-1]
-        if _keeps_timers(spark, checkpoint):
+        if _has_timers(spark, checkpoint):
             for row in _timers(spark, checkpoint).toLocalIterator():
                 found[("timer", *row)] = ""
     except Exception as error:
@@ -96,7 +96,7 @@ def digests(spark: SparkSession, checkpoint: str) -> dict[tuple[Any, ...], str]:
     return found
 
 
-def _keeps_timers(spark: SparkSession, checkpoint: str) -> bool:
+def _has_timers(spark: SparkSession, checkpoint: str) -> bool:
     (row,) = spark.read.format("state-metadata").load(checkpoint).select("operatorProperties").collect()
     return "EventTime" in row[0]
 

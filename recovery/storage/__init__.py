@@ -1,13 +1,15 @@
-"""Where savepoints, checkpoints and tables are stored: local disk or S3, and Delta tables.
+"""Where savepoints, checkpoints and tables are stored: local disk or S3, an archive of a user's own, and Delta tables.
 
-archive.py       Where savepoints live: named, immutable files in a local folder or under a prefix of an S3
-blobs.py         Contents by their checksum: equal ones are kept once, whichever savepoint brought them; none
-delta_log.py     Versions of a Delta table, read from the names and commits in its log. Needs no Spark
-delta_tables.py  Delta tables at a recorded version: is it still there, go back to it, copy it. Needs Spark
-files.py         A folder of files, on a local disk or on S3: what is asked of the place where a checkpoint or
-local_files.py   Files in a local folder: each is written beside its place, flushed to the disk, and then
-parallel.py      Many small transfers at once: each costs a round trip or a flush of the disk
-s3_bucket.py     A bucket of S3, by boto3: one client with retries and back-off, and what goes wrong, told in
-s3_files.py      Files under a prefix of an S3 bucket. An object is there whole or not at all; there are no
-s3_retry.py      How long a call to S3 is tried again while the store itself is in trouble. Asked by botocore
+archive.py       What must a storage of savepoints do? The interface for one of your own.
+files.py         What must a folder of files do, in which a checkpoint or a table is?
+locations.py     Which of them does a path or URL name, and how is a scheme registered?
+local_files.py   Files in a local folder: written beside their place, flushed to the disk, renamed.
+s3_files.py      Files under a prefix of an S3 bucket.
+s3_bucket.py     The boto3 client of a bucket, and what its errors mean.
+s3_options.py    How is S3 reached, and how are objects encrypted?
+s3_retry.py      How long is a call tried again while S3 itself fails?
+parallel.py      Many small transfers at the same time.
+blobs.py         Files of savepoints, stored once under their checksum.
+delta_log.py     Which versions does a Delta table have? Read from its log, without Spark.
+delta_tables.py  Delta tables at a version: is it still there, restore it, copy it. With Spark.
 """

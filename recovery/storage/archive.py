@@ -1,98 +1,130 @@
-"""Where savepoints live: named, immutable files in a local folder or under a prefix of an S3 bucket.
+"""A place for savepoints, as its storage must behave: named, immutable files.
 
-Knows nothing of savepoints. Names are relative, with `/` between their parts. A file is there whole or not at all.
+Local folders and S3 are built in. Any other storage is one class that inherits `Archive`; pass an instance of it
+wherever a location is expected (`savepoint(..., to=archive)`), or register its URL scheme with
+`recovery.storage.locations.register_archive`, so that a location can be named as text, as on the command line.
+
+What every archive must guarantee:
+
+- A file is there whole or not at all: a reader never finds half of it, not even after a crash of the writer.
+- What a method has stored or removed, the next `get`, `exists` and `sizes` find so, in any process.
+- `put_new` creates: of two processes that store the same name at the same time, exactly one succeeds.
+- Methods may be called from several threads at once.
+
+`tests/recovery/storage/test_archive.py` checks these rules for an archive in memory and can be copied for another one.
 """
 
 from __future__ import annotations
 
-import os
-from dataclasses import dataclass
+from abc import abstractmethod
 from pathlib import Path
-from typing import Literal, Protocol
-
-from recovery.errors import ArchiveError
+from typing import Protocol
 
 
-class Sink(Protocol):
-    """What takes the bytes of a file, piece by piece."""
+class ByteSink(Protocol):
+    """Where the bytes of a file are written, piece by piece; an open binary file is one."""
 
     def write(self, data: bytes, /) -> object:
-        """Take the next piece."""
+        """Write the next piece.
+
+        Args:
+            data: the bytes that follow those of the call before.
+        """
         ...
 
 
 class Archive(Protocol):
-    """Named files. Every method raises `ArchiveError` if the place cannot be used."""
+    """Named files. Inherit it to keep savepoints in a storage of your own.
+
+    Names are relative, with `/` between their parts, as `savepoints/monday.json` or `blobs/<sha256>`. Every method
+    raises `recovery.errors.ArchiveError`, or one of its subclasses, if the storage cannot be used; the message says
+    which one and what to do.
+    """
 
     @property
+    @abstractmethod
     def location(self) -> str:
-        """Where it is, in the words `archive_at` takes."""
+        """The location as text: a restore writes it into its intent, and messages name it.
+
+        For an archive of a registered scheme, `open_archive(location)` returns an archive of the same files.
+        """
         ...
 
+    @abstractmethod
     def put_file(self, name: str, path: Path) -> None:
-        """Store a copy of a local file, replacing what stood there."""
+        """Store a copy of a local file, replacing a file of that name.
+
+        Args:
+            name: of the stored file.
+            path: the local file; may be gone after the call.
+
+        Raises:
+            FileNotFoundError: the local file is not there.
+        """
         ...
 
+    @abstractmethod
     def put_bytes(self, name: str, data: bytes) -> None:
-        """Store a small file, replacing what stood there."""
+        """Store a small file, replacing a file of that name.
+
+        Args:
+            name: of the stored file.
+            data: its content.
+        """
         ...
 
+    @abstractmethod
     def put_new(self, name: str, data: bytes) -> None:
-        """Store a small file. Raises `FileExistsError` if it is there: of two that do so at once, one is told."""
+        """Store a small file under a name that is free.
+
+        Args:
+            name: of the stored file.
+            data: its content.
+
+        Raises:
+            FileExistsError: a file of that name is there, also if another process stored it at the same time.
+        """
         ...
 
-    def get(self, name: str, into: Sink) -> None:
-        """Write a file's bytes into `into`. Raises `FileNotFoundError` if it is not there."""
+    @abstractmethod
+    def get(self, name: str, into: ByteSink) -> None:
+        """Write the content of a file into a sink.
+
+        Args:
+            name: of the stored file.
+            into: where its bytes go, in their order.
+
+        Raises:
+            FileNotFoundError: there is no file of that name.
+        """
         ...
 
+    @abstractmethod
     def sizes(self, prefix: str = "") -> dict[str, int]:
-        """Return name -> bytes of the files whose name begins with `prefix`, sorted by name."""
+        """List files.
+
+        Args:
+            prefix: what their names begin with; empty for all.
+
+        Returns:
+            Name -> size in bytes, sorted by name.
+        """
         ...
 
+    @abstractmethod
     def exists(self, name: str) -> bool:
-        """Say whether a file is there."""
+        """Return whether there is a file of that name.
+
+        Args:
+            name: of the stored file.
+        """
         ...
 
+    @abstractmethod
     def remove(self, name: str) -> None:
-        """Remove a file; nothing happens if it is not there."""
+        """Remove a file; nothing happens if there is none.
+
+        Args:
+            name: of the stored file.
+        """
         ...
-
-
-@dataclass(frozen=True, kw_only=True)
-class S3Options:
-    """How to reach S3 and how it shall keep the files. Credentials come from boto3's ordinary chain, never from here.
-
-    Attributes:
-        endpoint: URL of a store other than Amazon's.
-        encryption: server-side encryption; None leaves it to the bucket.
-        kms_key: id of the key for `aws:kms`; None takes the bucket's.
-        part_size: bytes of one part of a multipart upload; smaller files go in one piece.
-        attempts: how often a call is tried that fails for another reason than the store's own, with growing pauses.
-        patience_seconds: how long a call goes on trying while the store itself fails, or no longer answers.
-    """
-
-    endpoint: str | None = None
-    encryption: Literal["AES256", "aws:kms"] | None = None
-    kms_key: str | None = None
-    part_size: int = 16 * 1024 * 1024
-    attempts: int = 8
-    patience_seconds: float = 60.0
-
-    def __post_init__(self) -> None:
-        if self.kms_key is not None and self.encryption != "aws:kms":
-            raise ArchiveError("a KMS key needs encryption='aws:kms'; give both, or no key")
-
-
-def archive_at(location: str | os.PathLike[str], s3: S3Options | None = None) -> Archive:
-    """Return the archive at a folder or at `s3://bucket/prefix`; nothing is looked at yet.
-
-    Raises:
-        ArchiveError: the location is of no kind that is known, or boto3 is missing.
-    """
-    from recovery.storage.files import files_at
-
-    files = files_at(location, s3)
-    if files is None:
-        scheme = os.fspath(location).partition(":")[0]
-        raise ArchiveError(f"savepoints live in a local folder or at s3://bucket/prefix, not at {scheme}://...")
-    return files

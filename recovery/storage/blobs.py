@@ -1,4 +1,7 @@
-"""Contents by their checksum: equal ones are kept once, whichever savepoint brought them; none is trusted unread."""
+"""Files of savepoints, stored once under their checksum: equal contents share a blob, and each is read back.
+
+A blob is `blobs/<SHA-256 of its content>`. No content is trusted before it was read and its checksum compared.
+"""
 
 from __future__ import annotations
 
@@ -8,34 +11,60 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from recovery.errors import DamagedSavepoint
-from recovery.savepoint.manifest import SavedFile
-from recovery.storage.archive import Archive, Sink
+from recovery.storage.archive import Archive, ByteSink
 from recovery.storage.files import Files
-from recovery.storage.parallel import side_by_side
+from recovery.storage.parallel import map_parallel
 
 
 @dataclass(frozen=True, kw_only=True)
-class Progress:
-    """How far a transfer is, in bytes: `sent` over the line, `reused` because the archive held them, of `total`."""
+class SavedFile:
+    """One file of a saved checkpoint.
+
+    Attributes:
+        path: its name in the checkpoint.
+        size: in bytes.
+        sha256: the checksum of its content, in hexadecimal digits.
+    """
+
+    path: str
+    size: int
+    sha256: str
+
+    @property
+    def blob(self) -> str:
+        """The name of its content in an archive."""
+        return f"blobs/{self.sha256}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransferProgress:
+    """How far a transfer is, in bytes.
+
+    Attributes:
+        sent: transferred so far.
+        reused: not transferred, since the archive has them.
+        total: of all files of the transfer; `sent + reused` at its end.
+    """
 
     sent: int
     reused: int
     total: int
 
 
-Listener = Callable[[Progress], None]
+ProgressCallback = Callable[[TransferProgress], None]
+"""Called after each file of a transfer, in the thread that waits for it."""
 
 
-class Checked:
-    """A sink that takes a checksum, and passes the bytes on if there is somewhere to pass them."""
+class ChecksumSink:
+    """Computes size and checksum of the bytes written to it, and writes them on to another sink if there is one."""
 
-    def __init__(self, into: Sink | None = None) -> None:
+    def __init__(self, into: ByteSink | None = None) -> None:
         self._hash = hashlib.sha256()
         self._into = into
         self.size = 0
 
     def write(self, data: bytes, /) -> int:
-        """Take the next piece."""
+        """Write the next piece and return its length."""
         self._hash.update(data)
         self.size += len(data)
         if self._into is not None:
@@ -44,63 +73,90 @@ class Checked:
 
     @property
     def sha256(self) -> str:
-        """The checksum of what came so far."""
+        """The checksum of the bytes written so far."""
         return self._hash.hexdigest()
+
+    def matches(self, file: SavedFile) -> bool:
+        """Return whether the bytes written so far are the content of a file."""
+        return (self.size, self.sha256) == (file.size, file.sha256)
 
 
 def describe(files: Files, path: str) -> SavedFile:
-    """Return size and checksum of a file of the checkpoint. Raises `FileNotFoundError` if it is gone."""
-    checked = Checked()
-    files.get(path, checked)
-    return SavedFile(path=path, size=checked.size, sha256=checked.sha256)
+    """Read a file of a checkpoint and return its size and checksum.
+
+    Raises:
+        FileNotFoundError: it was removed meanwhile.
+    """
+    sink = ChecksumSink()
+    files.get(path, sink)
+    return SavedFile(path=path, size=sink.size, sha256=sink.sha256)
 
 
-def send(archive: Archive, folder: Files, files: Sequence[SavedFile], progress: Listener | None) -> Progress:
-    """Store what the archive has not got yet, and return what was sent and what was there."""
+def upload(
+    archive: Archive, folder: Files, files: Sequence[SavedFile], progress: ProgressCallback | None
+) -> TransferProgress:
+    """Store the contents that the archive does not have yet.
+
+    Args:
+        archive: where to.
+        folder: the checkpoint the files are in.
+        files: which of its files.
+        progress: called after each file.
+
+    Returns:
+        What was sent and what was there already; equal contents count once.
+
+    Raises:
+        FileNotFoundError: a file was removed meanwhile.
+    """
     unique = {file.blob: file for file in files}
-    held = archive.sizes("blobs/")
-    new = [file for file in unique.values() if held.get(file.blob) != file.size]
+    stored = archive.sizes("blobs/")
+    new = [file for file in unique.values() if stored.get(file.blob) != file.size]
     total = sum(file.size for file in unique.values())
     reused = total - sum(file.size for file in new)
     sent = 0
-    for file, _ in side_by_side(lambda file: put(archive, folder, file), new):
+    for file, _ in map_parallel(lambda file: upload_one(archive, folder, file), new):
         sent += file.size
         if progress is not None:
-            progress(Progress(sent=sent, reused=reused, total=total))
-    return Progress(sent=sent, reused=reused, total=total)
+            progress(TransferProgress(sent=sent, reused=reused, total=total))
+    return TransferProgress(sent=sent, reused=reused, total=total)
 
 
-def put(archive: Archive, folder: Files, file: SavedFile) -> None:
-    """Store one content, whatever stood there."""
-    with folder.local(file.path) as copy:
+def upload_one(archive: Archive, folder: Files, file: SavedFile) -> None:
+    """Store the content of one file, replacing the blob if it is there."""
+    with folder.local_copy(file.path) as copy:
         archive.put_file(file.blob, copy)
 
 
-def unsound(archive: Archive, files: Sequence[SavedFile]) -> list[SavedFile]:
-    """Read each distinct content back and return those that are missing or altered."""
+def find_damaged(archive: Archive, files: Sequence[SavedFile]) -> list[SavedFile]:
+    """Read each distinct content back and return the files whose blobs are missing or altered."""
     unique = list({file.blob: file for file in files}.values())
-    return [file for file, sound in side_by_side(lambda file: is_sound(archive, file), unique) if not sound]
+    return [file for file, intact in map_parallel(lambda file: is_intact(archive, file), unique) if not intact]
 
 
-def is_sound(archive: Archive, file: SavedFile) -> bool:
-    """Read a blob back and say whether it is what it should be."""
-    checked = Checked()
+def is_intact(archive: Archive, file: SavedFile) -> bool:
+    """Read a blob back and return whether it is the content of the file."""
+    sink = ChecksumSink()
     try:
-        archive.get(file.blob, checked)
+        archive.get(file.blob, sink)
     except FileNotFoundError:
         return False
-    return (checked.size, checked.sha256) == (file.size, file.sha256)
+    return sink.matches(file)
 
 
-def fetch(archive: Archive, file: SavedFile, into: BinaryIO) -> None:
-    """Write a blob into an open file. Raises `DamagedSavepoint` if it is missing or altered."""
-    checked = Checked(into)
+def download(archive: Archive, file: SavedFile, into: BinaryIO) -> None:
+    """Write the content of a file into an open one.
+
+    Raises:
+        DamagedSavepoint: its blob is missing or altered. What was written so far stays there.
+    """
+    sink = ChecksumSink(into)
     try:
-        archive.get(file.blob, checked)
+        archive.get(file.blob, sink)
     except FileNotFoundError:
         raise DamagedSavepoint(f"{file.blob} ({file.path}) is missing; use another savepoint") from None
-    if (checked.size, checked.sha256) != (file.size, file.sha256):
+    if not sink.matches(file):
         raise DamagedSavepoint(
-            f"{file.blob} ({file.path}) is damaged: {checked.size} bytes of {file.size}, checksum "
-            f"{checked.sha256[:12]}...; use another savepoint"
+            f"{file.blob} ({file.path}) is damaged: it has {sink.size} bytes and the checksum {sink.sha256[:12]}..., "
+            f"not {file.size} bytes and {file.sha256[:12]}...; use another savepoint"
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -18,9 +19,22 @@ _COMMIT = re.compile(r"(\d{20})\.json")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(\..*)?\.parquet")
 
 
+@dataclass(frozen=True, kw_only=True)
+class SavedTable:
+    """A Delta table at one version.
+
+    Attributes:
+        path: the table's path or URL.
+        version: its newest version when the batch of the savepoint was its newest.
+    """
+
+    path: str
+    version: int
+
+
 def newest_version(table: Files) -> int:
     """Return the newest version. Raises `SavepointError` if there is no Delta table."""
-    versions = _numbers(table.names(LOG), _COMMIT)
+    versions = _versions(table.names(LOG), _COMMIT)
     if not versions:
         raise SavepointError(f"{table.root} is no Delta table any more, so no savepoint can be made that includes it")
     return max(versions)
@@ -29,8 +43,8 @@ def newest_version(table: Files) -> int:
 def has_version(table: Files, version: int) -> bool:
     """Say whether the log still tells what the table held at a version; its files may be gone all the same."""
     names = table.names(LOG)
-    commits = _numbers(names, _COMMIT)
-    start = max((number for number in _numbers(names, _CHECKPOINT) if number <= version), default=-1)
+    commits = _versions(names, _COMMIT)
+    start = max((number for number in _versions(names, _CHECKPOINT) if number <= version), default=-1)
     return version in commits and all(number in commits for number in range(start + 1, version + 1))
 
 
@@ -71,7 +85,7 @@ def _version_after(table: Files, transaction: str, batch: int) -> int:
     """Return the newest version before the first commit of a later batch."""
     version = newest_version(table)
     for number, commit in _newest_first(table):
-        done = _batch(commit, transaction)
+        done = _batch_of_commit(commit, transaction)
         if done > batch:
             version = number - 1
         elif done >= 0 or _is_restore(commit):
@@ -83,42 +97,42 @@ def _version_at(table: Files, time: int) -> int:
     """Return the newest version that was committed at a moment, ms since the epoch."""
     for number, commit in _newest_first(table):
         # A restore left the view as it was then, however late it came.
-        if number == 0 or _time(commit) <= time or _is_restore(commit):
+        if number == 0 or _commit_time(commit) <= time or _is_restore(commit):
             return number
     return newest_version(table)
 
 
 def _time_of(table: Files, version: int) -> int:
     """Return when a version was committed; if that is not known any more, 0."""
-    return next((_time(commit) for number, commit in _newest_first(table) if number <= version), 0)
+    return next((_commit_time(commit) for number, commit in _newest_first(table) if number <= version), 0)
 
 
 def _checkpointed_properties(table: Files, checkpoint: str) -> dict[str, str] | None:
     """Return the properties in a checkpoint of the log: the commit that set them may be cleaned up."""
-    with table.local(f"{LOG}/{checkpoint}") as file:
+    with table.local_copy(f"{LOG}/{checkpoint}") as file:
         column = pq.read_table(file, columns=["metaData"]).column("metaData")
     found = [dict(one["configuration"] or ()) for one in column.to_pylist() if one is not None]
     return found[0] if found else None
 
 
-def _numbers(names: Iterable[str], kind: re.Pattern[str]) -> set[int]:
+def _versions(names: Iterable[str], kind: re.Pattern[str]) -> set[int]:
     return {int(match[1]) for name in names if (match := kind.fullmatch(name))}
 
 
 def _newest_first(table: Files) -> Iterator[tuple[int, list[dict[str, Any]]]]:
     """Give version and actions of each commit; a long log is not read to its end by who has seen enough."""
-    for version in sorted(_numbers(table.names(LOG), _COMMIT), reverse=True):
+    for version in sorted(_versions(table.names(LOG), _COMMIT), reverse=True):
         text = table.read(f"{LOG}/{version:020d}.json").decode()
         yield version, [json.loads(line) for line in text.splitlines() if line]
 
 
-def _batch(commit: list[dict[str, Any]], transaction: str) -> int:
+def _batch_of_commit(commit: list[dict[str, Any]], transaction: str) -> int:
     """Return which batch of the job a commit is; -1 for none."""
     ids = [one["txn"]["version"] for one in commit if one.get("txn", {}).get("appId") == transaction]
     return max(ids, default=-1)
 
 
-def _time(commit: list[dict[str, Any]]) -> int:
+def _commit_time(commit: list[dict[str, Any]]) -> int:
     return max((one["commitInfo"]["timestamp"] for one in commit if "commitInfo" in one), default=0)
 
 

@@ -14,10 +14,9 @@ from framework.engine.session.s3_settings import is_s3, s3_settings
 from framework.engine.session.session import session
 from framework.engine.session.spark_errors import first_line
 from recovery.errors import SavepointError, TableVersionLost
-from recovery.savepoint.manifest import SavedTable
-from recovery.storage.archive import S3Options
-from recovery.storage.delta_log import has_version
-from recovery.storage.files import files_at
+from recovery.storage.delta_log import SavedTable, has_version
+from recovery.storage.locations import files_at
+from recovery.storage.s3_options import S3Options
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -46,7 +45,7 @@ def version_of(spark: SparkSession, path: str) -> int:
 
 def properties_of(spark: SparkSession, path: str) -> dict[str, str]:
     """Return a table's properties. Raises `SavepointError` if there is no Delta table."""
-    with _told(f"{path} cannot be read as a Delta table", "try again"):
+    with _translate_errors(f"{path} cannot be read as a Delta table", "try again"):
         return dict(DeltaTable.forPath(spark, path).detail().select("properties").collect()[0][0])
 
 
@@ -54,19 +53,21 @@ def require_version(spark: SparkSession, table: SavedTable, s3: S3Options | None
     """Raise `TableVersionLost` unless the table can still be read as of the savepoint: its log and each file."""
     known = files_at(table.path, s3)
     if known is not None and not has_version(known, table.version):
-        raise _lost(table, "its log does not reach back that far, or the table is gone")
+        raise _version_lost(table, "its log does not reach back that far, or the table is gone")
     try:
-        files = _at(spark, table).inputFiles()
+        files = _read_version(spark, table).inputFiles()
     except Exception as error:
-        raise _lost(table, first_line(error)) from error
-    missing = [file for file in files if not _is_there(spark, file)]
+        raise _version_lost(table, first_line(error)) from error
+    missing = [file for file in files if not _file_exists(spark, file)]
     if missing:
-        raise _lost(table, f"{len(missing)} of its {len(files)} files were vacuumed")
+        raise _version_lost(table, f"{len(missing)} of its {len(files)} files were vacuumed")
 
 
 def restore_table(spark: SparkSession, table: SavedTable) -> None:
     """Take a table back to its version; nothing happens if it stands there already, or was just taken there."""
-    with _told(f"{table.path} could not be taken back to version {table.version}", "run the same restore again"):
+    with _translate_errors(
+        f"{table.path} could not be taken back to version {table.version}", "run the same restore again"
+    ):
         delta = DeltaTable.forPath(spark, table.path)
         version, operation, parameters = (
             delta.history(1).select("version", "operation", "operationParameters").collect()[0]
@@ -81,15 +82,15 @@ def copy_table(spark: SparkSession, table: SavedTable, *, to: str, deep: bool) -
 
     A shallow copy takes no room and reads the files of the original, so a VACUUM of the original may break it.
     """
-    with _told(f"{table.path} could not be copied to {to}", "remove the clone's folder and begin anew"):
+    with _translate_errors(f"{table.path} could not be copied to {to}", "remove the clone's folder and begin anew"):
         if deep:
-            _at(spark, table).write.format("delta").save(to)
+            _read_version(spark, table).write.format("delta").save(to)
         else:
             DeltaTable.forPath(spark, table.path).cloneAtVersion(table.version, to, isShallow=True)
 
 
 @contextmanager
-def _told(what: str, advice: str) -> Iterator[None]:
+def _translate_errors(what: str, advice: str) -> Iterator[None]:
     """Turn what Spark says into our error."""
     try:
         yield
@@ -97,17 +98,17 @@ def _told(what: str, advice: str) -> Iterator[None]:
         raise SavepointError(f"{what} ({first_line(error)}); see to that and {advice}") from error
 
 
-def _at(spark: SparkSession, table: SavedTable) -> DataFrame:
+def _read_version(spark: SparkSession, table: SavedTable) -> DataFrame:
     return spark.read.format("delta").option("versionAsOf", table.version).load(table.path)
 
 
-def _is_there(spark: SparkSession, file: str) -> bool:
+def _file_exists(spark: SparkSession, file: str) -> bool:
     jvm: Any = spark._jvm  # noqa: SLF001 -- Hadoop's file systems are reached through the gateway only
     path = jvm.org.apache.hadoop.fs.Path(unquote(file))
     return bool(path.getFileSystem(spark._jsc.hadoopConfiguration()).exists(path))  # noqa: SLF001 -- as above
 
 
-def _lost(table: SavedTable, why: str) -> TableVersionLost:
+def _version_lost(table: SavedTable, why: str) -> TableVersionLost:
     return TableVersionLost(
         f"the Delta table {table.path} no longer holds version {table.version} of this savepoint: {why}. Nothing was "
         "changed. Use a newer savepoint; to keep versions longer, raise delta.logRetentionDuration and "

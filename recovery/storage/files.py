@@ -1,21 +1,17 @@
-"""A folder of files, on a local disk or on S3: what is asked of the place where a checkpoint or a table lies.
+"""A folder of files on a local disk or on S3: what a checkpoint or a Delta table needs of the place where it is.
 
-A place for savepoints (`archive.py`) and the small files that a job leaves (`state/checkpoint/folder.py`) ask for less,
-and each `Files` will do for both. None of them needs Spark.
+An archive (`archive.py`) and the small files of a checkpoint (`state/checkpoint/folder.py`) need less; every `Files`
+serves for both. No method starts Spark. `locations.py` says which class serves which path or URL.
 """
 
 from __future__ import annotations
 
-import os
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import BinaryIO, Protocol, Self
 
-from recovery.errors import SavepointRefused
-from recovery.storage.archive import Archive, S3Options
-from state.checkpoint.folder import CheckpointFolder, local_path
-
-_S3 = ("s3://", "s3a://")
+from recovery.storage.archive import Archive
+from state.checkpoint.folder import CheckpointFolder
 
 
 class Files(Archive, CheckpointFolder, Protocol):
@@ -27,82 +23,67 @@ class Files(Archive, CheckpointFolder, Protocol):
         ...
 
     def exists(self, name: str = "") -> bool:
-        """Say whether a file or folder is there."""
+        """Return whether there is a file or folder of that name; without one, whether this folder is there."""
         ...
 
     def remove(self, name: str) -> None:
-        """Remove a file; nothing happens if it is not there."""
+        """Remove a file; nothing happens if there is none."""
         ...
 
     def parent(self) -> Self:
-        """Return the folder that holds this one. Raises `SavepointRefused` if it is a whole bucket."""
+        """Return the folder that contains this one.
+
+        Raises:
+            SavepointRefused: this is a whole bucket.
+        """
         ...
 
     def child(self, name: str) -> Self:
-        """Return a folder in this one."""
+        """Return a folder in this one, which need not be there."""
         ...
 
     def resolved(self) -> Self:
-        """Return the folder to which this leads, if it is a link; else itself."""
+        """Return the folder that a link leads to; this folder if it is no link."""
         ...
 
     def is_mount_point(self) -> bool:
-        """Say whether another disk begins at this folder: then it can have no other name."""
+        """Return whether another disk begins at this folder, so that it cannot be renamed."""
         ...
 
-    def holds(self, location: str) -> bool:
-        """Say whether a place, in the words of `location`, is this folder or lies within it."""
+    def contains(self, location: str) -> bool:
+        """Return whether a location, spelled as by `location`, is this folder or lies within it."""
         ...
 
     def read(self, name: str) -> bytes:
-        """Return a small file's bytes. Raises `FileNotFoundError` if it is not there."""
+        """Return the content of a small file.
+
+        Raises:
+            FileNotFoundError: there is no file of that name.
+        """
         ...
 
-    def new(self, name: str) -> AbstractContextManager[BinaryIO]:
-        """Give a file to write, which is stored when the block ends without an error."""
+    def open_new(self, name: str) -> AbstractContextManager[BinaryIO]:
+        """Open a file for writing; it is stored when the block ends without an error."""
         ...
 
-    def local(self, name: str) -> AbstractContextManager[Path]:
-        """Give the file, or a copy of it, on this machine while the block lasts. Raises `FileNotFoundError`."""
+    def local_copy(self, name: str) -> AbstractContextManager[Path]:
+        """Provide the file, or a copy of it, on this host while the block lasts.
+
+        Raises:
+            FileNotFoundError: there is no file of that name.
+        """
         ...
 
     def clear(self) -> None:
         """Remove the folder and all in it; nothing happens if it is not there."""
         ...
 
-    def carry_to(self, target: Self) -> None:
-        """Give the folder another name. Nothing happens if it is not there; on S3 what is there adds to `target`.
+    def move_to(self, target: Self) -> None:
+        """Rename the folder; nothing happens if it is not there. On S3 its files are added to those of `target`.
 
-        Killed at any moment, the same call completes it. Raises `SavepointRefused` if a local `target` is there.
+        After a kill at any point, the same call completes it.
+
+        Raises:
+            SavepointRefused: a local `target` is there.
         """
         ...
-
-
-def files_at(place: str | os.PathLike[str], s3: S3Options | None = None) -> Files | None:
-    """Return the files at a path or URL, None for a file system that only Spark reaches. Nothing is looked at yet.
-
-    Raises:
-        ArchiveError: a URL of S3 that names no bucket, or boto3 is missing.
-    """
-    name = os.fspath(place)
-    if name.startswith(_S3):
-        from recovery.storage.s3_files import S3Files
-
-        return S3Files.at(name, s3 or S3Options())
-    from recovery.storage.local_files import LocalFiles
-
-    local = local_path(name)
-    # resolve() would follow links, and Spark does not
-    return None if local is None else LocalFiles(Path(os.path.abspath(local)))  # noqa: PTH100
-
-
-def checkpoint_at(checkpoint: str | os.PathLike[str], s3: S3Options | None = None) -> Files:
-    """Return a checkpoint's files. Raises `SavepointRefused` if it is neither on a local disk nor a folder on S3."""
-    files = files_at(checkpoint, s3)
-    if files is None:
-        raise SavepointRefused(
-            f"the checkpoint {os.fspath(checkpoint)} is neither on a local disk nor on S3; savepoints are made of, and "
-            "restored to, folders there"
-        )
-    files.parent()  # word of a restore stands beside it
-    return files

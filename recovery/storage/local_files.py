@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 from recovery.errors import ArchiveDenied, ArchiveError, SavepointRefused
-from recovery.storage.archive import Sink
+from recovery.storage.archive import ByteSink
 from state.checkpoint.folder import LocalFolder, create
 
-_UNFINISHED = ".part"
+_PART_SUFFIX = ".part"
 
 
 @dataclass(frozen=True)
@@ -48,57 +48,57 @@ class LocalFiles(LocalFolder):
         """Say whether another disk begins at this folder."""
         return self.path.is_mount()
 
-    def holds(self, location: str) -> bool:
+    def contains(self, location: str) -> bool:
         """Say whether a place is this folder or lies within it, by whatever links it is named."""
         return "://" not in location and Path(location).resolve().is_relative_to(self.path.resolve())
 
     def put_file(self, name: str, path: Path) -> None:
         """Store a copy of a local file."""
-        with path.open("rb") as source, self.new(name) as target:
+        with path.open("rb") as source, self.open_new(name) as target:
             shutil.copyfileobj(source, target)
 
     def put_bytes(self, name: str, data: bytes) -> None:
         """Store a small file."""
-        with self.new(name) as target:
+        with self.open_new(name) as target:
             target.write(data)
 
     def put_new(self, name: str, data: bytes) -> None:
         """Store a small file. Raises `FileExistsError` if it is there."""
-        with self._written(name, create) as target:
+        with self._write_then_rename(name, create) as target:
             target.write(data)
 
-    def new(self, name: str) -> AbstractContextManager[BinaryIO]:
+    def open_new(self, name: str) -> AbstractContextManager[BinaryIO]:
         """Give a file to write, which is stored when the block ends without an error."""
-        return self._written(name, os.replace)
+        return self._write_then_rename(name, os.replace)
 
     @contextmanager
-    def _written(self, name: str, give: Callable[[Path, Path], None]) -> Iterator[BinaryIO]:
+    def _write_then_rename(self, name: str, publish: Callable[[Path, Path], None]) -> Iterator[BinaryIO]:
         """Give a file to write, which then is given its name."""
         path = self.path / name
-        unfinished = path.with_name(f".{path.name}.{uuid.uuid4().hex}{_UNFINISHED}")
+        part = path.with_name(f".{path.name}.{uuid.uuid4().hex}{_PART_SUFFIX}")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            with unfinished.open("wb") as target:
+            with part.open("wb") as target:
                 yield target
                 target.flush()
                 os.fsync(target.fileno())
-            give(unfinished, path)
+            publish(part, path)
         except OSError as error:
             if isinstance(error, FileExistsError) and path.exists():  # else it is a file where a folder should be
                 raise FileExistsError(f"{name} in {self.root} is already there") from None
-            raise self._unusable(error) from error
+            raise self._to_archive_error(error) from error
         finally:
             with suppress(OSError):
-                unfinished.unlink()
+                part.unlink()
 
-    def get(self, name: str, into: Sink) -> None:
+    def get(self, name: str, into: ByteSink) -> None:
         """Write a file's bytes into `into`. Raises `FileNotFoundError` if it is not there."""
         try:
             source = (self.path / name).open("rb")
         except FileNotFoundError:
             raise
         except OSError as error:
-            raise self._unusable(error) from error
+            raise self._to_archive_error(error) from error
         with source:
             shutil.copyfileobj(source, into)
 
@@ -107,7 +107,7 @@ class LocalFiles(LocalFolder):
         return (self.path / name).read_bytes()
 
     @contextmanager
-    def local(self, name: str) -> Iterator[Path]:
+    def local_copy(self, name: str) -> Iterator[Path]:
         """Give the file itself."""
         yield self.path / name
 
@@ -117,12 +117,12 @@ class LocalFiles(LocalFolder):
         try:
             for path in (self.path / prefix.rpartition("/")[0]).rglob("*"):
                 name = path.relative_to(self.path).as_posix()
-                if name.startswith(prefix) and not name.endswith(_UNFINISHED):
+                if name.startswith(prefix) and not name.endswith(_PART_SUFFIX):
                     with suppress(FileNotFoundError):
                         if path.is_file():
                             found[name] = path.stat().st_size
         except OSError as error:
-            raise self._unusable(error) from error
+            raise self._to_archive_error(error) from error
         return dict(sorted(found.items()))
 
     def remove(self, name: str) -> None:
@@ -130,14 +130,14 @@ class LocalFiles(LocalFolder):
         try:
             super().remove(name)
         except OSError as error:
-            raise self._unusable(error) from error
+            raise self._to_archive_error(error) from error
 
     def clear(self) -> None:
         """Remove the folder and all in it; nothing happens if it is not there."""
         if self.path.exists():
             shutil.rmtree(self.path)
 
-    def carry_to(self, target: LocalFiles) -> None:
+    def move_to(self, target: LocalFiles) -> None:
         """Rename the folder: one step. Nothing happens if it is not there. Raises `SavepointRefused`: `target` is."""
         if not self.path.exists():
             return
@@ -145,7 +145,7 @@ class LocalFiles(LocalFolder):
             raise SavepointRefused(f"{target.path} came into being meanwhile; move it away, run it again")
         self.path.rename(target.path)
 
-    def _unusable(self, error: OSError) -> ArchiveError:
+    def _to_archive_error(self, error: OSError) -> ArchiveError:
         if isinstance(error, PermissionError):
             return ArchiveDenied(f"the folder {self.path} cannot be used: permission denied; choose another folder")
         return ArchiveError(f"the folder {self.path} cannot be used: {error.strerror or error}")

@@ -12,10 +12,10 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-def side_by_side(do: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[tuple[Item, Result]]:
+def map_parallel(function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[tuple[Item, Result]]:
     """Do something with each item, several at a time; give the results in order, or raise the first error."""
     pool = ThreadPoolExecutor(_THREADS)
     try:
-        yield from zip(items, pool.map(do, items), strict=True)
+        yield from zip(items, pool.map(function, items), strict=True)
     finally:
         pool.shutdown(cancel_futures=True)

@@ -15,8 +15,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from recovery.errors import ArchiveDenied, ArchiveError, ArchiveNotFound, ArchiveUnreachable
-from recovery.storage.archive import S3Options
-from recovery.storage.s3_retry import Patience
+from recovery.storage.s3_options import S3Options
+from recovery.storage.s3_retry import RetryPolicy
 
 MISSING = {"404", "NoSuchKey", "NotFound"}
 _NO_BUCKET = {"NoSuchBucket"}
@@ -49,11 +49,11 @@ class Bucket:
             raise ArchiveError("what lies on S3 is reached by boto3; install it: pip install 'panekeeper[s3]'")
         self.name = name
         self._options = options
-        self._patience = Patience(options.patience_seconds)
-        self._made: Any = None
+        self._retries = RetryPolicy(options.retry_seconds)
+        self._cached_client: Any = None
 
     @contextmanager
-    def told(self, place: str) -> Iterator[Any]:
+    def client_for(self, place: str) -> Iterator[Any]:
         """Give the client, and turn what boto3 raises into our errors, which name `place`."""
         from boto3.exceptions import Boto3Error
         from botocore.exceptions import BotoCoreError, ClientError
@@ -61,7 +61,7 @@ class Bucket:
         try:
             yield self._client()
         except (ClientError, BotoCoreError, Boto3Error, ValueError) as error:
-            raise self._translated(error, place) from None  # the cause's text may quote the request
+            raise self._to_archive_error(error, place) from None  # the cause's text may quote the request
 
     def transfer(self, size: int | None = None) -> Any:
         """Return how a file of so many bytes goes: a large one in parts, side by side; None if that is not known."""
@@ -80,7 +80,7 @@ class Bucket:
         return {name: value for name, value in given.items() if value is not None}
 
     def _client(self) -> Any:
-        if self._made is None:
+        if self._cached_client is None:
             import boto3
             from botocore.config import Config
             from botocore.session import Session
@@ -89,14 +89,14 @@ class Bucket:
             config = Config(retries=retries, connect_timeout=10, read_timeout=60)
             # A session of its own: boto3's common one keeps the first credentials it finds, and is not for threads.
             own = Session()
-            own.register_component("data_loader", _descriptions())
+            own.register_component("data_loader", _service_descriptions())
             session = boto3.session.Session(botocore_session=own)
-            self._made = session.client("s3", endpoint_url=self._options.endpoint, config=config)
+            self._cached_client = session.client("s3", endpoint_url=self._options.endpoint, config=config)
             # boto3's own attempts are over within two seconds, and parallel transfers share them.
-            self._made.meta.events.register_first("needs-retry.s3", self._patience.pause)
-        return self._made
+            self._cached_client.meta.events.register_first("needs-retry.s3", self._retries.retry_delay)
+        return self._cached_client
 
-    def _translated(self, error: BaseException, place: str) -> ArchiveError:
+    def _to_archive_error(self, error: BaseException, place: str) -> ArchiveError:
         from botocore import exceptions as said
         from botocore.exceptions import ClientError
 
@@ -134,7 +134,7 @@ class Bucket:
 
 
 @cache
-def _descriptions() -> Any:
+def _service_descriptions() -> Any:
     """What boto3 knows of Amazon's services: large files, read once."""
     from botocore.loaders import create_loader
 

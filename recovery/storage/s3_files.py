@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from recovery.errors import ArchiveError, SavepointRefused
-from recovery.storage.archive import S3Options, Sink
-from recovery.storage.parallel import side_by_side
+from recovery.storage.archive import ByteSink
+from recovery.storage.parallel import map_parallel
 from recovery.storage.s3_bucket import MISSING, Bucket, code_of
+from recovery.storage.s3_options import S3Options
 
-_TAKEN = {"412", "PreconditionFailed", "ConditionalRequestConflict"}
-_LARGE = 64 * 1024 * 1024
-_MOST_AT_ONCE = 1000  # S3 deletes no more in one call
+_ALREADY_EXISTS = {"412", "PreconditionFailed", "ConditionalRequestConflict"}
+_MULTIPART_COPY_SIZE = 64 * 1024 * 1024
+_MAX_KEYS_OF_A_DELETE = 1000  # S3 deletes no more in one call
 
 
 class S3Files:
@@ -68,13 +69,13 @@ class S3Files:
         """Return False: S3 has no disks."""
         return False
 
-    def holds(self, location: str) -> bool:
+    def contains(self, location: str) -> bool:
         """Say whether a place is this prefix or lies under it."""
         return f"{location}/".startswith(f"{self.location}/")
 
     def put_file(self, name: str, path: Path) -> None:
         """Store a copy of a local file, in parts if it is large."""
-        with self._told() as client:
+        with self._client() as client:
             client.upload_file(
                 str(path),
                 self._bucket.name,
@@ -85,41 +86,43 @@ class S3Files:
 
     def put_bytes(self, name: str, data: bytes) -> None:
         """Store a small file."""
-        with self._told() as client:
+        with self._client() as client:
             self._put(client, name, data)
 
     def put_new(self, name: str, data: bytes) -> None:
         """Store a small file. Raises `FileExistsError` if it is there."""
         from botocore.exceptions import ClientError
 
-        with self._told() as client:
+        with self._client() as client:
             try:
                 self._put(client, name, data, IfNoneMatch="*")
             except ClientError as error:
-                if code_of(error) in _TAKEN:
+                if code_of(error) in _ALREADY_EXISTS:
                     raise FileExistsError(f"{name} in {self.root} is already there") from None
                 raise
 
     @contextmanager
-    def new(self, name: str) -> Iterator[BinaryIO]:
+    def open_new(self, name: str) -> Iterator[BinaryIO]:
         """Give a file to write, which is stored when the block ends without an error."""
         with tempfile.NamedTemporaryFile(prefix="panekeeper-") as written:
             yield written  # type: ignore[misc] # a wrapper that can all that a file can
             written.flush()
             self.put_file(name, Path(written.name))
 
-    def get(self, name: str, into: Sink) -> None:
+    def get(self, name: str, into: ByteSink) -> None:
         """Write a file's bytes into `into`. Raises `FileNotFoundError` if it is not there."""
-        with self._told() as client, self._found(name):
-            client.download_fileobj(self._bucket.name, self._key(name), _InOrder(into), Config=self._bucket.transfer())
+        with self._client() as client, self._not_found_as_file_error(name):
+            client.download_fileobj(
+                self._bucket.name, self._key(name), _UnseekableSink(into), Config=self._bucket.transfer()
+            )
 
     def read(self, name: str) -> bytes:
         """Return a small file's bytes. Raises `FileNotFoundError` if it is not there."""
-        with self._told() as client, self._found(name):
+        with self._client() as client, self._not_found_as_file_error(name):
             return bytes(client.get_object(Bucket=self._bucket.name, Key=self._key(name))["Body"].read())
 
     @contextmanager
-    def local(self, name: str) -> Iterator[Path]:
+    def local_copy(self, name: str) -> Iterator[Path]:
         """Give a copy on this machine, for as long as the block lasts. Raises `FileNotFoundError`."""
         with tempfile.NamedTemporaryFile(prefix="panekeeper-") as copy:
             self.get(name, copy)
@@ -136,7 +139,7 @@ class S3Files:
         from botocore.exceptions import ClientError
 
         key = self._key(name).rstrip("/")
-        with self._told() as client:
+        with self._client() as client:
             if name:
                 try:
                     client.head_object(Bucket=self._bucket.name, Key=key)
@@ -172,36 +175,36 @@ class S3Files:
 
     def remove(self, name: str) -> None:
         """Remove a file; nothing happens if it is not there."""
-        with self._told() as client:
+        with self._client() as client:
             client.delete_object(Bucket=self._bucket.name, Key=self._key(name))
 
     def clear(self) -> None:
         """Remove the folder and all in it; nothing happens if it is not there."""
         self._remove_all([self._key(name) for name, _ in self._listed()])
 
-    def carry_to(self, target: S3Files) -> None:
+    def move_to(self, target: S3Files) -> None:
         """Copy all to `target` on the side of S3, then remove it here.
 
         Nothing is removed before all is copied: killed at any moment, the same call completes it.
         """
         found = dict(self._listed())
-        for _ in side_by_side(lambda name: self._copy(name, target, found[name]), list(found)):
+        for _ in map_parallel(lambda name: self._copy(name, target, found[name]), list(found)):
             pass
         self._remove_all([self._key(name) for name in found])
 
     def _copy(self, name: str, target: S3Files, size: int) -> None:
         source, key = {"Bucket": self._bucket.name, "Key": self._key(name)}, target._key(name)
         place, encryption = target._bucket.name, self._bucket.encryption()
-        with self._told() as client:
-            if size < _LARGE:  # one call less than the other way, which looks at the source first
+        with self._client() as client:
+            if size < _MULTIPART_COPY_SIZE:  # one call less than the other way, which looks at the source first
                 client.copy_object(CopySource=source, Bucket=place, Key=key, **encryption)
             else:
                 client.copy(source, place, key, ExtraArgs=encryption, Config=self._bucket.transfer(size))
 
     def _remove_all(self, keys: list[str]) -> None:
-        with self._told() as client:
-            for first in range(0, len(keys), _MOST_AT_ONCE):
-                some = [{"Key": key} for key in keys[first : first + _MOST_AT_ONCE]]
+        with self._client() as client:
+            for first in range(0, len(keys), _MAX_KEYS_OF_A_DELETE):
+                some = [{"Key": key} for key in keys[first : first + _MAX_KEYS_OF_A_DELETE]]
                 said = client.delete_objects(Bucket=self._bucket.name, Delete={"Objects": some, "Quiet": True})
                 for error in said.get("Errors", ()):
                     raise ArchiveError(f"{self.location} cannot be used: S3 does not delete, and says {error['Code']}")
@@ -217,17 +220,17 @@ class S3Files:
                 yield one["Key"][len(self._prefix) :], one["Size"]
 
     def _pages(self, **wanted: str) -> Iterator[dict[str, Any]]:
-        with self._told() as client:
+        with self._client() as client:
             yield from client.get_paginator("list_objects_v2").paginate(Bucket=self._bucket.name, **wanted)
 
     def _key(self, name: str) -> str:
         return self._prefix + name
 
-    def _told(self) -> Any:
-        return self._bucket.told(self.location)
+    def _client(self) -> Any:
+        return self._bucket.client_for(self.location)
 
     @contextmanager
-    def _found(self, name: str) -> Iterator[None]:
+    def _not_found_as_file_error(self, name: str) -> Iterator[None]:
         """Tell an object that is not there as a file that is not there."""
         from botocore.exceptions import ClientError
 
@@ -239,8 +242,8 @@ class S3Files:
             raise FileNotFoundError(2, "not there", f"{self.location}/{name}") from None
 
 
-class _InOrder:
+class _UnseekableSink:
     """Hides that a sink may be seekable: boto3 then writes its parts in order."""
 
-    def __init__(self, sink: Sink) -> None:
+    def __init__(self, sink: ByteSink) -> None:
         self.write: Callable[[bytes], object] = sink.write

@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 4.0
-_STORES_OWN_FAULT = 500
+_INITIAL_DELAY, _MAX_DELAY = 0.25, 4.0
+_FIRST_SERVER_ERROR = 500
 
 
-class Patience:
+class RetryPolicy:
     """Answers 5xx and broken lines with another try, for so many seconds from the first failure of a call.
 
     A store that has never answered is more likely a wrong URL: that is left to botocore, which gives up soon.
@@ -19,9 +19,9 @@ class Patience:
     def __init__(self, seconds: float, now: Callable[[], float] = time.monotonic) -> None:
         self._seconds = seconds
         self._now = now
-        self._has_answered = False
+        self._has_responded = False
 
-    def pause(self, *, response: Any, attempts: int, request_dict: dict[str, Any], **_: Any) -> float | None:
+    def retry_delay(self, *, response: Any, attempts: int, request_dict: dict[str, Any], **_: Any) -> float | None:
         """Return after how many seconds to try again; None leaves it to botocore.
 
         Args:
@@ -29,13 +29,13 @@ class Patience:
             attempts: how often this call was tried.
             request_dict: the call; remembers when it first failed.
         """
-        if response is not None and response[0].status_code < _STORES_OWN_FAULT:
-            self._has_answered = True
+        if response is not None and response[0].status_code < _FIRST_SERVER_ERROR:
+            self._has_responded = True
             return None
-        if response is None and not self._has_answered:
+        if response is None and not self._has_responded:
             return None
         now = self._now()
         began = request_dict.setdefault("context", {}).setdefault("panekeeper_failing_since", now)
         if now - began >= self._seconds:
             return None
-        return min(_FIRST_PAUSE * 2.0 ** min(attempts - 1, 10), _LONGEST_PAUSE)
+        return min(_INITIAL_DELAY * 2.0 ** min(attempts - 1, 10), _MAX_DELAY)

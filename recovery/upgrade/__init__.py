@@ -1,6 +1,6 @@
-"""Changing a stopped job: can it go on with another declaration, and rescaling it.
+"""A change of a stopped job: can it resume with it, and how is it rescaled?
 
-check.py     Can a job, as it is declared now, go on from a savepoint? Nothing is started, and nothing is
-job_file.py  Loads the declaration of a job from a Python file, and starts nothing
-rescale.py   Gives a stopped job another number of shuffle partitions: its stored state is dealt out anew,
+check.py     Can a job as it is declared now resume from a savepoint?
+job_file.py  Loads the declaration of a job from a Python file, and starts nothing.
+rescale.py   Changes the number of shuffle partitions of a stopped job.
 """

@@ -13,11 +13,13 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from recovery.savepoint.catalog import show
-from recovery.savepoint.checkpoint_copy import scratch_copy
-from recovery.savepoint.create import opened
-from recovery.savepoint.manifest import Manifest, SavedTable
+from recovery.savepoint.checkpoint_copy import temporary_copy
+from recovery.savepoint.manifest import Manifest
 from recovery.savepoint.state_reader import stored_handlers
-from recovery.storage.archive import Archive, S3Options
+from recovery.storage.archive import Archive
+from recovery.storage.delta_log import SavedTable
+from recovery.storage.locations import open_archive
+from recovery.storage.s3_options import S3Options
 from recovery.upgrade.rescale import PARTITIONS
 from state.checkpoint.compatibility import FLUSH, Change, Verdict, changes, flush_change, job_change, recorded
 from state.checkpoint.fingerprint import compare
@@ -28,11 +30,11 @@ from state.handler import require_readable
 if TYPE_CHECKING:
     from framework.builder.outputs import DeltaJob
 
-_ORDER = list(Verdict)
+_BY_SEVERITY = list(Verdict)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Upgrade:
+class UpgradeReport:
     """What would become of each part of a job.
 
     Attributes:
@@ -50,7 +52,7 @@ class Upgrade:
     @property
     def verdict(self) -> Verdict:
         """The worst of the items."""
-        return max((item.verdict for item in self.items), key=_ORDER.index)
+        return max((item.verdict for item in self.items), key=_BY_SEVERITY.index)
 
     def fields(self) -> dict[str, Any]:
         """Return it as JSON-able fields."""
@@ -69,7 +71,7 @@ class Upgrade:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Offered:
+class DeclaredJob:
     """A job as it is declared now.
 
     Attributes:
@@ -93,7 +95,7 @@ class Offered:
 
 def check_upgrade(
     location: str | os.PathLike[str] | Archive, name: str, job: DeltaJob, *, s3: S3Options | None = None
-) -> Upgrade:
+) -> UpgradeReport:
     """Compare a savepoint with a job as it is declared now.
 
     Args:
@@ -105,25 +107,25 @@ def check_upgrade(
     Raises:
         SavepointError: the savepoint is not there, or cannot be read.
     """
-    archive = opened(location, s3)
+    archive = open_archive(location, s3)
     manifest = show(archive, name)
-    return compared(manifest, _offered(job, archive, manifest))
+    return compare_savepoint(manifest, _read_declared_job(job, archive, manifest))
 
 
-def compared(manifest: Manifest, offered: Offered) -> Upgrade:
+def compare_savepoint(manifest: Manifest, declared_job: DeclaredJob) -> UpgradeReport:
     """Compare what a savepoint says with what is declared now."""
-    declared = changes(manifest.declaration, offered.declaration)
+    declared = changes(manifest.declaration, declared_job.declaration)
     items = (
         _state_change(manifest),
-        job_change(manifest.job, offered.name),
+        job_change(manifest.job, declared_job.name),
         flush_change(flushed=any(file.path == FLUSHED_FILE for file in manifest.files)),
         *declared,
-        *_handler_changes(offered.handlers),
-        *_table_changes(manifest.tables, offered, same=all(one.verdict is Verdict.COMPATIBLE for one in declared)),
-        *_setting_changes(manifest.settings, offered.settings),
-        *_package_changes(manifest.versions, offered.versions),
+        *_handler_changes(declared_job.handlers),
+        *_table_changes(manifest.tables, declared_job, same=all(one.verdict is Verdict.COMPATIBLE for one in declared)),
+        *_setting_changes(manifest.settings, declared_job.settings),
+        *_package_changes(manifest.versions, declared_job.versions),
     )
-    return Upgrade(savepoint=manifest.name, job=manifest.job, new_job=offered.name, items=items)
+    return UpgradeReport(savepoint=manifest.name, job=manifest.job, new_job=declared_job.name, items=items)
 
 
 def _state_change(manifest: Manifest) -> Change:
@@ -145,21 +147,21 @@ def _handler_changes(handlers: Mapping[str, str | None]) -> Iterator[Change]:
             yield Change(item=item, verdict=Verdict.IMPOSSIBLE, why=why, advice=advice)
 
 
-def _table_changes(saved: Mapping[str, SavedTable], offered: Offered, *, same: bool) -> Iterator[Change]:
-    for role in dict.fromkeys([*offered.tables, *saved]):
-        path, before = offered.tables.get(role), saved.get(role)
+def _table_changes(saved: Mapping[str, SavedTable], declared_job: DeclaredJob, *, same: bool) -> Iterator[Change]:
+    for role in dict.fromkeys([*declared_job.tables, *saved]):
+        path, before = declared_job.tables.get(role), saved.get(role)
         if path is None and before is None:
             continue
         item = f"table {role}"
-        if path is not None and offered.columns.get(role):
+        if path is not None and declared_job.columns.get(role):
             verdict = Verdict.IMPOSSIBLE if same else Verdict.NEEDS_FLUSH
             advice = "choose another folder for it" if same else FLUSH
-            yield Change(item=item, verdict=verdict, why="; ".join(offered.columns[role]), advice=advice)
+            yield Change(item=item, verdict=verdict, why="; ".join(declared_job.columns[role]), advice=advice)
             continue
-        yield Change(item=item, verdict=Verdict.COMPATIBLE, why=_going_on(path, before))
+        yield Change(item=item, verdict=Verdict.COMPATIBLE, why=_table_continues(path, before))
 
 
-def _going_on(path: str | None, before: SavedTable | None) -> str:
+def _table_continues(path: str | None, before: SavedTable | None) -> str:
     if path is None:
         return "no longer wanted: it stays as it is"
     if before is None:
@@ -200,12 +202,12 @@ def _package_changes(before: Mapping[str, str], now: Mapping[str, str]) -> Itera
         )
 
 
-def _offered(job: DeltaJob, archive: Archive, manifest: Manifest) -> Offered:
+def _read_declared_job(job: DeltaJob, archive: Archive, manifest: Manifest) -> DeclaredJob:
     from framework.engine.job.startup_checks import versions
 
     pipeline = job.pipeline
     spark = pipeline.intake.df.sparkSession
-    return Offered(
+    return DeclaredJob(
         name=pipeline.intake.name,
         declaration=recorded(pipeline.declaration(), pipeline.intake.key_groups),
         settings={name: spark.conf.get(name, None) for name in manifest.settings},
@@ -240,7 +242,7 @@ def _handlers(job: DeltaJob, archive: Archive, manifest: Manifest) -> dict[str, 
     if not handlers or version_problem(manifest.state_version) is not None:
         return {}
     problems: dict[str, str | None] = {}
-    with scratch_copy(archive, manifest) as folder:
+    with temporary_copy(archive, manifest) as folder:
         for state in stored_handlers(job.pipeline.intake.df.sparkSession, folder).values():
             if state.name in handlers:
                 try:

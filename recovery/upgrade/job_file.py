@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _NAME = "job"
-_HOW = "define job(spark) and return windowed(...)....to_delta(...) from it, without start()"
+_HOW_TO_DECLARE = "define job(spark) and return windowed(...)....to_delta(...) from it, without start()"
 
 
-class _Started(BaseException):
+class _StartReached(BaseException):
     """Ends the loading of a file that starts its job; no `except Exception` of the file keeps it."""
 
 
@@ -48,13 +48,13 @@ def load_job(file: str | os.PathLike[str], *, spark: SparkSession | None = None)
         JobFileError: the file is not there, fails, declares no job, or starts something else than a job.
         DeclarationError: it declares one that cannot be.
     """
-    path, name = _parts(os.fspath(file))
-    with _nothing_starts(path) as started, _told(path):
+    path, name = _split_name(os.fspath(file))
+    with _block_query_starts(path) as started, _redirect_output_and_errors(path):
         try:
             found = getattr(_module(path), name or _NAME, None)
             if callable(found) and not isinstance(found, DeltaJob):
                 found = found(spark or _session())
-        except _Started:
+        except _StartReached:
             if name is not None:
                 raise JobFileError(
                     f"{path} starts a job before it has defined {name}; put that under if __name__ == '__main__'"
@@ -62,11 +62,11 @@ def load_job(file: str | os.PathLike[str], *, spark: SparkSession | None = None)
             return started[0]
     if not isinstance(found, DeltaJob):
         what = "is not in it" if found is None else f"is {found!r}"
-        raise JobFileError(f"{path} declares no job: {name or _NAME} {what}; {_HOW}")
+        raise JobFileError(f"{path} declares no job: {name or _NAME} {what}; {_HOW_TO_DECLARE}")
     return found
 
 
-def _parts(file: str) -> tuple[Path, str | None]:
+def _split_name(file: str) -> tuple[Path, str | None]:
     path, colon, name = file.rpartition(":")
     if not colon or not name.isidentifier():
         path, name = file, ""
@@ -93,7 +93,7 @@ def _module(path: Path) -> ModuleType:
 
 
 @contextmanager
-def _told(path: Path) -> Iterator[None]:
+def _redirect_output_and_errors(path: Path) -> Iterator[None]:
     """Keep what the file prints out of our output, and turn what it raises into our error."""
     try:
         with redirect_stdout(sys.stderr):
@@ -102,11 +102,11 @@ def _told(path: Path) -> Iterator[None]:
         raise
     except (Exception, SystemExit) as error:
         what = f"{type(error).__name__}: {first_line(error)}"
-        raise JobFileError(f"{path} failed while it was loaded ({what}); {_HOW}") from error
+        raise JobFileError(f"{path} failed while it was loaded ({what}); {_HOW_TO_DECLARE}") from error
 
 
 @contextmanager
-def _nothing_starts(path: Path) -> Iterator[list[DeltaJob]]:
+def _block_query_starts(path: Path) -> Iterator[list[DeltaJob]]:
     """While it lasts, no streaming query can be started from Python; give the jobs whose start was asked for.
 
     Other people's code is being run: asking it not to start anything would not do, so the ways to start are taken away.
@@ -117,11 +117,12 @@ def _nothing_starts(path: Path) -> Iterator[list[DeltaJob]]:
 
     def start(job: DeltaJob, *_: Any, **__: Any) -> None:
         started.append(job)
-        raise _Started
+        raise _StartReached
 
     def refuse(*_: Any, **__: Any) -> None:
         raise JobFileError(
-            f"{path} starts a query or resets a job while it is loaded, and a plan must not change anything; {_HOW}"
+            f"{path} starts a query or resets a job while it is loaded, and the command `plan` must not change "
+            f"anything; {_HOW_TO_DECLARE}"
         )
 
     ways: list[tuple[type, str, Callable[..., None]]] = [

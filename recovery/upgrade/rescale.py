@@ -21,18 +21,20 @@ from framework.engine.flow.key_groups import spark_hash
 from framework.engine.session.spark_errors import first_line
 from recovery.errors import SavepointError, SavepointRefused
 from recovery.jobs.lease import require_stopped
-from recovery.restore.intent import Places
-from recovery.restore.interrupted import require_none_begun
+from recovery.restore.interrupted import require_no_interrupted_restore
 from recovery.restore.restore import require_replaceable, restore
 from recovery.savepoint.catalog import show
-from recovery.savepoint.checkpoint_reader import Checkpoint, read_checkpoint
-from recovery.savepoint.create import opened, savepoint
+from recovery.savepoint.checkpoint_reader import CheckpointSnapshot, read_checkpoint
+from recovery.savepoint.create import savepoint
 from recovery.savepoint.manifest import manifest_file
-from recovery.savepoint.overlap import require_apart
+from recovery.savepoint.overlap import require_no_overlap
+from recovery.savepoint.restore_paths import RestorePaths
 from recovery.savepoint.state_reader import digests
-from recovery.storage.archive import Archive, S3Options
-from recovery.storage.blobs import Listener
-from recovery.storage.files import Files, checkpoint_at
+from recovery.storage.archive import Archive
+from recovery.storage.blobs import ProgressCallback
+from recovery.storage.files import Files
+from recovery.storage.locations import checkpoint_at, open_archive
+from recovery.storage.s3_options import S3Options
 from state.checkpoint.job_record import JobRecord
 
 if TYPE_CHECKING:
@@ -73,8 +75,8 @@ def rescale(
     to: str | os.PathLike[str] | Archive,
     s3: S3Options | None = None,
     spark: SparkSession | None = None,
-    progress: Listener | None = None,
-    reached: Callable[[str], None] = lambda _: None,
+    progress: ProgressCallback | None = None,
+    on_step: Callable[[str], None] = lambda _: None,
 ) -> Rescaled:
     """Change the number of shuffle partitions of a stopped job. Its next start goes on with the same results.
 
@@ -85,7 +87,7 @@ def rescale(
         s3: how to reach S3.
         spark: the session that does it; a new one if not given.
         progress: called after each file.
-        reached: called after each of `intent.STEPS`; a drill raises in it.
+        on_step: called after each step of `recovery.restore.intent.STEPS`; a drill raises in it.
 
     Raises:
         SavepointRefused: the job is running, a restore was interrupted, it has this number already, or the savepoints
@@ -93,32 +95,32 @@ def rescale(
         SavepointError: the state could not be dealt out anew. Nothing was changed.
         CorruptState: the state cannot be read. Nothing was changed.
     """
-    folder, archive = checkpoint_at(checkpoint, s3), opened(to, s3)
-    found = _looked_at(folder, partitions, archive, s3)
+    folder, archive = checkpoint_at(checkpoint, s3), open_archive(to, s3)
+    found = _check_can_rescale(folder, partitions, archive, s3)
     running = _session(found, spark, s3)
-    name = _save(found, archive, s3, running, progress)
-    dealing = _Dealing(spark=running, partitions=partitions)
-    how: dict[str, Any] = {"s3": s3, "spark": running, "progress": progress, "reached": reached}
-    restore(archive, name, checkpoint=folder.root, rework=dealing, **how)
-    spread = _spread(found.record, partitions)
+    name = _savepoint_before(found, archive, s3, running, progress)
+    repartitioner = _Repartitioner(spark=running, partitions=partitions)
+    how: dict[str, Any] = {"s3": s3, "spark": running, "progress": progress, "on_step": on_step}
+    restore(archive, name, checkpoint=folder.root, transform=repartitioner, **how)
+    groups = _groups_per_partition(found.record, partitions)
     return Rescaled(
         checkpoint=folder.root,
         savepoint=name,
         location=archive.location,
         old=int(found.settings[PARTITIONS]),
         new=partitions,
-        values=dealing.values,
-        busiest=max(spread.values()),
-        idle=partitions - len(spread),
+        values=repartitioner.values,
+        busiest=max(groups.values()),
+        idle=partitions - len(groups),
     )
 
 
-def _looked_at(folder: Files, partitions: int, archive: Archive, s3: S3Options | None) -> Checkpoint:
+def _check_can_rescale(folder: Files, partitions: int, archive: Archive, s3: S3Options | None) -> CheckpointSnapshot:
     """Return how the checkpoint stands, if all that is known before the savepoint permits to rescale it."""
-    require_apart(archive, folder, s3)
-    require_replaceable(Places(checkpoint=folder))
+    require_no_overlap(archive, folder, s3)
+    require_replaceable(RestorePaths(checkpoint=folder))
     require_stopped(folder)
-    require_none_begun(folder)
+    require_no_interrupted_restore(folder)
     found = read_checkpoint(folder)
     old = int(found.settings[PARTITIONS])
     if partitions < 1:
@@ -128,7 +130,7 @@ def _looked_at(folder: Files, partitions: int, archive: Archive, s3: S3Options |
     return found
 
 
-class _Dealing:
+class _Repartitioner:
     """Steps 2 and 3, on the copy."""
 
     def __init__(self, *, spark: SparkSession, partitions: int) -> None:
@@ -155,8 +157,12 @@ class _Dealing:
         self.values = len(before)
 
 
-def _save(
-    found: Checkpoint, archive: Archive, s3: S3Options | None, spark: SparkSession, progress: Listener | None
+def _savepoint_before(
+    found: CheckpointSnapshot,
+    archive: Archive,
+    s3: S3Options | None,
+    spark: SparkSession,
+    progress: ProgressCallback | None,
 ) -> str:
     """Step 1; a savepoint that a killed call has made of this very state is used again."""
     record = found.record
@@ -169,12 +175,12 @@ def _save(
     return name
 
 
-def _spread(record: JobRecord, partitions: int) -> Counter[int]:
+def _groups_per_partition(record: JobRecord, partitions: int) -> Counter[int]:
     """Return how many key groups each partition has that has any: their ids were chosen for the first number."""
     return Counter(spark_hash(group) % partitions for group in record.group_ids)
 
 
-def _session(found: Checkpoint, spark: SparkSession | None, s3: S3Options | None) -> SparkSession:
+def _session(found: CheckpointSnapshot, spark: SparkSession | None, s3: S3Options | None) -> SparkSession:
     from recovery.storage.delta_tables import session_for
 
     return session_for((found.folder.root, *found.tables.values()), spark, s3)

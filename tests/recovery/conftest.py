@@ -1,4 +1,4 @@
-"""A checkpoint as Spark leaves it, made without Spark, on a disk or on S3; and an archive that remembers its orders."""
+"""A checkpoint as Spark leaves it, made without Spark, on a disk or on S3."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from recovery.savepoint.create import savepoint as savepoint_of_any
-from recovery.storage.archive import Sink
-from recovery.storage.files import files_at
+from recovery.storage.locations import files_at
 from state.checkpoint.job_record import JOB_FILE, TABLES_FILE, JobRecord
 from state.checkpoint.owner import RUNNING_FILE
 from state.checkpoint.process import started_at
+from tests.recovery.storage.memory_archive import MemoryArchive
 
 savepoint = partial(savepoint_of_any, decode=False)
 """A fake's state holds nothing that Spark could decode."""
@@ -95,44 +95,6 @@ class FakeCheckpoint:
     def contents(self) -> dict[str, str]:
         """Path -> text of all that is there."""
         return {name: self.files.read(name).decode() for name in self.files.sizes()}
-
-
-class MemoryArchive:
-    """An archive in a dictionary."""
-
-    def __init__(self) -> None:
-        self.files: dict[str, bytes] = {}
-        self.puts: list[str] = []
-
-    @property
-    def location(self) -> str:
-        return "memory"
-
-    def put_file(self, name: str, path: Path) -> None:
-        self.put_bytes(name, path.read_bytes())
-
-    def put_bytes(self, name: str, data: bytes) -> None:
-        self.puts.append(name)
-        self.files[name] = data
-
-    def put_new(self, name: str, data: bytes) -> None:
-        if name in self.files:
-            raise FileExistsError(name)
-        self.put_bytes(name, data)
-
-    def get(self, name: str, into: Sink) -> None:
-        if name not in self.files:
-            raise FileNotFoundError(name)
-        into.write(self.files[name])
-
-    def sizes(self, prefix: str = "") -> dict[str, int]:
-        return {name: len(data) for name, data in sorted(self.files.items()) if name.startswith(prefix)}
-
-    def exists(self, name: str) -> bool:
-        return name in self.files
-
-    def remove(self, name: str) -> None:
-        self.files.pop(name, None)
 
 
 SECRET = "wJalrXUtnFEMI"  # noqa: S105 -- moto takes any

@@ -161,7 +161,7 @@ class Program:
         from recovery.restore.clone import clone
         from recovery.restore.restore import restore
         from recovery.savepoint.create import savepoint
-        from recovery.storage.archive import S3Options
+        from recovery.storage.s3_options import S3Options
 
         errand, folder = self.errand, Path(self.errand.folder) / name
         common: dict[str, Any] = {"s3": S3Options(endpoint=errand.endpoint), "spark": spark}
@@ -172,7 +172,7 @@ class Program:
                     folder / "checkpoint", errand.name, to=place, progress=lambda _: reached("first file"), **common
                 )
             elif errand.do == "restore":
-                restore(place, errand.name, reached=reached, **common)
+                restore(place, errand.name, on_step=reached, **common)
             else:
                 clone(place, errand.name, into=folder, **common)
         except PanekeeperError as error:

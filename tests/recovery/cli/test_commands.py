@@ -10,7 +10,8 @@ import pytest
 
 from recovery.cli.main import FAILED, main
 from recovery.errors import ArchiveDenied, ArchiveError
-from recovery.storage.archive import S3Options, archive_at
+from recovery.storage.locations import open_archive
+from recovery.storage.s3_options import S3Options
 from state.checkpoint.job_record import JOB_FILE
 from state.checkpoint.owner import RUNNING_FILE
 
@@ -47,10 +48,10 @@ def test_the_same_in_words(job: FakeCheckpoint, tmp_path: Path, capsys: pytest.C
     place = str(tmp_path / "savepoints")
     job.begin()
     commands = [
-        (["savepoint", str(job.folder), "one", "--to", place, "--no-decode"], "batch 3 was begun and never committed"),
+        (["savepoint", str(job.folder), "one", "--to", place, "--no-decode"], "batch 3 was begun and not committed"),
         (["savepoints", place], "one: "),
         (["show", place, "one"], "window.kind: timeInterval"),
-        (["verify", place, "one"], "savepoint one is sound"),
+        (["verify", place, "one"], "savepoint one is intact"),
         (["restore", place, "one", "--dry-run"], "would be replaced"),
         (["restore", place, "one"], "was replaced"),
         (["clone", place, "one", "--into", str(tmp_path / "c")], "was cloned"),
@@ -102,13 +103,13 @@ def test_what_the_disk_refuses_is_one_line_too(
 
 def test_a_place_that_cannot_be_is_refused_without_repeating_a_secret() -> None:
     """Another scheme, no bucket, credentials in the URL, a key without its encryption."""
-    with pytest.raises(ArchiveError, match=r"not at gs://"):
-        archive_at("gs://bucket")
+    with pytest.raises(ArchiveError, match=r"no archive is known for the location gs://"):
+        open_archive("gs://bucket")
     with pytest.raises(ArchiveError, match="names no bucket"):
-        archive_at("s3://")
+        open_archive("s3://")
     for place in ("s3://AKIA:hunter2@bucket/prefix", "s3://AKIA:hun/ter2@bucket/x", "s3a://hunter2@bucket"):
         with pytest.raises(ArchiveError, match="credentials do not belong") as refused:
-            archive_at(place)
+            open_archive(place)
         assert not any(part in str(refused.value) for part in ("AKIA", "hun", "ter2"))
     with pytest.raises(ArchiveError, match="aws:kms"):
         S3Options(kms_key="k")
@@ -118,13 +119,13 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     """A file stands in its way."""
     (tmp_path / "file").write_text("")
     with pytest.raises(ArchiveError, match="cannot be used") as refused:
-        archive_at(tmp_path / "file").put_bytes("blobs/x", b"x")
+        open_archive(tmp_path / "file").put_bytes("blobs/x", b"x")
     assert not isinstance(refused.value, ArchiveDenied)
 
 
 def test_a_folder_keeps_what_is_put_and_shows_no_unfinished_file(tmp_path: Path) -> None:
     """A file of a killed process is not listed."""
-    archive = archive_at(tmp_path / "new")
+    archive = open_archive(tmp_path / "new")
     assert archive.sizes() == {}
     archive.put_bytes("blobs/x", b"123")
     (tmp_path / "new/blobs/.y.77.part").write_bytes(b"1")

@@ -247,8 +247,8 @@ def test_the_command_drains_a_job_of_another_thread(
     assert main(["drain", checkpoint.root, "--timeout", "60"]) == 0
     running.join()
     text = capsys.readouterr().out
-    assert "last batch begun: 2, finished: 2; the next start goes on there" in text
-    assert "still open: panes 2, tuples 40\nnext due: 1970-01-02 00:00:00 UTC" in text
+    assert "last batch begun: 2, committed: 2; the next start resumes there" in text
+    assert "still open: panes 2, rows 40\nnext due: 1970-01-02 00:00:00 UTC" in text
 
 
 def test_exit_codes_and_json(checkpoint: LocalFolder, capsys: pytest.CaptureFixture[str]) -> None:
@@ -259,7 +259,7 @@ def test_exit_codes_and_json(checkpoint: LocalFolder, capsys: pytest.CaptureFixt
 
     assert main(["status", checkpoint.root]) == 0
     text = capsys.readouterr().out
-    assert "not running; new\nlast batch begun: 2, finished: 1\nresumable: yes" in text
+    assert "not running; new\nlast batch begun: 2, committed: 1\nresumable: yes" in text
 
     assert main(["drain", checkpoint.root, "--json"]) == 1
     output = capsys.readouterr()

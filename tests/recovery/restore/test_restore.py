@@ -13,17 +13,17 @@ from recovery.errors import DamagedSavepoint, SavepointError, SavepointRefused
 from recovery.restore.clone import clone
 from recovery.restore.intent import STEPS
 from recovery.restore.restore import restore
-from recovery.restore.superseded import leave_word
+from recovery.restore.superseded import mark_superseded
 from recovery.savepoint.checkpoint_reader import read_record
-from recovery.savepoint.manifest import SavedTable
-from recovery.storage.files import checkpoint_at
+from recovery.storage.delta_log import SavedTable
 from recovery.storage.local_files import LocalFiles
+from recovery.storage.locations import checkpoint_at
 from state.checkpoint.job_record import FLUSHED_FILE, JOB_FILE, MOVED_FILE, JobRecord
 from state.errors import CorruptState
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 
 if TYPE_CHECKING:
-    from tests.recovery.conftest import MemoryArchive
+    from tests.recovery.storage.memory_archive import MemoryArchive
 
 
 HARMLESS = {("commits/3", 3), ("sources/1/0", 0), ("sources/1/0", 1), ("sources/1/0", 3)}
@@ -42,7 +42,7 @@ def killed_at(step: str, archive: MemoryArchive) -> None:
             raise Killed
 
     with pytest.raises(Killed):
-        restore(archive, "one", reached=reached)
+        restore(archive, "one", on_step=reached)
 
 
 def record(folder: Path | str) -> JobRecord:
@@ -234,15 +234,17 @@ def test_word_is_left_wherever_the_job_was(job: FakeCheckpoint, archive: MemoryA
         found = [folder.read_json(MOVED_FILE) for folder in (job.files, new, newer)]
         return [None if one is None else Path(one["to"]).name for one in found]
 
-    leave_word(manifest, new, None)
+    mark_superseded(manifest, new, None)
     assert moved() == ["new", None, None]
-    leave_word(manifest, newer, None)
+    mark_superseded(manifest, newer, None)
     assert moved() == ["newer", "newer", None]
     with pytest.raises(SavepointRefused, match="make the savepoint of that one"):
         savepoint(job.folder, "two", to=archive)
-    leave_word(manifest, job.files, None)  # the folder itself is replaced by the copy after that
+    mark_superseded(manifest, job.files, None)  # the folder itself is replaced by the copy after that
     assert moved() == ["newer", "newer", "checkpoint"]
-    leave_word(replace(manifest, tables={}), LocalFiles(tmp_path / "other"), None)  # as a clone: no table of theirs
+    mark_superseded(
+        replace(manifest, tables={}), LocalFiles(tmp_path / "other"), None
+    )  # as a clone: no table of theirs
     assert moved() == ["newer", "newer", "checkpoint"]
 
 

@@ -9,13 +9,15 @@ import pytest
 
 from framework.engine.job.reset import RESET_FILE
 from recovery.errors import DamagedSavepoint, NoSuchSavepoint, SavepointRefused
-from recovery.restore.intent import STEPS, Places
+from recovery.restore.intent import STEPS, read_intent
 from recovery.restore.restore import restore
 from recovery.savepoint.checkpoint_reader import read_record
 from recovery.savepoint.manifest import manifest_file
+from recovery.savepoint.restore_paths import RestorePaths
 from recovery.upgrade.rescale import rescale
-from tests.recovery.conftest import FakeCheckpoint, MemoryArchive, savepoint
+from tests.recovery.conftest import FakeCheckpoint, savepoint
 from tests.recovery.restore.test_restore import Killed, killed_at, without_record
+from tests.recovery.storage.memory_archive import MemoryArchive
 from tests.recovery.upgrade.test_rescale import SPARK
 
 
@@ -55,7 +57,7 @@ def test_a_job_that_starts_while_the_copy_is_written_is_seen(
 
     before = placed.contents()
     with pytest.raises(SavepointRefused, match="is in use"):
-        restore(archive, "one", checkpoint=target, reached=reached)
+        restore(archive, "one", checkpoint=target, on_step=reached)
     assert without_lease(placed.contents()) == before
     assert not any(name.endswith(".restoring.json") for name in placed.beside())
 
@@ -74,7 +76,7 @@ def test_an_intent_is_withdrawn_if_a_job_started_just_before_it(
 
     before = placed.contents()
     with pytest.raises(SavepointRefused, match="is in use"):
-        restore(archive, "one", checkpoint=target, reached=reached)
+        restore(archive, "one", checkpoint=target, on_step=reached)
     assert (steps[-1], without_lease(placed.contents())) == ("intended", before)
     assert not any(name.endswith(".restoring.json") for name in placed.beside())
     placed.lease(pid=2**22 + 1)
@@ -111,7 +113,7 @@ def test_one_that_takes_anothers_place_can_be_killed_too(
             raise Killed
 
     with pytest.raises(Killed):
-        restore(archive, "two", reached=reached)
+        restore(archive, "two", on_step=reached)
     restore(archive, "two")
     assert without_record(placed.contents()) == without_record(before)
     assert placed.beside() == ["checkpoint"]
@@ -122,25 +124,25 @@ def test_one_that_must_not_take_the_place_leaves_the_other_as_it_was(
 ) -> None:
     """Its savepoint is damaged, of another job, or a job has started: no job starts from what is half done."""
     killed_for_good(placed, archive, "tables")
-    begun = Places(checkpoint=placed.files).intent()
+    interrupted = read_intent(RestorePaths(checkpoint=placed.files))
     other = FakeCheckpoint(f"{placed.place}-other", job="other").run()
     made = savepoint(other.place, "other", to=archive)
     with pytest.raises(SavepointRefused, match=r"restore of job 'readings' .* the savepoint is of 'other'"):
         restore(archive, "other", checkpoint=placed.place)
     with pytest.raises(SavepointRefused, match="is in use"):
-        restore(archive, "two", reached=lambda step: placed.lease(pid=os.getpid()) if step == "intended" else None)
+        restore(archive, "two", on_step=lambda step: placed.lease(pid=os.getpid()) if step == "intended" else None)
     placed.lease(pid=2**22 + 1)
     blob = made.manifest.files[0].blob
     archive.files[blob] = archive.files[blob][:-1]
     with pytest.raises(DamagedSavepoint):
         restore(archive, "other", checkpoint=other.place)
-    assert Places(checkpoint=placed.files).intent() == begun
+    assert read_intent(RestorePaths(checkpoint=placed.files)) == interrupted
 
 
 def test_a_restore_that_cannot_be_completed_says_the_way_out(placed: FakeCheckpoint, archive: MemoryArchive) -> None:
     """Whether the folder is named or not; a name that nobody has begun to restore is only unknown."""
     killed_for_good(placed, archive, "intended")
-    way_out = rf"A restore of it to {placed.place} was begun, .* another savepoint .* --checkpoint {placed.place}$"
+    way_out = rf"A restore of it to {placed.place} was interrupted .* another savepoint .* --checkpoint {placed.place}$"
     for checkpoint in (None, placed.place):
         with pytest.raises(NoSuchSavepoint, match=way_out):
             restore(archive, "one", checkpoint=checkpoint)
@@ -158,7 +160,7 @@ def test_a_mount_point_is_refused_before_the_tables_go_back(
     monkeypatch.setattr(Path, "is_mount", lambda path: path == job.folder)
     before = dict(archive.files)
     for folder in (job.folder, link):
-        with pytest.raises(SavepointRefused, match=rf"a mount point, .* restore with --checkpoint {folder}/checkpoint"):
+        with pytest.raises(SavepointRefused, match=rf"is a mount point .* --checkpoint {folder}/checkpoint"):
             restore(archive, "one", checkpoint=folder)
     with pytest.raises(SavepointRefused, match="a mount point"):
         rescale(job.folder, 4, to=archive, spark=SPARK)

@@ -8,9 +8,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from recovery.errors import SavepointRefused
-from recovery.savepoint.activity import BELIEVED, at_work
-from recovery.savepoint.catalog import Pruned, prune, verify
-from tests.recovery.conftest import FakeCheckpoint, MemoryArchive, savepoint
+from recovery.savepoint.activity import MARKER_LIFETIME, activity_marker
+from recovery.savepoint.catalog import PruneResult, prune, verify
+from tests.recovery.conftest import FakeCheckpoint, savepoint
+from tests.recovery.storage.memory_archive import MemoryArchive
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
 
@@ -48,7 +49,7 @@ def test_a_prune_leaves_the_blobs_of_a_savepoint_that_is_being_made(job: FakeChe
     archive = MeanwhileArchive()
     savepoint(job.folder, "one", to=archive, made_at=NOON)
     savepoint(FakeCheckpoint(job.folder.with_name("b")).run().folder, "newer", to=archive, made_at=later(1))
-    done: list[Pruned] = []
+    done: list[PruneResult] = []
     archive.before = moment
     archive.meanwhile = lambda: done.append(prune(archive, keep=1, now=later(2)))
     savepoint(job.run().folder, "two", to=archive, made_at=later(2))
@@ -81,11 +82,11 @@ def test_no_savepoint_begins_while_a_prune_is_at_work(job: FakeCheckpoint, momen
 def test_what_a_killed_one_left_is_not_believed_for_ever(job: FakeCheckpoint) -> None:
     """After two days its word is removed, and all goes on."""
     archive = MemoryArchive()
-    with at_work(archive, "savepoint", NOON), at_work(archive, "prune", NOON):
+    with activity_marker(archive, "savepoint", NOON), activity_marker(archive, "prune", NOON):
         left = {name: archive.files[name] for name in archive.sizes("working/")}
     archive.files |= left | {"working/prune-x.json": b"not ours"}
     with pytest.raises(SavepointRefused, match=r"if it was killed: remove working/prune-"):
-        savepoint(job.folder, "one", to=archive, made_at=NOON + BELIEVED)
-    savepoint(job.folder, "one", to=archive, made_at=NOON + BELIEVED + timedelta(seconds=1))
-    assert prune(archive, keep=1, now=NOON + BELIEVED + timedelta(seconds=2)).being_made == 0
+        savepoint(job.folder, "one", to=archive, made_at=NOON + MARKER_LIFETIME)
+    savepoint(job.folder, "one", to=archive, made_at=NOON + MARKER_LIFETIME + timedelta(seconds=1))
+    assert prune(archive, keep=1, now=NOON + MARKER_LIFETIME + timedelta(seconds=2)).being_made == 0
     assert not archive.sizes("working/")

@@ -8,7 +8,9 @@ from datetime import UTC, datetime
 import pytest
 
 from recovery.errors import DamagedSavepoint, ForeignManifest, NewerSavepoint
-from recovery.savepoint.manifest import Manifest, SavedFile, SavedTable
+from recovery.savepoint.manifest import Manifest
+from recovery.storage.blobs import SavedFile
+from recovery.storage.delta_log import SavedTable
 
 MANIFEST = Manifest(
     name="one",

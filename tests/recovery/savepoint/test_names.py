@@ -10,15 +10,16 @@ import pytest
 from recovery.errors import ArchiveError, SavepointRefused
 from recovery.savepoint.catalog import show
 from recovery.savepoint.manifest import Manifest
-from recovery.storage.blobs import Progress
+from recovery.storage.blobs import TransferProgress
 from recovery.storage.local_files import LocalFiles
-from tests.recovery.conftest import FakeCheckpoint, MemoryArchive, savepoint
+from tests.recovery.conftest import FakeCheckpoint, savepoint
+from tests.recovery.storage.memory_archive import MemoryArchive
 
 
 def test_a_name_is_given_once(job: FakeCheckpoint, archive: MemoryArchive) -> None:
     """A savepoint is never overwritten."""
     savepoint(job.folder, "one", to=archive)
-    with pytest.raises(SavepointRefused, match="'one' in memory already"):
+    with pytest.raises(SavepointRefused, match="'one' in memory://test already"):
         savepoint(job.folder, "one", to=archive)
 
 
@@ -28,7 +29,7 @@ def test_of_two_savepoints_of_one_name_made_at_the_same_time_the_first_stays(pla
     other = FakeCheckpoint(f"{placed.place}-other").run()
     made: list[Manifest] = []
 
-    def meanwhile(_: Progress) -> None:
+    def meanwhile(_: TransferProgress) -> None:
         if not made:
             made.append(savepoint(other.place, "one", to=location).manifest)
 

@@ -10,7 +10,7 @@ import pytest
 from recovery.errors import SavepointRefused
 from recovery.restore.restore import restore
 from recovery.savepoint.catalog import verify
-from recovery.storage.archive import archive_at
+from recovery.storage.locations import open_archive
 from recovery.upgrade.rescale import rescale
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 
@@ -39,7 +39,7 @@ def test_savepoints_that_came_to_lie_in_the_checkpoint_are_not_restored_over_the
     """They can be restored to another folder, and stay as they are."""
     location = f"{placed.place}/savepoints"
     savepoint(placed.place, "one", to=f"{placed.place}-savepoints")
-    saved = archive_at(f"{placed.place}-savepoints")
+    saved = open_archive(f"{placed.place}-savepoints")
     for name in saved.sizes():
         placed.files.child("savepoints").put_bytes(name, placed.files.parent().read(f"checkpoint-savepoints/{name}"))
     for dry_run in (True, False):

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from recovery.errors import SavepointRefused
 from recovery.savepoint.catalog import prune, savepoints, verify
 from recovery.savepoint.manifest import manifest_file
-from tests.recovery.conftest import FakeCheckpoint, MemoryArchive, savepoint
+from tests.recovery.conftest import FakeCheckpoint, savepoint
+from tests.recovery.storage.memory_archive import MemoryArchive
 
 HISTORY = st.lists(st.tuples(st.sampled_from("ab"), st.dictionaries(st.sampled_from("xyz"), st.integers(0, 3))))
 """Which job is saved, and what three of its files hold then; equal contents occur in both jobs."""

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from recovery.cli.main import main
-from recovery.savepoint.manifest import SavedTable
 from recovery.savepoint.retention import short_retention
+from recovery.storage.delta_log import SavedTable
 from tests.recovery.conftest import FakeCheckpoint
 from tests.recovery.upgrade.test_check import SAVED
 

@@ -11,13 +11,14 @@ import pytest
 from framework.engine.job.reset import RESET_FILE
 from recovery.errors import DamagedSavepoint, NoSuchSavepoint, SavepointError, SavepointRefused
 from recovery.savepoint.catalog import savepoints, show, verify
-from recovery.savepoint.checkpoint_reader import moved, read_checkpoint
+from recovery.savepoint.checkpoint_reader import read_checkpoint, with_new_path
 from recovery.savepoint.manifest import Manifest
 from recovery.storage.delta_log import has_version
 from recovery.storage.local_files import LocalFiles
 from state.checkpoint.job_record import FLUSHED_FILE
 from state.checkpoint.owner import RUNNING_FILE
-from tests.recovery.conftest import FakeCheckpoint, MemoryArchive, savepoint
+from tests.recovery.conftest import FakeCheckpoint, savepoint
+from tests.recovery.storage.memory_archive import MemoryArchive
 
 
 def paths(manifest: Manifest) -> set[str]:
@@ -180,7 +181,7 @@ def test_a_copy_that_never_gets_to_an_end_is_given_up(job: FakeCheckpoint) -> No
                 path.write_bytes(content)  # the next time it is another one that goes
 
     archive = Race()
-    with pytest.raises(SavepointError, match=r"went away while it was copied, 5 times"):
+    with pytest.raises(SavepointError, match=r"was removed while it was copied, 5 times"):
         savepoint(job.folder, "one", to=archive)
     assert savepoints(archive) == {}
 
@@ -288,6 +289,6 @@ def test_names_of_the_folder_are_changed_only_where_spark_put_them() -> None:
     old, new = "/a/my job", "/b"
     text = b'{"path":"file:///a/my%20job/pulse/1.json"} file:/a/my job/state file:///a/my%20job2/x'
     changed = b'{"path":"file:///b/pulse/1.json"} file:/b/state file:///a/my%20job2/x'
-    assert moved("sources/1/0", text, old=old, new=new) == changed
-    assert moved("state/0/_metadata/v2/0", text, old=old, new=new) == changed
-    assert moved("state/0/0/1_u.zip", text, old=old, new=new) == text
+    assert with_new_path("sources/1/0", text, old=old, new=new) == changed
+    assert with_new_path("state/0/_metadata/v2/0", text, old=old, new=new) == changed
+    assert with_new_path("state/0/0/1_u.zip", text, old=old, new=new) == text

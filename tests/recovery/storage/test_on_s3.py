@@ -19,11 +19,11 @@ from recovery.jobs.remote import checkpoint_folder, status
 from recovery.restore.clone import clone
 from recovery.restore.restore import restore
 from recovery.savepoint.catalog import verify
-from recovery.savepoint.checkpoint_reader import moved, read_record
-from recovery.storage.archive import archive_at
-from recovery.storage.files import checkpoint_at
+from recovery.savepoint.checkpoint_reader import read_record, with_new_path
+from recovery.storage.locations import checkpoint_at, open_archive
 from state.checkpoint.job_record import JOB_FILE
-from tests.recovery.conftest import SECRET, FakeCheckpoint, MemoryArchive, savepoint
+from tests.recovery.conftest import SECRET, FakeCheckpoint, savepoint
+from tests.recovery.storage.memory_archive import MemoryArchive
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def test_a_restore_killed_amid_its_copies_is_completed_by_the_same_call(
     counts = {}
     job("lives")
     deaths.calls = 0
-    restore(archive, "lives", reached=lambda step: counts.update({step: deaths.calls}))
+    restore(archive, "lives", on_step=lambda step: counts.update({step: deaths.calls}))
     tables, aside, in_place = counts["tables"], counts["aside"], counts["in place"]
     for at in ((tables + aside) // 2, aside - 1, (aside + in_place) // 2, in_place - 1):
         made, before = job(f"dies-at-{at}")
@@ -109,10 +109,10 @@ def test_a_savepoint_of_one_place_is_restored_to_another(
 def test_names_are_quoted_where_spark_quotes_them() -> None:
     """In the log of a source as in a URL, in the metadata as they are."""
     old, new = "s3a://bucket/jobs", "/a/my job"
-    assert moved("sources/0/0", b"s3a://bucket/jobs/x", old=old, new=new) == b"file:///a/my%20job/x"
-    assert moved("state/0/_metadata/v2/0", b"s3a://bucket/jobs/x", old=old, new=new) == b"file:///a/my job/x"
-    assert moved("sources/0/0", b"file:///a/my%20job/x", old=new, new=old) == b"s3a://bucket/jobs/x"
-    assert moved("state/0/_metadata/v2/0", b"file:/a/my job/x", old=new, new=old) == b"s3a://bucket/jobs/x"
+    assert with_new_path("sources/0/0", b"s3a://bucket/jobs/x", old=old, new=new) == b"file:///a/my%20job/x"
+    assert with_new_path("state/0/_metadata/v2/0", b"s3a://bucket/jobs/x", old=old, new=new) == b"file:///a/my job/x"
+    assert with_new_path("sources/0/0", b"file:///a/my%20job/x", old=new, new=old) == b"s3a://bucket/jobs/x"
+    assert with_new_path("state/0/_metadata/v2/0", b"file:/a/my job/x", old=new, new=old) == b"s3a://bucket/jobs/x"
 
 
 def test_a_clone_of_a_job_on_s3_is_another_job(
@@ -160,7 +160,7 @@ def test_checkpoint_and_savepoints_may_lie_on_s3_both(
     far.run()
     second = told("savepoint", far.place, "two", "--to", place, "--no-decode")
     assert (first["batch"], second["batch"], second["bytes_reused"]) == (2, 3, first["bytes_sent"])
-    assert verify(archive_at(place), "one").files == first["files"]
+    assert verify(open_archive(place), "one").files == first["files"]
     assert told("restore", place, "one", "--dry-run")["forgotten"] == [3, 3]
     assert told("restore", place, "one")["checkpoint"] == far.place
     assert told("status", url)["last_commit"] == 2

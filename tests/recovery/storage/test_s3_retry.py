@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from recovery.storage.s3_retry import Patience
+from recovery.storage.s3_retry import RetryPolicy
 
 
 class Answer:
@@ -17,7 +17,7 @@ class Call:
 
     def __init__(self, seconds: float) -> None:
         self.now = 100.0
-        self.patience = Patience(seconds, now=lambda: self.now)
+        self.patience = RetryPolicy(seconds, now=lambda: self.now)
         self.request: dict[str, Any] = {}
         self.attempts = 0
 
@@ -25,7 +25,7 @@ class Call:
         """An attempt ends with a status, or with a broken line."""
         self.attempts += 1
         response: Any = None if status is None else (Answer(status), {})
-        return self.patience.pause(
+        return self.patience.retry_delay(
             response=response, attempts=self.attempts, request_dict=self.request, operation="Put"
         )
 

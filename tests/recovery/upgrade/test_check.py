@@ -10,9 +10,11 @@ import pytest
 
 from framework.engine.job.startup_checks import versions
 from panekeeper import Batched, Count, Time, TimeInterval, Tumbling
-from recovery.cli.main import commands
-from recovery.savepoint.manifest import Manifest, SavedFile, SavedTable
-from recovery.upgrade.check import Offered, Upgrade, compared
+from recovery.cli.upgrade import PLAN
+from recovery.savepoint.manifest import Manifest
+from recovery.storage.blobs import SavedFile
+from recovery.storage.delta_log import SavedTable
+from recovery.upgrade.check import DeclaredJob, UpgradeReport, compare_savepoint
 from state.checkpoint.compatibility import Verdict, recorded
 from state.checkpoint.job_record import FLUSHED_FILE
 from state.codec import STATE_VERSION
@@ -45,7 +47,7 @@ SAVED = Manifest(
     tables={"log": SavedTable(path="/log", version=3), "view": SavedTable(path="/view", version=1)},
     files=(),
 )
-OFFERED = Offered(
+OFFERED = DeclaredJob(
     name="readings",
     declaration=recorded(DECLARED, 8),
     settings=PINNED,
@@ -55,22 +57,22 @@ OFFERED = Offered(
 )
 
 
-def declared(key_groups: int = 8, **changed: Any) -> Offered:
+def declared(key_groups: int = 8, **changed: Any) -> DeclaredJob:
     """The same job with another declaration."""
     return replace(OFFERED, declaration=recorded(DECLARED | changed, key_groups))
 
 
-def troubles(upgrade: Upgrade) -> dict[str, str]:
+def troubles(upgrade: UpgradeReport) -> dict[str, str]:
     """Item -> verdict of what is not compatible."""
     return {one.item: one.verdict.value for one in upgrade.items if one.verdict is not Verdict.COMPATIBLE}
 
 
 def test_a_job_that_did_not_change_can_go_on() -> None:
     """Each part of it is told, and none needs anything."""
-    upgrade = compared(SAVED, OFFERED)
+    upgrade = compare_savepoint(SAVED, OFFERED)
     assert upgrade.verdict is Verdict.COMPATIBLE
     assert not any(one.advice for one in upgrade.items)
-    assert compared(SAVED, replace(OFFERED, handlers={"Best": None})).verdict is Verdict.COMPATIBLE
+    assert compare_savepoint(SAVED, replace(OFFERED, handlers={"Best": None})).verdict is Verdict.COMPATIBLE
     told = [one.item for one in upgrade.items]
     assert {"state", "job", "end", "window", "aggregate n", "aggregate top", "key_groups", "table log"} <= {*told}
     assert len(told) == len(set(told))
@@ -102,9 +104,9 @@ FEWER = {"n": DECLARED["aggregate"]["n"]}
         (declared(something={"new": 1}), ["something"]),
     ],
 )
-def test_what_stored_state_does_not_survive_needs_a_flush(offered: Offered, items: list[str]) -> None:
+def test_what_stored_state_does_not_survive_needs_a_flush(offered: DeclaredJob, items: list[str]) -> None:
     """The parts that changed are named, and no others; each says why and what to do."""
-    upgrade = compared(SAVED, offered)
+    upgrade = compare_savepoint(SAVED, offered)
     assert troubles(upgrade) == dict.fromkeys(items, "needs a flush")
     for one in upgrade.items:
         if one.item in items:
@@ -138,9 +140,11 @@ def test_what_stored_state_does_not_survive_needs_a_flush(offered: Offered, item
         ),
     ],
 )
-def test_what_can_be_no_continuation_is_impossible(saved: Manifest, offered: Offered, item: str, advice: str) -> None:
+def test_what_can_be_no_continuation_is_impossible(
+    saved: Manifest, offered: DeclaredJob, item: str, advice: str
+) -> None:
     """Another job, state of another version, a job that was finished, a table that others have changed."""
-    upgrade = compared(saved, offered)
+    upgrade = compare_savepoint(saved, offered)
     assert troubles(upgrade) == {item: "impossible"}
     assert upgrade.verdict is Verdict.IMPOSSIBLE
     assert advice in next(one.advice for one in upgrade.items if one.item == item)
@@ -150,7 +154,7 @@ def test_a_table_that_does_not_fit_other_results_needs_the_same_flush() -> None:
     """It is no second trouble beside the results that changed."""
     aggregates, output = ADDED, DECLARED["output"] | {"low": "int64"}
     columns = {"log": ["low: absent in the table, bigint in the results"]}
-    upgrade = compared(SAVED, replace(declared(aggregate=aggregates, output=output), columns=columns))
+    upgrade = compare_savepoint(SAVED, replace(declared(aggregate=aggregates, output=output), columns=columns))
     assert upgrade.verdict is Verdict.NEEDS_FLUSH
     assert troubles(upgrade)["table log"] == "needs a flush"
 
@@ -165,7 +169,7 @@ def test_harmless_changes_are_told_and_let_pass() -> None:
         tables={"log": "/elsewhere", "view": None, "metrics": "/metrics"},
         columns={},
     )
-    upgrade = compared(SAVED, offered)
+    upgrade = compare_savepoint(SAVED, offered)
     assert upgrade.verdict is Verdict.COMPATIBLE
     told = {one.item: one for one in upgrade.items}
     assert "panekeeper rescale" in told["setting spark.sql.shuffle.partitions"].advice
@@ -177,11 +181,10 @@ def test_harmless_changes_are_told_and_let_pass() -> None:
 
 def test_the_command_tells_all_and_succeeds_only_if_the_job_can_go_on() -> None:
     """A line for each part, and under it what differs and what to do."""
-    plan = next(command for command in commands() if command.name == "plan")
-    good, bad = compared(SAVED, OFFERED).fields(), compared(SAVED, declared(key_groups=16)).fields()
-    assert plan.succeeded(good)
-    assert not plan.succeeded(bad)
-    text = plan.words(bad)
+    good, bad = compare_savepoint(SAVED, OFFERED).fields(), compare_savepoint(SAVED, declared(key_groups=16)).fields()
+    assert PLAN.succeeded(good)
+    assert not PLAN.succeeded(bad)
+    text = PLAN.format(bad)
     assert text.startswith("savepoint one of job readings and readings: needs a flush\n")
     assert "\n  window: compatible (unchanged)\n" in text
     assert "\n      key_groups: 8 in the checkpoint, 16 now\n      put the declaration back; or flush the job" in text

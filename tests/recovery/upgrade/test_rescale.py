@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from recovery.cli.main import commands
+from recovery.cli.upgrade import RESCALE
 from recovery.errors import SavepointRefused
-from recovery.savepoint.checkpoint_copy import readdress
+from recovery.savepoint.checkpoint_copy import rewrite_paths
 from recovery.upgrade.rescale import rescale
 from state.checkpoint.job_record import RESTORING_SUFFIX
-from tests.recovery.conftest import FakeCheckpoint, MemoryArchive
+from tests.recovery.conftest import FakeCheckpoint
+from tests.recovery.storage.memory_archive import MemoryArchive
 
 SPARK: Any = object()
 
@@ -43,7 +44,7 @@ def test_a_copy_is_told_where_it_will_be(job: FakeCheckpoint) -> None:
     job.put("state/0/_metadata/v2/.0.crc", "sum")
     job.put("state/0/0/.1.changelog.crc", "sum")
     job.put("state/0/0/text", f"file:{job.folder}/x")
-    readdress(job.files, old=job.place, new=str(new))
+    rewrite_paths(job.files, old=job.place, new=str(new))
     found = job.contents()
     assert f'"file:{new}/state/0/_stateSchema/default/0_x"' in found["state/0/_metadata/v2/0"]
     assert f"file://{new}/pulse/" in found["sources/1/0"]
@@ -54,12 +55,11 @@ def test_a_copy_is_told_where_it_will_be(job: FakeCheckpoint) -> None:
 
 def test_the_command_tells_the_way_back_and_how_groups_are_spread() -> None:
     """So that a number that helps nobody is seen at once."""
-    command = next(one for one in commands() if one.name == "rescale")
     fields = {"checkpoint": "/cp", "savepoint": "one", "location": "/s", "old": 4, "new": 9, "values": 70}
-    text = command.words({**fields, "busiest": 3, "idle": 2})
+    text = RESCALE.format({**fields, "busiest": 3, "idle": 2})
     assert text.splitlines() == [
-        "/cp has 9 shuffle partitions now, it had 4; 70 stored values are the same",
-        "the way back: panekeeper restore /s one",
-        "at most 3 key groups share a partition",
-        "2 partitions have no key group and do nothing",
+        "/cp has 9 shuffle partitions now (before: 4; 70 stored values were compared and are the same)",
+        "to undo it: panekeeper restore /s one",
+        "at most 3 key groups share a shuffle partition",
+        "2 shuffle partitions have no key group and do nothing",
     ]

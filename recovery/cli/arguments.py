@@ -1,0 +1,60 @@
+"""Arguments that several subcommands take."""
+
+from __future__ import annotations
+
+import argparse
+import math
+
+from recovery.storage.s3_options import S3Options
+
+
+def add_checkpoint_argument(parser: argparse.ArgumentParser) -> None:
+    """Declare CHECKPOINT."""
+    parser.add_argument("checkpoint", metavar="CHECKPOINT", help="the folder or URL that start(checkpoint=...) got")
+
+
+def add_location_argument(parser: argparse.ArgumentParser) -> None:
+    """Declare LOCATION, and how S3 is reached."""
+    parser.add_argument("location", metavar="LOCATION", help="where the savepoints are: a folder or s3://bucket/prefix")
+    add_s3_arguments(parser)
+
+
+def add_savepoint_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare LOCATION and NAME of a savepoint, and how S3 is reached."""
+    parser.add_argument("location", metavar="LOCATION", help="where the savepoint is: a folder or s3://bucket/prefix")
+    parser.add_argument("name", metavar="NAME", help="the name of the savepoint")
+    add_s3_arguments(parser)
+
+
+def add_timeout_argument(parser: argparse.ArgumentParser, what: str) -> None:
+    """Declare --timeout, in seconds; `what` says what is waited for."""
+    parser.add_argument(
+        "--timeout", type=positive_seconds, default=300.0, metavar="SECONDS", help=f"how long to wait for {what} (300)"
+    )
+
+
+def add_s3_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare how S3 is reached."""
+    group = parser.add_argument_group("S3", "for everything on S3; credentials are found as by any boto3 program")
+    group.add_argument(
+        "--s3-endpoint", metavar="URL", help="a store other than Amazon's; AWS_ENDPOINT_URL, if not given"
+    )
+    group.add_argument("--s3-encryption", choices=("AES256", "aws:kms"), help="server-side encryption")
+    group.add_argument("--s3-kms-key", metavar="ID", help="the key for aws:kms")
+
+
+def s3_options(options: argparse.Namespace) -> S3Options:
+    """Return the values of `add_s3_arguments`."""
+    return S3Options(endpoint=options.s3_endpoint, encryption=options.s3_encryption, kms_key=options.s3_kms_key)
+
+
+def positive_seconds(text: str) -> float:
+    """Return a number of seconds from the command line.
+
+    Raises:
+        ArgumentTypeError: it is not finite and above 0.
+    """
+    seconds = float(text)
+    if not 0 < seconds < math.inf:
+        raise argparse.ArgumentTypeError(f"{text} is not a number of seconds above 0")
+    return seconds

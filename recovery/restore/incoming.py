@@ -1,0 +1,81 @@
+"""Step 2 of a restore: the savepoint's copy is written to `<checkpoint>.incoming`, under a new epoch."""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections.abc import Callable
+from dataclasses import replace
+
+from recovery.restore.intent import RestoreIntent
+from recovery.restore.interrupted import read_record_or_none
+from recovery.savepoint.checkpoint_copy import rewrite_paths, write_checkpoint
+from recovery.savepoint.checkpoint_reader import read_record
+from recovery.savepoint.manifest import Manifest
+from recovery.savepoint.restore_paths import RestorePaths
+from recovery.storage.archive import Archive
+from recovery.storage.blobs import ProgressCallback
+from recovery.storage.files import Files
+from state.checkpoint.job_record import JOB_FILE
+
+Transform = Callable[[Files], None]
+"""Changes a copy before it replaces the checkpoint; called with its files."""
+
+
+def write_incoming(
+    archive: Archive,
+    manifest: Manifest,
+    paths: RestorePaths,
+    *,
+    epoch: int,
+    progress: ProgressCallback | None,
+    transform: Transform | None,
+) -> RestoreIntent:
+    """Write the copy, and return the intent of the restore that will use it.
+
+    Args:
+        archive: where the savepoint is.
+        manifest: the savepoint.
+        paths: of the checkpoint that it will replace.
+        epoch: the new epoch.
+        progress: called after each file.
+        transform: changes the copy.
+
+    Raises:
+        DamagedSavepoint: a file is missing or altered.
+    """
+    copy = paths.incoming
+    copy.clear()
+    # A transformation lets Spark write to the copy, so until then it must be a checkpoint of its own folder.
+    checkpoint_path = paths.checkpoint.root if transform is None else copy.root
+    write_checkpoint(archive, manifest, into=copy, checkpoint_path=checkpoint_path, progress=progress)
+    if transform is not None:
+        transform(copy)
+        rewrite_paths(copy, old=copy.root, new=paths.checkpoint.root)
+    _write_epoch(paths, manifest, epoch)
+    os.sync()  # the copy must be on the disk before an intent relies on it
+    return RestoreIntent(
+        location=archive.location,
+        name=manifest.name,
+        epoch=epoch,
+        replaces=paths.checkpoint.exists(),
+        files=len(copy.sizes()),
+    )
+
+
+def _write_epoch(paths: RestorePaths, manifest: Manifest, epoch: int) -> None:
+    record = read_record(paths.incoming)
+    assert record is not None  # the copy of a savepoint has one
+    if not _is_same_job(paths.checkpoint, manifest):
+        record = replace(record, id=uuid.uuid4().hex[:12])
+    paths.incoming.put_bytes(JOB_FILE, json.dumps(replace(record, epoch=epoch).to_json()).encode())
+
+
+def _is_same_job(checkpoint: Files, manifest: Manifest) -> bool:
+    """Return whether the checkpoint that is replaced shows which epochs were used under the savepoint's job id.
+
+    If it is gone, or has another id, they are not known; then a new id makes sure that no transaction id is used twice.
+    """
+    record = read_record_or_none(checkpoint)
+    return record is not None and record.id == manifest.job_id

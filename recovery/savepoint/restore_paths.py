@@ -1,0 +1,54 @@
+"""The names beside a checkpoint that a restore uses. A location of savepoints must overlap none of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from recovery.storage.files import Files
+from state.checkpoint.job_record import RESTORING_SUFFIX
+
+
+@dataclass(frozen=True, kw_only=True)
+class RestorePaths:
+    """A checkpoint, and what stands beside it while a restore replaces it.
+
+    Attributes:
+        checkpoint: the checkpoint as the job names it; may be a link to a folder.
+    """
+
+    checkpoint: Files
+
+    @property
+    def folder(self) -> Files:
+        """The folder itself: where the checkpoint is a link, the folder is renamed and the link stays."""
+        return self.checkpoint.resolved()
+
+    @property
+    def incoming(self) -> Files:
+        """The copy of the savepoint, until it replaces the folder."""
+        return self._sibling(".incoming")
+
+    def replaced(self, epoch: int) -> Files:
+        """Return the old checkpoint, until the restore is complete.
+
+        Args:
+            epoch: the new epoch, which tells the restores of one checkpoint from each other.
+        """
+        return self._sibling(f".replaced-{epoch}")
+
+    @property
+    def siblings(self) -> Files:
+        """The folder in which the checkpoint and its intent file are."""
+        return self.checkpoint.parent()
+
+    @property
+    def intent_file(self) -> str:
+        """The name of the intent file among the siblings; it is there while a restore is not complete."""
+        return self.checkpoint.name + RESTORING_SUFFIX
+
+    def is_restore_interrupted(self) -> bool:
+        """Return whether a restore of this checkpoint was begun and is not complete."""
+        return self.siblings.exists(self.intent_file)
+
+    def _sibling(self, suffix: str) -> Files:
+        return self.folder.parent().child(self.folder.name + suffix)

@@ -1,0 +1,143 @@
+"""What a path or URL names: the archive of savepoints, the checkpoint or the table that is there.
+
+Archives of other storages are found by the scheme of their URL, in two ways:
+
+- A program calls `register_archive("gs", open_bucket)`.
+- A package declares an entry point, and the command `panekeeper` finds it wherever the package is installed:
+
+      [project.entry-points."panekeeper.archives"]
+      gs = "my_package.archives:open_bucket"
+
+In both, `open_bucket("gs://bucket/prefix")` returns an object that implements `Archive`. Only archives can be added:
+a checkpoint or a table is where Spark can write it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from importlib.metadata import entry_points
+from pathlib import Path
+
+from recovery.errors import ArchiveError, SavepointRefused
+from recovery.storage.archive import Archive
+from recovery.storage.files import Files
+from recovery.storage.local_files import LocalFiles
+from recovery.storage.s3_files import S3Files
+from recovery.storage.s3_options import S3Options
+from state.checkpoint.folder import local_path
+
+ENTRY_POINTS = "panekeeper.archives"
+"""The group of entry points under which packages declare archives; the name of each is a scheme."""
+
+Location = str | os.PathLike[str]
+LocationOrArchive = Location | Archive
+"""Where savepoints are: a folder, a URL, or an archive that was opened already."""
+
+OpenArchive = Callable[[str], Archive]
+
+_S3 = ("s3://", "s3a://")
+_BUILT_IN = ("file", "s3", "s3a")
+_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*")
+_registered: dict[str, OpenArchive] = {}
+
+
+def register_archive(scheme: str, factory: OpenArchive) -> None:
+    """Let locations of a scheme, as `gs://bucket/prefix`, name archives of your own, in this process.
+
+    A second call for the same scheme replaces the first one.
+
+    Args:
+        scheme: what stands before `://`, in lower case.
+        factory: called with a whole location each time it is opened; returns its archive.
+
+    Raises:
+        ArchiveError: the scheme is built in, or is no scheme of a URL.
+    """
+    if scheme in _BUILT_IN:
+        raise ArchiveError(f"the scheme {scheme!r} is built in and cannot be registered; take another one")
+    if _SCHEME.fullmatch(scheme) is None:
+        raise ArchiveError(f"{scheme!r} is no scheme of a URL; give what stands before ://, in lower case, as 'gs'")
+    _registered[scheme] = factory
+
+
+def open_archive(location: LocationOrArchive, s3: S3Options | None = None) -> Archive:
+    """Return the archive at a location. Nothing is read yet.
+
+    Args:
+        location: a folder, `s3://bucket/prefix`, a URL of a registered scheme, or an archive, which is returned.
+        s3: how S3 is reached.
+
+    Raises:
+        ArchiveError: no archive is known for the scheme, the URL names no bucket, or boto3 is missing.
+    """
+    if not isinstance(location, str | os.PathLike):
+        return location
+    files = files_at(location, s3)
+    if files is not None:
+        return files
+    name = os.fspath(location)
+    scheme = name.partition(":")[0]
+    factory = _registered.get(scheme) or _from_entry_point(scheme)
+    if factory is None:
+        raise ArchiveError(
+            f"no archive is known for the location {scheme}://...; use a local folder, s3://bucket/prefix, or a scheme "
+            f"that was registered (register_archive, or an entry point in the group {ENTRY_POINTS!r})"
+        )
+    return factory(name)
+
+
+def files_at(place: Location, s3: S3Options | None = None) -> Files | None:
+    """Return the files at a path or URL. Nothing is read yet.
+
+    Args:
+        place: a path, `file:`, `s3://` or `s3a://`.
+        s3: how S3 is reached.
+
+    Returns:
+        The files; None for a file system that only Spark reaches.
+
+    Raises:
+        ArchiveError: a URL of S3 that names no bucket, or boto3 is missing.
+    """
+    name = os.fspath(place)
+    if name.startswith(_S3):
+        return S3Files.at(name, s3 or S3Options())
+    local = local_path(name)
+    # resolve() would follow links, and Spark does not
+    return None if local is None else LocalFiles(Path(os.path.abspath(local)))  # noqa: PTH100
+
+
+def checkpoint_at(checkpoint: Location, s3: S3Options | None = None) -> Files:
+    """Return the files of a checkpoint. Nothing is read yet.
+
+    Args:
+        checkpoint: a local folder, or one on S3.
+        s3: how S3 is reached.
+
+    Raises:
+        SavepointRefused: it is neither on a local disk nor a folder on S3.
+    """
+    files = files_at(checkpoint, s3)
+    if files is None:
+        raise SavepointRefused(
+            f"the checkpoint {os.fspath(checkpoint)} is neither on a local disk nor on S3; savepoints are made of "
+            "checkpoints there, and restored to them"
+        )
+    files.parent()  # the intent of a restore is written beside the checkpoint
+    return files
+
+
+def _from_entry_point(scheme: str) -> OpenArchive | None:
+    """Return what the first installed package declares for a scheme; None if none does."""
+    for entry in entry_points(group=ENTRY_POINTS, name=scheme):
+        try:
+            found: OpenArchive = entry.load()
+        except (ImportError, AttributeError) as error:
+            raise ArchiveError(
+                f"the archive for {scheme}://... cannot be loaded from {entry.value} ({error}); "
+                "install what that package needs, or use another location"
+            ) from error
+        return found
+    return None
