@@ -37,6 +37,7 @@ from framework.declarations.errors import (
 from framework.declarations.events import Event, EventType, Pane, Reason, Timing
 from framework.declarations.operator import Emit, Listener, Operator
 from framework.declarations.policies import Count, Delta, PartitionAge, PartitionCount, Punctuation, Time, TupleCount
+from framework.declarations.user_policy import UserPolicy
 from framework.declarations.windows import Batched, Sliding, TimeInterval, Tumbling
 from state.handler import CheckpointReason, OpenPartition, StateContext, StateHandler
 
@@ -110,6 +111,7 @@ __all__ = [
     "Timing",
     "Tumbling",
     "TupleCount",
+    "UserPolicy",
     "__version__",
     "agg",
     "clone",

@@ -31,7 +31,7 @@ from framework.declarations.durations import Duration, days, to_us
 from framework.declarations.errors import DeclarationError
 from framework.declarations.operator import Listener, Operator
 from framework.declarations.policies import Punctuation
-from framework.declarations.windows import ArrivalWindow, TimeInterval, Window, delta_attributes, delta_policies
+from framework.declarations.windows import ArrivalWindow, TimeInterval, Window, attribute_policies, policy_attributes
 from framework.engine.flow.intake import Intake
 from state.handler import StateHandler
 
@@ -145,10 +145,10 @@ class WindowedStream:
                 "Tumbling(Punctuation()) needs marks: give windowed() punctuation='a SQL condition' or 'end_of_file', "
                 "or marks='a SQL condition'"
             )
-        for policy in delta_policies(window):
-            intake.require("the attribute of a Delta policy", [policy.attribute])
+        for policy in attribute_policies(window):
+            intake.require(f"the attribute of {policy!r}", [policy.attribute])
             intake.require_fits(policy)
-        attributes = delta_attributes(window)
+        attributes = policy_attributes(window)
         groups = 1 if shares_state_between_partitions(window) else intake.key_groups
         return replace(intake, numbers=attributes, key_groups=groups)
 

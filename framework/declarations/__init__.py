@@ -7,7 +7,9 @@ durations.py      how is a duration written, and what is it in microseconds?
 errors.py         which errors does Panekeeper raise on purpose?
 events.py         what is an event: its type, its key, its pane and its rows?
 operator.py       what does a user's operator or listener implement?
+parameters.py     which attributes of a user's object belong to the declaration?
 policies.py       when do rows leave a window, when does it fire, and when is a partition evicted?
+user_policy.py    what does a user's own policy implement?
 window_events.py  which events can happen in which window?
 windows.py        which windows are there, and which values do they refuse?
 """

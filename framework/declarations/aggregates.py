@@ -20,6 +20,7 @@ from framework.core.aggregates.binding import bind
 from framework.core.aggregates.protocol import Accumulator
 from framework.core.aggregates.user import UserAggregate
 from framework.declarations.errors import DeclarationError
+from framework.declarations.parameters import declared_parameters
 
 __all__ = [
     "Aggregate",
@@ -82,7 +83,7 @@ class Aggregate:
         declared: dict[str, Any] = {"kind": self.kind, "columns": list(self.columns)}
         if self.user is not None:
             declared["class"] = type(self.user).__qualname__
-            declared["parameters"] = {name: value for name, value in vars(self.user).items() if _is_scalar(value)}
+            declared["parameters"] = declared_parameters(self.user)
             declared["output"] = str(self.output)
             declared["state"] = str(fit.state_type(self.user.state, str(self))) if _has_merge(self.user) else None
         return declared
@@ -235,9 +236,3 @@ def user(aggregate: UserAggregate, column: str, output: str | type | pa.DataType
 
 def _has_merge(aggregate: UserAggregate) -> bool:
     return type(aggregate).merge is not UserAggregate.merge
-
-
-def _is_scalar(value: Any) -> bool:
-    if isinstance(value, list | tuple):
-        return all(_is_scalar(one) for one in value)
-    return value is None or isinstance(value, bool | int | float | str)

@@ -63,6 +63,7 @@ class Reason(Enum):
     TIME = "TIME"
     DELTA = "DELTA"
     PUNCTUATION = "PUNCTUATION"
+    POLICY = "POLICY"
     OVERDUE = "OVERDUE"
     FLUSH = "FLUSH"
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from framework.declarations.durations import LARGEST_SIZE, Duration, to_us
 from framework.declarations.errors import DeclarationError
+from framework.declarations.user_policy import UserPolicy
 
 
 def require_count(value: Any, what: str) -> None:
@@ -226,6 +227,6 @@ class TupleCount:
         return {"policy": "tupleCount", "size": self.size}
 
 
-Eviction = Count | Time | Delta | Punctuation
-Trigger = Count | Time | Delta
+Eviction = Count | Time | Delta | Punctuation | UserPolicy
+Trigger = Count | Time | Delta | UserPolicy
 PartitionEviction = PartitionAge | PartitionCount | TupleCount

@@ -15,11 +15,11 @@ from framework.declarations.policies import (
     Delta,
     Eviction,
     PartitionEviction,
-    Punctuation,
     Trigger,
     require_count,
     require_positive,
 )
+from framework.declarations.user_policy import UserPolicy, require_role
 
 LatenessRule = Literal["pane", "tuple"]
 """When a late row is dropped: once every pane it belongs to is closed, or once it is older than the discard age."""
@@ -148,7 +148,11 @@ class Tumbling:
 
     def __post_init__(self) -> None:
         if not isinstance(self.evict, Eviction):
-            raise DeclarationError(f"evict is {self.evict!r}; it must be Count, Time, Delta or Punctuation")
+            raise DeclarationError(
+                f"evict is {self.evict!r}; it must be Count, Time, Delta, Punctuation or a UserPolicy"
+            )
+        if isinstance(self.evict, UserPolicy):
+            require_role(self.evict, "tumble", "evict")
         _check_common_options(self.evict, self.partition_eviction, self.catch_up)
 
     def declaration(self) -> dict[str, Any]:
@@ -183,10 +187,12 @@ class Sliding:
 
     def __post_init__(self) -> None:
         for name, policy in (("evict", self.evict), ("trigger", self.trigger)):
-            if isinstance(policy, Punctuation):
-                raise DeclarationError(f"{name} is Punctuation(); a sliding window takes Count, Time or Delta")
             if not isinstance(policy, Trigger):
-                raise DeclarationError(f"{name} is {policy!r}; a sliding window takes Count, Time or Delta")
+                raise DeclarationError(
+                    f"{name} is {policy!r}; a sliding window takes Count, Time or Delta, or a UserPolicy"
+                )
+            if isinstance(policy, UserPolicy):
+                require_role(policy, "evict" if name == "evict" else "fire", name)
         _check_common_options(self.evict, self.partition_eviction, self.catch_up)
 
     def declaration(self) -> dict[str, Any]:
@@ -263,15 +269,15 @@ Window = TimeInterval | ArrivalWindow
 """Every window that can be declared."""
 
 
-def delta_policies(window: Window) -> tuple[Delta, ...]:
-    """Return the delta policies of a window: of its eviction, of its trigger."""
+def attribute_policies(window: Window) -> tuple[Delta | UserPolicy, ...]:
+    """Return the policies of a window that read a column: of its eviction, of its trigger."""
     policies = (getattr(window, "evict", None), getattr(window, "trigger", None))
-    return tuple(policy for policy in policies if isinstance(policy, Delta))
+    return tuple(policy for policy in policies if isinstance(policy, Delta | UserPolicy))
 
 
-def delta_attributes(window: Window) -> tuple[str, ...]:
-    """Return the columns that the window's delta policies read, each once."""
-    return tuple(dict.fromkeys(policy.attribute for policy in delta_policies(window)))
+def policy_attributes(window: Window) -> tuple[str, ...]:
+    """Return the columns that the window's policies read, each once."""
+    return tuple(dict.fromkeys(policy.attribute for policy in attribute_policies(window)))
 
 
 def _check_common_options(evict: Eviction | None, partition_eviction: Any, catch_up: Any) -> None:

@@ -18,7 +18,8 @@ from framework.core.job_spec import ARRIVAL_TIME, REJECTED_SCHEMA, TIMESTAMP, Jo
 from framework.core.outcome import BatchOutcome
 from framework.core.partition_keys import PartitionKeys
 from framework.core.steps import EvictPartitions, Flush, Mark, PortStep, Rows, Tick
-from framework.declarations.windows import Tumbling, delta_attributes
+from framework.declarations.user_policy import UserPolicy
+from framework.declarations.windows import Tumbling, attribute_policies
 from state.records import SequenceRecord
 from state.store import GroupStore
 
@@ -31,7 +32,7 @@ class ArrivalBatch:
         self._stored_header = store.read_header()
         self._record = record = SequenceRecord.decode(self._stored_header)
         keys = PartitionKeys(spec.keys)
-        self._partitions = partitions = Partitions(keys, _delta_value_type(spec))
+        self._partitions = partitions = Partitions(keys, _policy_value_type(spec))
         codes = partitions.load(record.partitions)
         self._results = ArrivalResults(spec, keys, record)
         buffer = RowBuffer(keys, spec.columns, store, record)
@@ -122,8 +123,12 @@ def _build_tumbling_aggregates(spec: JobSpec) -> TumblingAggregates | None:
     return TumblingAggregates(_bind_aggregates(spec), spec.columns.empty_table())
 
 
-def _delta_value_type(spec: JobSpec) -> pa.DataType:
-    kinds = [spec.columns.field(name).type for name in delta_attributes(spec.arrival_window)]
+def _policy_value_type(spec: JobSpec) -> pa.DataType:
+    """Return the type in which partitions store numbers of their policies; a user's policy may compute any number."""
+    policies = attribute_policies(spec.arrival_window)
+    if any(isinstance(policy, UserPolicy) for policy in policies):
+        return pa.float64()
+    kinds = [spec.columns.field(policy.attribute).type for policy in policies]
     return pa.float64() if any(pa.types.is_floating(kind) for kind in kinds) else pa.int64()
 
 

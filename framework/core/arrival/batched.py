@@ -104,7 +104,7 @@ def counted_updates(window: Batched, round_rows: RoundRows, partitions: Partitio
     full = nth % size == 0
     high = position[full] + 1
     low = np.maximum(high - (retain or 0), 0)
-    return _updates(code[full], at[full], position[full], low, high, partitions, Cause.TUPLE, Reason.COUNT)
+    return _updates(code[full], at[full], position[full], low, high, partitions, Cause.ROW, Reason.COUNT)
 
 
 def insert_all_waiting(

@@ -1,6 +1,7 @@
-"""What a window keeps of its tuples between batches: the rows, or only partial results of a tumbling aggregate.
+"""What a window keeps between batches: its rows, or only a partial result for each partition.
 
-Both take rounds from the window and hand what happened to the answer; which one serves is decided once, from the plan.
+Both receive rounds from the window and give the events to the output. Which one serves is decided once, from the job
+spec: partial results are enough for a tumbling window whose aggregates can all be folded.
 """
 
 from __future__ import annotations
@@ -14,54 +15,54 @@ from framework.core.arrival.batched import insert_all_waiting
 from framework.core.arrival.event_table import Cause, EventTable, Phase, timer_events
 from framework.core.arrival.output import AggregateWindowOutput, FiringTable, WindowOutput
 from framework.core.arrival.partitions import NEVER, Partitions
-from framework.core.arrival.policies.evaluate import cuts_of, measured, rule
-from framework.core.arrival.policies.starts import TICK
-from framework.core.arrival.policies.tumbling import Tumbles, all_cut
+from framework.core.arrival.policies.evaluate import evaluate, tumbles_at_marks
+from framework.core.arrival.policies.protocol import AllRows
+from framework.core.arrival.policies.registry import running_policy
+from framework.core.arrival.policies.tumbles import Tumbles, tumble_all
 from framework.core.arrival.round import Round, RoundRows
 from framework.core.arrival.row_buffer import RowBuffer
 from framework.core.arrival.tumbling_aggregates import TumblingAggregates
 from framework.declarations.events import EventType, Reason
-from framework.declarations.policies import Delta, Punctuation, Time
 from framework.declarations.windows import ArrivalWindow, Batched, Sliding, Tumbling
 
 
 class WindowContents(Protocol):
-    """Keeps tuples, or what stands for them."""
+    """Keeps the rows of a window, or partial results in their place. Instants are us since the epoch."""
 
     def needs_events(self, kind: EventType) -> bool:
-        """Whether moments of this kind need be made at all."""
+        """Return whether events of this type have to be made at all."""
         ...
 
     def add_round(self, round_: Round) -> None:
-        """Take the rows of a round."""
+        """Add the rows of a round, evaluate the policies and emit what follows."""
         ...
 
     def on_mark(self, codes: np.ndarray, at: int) -> None:
-        """A window mark came."""
+        """Handle a window mark, which concerns these partitions."""
         ...
 
     def on_flush(self, codes: np.ndarray, at: int) -> None:
-        """Fire what has not been shown."""
+        """Fire what no firing has shown yet; called once, before the window takes no more rows."""
         ...
 
     def emit_contents(self, kind: EventType, codes: np.ndarray, at: np.ndarray) -> None:
-        """Tell of something that shows whole contents."""
+        """Emit an event of this type with the whole content of each partition, each at its instant."""
         ...
 
     def on_partition_created(self, events: list[EventTable]) -> None:
-        """Tell of partitions that begin without a tuple."""
+        """Emit the events of partitions that are created without a row."""
         ...
 
     def remove_partitions(self, codes: np.ndarray) -> None:
-        """Nothing of these partitions is kept any longer."""
+        """Remove all that is kept of these partitions."""
         ...
 
     def cap_arrival_times(self, now: int) -> None:
-        """Nothing has arrived later than now."""
+        """Set arrival times that are later than `now` to `now`."""
         ...
 
-    def next_eviction(self, live: np.ndarray) -> int:
-        """When the next tuple leaves by the clock, if anybody would hear of it."""
+    def next_eviction(self) -> int:
+        """Return when the next row is evicted by the clock, if an event of it is needed; else `NEVER`."""
         ...
 
 
@@ -74,43 +75,41 @@ class RowContents:
         self._partitions = partitions
         self._output = output
         self.rewrite_all = False
-        """The stored rows must be written anew: rows between those that stay were evicted, or arrival times changed."""
+        """Whether all stored rows must be written again: a row between two that stay was evicted, or an arrival time
+        changed."""
 
     def needs_events(self, kind: EventType) -> bool:
-        """What the answer wants."""
+        """Return whether the output needs them."""
         return self._output.needs_events(kind)
 
     def add_round(self, round_: Round) -> None:
-        """Add the rows, ask the policies, answer, and let go of what is not wanted."""
+        """Add the rows, evaluate the policies, emit the events, and remove the rows that leave."""
+        buffer = self._buffer
         if round_.table.num_rows:
-            self._buffer.append(round_.table, round_.at, round_.seq)
-        offsets = self._buffer.offsets(len(round_.round_rows.old_counts))
-        ruling = rule(
-            self._window,
-            round_.round_rows,
-            self._buffer,
-            offsets,
-            self._partitions,
-            is_last_at_instant=round_.is_last_at_instant,
+            buffer.append(round_.table, round_.at, round_.seq)
+        offsets = buffer.offsets(len(round_.round_rows.old_counts))
+        rows = AllRows(codes=buffer.codes, at=buffer.at, offsets=offsets, column=buffer.column)
+        result = evaluate(
+            self._window, round_.round_rows, rows, self._partitions, is_last_at_instant=round_.is_last_at_instant
         )
         events = round_.events
         if isinstance(self._window, Batched):
-            events = [m for m in events if m.kind is not EventType.INSERTION]  # waiting tuples are not in yet
-        self._output.emit([*events, *ruling.events], offsets)
-        wanted = np.arange(len(self._buffer.codes)) - offsets[self._buffer.codes] >= ruling.begin[self._buffer.codes]
-        for code, numbers in ruling.holes.items():
-            wanted[offsets[code] : offsets[code + 1]] = False
-            wanted[offsets[code] + numbers] = True
-        self.rewrite_all |= bool(ruling.holes)
-        self._buffer.retain(wanted)
+            events = [table for table in events if table.kind is not EventType.INSERTION]  # waiting rows are outside
+        self._output.emit([*events, *result.events], offsets)
+        stays = np.arange(len(buffer.codes)) - offsets[buffer.codes] >= result.begin[buffer.codes]
+        for code, positions in result.sparse.items():
+            stays[offsets[code] : offsets[code + 1]] = False
+            stays[offsets[code] + positions] = True
+        self.rewrite_all |= bool(result.sparse)
+        buffer.retain(stays)
 
     def on_mark(self, codes: np.ndarray, at: int) -> None:
-        """Cut every partition of a punctuation window, empty ones too."""
-        if isinstance(self._window, Tumbling) and isinstance(self._window.evict, Punctuation):
+        """Tumble in every partition, empty ones too, if the window tumbles at marks."""
+        if tumbles_at_marks(self._window):
             self._tumble(codes, at, Reason.PUNCTUATION)
 
     def on_flush(self, codes: np.ndarray, at: int) -> None:
-        """Cut, fire, or let everything in, by the kind of window."""
+        """Tumble, fire, or insert all waiting rows, by the kind of window."""
         partitions = self._partitions
         if isinstance(self._window, Tumbling):
             self._tumble(codes[partitions.size[codes] > 0], at, Reason.FLUSH)
@@ -125,40 +124,39 @@ class RowContents:
             partitions.inside[waiting], partitions.waiting[waiting] = sizes[waiting], 0
 
     def emit_contents(self, kind: EventType, codes: np.ndarray, at: np.ndarray) -> None:
-        """Show the whole content of each partition."""
+        """Emit the events, if the output needs them."""
         if self._output.needs_events(kind):
             low = np.zeros(len(codes), dtype=np.int64)
             high = self._partitions.inside[codes]
-            moment = timer_events(kind, (codes, at), low, high, cause=Cause.END, phase=Phase.PARTITION)
-            self._output.emit([moment], self._offsets())
+            events = timer_events(kind, (codes, at), low, high, cause=Cause.END, phase=Phase.PARTITION)
+            self._output.emit([events], self._offsets())
 
     def on_partition_created(self, events: list[EventTable]) -> None:
-        """Tell of it: there is no content yet."""
+        """Emit the events; there is no content yet."""
         self._output.emit(events, self._offsets())
 
     def remove_partitions(self, codes: np.ndarray) -> None:
-        """Drop the rows."""
+        """Remove the rows."""
         self._buffer.retain(~np.isin(self._buffer.codes, codes))
 
     def cap_arrival_times(self, now: int) -> None:
-        """Change the arrival times of rows that seem to come from the future."""
+        """Change the arrival times of rows that arrived later than `now`, by a clock that went back."""
         self.rewrite_all |= self._buffer.cap_arrival_times(now)
 
-    def next_eviction(self, live: np.ndarray) -> int:
-        """The oldest tuple's time, where tuples leave by the clock and the answer hears of evictions."""
-        window = self._window
-        if not isinstance(window, Sliding) or not isinstance(window.evict, Time):
+    def next_eviction(self) -> int:
+        """Return what the eviction policy of a sliding window says, if the output needs evictions."""
+        if not isinstance(self._window, Sliding) or not len(self._buffer.codes):
             return NEVER
-        if not self._output.needs_events(EventType.EVICTION) or not len(self._buffer.codes):
+        if not self._output.needs_events(EventType.EVICTION):
             return NEVER
-        return int(self._buffer.at.min()) + window.evict.us + TICK
+        return running_policy(self._window.evict).next_eviction(self._buffer.at)
 
     def save(self) -> None:
         """Store the rows."""
         self._buffer.save(rewrite=self.rewrite_all)
 
     def _tumble(self, codes: np.ndarray, at: int, reason: Reason) -> None:
-        tumbles = all_cut(codes, self._partitions.size, at, reason)
+        tumbles = tumble_all(codes, self._partitions.size, at, reason)
         self._output.emit([tumbles.events()], self._offsets())
         self.remove_partitions(codes)
         self._partitions.inside[codes] = 0
@@ -174,61 +172,60 @@ class RowContents:
 
 
 class AggregateContents:
-    """Keeps one partial result a partition: tumbling windows whose aggregates can all be folded."""
+    """Keeps one partial result a partition: for tumbling windows whose aggregates can all be folded."""
 
     def __init__(
         self, window: Tumbling, aggregates: TumblingAggregates, partitions: Partitions, output: AggregateWindowOutput
     ) -> None:
         self._window = window
+        self._policy = running_policy(window.evict)
         self._aggregates = aggregates
         self._partitions = partitions
         self._output = output
 
     def needs_events(self, kind: EventType) -> bool:
-        """Tumbles only, and those are made here."""
+        """Return False: only tumbles are needed, and those are made here."""
         return False
 
     def add_round(self, round_: Round) -> None:
-        """Fold the rows between the cuts."""
-        policy, measure = self._window.evict, None
-        if isinstance(policy, Delta):
-            measure = measured(policy, round_.table.column(policy.attribute).to_numpy()[round_.order])
-        tumbles = cuts_of(self._window, round_.round_rows, measure, self._partitions)
-        self._emit(tumbles, self._aggregates.fold(round_.round_rows, tumbles, round_.table, round_.order, round_.seq))
-        self._partitions.inside[:] = round_.round_rows.sizes - tumbles.final(len(round_.round_rows.old_counts))
+        """Fold the rows between the tumbles of the round."""
+        rows, table = round_.round_rows, round_.table
+        tumbles = self._policy.tumbles(rows, lambda name: table.column(name).to_numpy()[round_.order], self._partitions)
+        self._emit(tumbles, self._aggregates.fold(rows, tumbles, table, round_.order, round_.seq))
+        self._partitions.inside[:] = rows.sizes - tumbles.final_begin(len(rows.old_counts))
 
     def on_mark(self, codes: np.ndarray, at: int) -> None:
-        """Cut every partition of a punctuation window."""
-        if isinstance(self._window.evict, Punctuation):
+        """Tumble in every partition, if the window tumbles at marks."""
+        if tumbles_at_marks(self._window):
             self._tumble(codes, at, Reason.PUNCTUATION)
 
     def on_flush(self, codes: np.ndarray, at: int) -> None:
-        """Cut what is open."""
+        """Tumble in every partition that has rows."""
         self._tumble(codes[self._partitions.size[codes] > 0], at, Reason.FLUSH)
 
     def emit_contents(self, kind: EventType, codes: np.ndarray, at: np.ndarray) -> None:
-        """Aggregates answer tumbles only."""
+        """Do nothing: aggregates have results of tumbles only."""
 
     def on_partition_created(self, events: list[EventTable]) -> None:
-        """Nothing to answer."""
+        """Do nothing: a window without rows has no result."""
 
     def remove_partitions(self, codes: np.ndarray) -> None:
-        """Drop the partial results."""
+        """Remove the partial results."""
         self._aggregates.remove_partitions(codes)
 
     def cap_arrival_times(self, now: int) -> None:
-        """Partial results know no arrival times."""
+        """Do nothing: partial results have no arrival times."""
 
-    def next_eviction(self, live: np.ndarray) -> int:
-        """Never: tuples leave by tumbles."""
+    def next_eviction(self) -> int:
+        """Return `NEVER`: rows leave by tumbles."""
         return NEVER
 
     def _tumble(self, codes: np.ndarray, at: int, reason: Reason) -> None:
         none = np.empty(0, dtype=np.int64)
         size = self._partitions.size
-        still = RoundRows(code=none, position=none, at=none, old_counts=size, sizes=size, end_at=np.full(len(size), at))
-        tumbles = all_cut(codes, size, at, reason)
-        self._emit(tumbles, self._aggregates.fold(still, tumbles, self._aggregates.no_rows, none, none))
+        no_new = RoundRows.of(none, none, size, np.full(len(size), at), after_outage=False)
+        tumbles = tumble_all(codes, size, at, reason)
+        self._emit(tumbles, self._aggregates.fold(no_new, tumbles, self._aggregates.no_rows, none, none))
         self._partitions.inside[codes] = 0
 
     def _emit(self, tumbles: Tumbles, columns: list[pa.Array]) -> None:

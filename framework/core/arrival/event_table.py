@@ -19,7 +19,7 @@ class Cause(IntEnum):
 
     BEGIN = 0
     DUE = 1
-    TUPLE = 2
+    ROW = 2
     BATCH = 3
     END = 4
 
@@ -85,7 +85,7 @@ def row_events(
         low=low,
         high=high,
         kind=kind,
-        cause=Cause.TUPLE,
+        cause=Cause.ROW,
         phase=phase,
         reason=reason,
         content=content or {},

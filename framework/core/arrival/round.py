@@ -131,6 +131,11 @@ def due_timers(
     return codes[repeated], due[repeated] + step * period
 
 
+def count_new_rows(round_rows: RoundRows, partitions: Partitions) -> None:
+    """Add the new rows of each partition to its rows since the last firing."""
+    np.add.at(partitions.since, round_rows.code, 1)
+
+
 def stop_timers(partitions: Partitions) -> None:
     """No timer comes any more: the final mark."""
     partitions.due[:] = NEVER

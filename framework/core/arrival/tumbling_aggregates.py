@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from framework.core.aggregates.protocol import Accumulator
-from framework.core.arrival.policies.tumbling import Tumbles
+from framework.core.arrival.policies.tumbles import Tumbles
 from framework.core.arrival.round import RoundRows
 
 

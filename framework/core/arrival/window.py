@@ -16,13 +16,13 @@ from framework.core.arrival.contents import WindowContents
 from framework.core.arrival.event_table import Cause, EventTable, Phase, row_events, timer_events
 from framework.core.arrival.outage_counts import OutageCounts
 from framework.core.arrival.partitions import NEVER, Partitions
-from framework.core.arrival.policies.evaluate import first_due, timer_period
+from framework.core.arrival.policies.evaluate import first_due, starts_full, timer_period
 from framework.core.arrival.round import Round, RoundRows, stop_timers
 from framework.core.job_spec import ARRIVAL_TIME, JobSpec
 from framework.core.partition_keys import PartitionKeys
 from framework.declarations.events import EventType
-from framework.declarations.policies import PartitionAge, Time
-from framework.declarations.windows import Batched, Sliding
+from framework.declarations.policies import PartitionAge
+from framework.declarations.windows import Batched
 from state.records import NO_WATERMARK, SequenceRecord
 
 _NONE = np.empty(0, dtype=np.int64)
@@ -128,7 +128,7 @@ class ArrivalWindowRunner:
         soonest = int(self._partitions.due[live].min(initial=NEVER))
         if isinstance(self._window.partition_eviction, PartitionAge) and live.any():
             soonest = min(soonest, int(self._partitions.last_at[live].min()) + self._window.partition_eviction.us)
-        soonest = min(soonest, self._contents.next_eviction(live))
+        soonest = min(soonest, self._contents.next_eviction())
         return None if soonest == NEVER or self._record.final else soonest
 
     # -- a round ---------------------------------------------------------------------------------------------
@@ -175,7 +175,7 @@ class ArrivalWindowRunner:
         return self._create_events(distinct[new], at[first[new]])
 
     def _create_events(self, codes: np.ndarray, at: np.ndarray) -> list[EventTable]:
-        full = isinstance(self._window, Sliding) and isinstance(self._window.evict, Time)
+        full = starts_full(self._window)
         self._partitions.create(codes, first_due(self._window, self._record.ready, at), full=full)
         self._partitions.last_at[codes] = at
         if self._record.final:

@@ -25,6 +25,7 @@ from pyspark.sql.types import ArrayType, BooleanType, DataType, MapType, StructT
 
 from framework.declarations.errors import DeclarationError
 from framework.declarations.policies import Delta
+from framework.declarations.user_policy import UserPolicy
 from framework.engine.flow import arrival_time as arrival
 from framework.engine.flow import packing
 from framework.engine.flow.key_groups import MOST_GROUPS
@@ -140,18 +141,19 @@ class Intake:
                     f"{what}: there is no column {name!r}{hint} (columns: {', '.join(self.user_columns)})"
                 )
 
-    def require_fits(self, policy: Delta) -> None:
-        """Raise `DeclarationError` for a Delta whose column cannot be subtracted, or whose size is of another unit."""
+    def require_fits(self, policy: Delta | UserPolicy) -> None:
+        """Raise `DeclarationError` for a column that is no number or timestamp, or a size of another unit."""
         name, kind = policy.attribute, self._type(policy.attribute).typeName()
         if kind == "timestamp":
-            _ = policy.us  # raises for a size that is no whole number of microseconds
+            if isinstance(policy, Delta):
+                _ = policy.us  # raises for a size that is no whole number of microseconds
         elif kind not in ("byte", "short", "integer", "long", "float", "double"):
             target = "timestamp" if kind in ("date", "timestamp_ntz") else "double"
             raise DeclarationError(
-                f"a Delta policy subtracts values of {name!r}, which is a {kind}; cast it to an integer, a double or a "
+                f"{type(policy).__name__} computes with {name!r}, which is a {kind}; cast it to integer, double or "
                 f'timestamp: df.withColumn("{name}", F.col("{name}").cast("{target}"))'
             )
-        elif policy.is_duration:
+        elif isinstance(policy, Delta) and policy.is_duration:
             raise DeclarationError(
                 f"the size of Delta({name!r}) is {policy.size!r}, a duration, but the column is a {kind}; give a "
                 "number in the unit of the column"

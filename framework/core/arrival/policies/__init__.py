@@ -1,7 +1,15 @@
 """Eviction and trigger policies of windows in arrival order, one file a policy.
 
-evaluate.py  The policies of a declared window, asked on a round: which moments follow, and what stays
-fires.py     Trigger policies of sliding windows: after which rows, or at which instants, a partition fires
-starts.py    Eviction policies of sliding windows: where the content of a partition begins after each of its
-tumbling.py  Where a tumbling window is cut: every cut lets go of all rows since the one before [S2]
+To add a policy: docs/add-a-policy.md.
+
+protocol.py      What a policy is at run time: the roles that it may have
+registry.py      Which running half each declared policy has
+evaluate.py      What follows from the policies of a window in one round
+tumbles.py       Where a tumbling window tumbles, as a table
+row_eviction.py  Eviction from a sliding window that is decided row by row
+count.py         A number of rows
+time.py          Wall-clock time
+delta.py         A difference in an attribute
+punctuation.py   A mark in the stream
+user.py          A policy that a user writes
 """

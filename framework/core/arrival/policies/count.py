@@ -1,0 +1,91 @@
+"""`Count`: a number of rows (docs/semantics.md sections 2.1 and 3.3)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from framework.core.arrival.event_table import Cause, EventTable, Phase, row_events
+from framework.core.arrival.partitions import Partitions
+from framework.core.arrival.policies.protocol import AllRows, NewValues, RoundEviction, RunningPolicy
+from framework.core.arrival.policies.tumbles import Tumbles, make_tumbles
+from framework.core.arrival.round import RoundRows, count_new_rows
+from framework.declarations.events import EventType, Reason
+from framework.declarations.policies import Count
+
+
+class CountPolicy(RunningPolicy):
+    """Tumble after every n-th row; keep the newest n rows; fire after every n-th row."""
+
+    def __init__(self, declared: Count) -> None:
+        self._size = declared.size
+
+    def tumbles(self, round_rows: RoundRows, values: NewValues, partitions: Partitions) -> Tumbles:
+        """Tumble right after every n-th row, which is part of the window."""
+        code, position, at = round_rows.rows
+        full = (position + 1) % self._size == 0
+        row = position[full]
+        return make_tumbles(
+            code[full], row + 1, at[full], row, cause=Cause.ROW, phase=Phase.TRIGGER, reason=Reason.COUNT
+        )
+
+    def eviction(self, round_rows: RoundRows, rows: AllRows, partitions: Partitions) -> RoundEviction:
+        """Keep the newest n rows."""
+        return CountEviction(self._size, round_rows, partitions.full)
+
+    def firings(
+        self, round_rows: RoundRows, values: NewValues, eviction: RoundEviction, partitions: Partitions
+    ) -> EventTable:
+        """Fire after every n-th row of a partition, with this row; evictions do not change the count."""
+        code, position, at = round_rows.rows
+        nth = partitions.since[code] + (position - round_rows.old_counts[code]) + 1
+        fires = nth % self._size == 0
+        end = position[fires] + 1
+        count_new_rows(round_rows, partitions)
+        partitions.since[:] = np.where(partitions.live, partitions.since % self._size, partitions.since)
+        return row_events(
+            EventType.TRIGGER,
+            Phase.TRIGGER,
+            (code[fires], position[fires], at[fires]),
+            eviction.begin_after[fires],
+            end,
+            reason=Reason.COUNT,
+            content=eviction.sparse_rows(code[fires], end),
+        )
+
+
+class CountEviction:
+    """The newest n rows: one row is evicted just before another is inserted into a full window."""
+
+    def __init__(self, size: int, round_rows: RoundRows, full: np.ndarray) -> None:
+        self._size = size
+        self._round_rows = round_rows
+        self._full = full
+        self.begin_before = np.maximum(round_rows.position - size, 0)
+        self.begin_after = np.maximum(round_rows.position + 1 - size, 0)
+
+    def begin_at(self, codes: np.ndarray, instants: np.ndarray, ends: np.ndarray) -> np.ndarray:
+        """Return where the last n of the inserted rows begin."""
+        begin: np.ndarray = np.maximum(ends - self._size, 0)
+        return begin
+
+    def sparse_rows(self, codes: np.ndarray, ends: np.ndarray) -> dict[int, np.ndarray]:
+        """Return nothing: the content is always a range."""
+        return {}
+
+    def events(self) -> list[EventTable]:
+        """Return one eviction before each insertion into a full window, and INITIAL_FULL when n rows are inserted."""
+        code, position, at = self._round_rows.rows
+        over = self.begin_after > self.begin_before
+        filled = (position + 1 == self._size) & ~self._full[code]
+        self._full[code[filled]] = True
+        evicted_by = (code[over], position[over], at[over])
+        filled_by = (code[filled], position[filled], at[filled])
+        return [
+            row_events(EventType.EVICTION, Phase.EVICTION, evicted_by, self.begin_before[over], self.begin_after[over]),
+            row_events(EventType.INITIAL_FULL, Phase.FULL, filled_by, self.begin_after[filled], position[filled] + 1),
+        ]
+
+    def final_begin(self) -> np.ndarray:
+        """Return where the last n rows begin."""
+        begin: np.ndarray = np.maximum(self._round_rows.sizes - self._size, 0)
+        return begin

@@ -1,0 +1,121 @@
+"""What a policy is at run time: the roles that it may have in a window in arrival order.
+
+A declared policy (`framework.declarations.policies`) is a value. Its running half computes on all partitions of a key
+group at once, on columns, and holds no data: what must be stored for a partition is in `Partitions`. A subclass
+defines the methods of the roles that the policy can have; the others raise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NoReturn, Protocol
+
+import numpy as np
+
+from framework.core.arrival.event_table import EventTable
+from framework.core.arrival.partitions import NEVER, Partitions
+from framework.core.arrival.policies.tumbles import Tumbles
+from framework.core.arrival.round import RoundRows
+from framework.declarations.errors import DeclarationError
+
+NewValues = Callable[[str], np.ndarray]
+"""Returns the values of a column, one for each new row of the round, in the order of `RoundRows`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AllRows:
+    """All rows that a window has in a round: its content, then the new rows; sorted by (partition, position).
+
+    Attributes:
+        codes: partition of each row.
+        at: arrival time of each row, us.
+        offsets: where the rows of each partition begin, by code, and one more at the end.
+        column: returns the values of a column, one for each row.
+    """
+
+    codes: np.ndarray
+    at: np.ndarray
+    offsets: np.ndarray
+    column: NewValues
+
+
+class RoundEviction(Protocol):
+    """Where the content of each partition begins, at every point of one round.
+
+    The content is the range `[begin, end)` of the partition's rows. Only an eviction that may remove a row between two
+    that stay has content that is no range, and lists it in `sparse_rows` (docs/semantics.md section 3.4).
+    """
+
+    begin_before: np.ndarray
+    """Begin of the content just before each new row is inserted: what a delta trigger shows."""
+    begin_after: np.ndarray
+    """Begin of the content once each new row is inserted: what a count trigger shows."""
+
+    def begin_at(self, codes: np.ndarray, instants: np.ndarray, ends: np.ndarray) -> np.ndarray:
+        """Return the begin at each instant (us) in each partition, when its first `ends` rows are inserted."""
+        ...
+
+    def sparse_rows(self, codes: np.ndarray, ends: np.ndarray) -> dict[int, np.ndarray]:
+        """Return the positions of the rows in the content, by index, for each pair whose content is no range.
+
+        A pair is a partition and the number of its rows that are inserted.
+        """
+        ...
+
+    def events(self) -> list[EventTable]:
+        """Return the evictions, and the INITIAL_FULL events that follow from them."""
+        ...
+
+    def final_begin(self) -> np.ndarray:
+        """Return the begin at the end of the round, by code."""
+        ...
+
+
+class RunningPolicy:
+    """The running half of a policy. Each role is a method: a policy defines those that it can have.
+
+    Attributes:
+        period_us: period of the timer that each partition has for this policy, us; None without a timer.
+        starts_full: whether a sliding window with this eviction policy is full from its first row on.
+        tumbles_at_marks: whether a window mark makes a tumbling window with this eviction policy tumble.
+    """
+
+    period_us: int | None = None
+    starts_full: bool = False
+    tumbles_at_marks: bool = False
+
+    def tumbles(self, round_rows: RoundRows, values: NewValues, partitions: Partitions) -> Tumbles:
+        """Eviction policy of a tumbling window: return where it tumbles in this round.
+
+        Called once a round, also for a round without rows. Updates what `partitions` store for this role: `due`
+        (timer) and `oldest` (one number for each partition).
+        """
+        self._refuse("evict from a tumbling window")
+
+    def eviction(self, round_rows: RoundRows, rows: AllRows, partitions: Partitions) -> RoundEviction:
+        """Eviction policy of a sliding window: return where its content begins in this round.
+
+        Called once a round, before `firings`. Updates `partitions.full`.
+        """
+        self._refuse("evict from a sliding window")
+
+    def firings(
+        self, round_rows: RoundRows, values: NewValues, eviction: RoundEviction, partitions: Partitions
+    ) -> EventTable:
+        """Trigger of a sliding window: return when it fires in this round, and with which content.
+
+        Called once a round. Updates what `partitions` store for this role: `since` (rows since the last firing), `due`
+        (timer) and `base` (one number for each partition).
+        """
+        self._refuse("be the trigger of a sliding window")
+
+    def next_eviction(self, arrival_times: np.ndarray) -> int:
+        """Return the next instant (us) at which a row of a sliding window is evicted by the clock; `NEVER` if none is.
+
+        `arrival_times` are those of all rows of the window, in no order, at least one.
+        """
+        return NEVER
+
+    def _refuse(self, role: str) -> NoReturn:
+        raise DeclarationError(f"{type(self).__name__} cannot {role}: it does not define the method for it")

@@ -1,0 +1,27 @@
+"""`Punctuation`: a mark in the stream (docs/semantics.md section 2.3)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from framework.core.arrival.event_table import Cause, Phase
+from framework.core.arrival.partitions import Partitions
+from framework.core.arrival.policies.protocol import NewValues, RunningPolicy
+from framework.core.arrival.policies.tumbles import Tumbles, make_tumbles
+from framework.core.arrival.round import RoundRows
+from framework.declarations.events import Reason
+from framework.declarations.policies import Punctuation
+
+
+class PunctuationPolicy(RunningPolicy):
+    """Tumble at a window mark, which is a step of its own between two rounds."""
+
+    tumbles_at_marks = True
+
+    def __init__(self, declared: Punctuation) -> None:
+        """Punctuation has no parameters."""
+
+    def tumbles(self, round_rows: RoundRows, values: NewValues, partitions: Partitions) -> Tumbles:
+        """Return none: no row makes the window tumble."""
+        none = np.empty(0, dtype=np.int64)
+        return make_tumbles(none, none, none, none, cause=Cause.ROW, phase=Phase.TRIGGER, reason=Reason.PUNCTUATION)

@@ -1,0 +1,116 @@
+"""`UserPolicy`: a policy that a user writes, a Python call for each row."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from framework.core.arrival.event_table import Cause, EventTable, Phase, row_events
+from framework.core.arrival.partitions import Partitions
+from framework.core.arrival.policies.protocol import AllRows, NewValues, RoundEviction, RunningPolicy
+from framework.core.arrival.policies.row_eviction import RowEviction
+from framework.core.arrival.policies.tumbles import Tumbles, make_tumbles
+from framework.core.arrival.round import RoundRows, count_new_rows
+from framework.declarations.errors import InputError
+from framework.declarations.events import EventType, Reason
+from framework.declarations.user_policy import UserPolicy
+
+
+class UserRunningPolicy(RunningPolicy):
+    """Call the user's `tumble`, `evict` or `fire` for each new row, partition by partition."""
+
+    def __init__(self, declared: UserPolicy) -> None:
+        self._declared = declared
+
+    def tumbles(self, round_rows: RoundRows, values: NewValues, partitions: Partitions) -> Tumbles:
+        """Tumble before or after each row that fills the window, as the policy declares."""
+        policy, after = self._declared, self._declared.tumbles_after
+        states, high = partitions.oldest, np.zeros(len(round_rows.old_counts), dtype=np.int64)
+        tumbled: list[int] = []
+        pairs = zip(round_rows.code.tolist(), round_rows.position.tolist(), self._numbers(values), strict=True)
+        for row, (code, position, value) in enumerate(pairs):
+            full, states[code] = self._checked(policy.tumble(states[code], value))
+            if full and after:
+                states[code], high[code] = None, position + 1
+                tumbled.append(row)
+            elif full and position > high[code]:  # a window without rows does not tumble
+                _, states[code] = self._checked(policy.tumble(None, value))
+                high[code] = position
+                tumbled.append(row)
+        rows = np.array(tumbled, dtype=np.int64)
+        code, position, at = round_rows.rows
+        phase = Phase.TRIGGER if after else Phase.EVICTION
+        own = position[rows]
+        return make_tumbles(code[rows], own + after, at[rows], own, cause=Cause.ROW, phase=phase, reason=Reason.POLICY)
+
+    def eviction(self, round_rows: RoundRows, rows: AllRows, partitions: Partitions) -> RoundEviction:
+        """Evict as many of the oldest rows as the policy returns, before each new row."""
+        return UserEviction(self._declared, round_rows, rows, partitions.full)
+
+    def firings(
+        self, round_rows: RoundRows, values: NewValues, eviction: RoundEviction, partitions: Partitions
+    ) -> EventTable:
+        """Fire after each row for which the policy returns True, with this row."""
+        states, fired = partitions.base, []
+        last: dict[int, int] = {}
+        for row, (code, value) in enumerate(zip(round_rows.code.tolist(), self._numbers(values), strict=True)):
+            fires, states[code] = self._checked(self._declared.fire(states[code], value))
+            if fires:
+                fired.append(row)
+                last[code] = row
+        rows = np.array(fired, dtype=np.int64)
+        code, position, at = round_rows.rows
+        end = position[rows] + 1
+        count_new_rows(round_rows, partitions)
+        for own, row in last.items():
+            partitions.since[own] = round_rows.sizes[own] - position[row] - 1
+        return row_events(
+            EventType.TRIGGER,
+            Phase.TRIGGER,
+            (code[rows], position[rows], at[rows]),
+            eviction.begin_after[rows],
+            end,
+            reason=Reason.POLICY,
+            content=eviction.sparse_rows(code[rows], end),
+        )
+
+    def _checked(self, returned: tuple[bool, float | None]) -> tuple[bool, float | None]:
+        """Return what the user's method returned; raise if its state cannot be stored."""
+        _, state = returned
+        if state is not None and (isinstance(state, bool) or not isinstance(state, int | float)):
+            name = type(self._declared).__name__
+            raise InputError(
+                f"{name} returned the state {state!r}; a state is a number or None, to be stored as double"
+            )
+        return returned
+
+    def _numbers(self, values: NewValues) -> list[float]:
+        return _as_numbers(values(self._declared.attribute))
+
+
+class UserEviction(RowEviction):
+    """The begins that follow from how many rows the policy evicts before each new row."""
+
+    def __init__(self, policy: UserPolicy, round_rows: RoundRows, rows: AllRows, full: np.ndarray) -> None:
+        super().__init__(round_rows, full)
+        values = _as_numbers(rows.column(policy.attribute))
+        begin = np.zeros(len(round_rows.old_counts), dtype=np.int64)
+        pairs = zip(round_rows.code.tolist(), round_rows.position.tolist(), strict=True)
+        for row, (code, position) in enumerate(pairs):
+            first, low = int(rows.offsets[code]), int(begin[code])
+            content = values[first + low : first + position]
+            count = policy.evict(content, values[first + position])
+            if not 0 <= count <= len(content):
+                raise InputError(
+                    f"{type(policy).__name__}.evict() returned {count!r} for a content of {len(content)} rows; "
+                    "it must return how many of them leave"
+                )
+            self.begin_before[row], self.begin_after[row] = low, low + count
+            begin[code] += count
+
+
+def _as_numbers(values: np.ndarray) -> list[float]:
+    """Return values as Python numbers: of timestamps, microseconds since the epoch."""
+    if values.dtype.kind == "M":
+        values = values.astype("datetime64[us]").astype(np.int64)
+    numbers: list[float] = values.tolist()
+    return numbers

@@ -1,0 +1,16 @@
+"""Which attributes of a user's object belong to the declaration of a job."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def declared_parameters(instance: object) -> dict[str, Any]:
+    """Return the attributes of an object that are plain values (numbers, texts, None, lists of them), by name."""
+    return {name: value for name, value in vars(instance).items() if _is_plain(value)}
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, list | tuple):
+        return all(_is_plain(one) for one in value)
+    return value is None or isinstance(value, bool | int | float | str)
