@@ -102,7 +102,7 @@ def test_demo_checks_itself_and_shows_a_finished_run_at_once(undisturbed: Path) 
 
 @pytest.mark.extended
 def test_tables_are_the_same_after_any_kills(tmp_path: Path, undisturbed: Path) -> None:
-    """Killed four times at random random_, at the start, between and inside batches, it ends with the same rows."""
+    """Killed four times at random moments, at the start, between and inside batches, it ends with the same rows."""
     out, rng = tmp_path / "demo", random.Random(1)
     for _ in range(4):
         demo = Demo.begin(out)
