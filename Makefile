@@ -1,5 +1,5 @@
 # Everything runs from .venv in this folder. The Java libraries of Delta and S3 are kept in ~/.cache/panekeeper
-# (PANEKEEPER_CACHE names another folder), so that clones share them and only the first start asks the network.
+# (PANEKEEPER_CACHE names another folder), so that clones share them and only the first start needs the network.
 
 VENV := .venv
 PYTHON := $(VENV)/bin/python
@@ -20,7 +20,7 @@ help: ## Show this help
 demo: java $(VENV)/.installed-demo $(VENV)/.jars ## Run the worked example: flight delays, killed and resumed
 	@$(PYTHON) -m examples.flights
 
-test: java $(VENV)/.installed-dev $(VENV)/.jars ## Run the fast tests, then a few of each kind on real Spark (some ten minutes)
+test: java $(VENV)/.installed-dev $(VENV)/.jars ## Run the fast tests, then some of each kind on real Spark (ten minutes)
 	@echo "Fast tests"
 	@$(PYTHON) -m pytest tests --numprocesses auto
 	@echo "Tests on real Spark"
@@ -43,11 +43,11 @@ lint: $(VENV)/.installed-dev ## Check style (ruff) and types (mypy)
 bench: java $(VENV)/.installed-dev $(VENV)/.jars ## Run the benchmarks side by side, write benchmarks/results.json
 	@$(PYTHON) -m benchmarks
 
-drill: java $(VENV)/.installed-dev $(VENV)/.jars ## Break jobs in every way there is and judge their tables (an hour or so)
+drill: java $(VENV)/.installed-dev $(VENV)/.jars ## Break jobs in every known way and compare their tables (an hour)
 	@mkdir -p out
 	@$(PYTHON) -m recovery.cli.main drill --html out/drills.html
 
-images: java $(VENV)/.installed-dev $(VENV)/.jars ## Build the images of the stack (docs/stack.md); wants root and Docker
+images: java $(VENV)/.installed-dev $(VENV)/.jars ## Build the images of the stack (docs/stack.md); needs root and Docker
 	@PYTHON=$(PYTHON) integration_tests/images/build
 
 lock: $(PYTHON) ## Write requirements.lock anew: the newest versions that fit pyproject.toml
