@@ -14,10 +14,12 @@ from tests.project.sources import FOLDERS, PRODUCT, ROOT, import_graph, imports_
 PACKAGES_ONE_WAY = ("state", "framework", "recovery", "panekeeper")
 FRAMEWORK_ONE_WAY = ("declarations", "core", "engine", "builder", "testing")
 ENGINE_ONE_WAY = ("session", "flow", "sink", "job")
+RECOVERY_ONE_WAY = ("storage", "jobs", "savepoint", "restore", "upgrade", "drill", "cli")
 ORDERS = {
     "the packages": PACKAGES_ONE_WAY,
     "framework": tuple(f"framework.{folder}" for folder in FRAMEWORK_ONE_WAY),
     "framework.engine": tuple(f"framework.engine.{folder}" for folder in ENGINE_ONE_WAY),
+    "recovery": tuple(f"recovery.{folder}" for folder in RECOVERY_ONE_WAY),
 }
 SPARK = {"pyspark", "delta", "py4j"}
 
@@ -25,8 +27,6 @@ SPARK = {"pyspark", "delta", "py4j"}
 KNOWN_CIRCLES = [
     {"framework.core.aggregates.binding", "framework.declarations.aggregates"},
     {"framework.testing.lifecycle", "framework.testing.lifecycle_spark_run"},
-    {f"recovery.cli.{name}" for name in ("drill", "jobs", "main", "restore", "savepoint", "upgrade")},
-    {f"recovery.storage.{name}" for name in ("archive", "files", "local_files", "s3_bucket", "s3_files")},
 ]
 KNOWN_AGAINST = {
     f"framework.declarations.aggregates imports framework.core.aggregates.{name}"

@@ -29,7 +29,6 @@ WITHOUT_MAP = {
     "framework/core/aggregates",
     "framework/core/arrival",
     "framework/testing",
-    "recovery",
     "recovery/drill",
     "state",
 }  # yet
