@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 GOOD = {
     "pyspark": "4.2.0",
     "delta-spark": "4.4.0",
+    "deltalake": "1.6.6",
     "pandas": "2.3.3",
     "pyarrow": "26.0.1",
     "numpy": "2.4.6",

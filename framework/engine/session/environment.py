@@ -23,7 +23,7 @@ SPARK_SERIES = "4.2"
 DELTA_VERSION = "4.4.0"
 PANDAS_BELOW = 3
 
-_PACKAGES = ("pyspark", "delta-spark", "pandas", "pyarrow", "numpy", "protobuf")
+_PACKAGES = ("pyspark", "delta-spark", "deltalake", "pandas", "pyarrow", "numpy", "protobuf")
 
 
 @dataclass(frozen=True, kw_only=True)

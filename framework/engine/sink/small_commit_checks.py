@@ -1,0 +1,116 @@
+"""Whether the library that commits small outputs can write a table: by its protocol, its properties, its columns.
+
+Only what is known to be written correctly passes. A feature, property or column attribute that is not listed here
+stands for a rule that Spark's Delta applies on write and the library may not: such a table is written by Spark.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+_FEATURES = frozenset({"appendOnly", "invariants", "timestampNtz"})
+_PROPERTIES = frozenset(
+    {
+        "delta.appendOnly",
+        "delta.checkpoint.writeStatsAsJson",
+        "delta.checkpoint.writeStatsAsStruct",
+        "delta.checkpointInterval",
+        "delta.dataSkippingNumIndexedCols",
+        "delta.deletedFileRetentionDuration",
+        "delta.enableExpiredLogCleanup",
+        "delta.logRetentionDuration",
+        "delta.setTransactionRetentionDuration",
+        "delta.targetFileSize",
+        "delta.tuneFileSizesForRewrites",
+    }
+)
+_TYPES = frozenset(
+    "string long integer short byte float double boolean binary date timestamp timestamp_ntz".split()  # noqa: SIM905
+)
+_DECIMAL = re.compile(r"decimal\(\d+,\d+\)")
+_RETENTION = re.compile(r"interval \d+ (second|minute|hour|day|week)s?")
+
+
+class UnsupportedTable(Exception):
+    """The library cannot be trusted to write this table; the message says why. Spark's Delta can write it."""
+
+
+def require_protocol(reader: int, writer: int, features: Iterable[str]) -> None:
+    """Raise `UnsupportedTable` unless the library implements everything that the protocol of a table demands.
+
+    Args:
+        reader: the table's minimum reader version.
+        writer: its minimum writer version.
+        features: its reader and writer features, if its versions are 3 and 7.
+    """
+    if (writer > 2 and writer != 7) or reader not in (1, 3):  # noqa: PLR2004 -- versions of Delta's protocol
+        raise UnsupportedTable(
+            f"its protocol has reader version {reader} and writer version {writer}: only 1 and 2, or single features "
+            "(3 and 7), are written directly"
+        )
+    unknown = sorted(set(features) - _FEATURES)
+    if unknown:
+        raise UnsupportedTable(f"it has the table feature {unknown[0]!r}")
+
+
+def require_metadata(schema: Mapping[str, Any], partition_by: Sequence[str], properties: Mapping[str, str]) -> None:
+    """Raise `UnsupportedTable` unless the library writes these columns as Spark does.
+
+    Args:
+        schema: the table's schema, as its log has it.
+        partition_by: the columns that Delta partitions the table by.
+        properties: the table's properties.
+    """
+    if partition_by:
+        raise UnsupportedTable(f"Delta partitions it by the column {partition_by[0]!r}")
+    for name, value in properties.items():
+        if name.startswith("delta.") and name not in _PROPERTIES and value not in ("false", "none"):
+            raise UnsupportedTable(f"its property {name} is {value!r}")
+    _require_fields(schema["fields"])
+
+
+def may_clean_up(properties: Mapping[str, str]) -> bool:
+    """Return whether the library may remove old commits from the log.
+
+    The owner must allow it, and the library must understand for how long they are kept: it takes 30 days for a
+    duration that it cannot read, without an error.
+    """
+    if properties.get("delta.enableExpiredLogCleanup", "true").lower() != "true":
+        return False
+    retention = properties.get("delta.logRetentionDuration")
+    return retention is None or _RETENTION.fullmatch(retention) is not None
+
+
+def schema_of(text: str) -> Mapping[str, Any]:
+    """Return a schema from the JSON text of a table's log."""
+    schema: Mapping[str, Any] = json.loads(text)
+    return schema
+
+
+def _require_fields(fields: Iterable[Mapping[str, Any]]) -> None:
+    for field in fields:
+        name = field["name"]
+        attributes = sorted(set(field.get("metadata", {})) - {"comment"})
+        if attributes:
+            raise UnsupportedTable(f"its column {name!r} has the attribute {attributes[0]!r}")
+        if not field.get("nullable", True):
+            raise UnsupportedTable(f"its column {name!r} is NOT NULL")
+        _require_type(name, field["type"])
+
+
+def _require_type(name: str, kind: Any) -> None:
+    if isinstance(kind, str):
+        if kind not in _TYPES and not _DECIMAL.fullmatch(kind):
+            raise UnsupportedTable(f"its column {name!r} is of type {kind}")
+    elif kind["type"] == "struct":
+        _require_fields(kind["fields"])
+    elif kind["type"] == "array":
+        _require_type(name, kind["elementType"])
+    elif kind["type"] == "map":
+        _require_type(name, kind["keyType"])
+        _require_type(name, kind["valueType"])
+    else:
+        raise UnsupportedTable(f"its column {name!r} is of type {kind['type']}")

@@ -1,0 +1,93 @@
+"""How the library that commits small outputs reaches a table: on a local disk, or on S3 as Hadoop's `s3a` does.
+
+On any other file system a table is written by Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from urllib.parse import unquote, urlsplit
+
+from framework.engine.sink.small_commit_checks import UnsupportedTable
+
+S3A_SETTINGS = (
+    "endpoint",
+    "endpoint.region",
+    "path.style.access",
+    "connection.ssl.enabled",
+    "access.key",
+    "secret.key",
+    "session.token",
+    "aws.credentials.provider",
+    "encryption.algorithm",
+    "server-side-encryption-algorithm",
+    "acl.default",
+    "requester.pays.enabled",
+)
+"""Settings of Hadoop's `fs.s3a` that say where a store is, who we are there, and how files are stored."""
+
+# Hadoop's own list. Keys and tokens in settings and in the environment are among `S3A_SETTINGS`: Spark copies them
+# there; the role of a machine is found by the library, too.
+_PROVIDERS = frozenset(
+    {
+        "TemporaryAWSCredentialsProvider",
+        "SimpleAWSCredentialsProvider",
+        "EnvironmentVariableCredentialsProvider",
+        "IAMInstanceCredentialsProvider",
+    }
+)
+
+
+def local_folder(path: str) -> str | None:
+    """Return the folder on a local disk that a path or `file:` URL names; None if it is elsewhere.
+
+    >>> local_folder("file:/data/log"), local_folder("/data/log"), local_folder("hdfs://host/log")
+    ('/data/log', '/data/log', None)
+    """
+    if path.startswith("/"):
+        return path
+    url = urlsplit(path)
+    return unquote(url.path) if url.scheme == "file" and url.netloc in ("", "localhost") else None
+
+
+def storage_options(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the library's options for the store and the credentials that Spark uses on S3.
+
+    Commits are conditional writes: S3 refuses the second of two commits of one version.
+
+    Args:
+        settings: those of `S3A_SETTINGS` that have a value.
+
+    Raises:
+        UnsupportedTable: a setting has no counterpart in the library, such as encryption by a key.
+    """
+    for name in ("encryption.algorithm", "server-side-encryption-algorithm", "acl.default"):
+        if settings.get(name):
+            raise UnsupportedTable(f"the setting fs.s3a.{name} is {settings[name]!r}")
+    if settings.get("requester.pays.enabled", "false").lower() == "true":
+        raise UnsupportedTable("the setting fs.s3a.requester.pays.enabled is 'true'")
+    providers = [one.strip() for one in settings.get("aws.credentials.provider", "").split(",") if one.strip()]
+    for provider in providers:
+        if provider.rpartition(".")[2] not in _PROVIDERS:
+            raise UnsupportedTable(f"the credentials on S3 come from {provider}")
+    options = {"aws_conditional_put": "etag"}
+    names = {"aws_access_key_id": "access.key", "aws_secret_access_key": "secret.key"}
+    names |= {"aws_session_token": "session.token", "aws_region": "endpoint.region"}
+    options |= {option: settings[name] for option, name in names.items() if settings.get(name)}
+    return options | _endpoint(settings)
+
+
+def _endpoint(settings: Mapping[str, str]) -> dict[str, str]:
+    endpoint = settings.get("endpoint")
+    if not endpoint:
+        return {}
+    if "://" not in endpoint:
+        secure = settings.get("connection.ssl.enabled", "true").lower() == "true"
+        endpoint = f"{'https' if secure else 'http'}://{endpoint}"
+    path_style = settings.get("path.style.access", "false").lower() == "true"
+    return {
+        "aws_endpoint": endpoint,
+        "aws_allow_http": str(endpoint.startswith("http://")).lower(),
+        "aws_virtual_hosted_style_request": str(not path_style).lower(),
+        "aws_region": settings.get("endpoint.region") or "us-east-1",
+    }

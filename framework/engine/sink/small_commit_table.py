@@ -1,0 +1,155 @@
+"""One Delta table that the library `deltalake` has open: reads it once, and writes to it as it then was.
+
+It decides nothing about repeats and conflicts; `framework/engine/sink/small_commits.py` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Transaction, write_deltalake
+from deltalake.exceptions import DeltaError
+
+from framework.engine.sink.small_commit_checks import (
+    UnsupportedTable,
+    may_clean_up,
+    require_metadata,
+    require_protocol,
+    schema_of,
+)
+
+_COMMITS_AN_OPEN = 50  # a table kept open takes longer with each commit: 8 ms at first, 25 after a hundred
+_NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
+_STATS_ARE_WHOLE_MS = pa.scalar(1000, pa.duration("us"))
+
+
+class OpenTable:
+    """A table as it was when it was opened, and what was committed to it since."""
+
+    def __init__(self, url: str, options: dict[str, str]) -> None:
+        try:
+            self._delta = DeltaTable(url, storage_options=options or None)
+        except DeltaError as error:
+            raise UnsupportedTable(f"the library cannot open it: {str(error).splitlines()[0]}") from error
+        protocol, metadata = self._delta.protocol(), self._delta.metadata()
+        features = [*(protocol.reader_features or ()), *(protocol.writer_features or ())]
+        require_protocol(protocol.min_reader_version, protocol.min_writer_version, features)
+        self._properties = metadata.configuration
+        schema = self._delta.schema()
+        require_metadata(schema_of(schema.to_json()), metadata.partition_columns, self._properties)
+        self._schema = pa.schema(schema.to_arrow())
+        self._known: dict[str, int] = {}
+        self._ends: dict[str, pa.Scalar | None] = {}
+        self._opened_at = self._delta.version()
+        self._commits = 0
+
+    def version_of(self, app_id: str) -> int:
+        """Return the last transaction version under an id; -1 if there is none."""
+        if app_id not in self._known:
+            done = self._delta.transaction_version(app_id)
+            self._known[app_id] = -1 if done is None else done
+        return self._known[app_id]
+
+    def committed(self, app_id: str, version: int) -> None:
+        """Take note of a commit under an id."""
+        self._known[app_id] = version
+        self._commits += 1
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether it should be opened anew: another writer has committed, or commits begin to take long."""
+        return self._commits >= _COMMITS_AN_OPEN or self._delta.version() != self._opened_at + self._commits
+
+    @property
+    def is_checkpoint_due(self) -> bool:
+        """Whether Spark would write a checkpoint of the log after the commit that was made last."""
+        return self._delta.version() % int(self._properties.get("delta.checkpointInterval", "10")) == 0
+
+    def append(self, rows: pa.Table, once: CommitProperties) -> None:
+        """Write a file and commit it, under the transaction in `once`."""
+        write_deltalake(
+            self._delta,
+            self._aligned(rows),
+            mode="append",
+            commit_properties=once,
+            post_commithook_properties=_NO_HOOKS,
+        )
+
+    def merge(
+        self, rows: pa.Table, once: CommitProperties, *, keys: Sequence[str], newer_by: str, since: str | None
+    ) -> None:
+        """Append rows that can have no older row in the table, and merge others, in one commit."""
+        rows = self._aligned(rows)
+        begin = None if since is None else pc.min(rows.column(since))
+        if since is not None and self._is_after_everything(begin, since):
+            self.append(rows, once)
+        else:
+            self._merge(rows, once, _conditions(keys, since, begin), newer_by)
+        if since is not None and self._ends.get(since) is not None:
+            end = pc.max(rows.column(since))
+            self._ends[since] = max(self._ends[since], end, key=lambda one: one.value)
+
+    def commit_nothing(self, transactions: list[Transaction]) -> None:
+        """Commit transaction versions alone."""
+        self._delta.create_write_transaction(
+            [],
+            "append",
+            self._delta.schema(),
+            commit_properties=CommitProperties(app_transactions=transactions),
+            post_commithook_properties=_NO_HOOKS,
+        )
+
+    def write_checkpoint(self) -> None:
+        """Write a checkpoint of the log, and remove commits that need not be kept any longer."""
+        self._delta.create_checkpoint()
+        if may_clean_up(self._properties):
+            self._delta.cleanup_metadata()
+
+    def _merge(self, rows: pa.Table, once: CommitProperties, conditions: list[str], newer_by: str) -> None:
+        every = {f"t.{_quoted(name)}": f"s.{_quoted(name)}" for name in rows.column_names}
+        merge = self._delta.merge(
+            rows,
+            " AND ".join(conditions),
+            source_alias="s",
+            target_alias="t",
+            commit_properties=once,
+            post_commithook_properties=_NO_HOOKS,
+        )
+        merge.when_matched_update(every, f"s.{_quoted(newer_by)} > t.{_quoted(newer_by)}")
+        merge.when_not_matched_insert(every).execute()
+
+    def _is_after_everything(self, begin: pa.Scalar, column: str) -> bool:
+        """Whether no file of the table holds a row at or after `begin`, as far as the files' statistics say."""
+        if column not in self._ends:
+            self._ends[column] = _end_of(pa.table(self._delta.get_add_actions(flatten=True)), column)
+        end = self._ends[column]
+        return begin.is_valid and end is not None and begin.value > end.value
+
+    def _aligned(self, rows: pa.Table) -> pa.Table:
+        return rows.select(self._schema.names).cast(self._schema)
+
+
+def _end_of(files: pa.Table, column: str) -> pa.Scalar | None:
+    """Return the greatest value in any file; None if that is not known, the least of all times if there is no file."""
+    if not files.num_rows:
+        return pa.scalar(-(2**63), pa.timestamp("us", tz="UTC"))
+    name = f"max.{column}"
+    if name not in files.column_names or files.column(name).null_count:
+        return None
+    # Spark's statistics are of whole milliseconds, cut off.
+    greatest = pc.max(files.column(name)).cast(pa.timestamp("us", tz="UTC"))
+    return pc.add(greatest, _STATS_ARE_WHOLE_MS)
+
+
+def _conditions(keys: Sequence[str], since: str | None, begin: pa.Scalar | None) -> list[str]:
+    same = [f"(t.{_quoted(key)} IS NOT DISTINCT FROM s.{_quoted(key)})" for key in keys]
+    if since is not None and begin is not None and begin.is_valid:
+        whole_ms = begin.value // 1000 * 1000
+        same.append(f"(t.{_quoted(since)} >= to_timestamp_micros({whole_ms}))")
+    return same or ["true"]
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

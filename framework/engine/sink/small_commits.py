@@ -1,0 +1,200 @@
+"""Small commits: a few rows into a Delta table, without a Spark job.
+
+Spark needs some 600 ms for a commit of a hundred rows, most of it to find the last transaction version. The library
+`deltalake` writes the same files and the same log in some 10 ms. Why it, when not, and what it does not do:
+docs/decisions/0014-small-commits.md.
+
+Each commit carries a transaction id and a version, and is refused or skipped if the table has that version already:
+so it may be repeated, also by Spark, and by another process. The version is read from the table's log when the table
+is opened, and not before each commit. What other processes commit in between is found by the library when it
+commits: it compares the transaction ids of every commit that it has not seen with ours, and refuses.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+from deltalake import CommitProperties, Transaction
+from deltalake.exceptions import CommitFailedError, DeltaError
+
+from framework.declarations.errors import SinkError
+from framework.engine.sink.small_commit_checks import UnsupportedTable
+from framework.engine.sink.small_commit_storage import local_folder
+from framework.engine.sink.small_commit_table import OpenTable
+
+FENCED = 2**62
+"""Transaction version of an id under which nothing may be committed any more; no batch has such a number."""
+
+_PAUSES_S = (0.05, 0.2, 0.5, 1.0, 2.0)
+_log = logging.getLogger(__name__)
+
+
+class SmallCommits:
+    """Commits to one table, which stays open between them. Used by one thread at a time.
+
+    Every method raises `UnsupportedTable` if the library cannot write the table (any more), `SinkError` if the epoch
+    under which it commits was fenced off, and `deltalake`'s `DeltaError` or `OSError` if it cannot be reached.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        options: Mapping[str, str] | None = None,
+        *,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """Open the table.
+
+        Args:
+            path: its folder, as Spark names it: a path, a `file:` URL, or `s3a://bucket/path`.
+            options: of `small_commit_storage.storage_options`, for a table on S3.
+            sleep: waits for so many seconds, between two attempts.
+
+        Raises:
+            UnsupportedTable: the library cannot write it, or not there.
+        """
+        folder = local_folder(path)
+        if folder is None and not path.startswith("s3a://"):
+            raise UnsupportedTable(f"{path} is neither on a local disk nor on S3")
+        self._folder = None if folder is None else Path(folder)
+        self._url = folder or path
+        self._options = dict(options or {})
+        self._sleep = sleep
+        self._open: OpenTable | None = None
+        self._table()
+
+    def append(self, rows: pa.Table, app_id: str, version: int) -> bool:
+        """Append rows, once.
+
+        Args:
+            rows: with the columns of the table, in any order.
+            app_id: the transaction id.
+            version: the transaction version: rises from commit to commit.
+
+        Returns:
+            Whether rows were committed now; False if the table had this version.
+        """
+        return self._commit(app_id, version, lambda table, once: table.append(rows, once))
+
+    def merge(
+        self,
+        rows: pa.Table,
+        app_id: str,
+        version: int,
+        *,
+        keys: Sequence[str],
+        newer_by: str,
+        since: str | None = None,
+    ) -> bool:
+        """Insert rows whose keys the table does not have, and replace a row that is older than the given one. Once.
+
+        Null is a key like any other. Rows that begin after everything in the table are new by that alone, and are
+        appended: see docs/decisions/0014-small-commits.md.
+
+        Args:
+            rows: with the columns of the table; no two have the same keys.
+            app_id: the transaction id.
+            version: the transaction version: rises from commit to commit.
+            keys: columns that tell one row from another; none if the table holds one row.
+            newer_by: a row replaces one in the table if its value here is greater.
+            since: a key of type timestamp that mostly rises, if there is one: files that end before are not read.
+
+        Returns:
+            Whether anything was committed now; False if the table had this version.
+
+        Raises:
+            UnsupportedTable: a key is a floating-point number: 0.0 and NaN have several forms, which Spark takes
+                for equal and the library does not.
+        """
+        for key in keys:
+            if pa.types.is_floating(rows.schema.field(key).type):
+                raise UnsupportedTable(f"its key {key!r} is a floating-point number")
+        return self._commit(
+            app_id, version, lambda table, once: table.merge(rows, once, keys=keys, newer_by=newer_by, since=since)
+        )
+
+    def fence(self, app_ids: Iterable[str]) -> bool:
+        """Let nobody commit under these transaction ids any more: not a process that was paused, nor Spark.
+
+        A library commit under one of them raises `SinkError`; Spark skips its write without a word.
+
+        Args:
+            app_ids: transaction ids of earlier epochs.
+
+        Returns:
+            Whether any of them could still be committed under until now.
+        """
+        for pause in (*_PAUSES_S, None):
+            open_ids = [one for one in app_ids if self._table().version_of(one) < FENCED]
+            try:
+                if open_ids:
+                    self._table().commit_nothing([Transaction(one, FENCED) for one in open_ids])
+                    self.forget()
+                return bool(open_ids)
+            except CommitFailedError:
+                self.forget()
+                if pause is None:
+                    raise
+                self._sleep(pause)
+        raise AssertionError
+
+    def forget(self) -> None:
+        """Open the table anew for the next commit. To be called when the same job has committed to it by Spark."""
+        self._open = None
+
+    def _commit(self, app_id: str, version: int, act: Callable[[OpenTable, CommitProperties], None]) -> bool:
+        once = CommitProperties(app_transactions=[Transaction(app_id, version)])
+        for pause in (*_PAUSES_S, None):
+            table = self._table()
+            done = table.version_of(app_id)
+            if done >= FENCED:
+                raise SinkError(
+                    f"{self._url}: batch {version} is not committed, because a later epoch of the job has begun (a "
+                    "restore or a reset to the initial state) while this process was paused. End this process; the "
+                    "job that was started last goes on"
+                )
+            if done >= version:
+                return False
+            try:
+                act(table, once)
+            except CommitFailedError:
+                self.forget()  # whoever was first may have committed this very version: the log is read again
+                if pause is None:
+                    raise
+                self._sleep(pause)
+            except BaseException:
+                self.forget()
+                raise
+            else:
+                table.committed(app_id, version)
+                self._maintain(table)
+                return True
+        raise AssertionError
+
+    def _table(self) -> OpenTable:
+        if self._open is None:
+            self._open = OpenTable(self._url, self._options)
+        return self._open
+
+    def _maintain(self, table: OpenTable) -> None:
+        """Write a checkpoint of the table's log where Spark would, and remove commits that are older than wanted.
+
+        The commit is made: an error here costs time at the next opening, and nothing else.
+        """
+        if table.is_stale or table.is_checkpoint_due:
+            self.forget()
+        if not table.is_checkpoint_due:
+            return
+        try:
+            if self._folder is not None:
+                # Hadoop's checksum of the pointer that is replaced now: Spark would take the new one for damaged.
+                with contextlib.suppress(FileNotFoundError):
+                    (self._folder / "_delta_log" / "._last_checkpoint.crc").unlink()
+            table.write_checkpoint()
+        except (DeltaError, OSError) as error:
+            _log.warning("%s: no checkpoint of the Delta log was written: %s", self._url, error)

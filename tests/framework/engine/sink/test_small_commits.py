@@ -1,0 +1,238 @@
+"""Small commits: once each, beside other writers, into a view, and never after their epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from framework.declarations.errors import SinkError
+from framework.engine.sink.small_commit_checks import UnsupportedTable
+from framework.engine.sink.small_commits import FENCED, SmallCommits
+
+APP = "readings/log@0123456789ab#0"
+TIME = pa.timestamp("us", tz="UTC")
+LOG = pa.schema([("sensor", pa.string()), ("total", pa.float64())])
+VIEW = pa.schema(
+    [
+        ("sensor", pa.string()),
+        ("pane_start", TIME),
+        ("pane_end", TIME),
+        ("total", pa.float64()),
+        ("refinement", pa.int32()),
+    ]
+)
+PANE = ("sensor", "pane_start", "pane_end")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    """An empty log table, with the properties that ours have."""
+    return make(tmp_path / "log", LOG)
+
+
+@pytest.fixture
+def view(tmp_path: Path) -> str:
+    """An empty view."""
+    return make(tmp_path / "view", VIEW)
+
+
+def make(folder: Path, schema: pa.Schema, **properties: str) -> str:
+    """A new table."""
+    configuration = {"delta.checkpointInterval": "100"} | {f"delta.{name}": value for name, value in properties.items()}
+    DeltaTable.create(folder, schema=schema, configuration=configuration)
+    return str(folder)
+
+
+def log_rows(*sensors: str) -> pa.Table:
+    """Rows of the log."""
+    return pa.table({"sensor": list(sensors), "total": [1.0] * len(sensors)}, schema=LOG)
+
+
+def panes(*rows: tuple[str | None, int, float, int]) -> pa.Table:
+    """Rows of the view: sensor, pane (of a minute), total, refinement."""
+    columns: list[list[Any]] = [
+        [row[0] for row in rows],
+        [row[1] * 60_000_000 for row in rows],
+        [(row[1] + 1) * 60_000_000 for row in rows],
+        [row[2] for row in rows],
+        [row[3] for row in rows],
+    ]
+    return pa.table(columns, schema=VIEW)
+
+
+def merge(commits: SmallCommits, rows: pa.Table, version: int, app: str = APP) -> bool:
+    """Merge as the sink does for a view with panes."""
+    return commits.merge(rows, app, version, keys=PANE, newer_by="refinement", since="pane_start")
+
+
+def sensors(path: str) -> list[str]:
+    """The sensors in the table, sorted."""
+    return sorted(DeltaTable(path).to_pyarrow_table().column("sensor").to_pylist())
+
+
+def view_rows(path: str) -> list[tuple[str | None, int, float, int]]:
+    """What `panes` was given, as the view has it, by pane and sensor."""
+    rows = DeltaTable(path).to_pyarrow_table().to_pylist()
+    found = [
+        (row["sensor"], round(row["pane_start"].timestamp()) // 60, row["total"], row["refinement"]) for row in rows
+    ]
+    return sorted(found, key=lambda row: (row[1], row[0] or ""))
+
+
+def files(path: str) -> set[str]:
+    """The Parquet files in the table's folder."""
+    return {file.name for file in Path(path).glob("*.parquet")}
+
+
+def operations(path: str) -> list[str]:
+    """The operations in the table's history, oldest first."""
+    return [commit["operation"] for commit in reversed(DeltaTable(path).history())]
+
+
+def test_a_repeated_version_is_skipped_by_this_process_and_by_the_next(path: str) -> None:
+    """Whoever repeats a batch, its rows stand in the table once."""
+    commits = SmallCommits(path)
+    assert commits.append(log_rows("a"), APP, 0)
+    assert not commits.append(log_rows("a"), APP, 0)
+    assert commits.append(log_rows("b"), APP, 3)
+    assert not SmallCommits(path).append(log_rows("a"), APP, 2)
+    assert SmallCommits(path).append(log_rows("c"), "another job", 0)
+    assert sensors(path) == ["a", "b", "c"]
+
+
+def test_a_process_that_repeats_what_another_has_just_committed_skips_it(path: str) -> None:
+    """The second of two processes on one checkpoint had read the log before the first committed."""
+    waited: list[float] = []
+    first, second = SmallCommits(path), SmallCommits(path, sleep=waited.append)
+    assert second.append(log_rows("a"), APP, 0)
+    assert first.append(log_rows("b"), "another job", 0)  # both have read the log now
+    assert first.append(log_rows("c"), APP, 1)
+    assert not second.append(log_rows("c"), APP, 1)
+    assert waited == [0.05]
+    assert second.append(log_rows("d"), APP, 2)
+    assert sensors(path) == ["a", "b", "c", "d"]
+
+
+def test_writers_that_do_not_touch_our_rows_are_no_conflict(path: str) -> None:
+    """Other appends, and a compaction of all files, happen between two commits of an open table."""
+    commits = SmallCommits(path)
+    commits.append(log_rows("a"), APP, 0)
+    write_deltalake(path, log_rows("b"), mode="append")
+    assert commits.append(log_rows("c"), APP, 1)
+    DeltaTable(path).optimize.compact()
+    assert commits.append(log_rows("d"), APP, 2)
+    assert sensors(path) == ["a", "b", "c", "d"]
+
+
+def test_a_process_of_an_earlier_epoch_commits_nothing_any_more(path: str, view: str) -> None:
+    """It was paused with the tables open; it ends with an error, whether it appends, merges or begins anew."""
+    old, old_view = SmallCommits(path, sleep=lambda _: None), SmallCommits(view, sleep=lambda _: None)
+    old.append(log_rows("a"), APP, 0)
+    merge(old_view, panes(("a", 1, 1.0, 0)), 0)
+    for table in (path, view):
+        now = SmallCommits(table)
+        assert now.fence([APP, "readings/log@0123456789ab#1"])
+        assert not now.fence([APP])
+        assert DeltaTable(table).transaction_version("readings/log@0123456789ab#1") == FENCED
+    acts: list[Callable[[], bool]] = [
+        lambda: old.append(log_rows("b"), APP, 1),
+        lambda: SmallCommits(path).append(log_rows("b"), APP, 1),
+        lambda: merge(old_view, panes(("a", 2, 1.0, 0)), 1),
+    ]
+    for act in acts:
+        with pytest.raises(SinkError, match="a later epoch of the job has begun"):
+            act()
+    assert SmallCommits(path).append(log_rows("c"), "readings/log@0123456789ab#2", 0)
+    assert sensors(path) == ["a", "c"]
+    assert view_rows(view) == [("a", 1, 1.0, 0)]
+
+
+def test_a_file_whose_commit_failed_is_in_no_version_and_the_batch_can_be_repeated(path: str) -> None:
+    """As after a kill between the two: the rows come once, and the file is left over for VACUUM."""
+    late, commits = SmallCommits(path), SmallCommits(path)
+    late._table().version_of(APP)
+    commits.fence([APP])
+    with pytest.raises(SinkError):
+        late.append(log_rows("lost"), APP, 0)
+    assert len(files(path)) == 1
+    assert sensors(path) == []
+    assert commits.append(log_rows("a"), "next epoch", 0)
+    assert sensors(path) == ["a"]
+    leftover = DeltaTable(path).vacuum(retention_hours=0, enforce_retention_duration=False, full=True)
+    assert {Path(file).name for file in leftover} == files(path) - {Path(f).name for f in DeltaTable(path).file_uris()}
+
+
+def test_the_view_takes_new_panes_and_newer_refinements_only(view: str) -> None:
+    """What is older or the same changes nothing; rows of other panes and partitions stay."""
+    commits = SmallCommits(view)
+    assert merge(commits, panes(("a", 1, 1.0, 0), ("b", 1, 1.0, 0)), 0)
+    assert merge(commits, panes(("a", 1, 2.0, 1), ("b", 1, 9.0, 0), ("a", 2, 1.0, 0)), 1)
+    assert not merge(commits, panes(("a", 1, 9.0, 9)), 1)
+    assert merge(commits, panes(("a", 1, 9.0, 1)), 2)
+    assert view_rows(view) == [("a", 1, 2.0, 1), ("b", 1, 1.0, 0), ("a", 2, 1.0, 0)]
+
+
+def test_null_is_a_key_of_the_view_like_any_other(view: str) -> None:
+    """The pane of a null sensor is refined, and not shown twice."""
+    commits = SmallCommits(view)
+    merge(commits, panes((None, 1, 1.0, 0), ("a", 1, 1.0, 0)), 0)
+    merge(commits, panes((None, 1, 2.0, 1)), 1)
+    assert view_rows(view) == [(None, 1, 2.0, 1), ("a", 1, 1.0, 0)]
+
+
+def test_panes_after_all_in_the_view_are_appended_and_all_others_merged(view: str) -> None:
+    """The table's own statistics say which panes can be in it; what a refinement number says is not relied on."""
+    commits = SmallCommits(view)
+    merge(commits, panes(("a", 1, 1.0, 0), ("a", 2, 1.0, 0)), 0)
+    merge(commits, panes(("a", 3, 1.0, 0)), 1)
+    merge(SmallCommits(view), panes(("a", 4, 1.0, 0)), 2)
+    assert operations(view)[1:] == ["WRITE", "WRITE", "WRITE"]
+    merge(commits, panes(("b", 3, 1.0, 0), ("a", 5, 1.0, 0)), 3)
+    merge(SmallCommits(view), panes(("a", 5, 7.0, 0), ("b", 5, 1.0, 0)), 4)
+    assert operations(view)[4:] == ["MERGE", "MERGE"]
+    assert view_rows(view) == [
+        ("a", 1, 1.0, 0), ("a", 2, 1.0, 0), ("a", 3, 1.0, 0), ("b", 3, 1.0, 0), ("a", 4, 1.0, 0), ("a", 5, 1.0, 0),
+        ("b", 5, 1.0, 0),
+    ]  # fmt: skip
+
+
+def test_rows_that_another_writer_put_into_the_view_are_found(view: str) -> None:
+    """An open table knows what it committed itself; after a commit of somebody else it reads the statistics again."""
+    commits = SmallCommits(view)
+    merge(commits, panes(("a", 1, 1.0, 0)), 0)
+    write_deltalake(view, panes(("a", 9, 5.0, 5)), mode="append")
+    merge(commits, panes(("a", 2, 1.0, 0)), 1)
+    merge(commits, panes(("a", 9, 1.0, 0)), 2)
+    assert view_rows(view) == [("a", 1, 1.0, 0), ("a", 2, 1.0, 0), ("a", 9, 5.0, 5)]
+
+
+def test_a_view_without_panes_has_one_row_for_each_partition(tmp_path: Path) -> None:
+    """The number of the firing says which is newer; without partitions there is one row."""
+    schema = pa.schema([("sensor", pa.string()), ("total", pa.float64()), ("firing", pa.int64())])
+    path = make(tmp_path / "view", schema)
+
+    def rows(*given: tuple[str, float, int]) -> pa.Table:
+        return pa.table([list(column) for column in zip(*given, strict=True)], schema=schema)
+
+    commits = SmallCommits(path)
+    for version, batch in enumerate([rows(("a", 1.0, 0), ("b", 1.0, 1)), rows(("a", 2.0, 2)), rows(("b", 9.0, 0))]):
+        commits.merge(batch, APP, version, keys=["sensor"], newer_by="firing")
+    assert sorted(DeltaTable(path).to_pyarrow_table().column("total").to_pylist()) == [1.0, 2.0]
+    single = make(tmp_path / "single", schema)
+    for version, batch in enumerate([rows(("a", 1.0, 0)), rows(("b", 2.0, 1))]):
+        SmallCommits(single).merge(batch, APP, version, keys=[], newer_by="firing")
+    assert DeltaTable(single).to_pyarrow_table().column("sensor").to_pylist() == ["b"]
+
+
+def test_a_floating_point_key_is_left_to_spark(tmp_path: Path) -> None:
+    """Of 0.0 and NaN there are several, equal to Spark and not to the library."""
+    schema = pa.schema([("level", pa.float64()), ("firing", pa.int64())])
+    commits = SmallCommits(make(tmp_path / "view", schema))
+    rows = pa.table({"level": [0.0], "firing": [0]}, schema=schema)
+    with pytest.raises(UnsupportedTable, match="'level' is a floating-point number"):
+        commits.merge(rows, APP, 0, keys=["level"], newer_by="firing")

@@ -1,0 +1,72 @@
+"""Small commits to tables on S3: conditional writes decide who was first."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import boto3
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+from moto.server import ThreadedMotoServer
+
+from framework.declarations.errors import SinkError
+from framework.engine.sink.small_commit_storage import storage_options
+from framework.engine.sink.small_commits import SmallCommits
+
+SCHEMA = pa.schema([("sensor", pa.string()), ("firing", pa.int64())])
+
+
+@pytest.fixture
+def options(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
+    """The library's options for an S3 in this process, which has a bucket."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    for name in [one for one in os.environ if one.startswith("AWS_") or one.lower().endswith("_proxy")]:
+        monkeypatch.delenv(name)
+    settings = {
+        "endpoint": f"http://{host}:{port}",
+        "endpoint.region": "us-east-1",
+        "path.style.access": "true",
+        "access.key": "AKIATEST",
+        "secret.key": "wJalrXUtnFEMI",
+    }
+    client = boto3.client(
+        "s3",
+        endpoint_url=settings["endpoint"],
+        region_name="us-east-1",
+        aws_access_key_id="AKIATEST",
+        aws_secret_access_key="wJalrXUtnFEMI",  # noqa: S106 -- moto takes any
+    )
+    client.create_bucket(Bucket="bucket")
+    yield storage_options(settings)
+    server.stop()
+
+
+def rows(sensor: str, firing: int) -> pa.Table:
+    """One row."""
+    return pa.table({"sensor": [sensor], "firing": [firing]}, schema=SCHEMA)
+
+
+def test_two_processes_commit_side_by_side_and_each_batch_once(options: dict[str, str]) -> None:
+    """Appends and merges; a repeat is skipped, and a fenced epoch ends with an error, as on a local disk."""
+    url = "s3a://bucket/tables/log"
+    DeltaTable.create(url, schema=SCHEMA, storage_options=options, configuration={"delta.checkpointInterval": "4"})
+    one, two = SmallCommits(url, options), SmallCommits(url, options, sleep=lambda _: None)
+    assert two.append(rows("a", 0), "job one", 0)
+    assert one.append(rows("b", 0), "job two", 0)
+    assert one.append(rows("c", 0), "job one", 1)
+    assert not two.append(rows("c", 0), "job one", 1)
+    assert two.merge(rows("a", 7), "job one", 2, keys=["sensor"], newer_by="firing")
+    assert one.merge(rows("b", 8), "job two", 1, keys=["sensor"], newer_by="firing")
+    found = DeltaTable(url, storage_options=options).to_pyarrow_table().sort_by("sensor")
+    assert found.to_pylist() == [
+        {"sensor": "a", "firing": 7},
+        {"sensor": "b", "firing": 8},
+        {"sensor": "c", "firing": 0},
+    ]
+    SmallCommits(url, options).fence(["job one"])
+    with pytest.raises(SinkError):
+        two.append(rows("d", 0), "job one", 3)
