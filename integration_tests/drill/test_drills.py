@@ -1,4 +1,4 @@
-"""Some of the reduced drills on real processes, and drills of a product that is broken on purpose, which must fail."""
+"""The reduced drills on real processes pass, and drills of a defective sink or store fail."""
 
 from __future__ import annotations
 
@@ -21,11 +21,13 @@ from recovery.savepoint.create import savepoint
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from recovery.drill.process.messages import Broken
+    from recovery.drill.faults.defects import Defect
 
-CALM = Scenario(name="nothing happens", actions=(Resume(),), checks=("tumbling-count", "time-interval"))
+NO_FAULT = Scenario(name="nothing happens", actions=(Resume(),), job_names=("tumbling-count", "time-interval"))
 AFTER_DELTA = Scenario(
-    name="killed", actions=(Kill("after Delta, before Spark's commit", batch=2), Resume()), checks=("tumbling-count",)
+    name="killed",
+    actions=(Kill("after Delta, before Spark's commit", batch=2), Resume()),
+    job_names=("tumbling-count",),
 )
 JOB = """
 from pathlib import Path
@@ -52,8 +54,8 @@ def _extended_but_one(scenario: Scenario) -> Any:
 
 
 @pytest.mark.parametrize("scenario", [_extended_but_one(scenario) for scenario in REDUCED])
-def test_every_fault_is_borne(scenario: Scenario) -> None:
-    """Nothing is lost, doubled or wrong, for each kind of window."""
+def test_every_reduced_scenario_passes(scenario: Scenario) -> None:
+    """No row is lost, doubled or wrong, for each kind of window."""
     results = Drills(scenarios=(scenario,), reduced=True).run()
     skipped = [one.why for one in results if one.outcome == "skipped"]
     if skipped:
@@ -64,29 +66,29 @@ def test_every_fault_is_borne(scenario: Scenario) -> None:
 
 @pytest.mark.extended
 @pytest.mark.parametrize(
-    ("broken", "scenario"),
-    [("sink commits twice", AFTER_DELTA), ("sink skips a commit", CALM), ("store forgets", CALM)],
+    ("defect", "scenario"),
+    [("sink commits twice", AFTER_DELTA), ("sink skips a commit", NO_FAULT), ("store loses a batch", NO_FAULT)],
 )
-def test_a_drill_notices_what_is_broken(broken: Broken, scenario: Scenario) -> None:
-    """A sink that is not idempotent doubles rows; one that skips a commit, or a store that forgets, loses some."""
-    results = Drills(scenarios=(scenario,), broken=broken).run()
+def test_a_drill_finds_each_defect(defect: Defect, scenario: Scenario) -> None:
+    """A sink that is not idempotent doubles rows; one that skips a commit or loses a batch loses some."""
+    results = Drills(scenarios=(scenario,), defect=defect).run()
     assert {one.outcome for one in results} == {"failed"}
     for one in results:
-        assert one.doubled if broken == "sink commits twice" else one.lost + one.wrong
+        assert one.doubled if defect == "sink commits twice" else one.lost + one.wrong
 
 
 @pytest.mark.extended
-def test_a_fault_that_is_never_reached_is_no_pass() -> None:
-    """The outcome is unknown: the drill showed nothing."""
-    never = Scenario(name="never", actions=(Kill("after the offset log", batch=99), Resume()), checks=("batched",))
+def test_a_fault_point_that_is_never_reached_makes_the_outcome_unknown() -> None:
+    """The drill has shown nothing, however its tables look."""
+    never = Scenario(name="never", actions=(Kill("after the offset log", batch=99), Resume()), job_names=("batched",))
     (result,) = Drills(scenarios=(never,)).run()
     assert result.outcome == "unknown"
     assert "should have been killed" in result.why
 
 
 @pytest.mark.extended
-def test_a_users_own_job_is_drilled_from_its_savepoint_in_a_scratch_place(spark: SparkSession, tmp_path: Path) -> None:
-    """Its file runs as it is, on a clone; its own tables and checkpoint are not touched. With nothing new, no drill."""
+def test_a_users_own_job_is_drilled_from_its_savepoint_in_a_scratch_folder(spark: SparkSession, tmp_path: Path) -> None:
+    """Its own tables and checkpoint are not changed. Without new input the outcome is unknown."""
     (tmp_path / "in").mkdir()
     (tmp_path / "job.py").write_text(JOB)
     _write(tmp_path / "in", range(2))

@@ -1,4 +1,4 @@
-"""The object store of drills: it does fail, it is slow, and savepoints get through."""
+"""The S3 store of drills fails and is slow as requested, and an archive works with it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from recovery.storage.s3_options import S3Options
 
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultyStore]:
-    """A store that behaves well at first."""
+    """A store that works at first."""
     for name, value in (CREDENTIALS | {"NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}).items():
         monkeypatch.setenv(name, value)
     made = FaultyStore()
@@ -24,10 +24,10 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultyStore]:
     made.close()
 
 
-def test_an_archive_outlasts_a_store_that_fails(store: FaultyStore, tmp_path: Path) -> None:
-    """It is refused for a while, tries again, and what it reads back is what it wrote."""
+def test_an_archive_retries_until_a_failing_store_works_again(store: FaultyStore, tmp_path: Path) -> None:
+    """Some requests are refused, and the archive reads back what it wrote."""
     archive = open_archive(f"s3://{BUCKET}/some", S3Options(endpoint=store.endpoint))
-    store.behave("fails", seconds=0.5)
+    store.set_mode("fails", seconds=0.5)
     path = tmp_path / "file"
     for number in range(10):
         path.write_bytes(bytes([number]) * 1000)
@@ -41,11 +41,11 @@ def test_an_archive_outlasts_a_store_that_fails(store: FaultyStore, tmp_path: Pa
     assert not archive.exists("file-99")
 
 
-def test_a_slow_store_takes_its_time(store: FaultyStore) -> None:
-    """Each answer does."""
+def test_a_slow_store_delays_each_response(store: FaultyStore) -> None:
+    """One request takes more than 0.2 s."""
     archive = open_archive(f"s3://{BUCKET}/some", S3Options(endpoint=store.endpoint))
     archive.put_bytes("one", b"1")
-    store.behave("slow")
+    store.set_mode("slow")
     began = time.monotonic()
     archive.put_bytes("two", b"2")
     assert time.monotonic() - began > 0.2

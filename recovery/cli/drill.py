@@ -1,4 +1,7 @@
-"""The subcommand `drill`: break jobs on purpose and see what they bear. What it does is in `recovery/drill/`."""
+"""The subcommand `drill`: break jobs on purpose, resume them, and compare their tables with the expected ones.
+
+`recovery/drill/` does it, and is imported only when the subcommand runs.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,10 @@ _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def seconds_of(text: str) -> float:
-    """Return a budget in seconds. Raises `DeclarationError` if it is none.
+    """Return a budget in seconds.
+
+    Raises:
+        DeclarationError: it is not a number with s, m, h or no unit.
 
     >>> seconds_of("10m"), seconds_of("90")
     (600.0, 90.0)
@@ -32,11 +38,13 @@ def seconds_of(text: str) -> float:
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--list", action="store_true", help="name the drills and run none")
-    parser.add_argument("--only", metavar="PATTERN", help="whose 'scenario x check' holds this, or fits it with *")
+    parser.add_argument(
+        "--only", metavar="PATTERN", help="those whose 'scenario x check' contains this, or matches it with *"
+    )
     parser.add_argument(
         "--reduced", action="store_true", help="fewer scenarios, several faults in a row: minutes, not an hour"
     )
-    parser.add_argument("--budget", metavar="TIME", help="begin no scenario after this long: 90s, 10m, 1h")
+    parser.add_argument("--budget", metavar="TIME", help="start no scenario after this long: 90s, 10m, 1h")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="of the input and of random kills (1)")
     parser.add_argument("--job", metavar="FILE", help="drill this job, against an undisturbed run of it")
     parser.add_argument(
@@ -51,26 +59,26 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> dict[str, Any]:
-    from recovery.drill.report import fields, page
+    from recovery.drill.report import format_html, report_fields
 
     drills = _drills(options)
     if options.list:
-        names = [f"{one.scenario.name} x {check}" for one in drills.outings() for check in one.checks]
+        names = [f"{one.scenario.name} x {check}" for one in drills.groups() for check in one.job_names]
         return {"drills": names, "passed": False}
     if options.html:
         _require_writable(Path(options.html))
     began = datetime.now(UTC)
-    told = fields(drills.run(), seed=options.seed, began=began)
+    fields = report_fields(drills.run(), seed=options.seed, began=began)
     if options.html:
-        Path(options.html).write_text(page(told), encoding="utf-8")
-    return told
+        Path(options.html).write_text(format_html(fields), encoding="utf-8")
+    return fields
 
 
 def _drills(options: argparse.Namespace) -> Drills:
     from recovery.drill.runner import Drills
 
     if options.keep and Path(options.keep).exists():
-        raise DeclarationError(f"{options.keep} is there already; name a new folder")
+        raise DeclarationError(f"{options.keep} exists already; name a new folder")
     return Drills(
         seed=options.seed,
         only=options.only,
@@ -79,13 +87,13 @@ def _drills(options: argparse.Namespace) -> Drills:
         job=None if options.job is None else Path(options.job),
         savepoint=_savepoint(options),
         endpoint=options.s3_endpoint,
-        keep=None if options.keep is None else Path(options.keep).absolute(),
-        told=_progress,
+        keep_folder=None if options.keep is None else Path(options.keep).absolute(),
+        on_result=_progress,
     )
 
 
 def _require_writable(page: Path) -> None:
-    """Say now what would otherwise be said after an hour."""
+    """Fail before the drills, not after an hour of them."""
     try:
         page.touch()
     except OSError as error:
@@ -93,7 +101,7 @@ def _require_writable(page: Path) -> None:
 
 
 def _savepoint(options: argparse.Namespace) -> tuple[str, str] | None:
-    """Return where the savepoint is and its name: the newest one that can be read, if none is named."""
+    """Return location and name of the savepoint: the newest that can be read, if none is named."""
     from recovery.errors import NoSuchSavepoint
     from recovery.savepoint.catalog import savepoints
     from recovery.savepoint.manifest import Manifest
@@ -114,24 +122,24 @@ def _savepoint(options: argparse.Namespace) -> tuple[str, str] | None:
 
 
 def _progress(results: list[Result]) -> None:
-    from recovery.drill.report import line
+    from recovery.drill.report import format_line
 
     for result in results:
-        sys.stderr.write(f"{line(result)}\n")
+        sys.stderr.write(f"{format_line(result)}\n")
     sys.stderr.flush()
 
 
-def _words(told: dict[str, Any]) -> str:
-    from recovery.drill.report import words
+def _format(fields: dict[str, Any]) -> str:
+    from recovery.drill.report import format_table
 
-    return "\n".join(told["drills"]) if "drills" in told else words(told)
+    return "\n".join(fields["drills"]) if "drills" in fields else format_table(fields)
 
 
 DRILL = Subcommand(
     name="drill",
-    help="kill jobs, damage what they keep, and compare their tables with what should be there",
+    help="kill jobs, damage their state, and compare their tables with what should be there",
     arguments=_arguments,
     run=_run,
-    format=_words,
-    succeeded=lambda told: bool(told["passed"]) or "drills" in told,
+    format=_format,
+    succeeded=lambda fields: bool(fields["passed"]) or "drills" in fields,
 )

@@ -1,10 +1,15 @@
-"""Restart drills: real jobs are broken on purpose, and what they leave is compared with what should be there.
+"""Restart drills: break real jobs on purpose, resume them, and compare their tables with the expected ones.
 
-    checks      what is drilled: a window of each kind, an operator with state, a user's own job
-    scenarios   what is done to it: a list of actions that can be read aloud
-    runner      does it, each run of the jobs in a process of its own (`program`), so that it can be killed
-    judge       compares the tables with an `oracle` that knows only the input; shares no code with what it judges
-    report      tells the outcome: words, JSON, a page of HTML
+actions.py       What can be done to a job in a drill: run, kill, savepoint, restore, damage, outage
+jobs.py          Which jobs are drilled: one for each kind of window, and operators with state
+reference.py     What the tables of a user's own job hold after a run without a fault
+report.py        How the results are shown: as a table, as JSON-able fields, as a page of HTML
+runner.py        Which drills there are, in which order they run, and how each job's result is found
+scenario_run.py  How one scenario is run on some jobs, each run in a process of its own
+scenarios.py     Which actions a scenario consists of: the full matrix, and a reduced one
+expected/        What the tables should hold, computed from the input alone, and the comparison
+faults/          What breaks a job, and what shows that it was hit
+process/         The programs that a drill starts and kills
 
-READ `scenarios.py` FIRST. The judge never guesses: what it cannot tell is "unknown", and that is not a pass.
+Start with `recovery/drill/scenarios.py`. A drill whose fault or result cannot be confirmed is "unknown", not passed.
 """

@@ -1,6 +1,6 @@
-"""What can be done to a job in a drill. Only words; the runner does it.
+"""What can be done to a job in a drill. `recovery/drill/scenario_run.py` does it.
 
-The files of a drill are numbered from 0, one micro-batch each. A run reads the files that are there and ends.
+The input files of a drill are numbered from 0, and each is one micro-batch. A run reads the files that exist and ends.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ POINTS: dict[Point, str | None] = {
     "between two Delta commits": "between-delta",
     "after Delta, before Spark's commit": "after-delta-commit",
 }
-"""What the points of `framework.engine.sink.fault_points` mean for somebody who reads a scenario."""
+"""The names that scenarios use for the points of `framework.engine.sink.fault_points`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,12 +36,12 @@ class Run:
 
 @dataclass(frozen=True)
 class Resume:
-    """Run until all files are read. From here on the time to recover is taken."""
+    """Run until all files are read. The time to recover is measured from the start of this run."""
 
 
 @dataclass(frozen=True)
 class Kill:
-    """Run, and get killed (SIGKILL, Java machine and all) when batch `batch`, or one after it, is at a point."""
+    """Run, and kill the process and its Java virtual machine when batch `batch`, or a later one, is at a point."""
 
     point: Point
     batch: int = 2
@@ -49,14 +49,14 @@ class Kill:
 
 @dataclass(frozen=True)
 class RandomKills:
-    """Get killed and come back, so many times: the points are picked from the drill's seed."""
+    """Run and kill `times` times. Points and batches are chosen from the drill's seed."""
 
     times: int = 10
 
 
 @dataclass(frozen=True)
 class KillWorker:
-    """Run, and have the Python workers of batch `batch` killed while they work. The job may survive it or fail."""
+    """Run, and kill the Python workers while they process batch `batch`. The job may continue or fail."""
 
     batch: int = 2
 
@@ -70,19 +70,19 @@ class KillExecutor:
 
 @dataclass(frozen=True)
 class Drain:
-    """Run as a service does until `files` files are read, then drain."""
+    """Run continuously until `files` files are read, then drain."""
 
     files: int = 3
 
 
 @dataclass(frozen=True, kw_only=True)
-class Savepoint:
-    """Make a savepoint of the job, which is stopped.
+class MakeSavepoint:
+    """Make a savepoint of each job, which is stopped.
 
     Attributes:
-        name: which.
-        killed: be killed after the first file of it; the savepoint must then not exist.
-        store: in a folder, in S3, in S3 that fails for 10 s in the midst of it, or in one that answers slowly.
+        name: of the savepoint.
+        killed: kill the process after the first file of it; the savepoint must then not be listed.
+        store: a folder, S3, S3 that fails for some seconds meanwhile, or S3 that responds slowly.
     """
 
     name: str = "drill"
@@ -92,7 +92,7 @@ class Savepoint:
 
 @dataclass(frozen=True, kw_only=True)
 class Restore:
-    """Restore a savepoint; `killed_at` names the step of `recovery.restore.restore` after which to be killed."""
+    """Restore a savepoint; `killed_at` names the step of `recovery.restore.restore` after which to kill the process."""
 
     name: str = "drill"
     killed_at: str | None = None
@@ -107,31 +107,33 @@ class Damage:
 
 
 @dataclass(frozen=True)
-class Fails:
-    """Run, and be refused or stopped by an error of ours that says one of these words.
+class ExpectError:
+    """Run, and expect that the job fails with an error that contains one of these messages.
 
-    `everybody`: each job must be; otherwise at least one.
+    Attributes:
+        messages: parts of error messages; one of them is enough.
+        all_jobs: whether every job must fail; otherwise at least one.
     """
 
-    says: tuple[str, ...]
-    everybody: bool = True
+    messages: tuple[str, ...]
+    all_jobs: bool = True
 
 
 @dataclass(frozen=True)
 class FillDisk:
-    """Leave so many bytes on the disk of the job's checkpoint and tables."""
+    """Fill the disk of the checkpoint and the tables until `leaving` bytes are free."""
 
     leaving: int
 
 
 @dataclass(frozen=True)
 class FreeDisk:
-    """Make room again."""
+    """Remove what `FillDisk` has written."""
 
 
 @dataclass(frozen=True)
 class Outage:
-    """Nothing runs for so many hours: the wall clock of the next run has moved. Negative: it went back."""
+    """No job runs for `hours` hours: the wall clock of the next run is set ahead, or back if negative."""
 
     hours: float
 
@@ -144,10 +146,10 @@ Action = (
     | KillWorker
     | KillExecutor
     | Drain
-    | Savepoint
+    | MakeSavepoint
     | Restore
     | Damage
-    | Fails
+    | ExpectError
     | FillDisk
     | FreeDisk
     | Outage

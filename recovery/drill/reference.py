@@ -1,4 +1,4 @@
-"""What the tables of a user's own job hold after a run without a fault: what is right for all the others."""
+"""What the tables of a user's own job hold after a run without a fault: the expected rows of its drills."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 
 from framework.declarations.errors import DeclarationError
 from recovery.drill.actions import Resume
-from recovery.drill.expected.compare import Unreadable, delta_rows
-from recovery.drill.faults.damage import Missed
-from recovery.drill.process.messages import OWN
-from recovery.drill.scenario_run import Attempt
+from recovery.drill.expected.compare import TableUnreadable, delta_rows
+from recovery.drill.faults.damage import FaultNotConfirmed
+from recovery.drill.process.messages import USER_JOB
+from recovery.drill.scenario_run import ScenarioRun
 from recovery.drill.scenarios import Scenario
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from recovery.drill.expected.arrival_oracle import Tables
-    from recovery.drill.scenario_run import Bench
+    from recovery.drill.scenario_run import DrillSetup
 
 NOTHING_NEW = (
     "a run without any fault added no result to those of the savepoint: the sources hold nothing new, or too little "
@@ -27,51 +27,54 @@ NOTHING_NEW = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reference:
-    """The right answer.
+class ReferenceTables:
+    """The tables of the run without a fault.
 
     Attributes:
-        tables: what the tables hold.
-        begun_with: what the clone of a savepoint held before the run; nothing without a savepoint.
+        tables: by role, their rows after the run.
+        initial_tables: by role, the rows of the clone before the run; empty without a savepoint.
     """
 
     tables: Tables
-    begun_with: Tables
+    initial_tables: Tables
 
     @property
-    def why_idle(self) -> str | None:
-        """Why no drill can show anything: the clone's tables are the right answer before anything is done."""
-        if not self.begun_with:
-            return None  # the judge says what is to be said of tables that stay empty
-        same = all(Counter(rows) == Counter(self.begun_with.get(role, ())) for role, rows in self.tables.items())
+    def nothing_new_reason(self) -> str | None:
+        """Why a drill would show nothing: the clone has the expected rows before any action. None if it has not."""
+        if not self.initial_tables:
+            return None  # the comparison reports tables without rows
+        same = all(Counter(rows) == Counter(self.initial_tables.get(role, ())) for role, rows in self.tables.items())
         return NOTHING_NEW if same else None
 
 
-def run_reference(bench: Bench) -> Reference:
+def run_reference(setup: DrillSetup) -> ReferenceTables:
     """Run the user's own job once, without a fault.
 
+    Args:
+        setup: of a scenario run with that job.
+
     Raises:
-        DeclarationError: it fails all the same, or nobody could judge its tables.
+        DeclarationError: the job fails without a fault, or its tables cannot be compared.
     """
-    attempt = Attempt(bench, Scenario(name="reference", actions=()))
-    folder = attempt.jobs / OWN
+    run = ScenarioRun(setup, Scenario(name="reference", actions=()))
+    folder = run.jobs / USER_JOB
     try:
-        attempt.perform()  # nothing yet but the clone
-        _require_none_failed(attempt)
-        begun_with = _tables(folder)
-        attempt.act(Resume())
-        _require_none_failed(attempt)
+        run.run()  # makes the clone only
+        _require_none_failed(run)
+        initial_tables = _tables(folder)
+        run.run_action(Resume())
+        _require_none_failed(run)
         tables = _tables(folder)
-    except Missed as error:
-        raise DeclarationError(f"{bench.job} cannot be drilled, for it fails without any fault: {error}") from error
-    except Unreadable as error:
-        raise DeclarationError(f"{bench.job} cannot be drilled, for nobody could judge it: {error}") from error
-    return Reference(tables=tables, begun_with=begun_with)
+    except FaultNotConfirmed as error:
+        raise DeclarationError(f"{setup.job} cannot be drilled, since it fails without any fault: {error}") from error
+    except TableUnreadable as error:
+        raise DeclarationError(f"{setup.job} cannot be drilled, since its tables cannot be read: {error}") from error
+    return ReferenceTables(tables=tables, initial_tables=initial_tables)
 
 
-def _require_none_failed(attempt: Attempt) -> None:
-    if OWN in attempt.launcher.failed:
-        raise DeclarationError(f"{attempt.bench.job} fails without any fault: {attempt.launcher.failed[OWN]}")
+def _require_none_failed(run: ScenarioRun) -> None:
+    if USER_JOB in run.launcher.failed:
+        raise DeclarationError(f"{run.setup.job} fails without any fault: {run.launcher.failed[USER_JOB]}")
 
 
 def _tables(folder: Path) -> Tables:

@@ -1,4 +1,4 @@
-"""Tells the outcome of drills: in words, as fields for machines, and as a page of HTML that needs nothing else."""
+"""Shows the results of drills: as a table, as JSON-able fields, and as a self-contained page of HTML."""
 
 from __future__ import annotations
 
@@ -33,8 +33,14 @@ td.number {{ text-align: right; font-variant-numeric: tabular-nums }}
 """
 
 
-def fields(results: Sequence[Result], *, seed: int, began: datetime) -> dict[str, Any]:
-    """Return all that is known, JSON-able."""
+def report_fields(results: Sequence[Result], *, seed: int, began: datetime) -> dict[str, Any]:
+    """Return the report, JSON-able.
+
+    Args:
+        results: of the drills.
+        seed: of the drills.
+        began: when the first drill began.
+    """
     return {
         "began": began.astimezone(UTC).isoformat(timespec="seconds"),
         "seed": seed,
@@ -45,41 +51,43 @@ def fields(results: Sequence[Result], *, seed: int, began: datetime) -> dict[str
 
 
 def passed(results: Iterable[Result]) -> bool:
-    """Say whether there were drills and every one of them passed."""
+    """Return whether there were drills and every one of them passed."""
     outcomes = {result.outcome for result in results}
     return outcomes == {"passed"}
 
 
-def words(told: dict[str, Any]) -> str:
-    """Return the table and a last line; drills that did not pass say why."""
-    results = [Result(**one) for one in told["results"]]
+def format_table(fields: dict[str, Any]) -> str:
+    """Return a report as a table, the reasons of the drills that did not pass, and a summary."""
+    results = [Result(**one) for one in fields["results"]]
     lines = [_cells(result) for result in results]
     widths = [max(len(row[column]) for row in [_HEAD, *lines]) for column in range(len(_HEAD))]
     table = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in [_HEAD, *lines]]
-    trouble = [f"{one.outcome}: {one.scenario} x {one.check}: {one.why}" for one in results if one.outcome != "passed"]
-    return "\n".join([*(line.rstrip() for line in table), "", *trouble, summary(told)])
+    reasons = [f"{one.outcome}: {one.scenario} x {one.check}: {one.why}" for one in results if one.outcome != "passed"]
+    return "\n".join([*(line.rstrip() for line in table), "", *reasons, summary(fields)])
 
 
-def line(result: Result) -> str:
-    """Return one drill in one line, for whoever watches."""
+def format_line(result: Result) -> str:
+    """Return one drill in one line, for progress messages."""
     numbers = f"lost {result.lost}, doubled {result.doubled}, wrong {result.wrong} of {result.rows}"
     why = "" if result.outcome == "passed" else f": {result.why}"
     return f"{result.outcome:<8} {result.scenario} x {result.check} ({numbers}){why}"
 
 
-def summary(told: dict[str, Any]) -> str:
-    """Return the sums."""
-    counts = ", ".join(f"{number} {outcome}" for outcome, number in sorted(told["outcomes"].items()))
-    return f"{len(told['results'])} drills with seed {told['seed']}, {told['began']}: {counts}"
+def summary(fields: dict[str, Any]) -> str:
+    """Return how many drills had which outcome."""
+    counts = ", ".join(f"{number} {outcome}" for outcome, number in sorted(fields["outcomes"].items()))
+    return f"{len(fields['results'])} drills with seed {fields['seed']}, {fields['began']}: {counts}"
 
 
-def page(told: dict[str, Any]) -> str:
-    """Return one page of HTML."""
-    results = [Result(**one) for one in told["results"]]
+def format_html(fields: dict[str, Any]) -> str:
+    """Return a report as a page of HTML."""
+    results = [Result(**one) for one in fields["results"]]
     head = "".join(f"<th>{escape(name)}</th>" for name in (*_HEAD, "what happened"))
     return _PAGE.format(
-        summary=escape(summary(told)),
-        made=escape("Lost, doubled and wrong are counted in rows of results, against an oracle of its own."),
+        summary=escape(summary(fields)),
+        made=escape(
+            "Lost, doubled and wrong are numbers of result rows, found by comparison with an independent oracle."
+        ),
         head=head,
         rows="\n".join(_html_row(result) for result in results),
     )
@@ -95,8 +103,8 @@ def _html_row(result: Result) -> str:
 
 
 def _cells(result: Result) -> tuple[str, ...]:
-    judged = result.outcome in ("passed", "failed")
-    numbers = [str(number) if judged else "-" for number in (result.rows, result.lost, result.doubled, result.wrong)]
+    compared = result.outcome in ("passed", "failed")
+    numbers = [str(number) if compared else "-" for number in (result.rows, result.lost, result.doubled, result.wrong)]
     times = [
         "-" if seconds is None else f"{seconds:.1f} s"
         for seconds in (result.recover_seconds, result.first_result_seconds)

@@ -1,4 +1,4 @@
-"""Runs drills, one scenario after the other, and has each job judged. A drill = a check x a scenario."""
+"""Runs drills, one scenario after the other, and compares the tables of each job. A drill: one job in one scenario."""
 
 from __future__ import annotations
 
@@ -11,39 +11,43 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from framework.declarations.errors import DeclarationError
-from recovery.drill.expected.compare import Outcome, Verdict, judge
-from recovery.drill.faults.damage import CannotDrill, Missed
+from recovery.drill.expected.compare import ComparisonResult, DrillOutcome, TableComparison, compare_tables
+from recovery.drill.faults.damage import FaultNotConfirmed, ScenarioNotSupported
 from recovery.drill.faults.faulty_s3 import FaultyStore
-from recovery.drill.jobs import CHECKS, Compared, named
-from recovery.drill.process.messages import OWN, Broken
-from recovery.drill.reference import Reference, run_reference
-from recovery.drill.scenario_run import Attempt, Bench
+from recovery.drill.jobs import DRILL_JOBS, drill_job
+from recovery.drill.process.messages import USER_JOB
+from recovery.drill.reference import ReferenceTables, run_reference
+from recovery.drill.scenario_run import DrillSetup, ScenarioRun
 from recovery.drill.scenarios import REDUCED, SCENARIOS, Scenario
+
+if TYPE_CHECKING:
+    from recovery.drill.faults.defects import Defect
 
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """How one drill went.
+    """The result of one drill.
 
     Attributes:
-        scenario: what was done.
-        check: to which job.
-        outcome: passed, failed, unknown (the judge cannot tell, or a fault may have missed this job), skipped (the
-            machine lacks something) or not run.
-        lost: result rows that are missing.
-        doubled: result rows that are there more than once.
-        wrong: result rows that should not be there.
-        rows: how many there should be.
-        recover_seconds: from the start of the last process to the first batch in the tables; None if there was none.
-        first_result_seconds: from there to the first results; None if that run had none.
-        why: in words.
+        scenario: its name.
+        check: name of the job.
+        outcome: passed, failed, unknown (the tables cannot be compared, or it is not confirmed that a fault hit this
+            job), skipped (this host lacks what the scenario needs) or not run.
+        lost: number of result rows that are missing.
+        doubled: number of result rows that are there too often.
+        wrong: number of result rows that should not be there.
+        rows: number of expected rows.
+        recover_seconds: from the start of the last process to its first batch in the tables; None if there was none.
+        first_result_seconds: from that start to its first results; None if there were none.
+        why: reasons and remarks.
     """
 
     scenario: str
     check: str
-    outcome: Outcome
+    outcome: DrillOutcome
     lost: int = 0
     doubled: int = 0
     wrong: int = 0
@@ -54,29 +58,29 @@ class Result:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outing:
-    """One scenario, and the checks that meet it together, in one process."""
+class ScenarioGroup:
+    """One scenario and the jobs that run it together, in one process."""
 
     scenario: Scenario
-    checks: tuple[str, ...]
+    job_names: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Drills:
-    """What to drill.
+    """Which drills to run, and how.
 
     Attributes:
         seed: of the input and of random kills.
-        only: a part of `scenario x check`, or a pattern with `*`; all if not given.
-        reduced: fewer scenarios, with several faults in a row: minutes instead of an hour.
-        budget_seconds: no scenario is begun after so long.
-        job: drill this job file instead of the built-in checks.
-        savepoint: (location, name) of which that job begins as a clone.
-        endpoint: of the S3 where that savepoint is.
-        broken: what is wrong with the product, on purpose; only to see that drills notice.
-        scenarios: of one's own, in place of those of the matrix.
-        keep: a folder in which everything is kept; else it is removed.
-        told: called after each scenario with its results.
+        only: a part of `scenario x job`, or a pattern with `*`; None for all.
+        reduced: run fewer scenarios, with several faults in each: minutes instead of an hour.
+        budget_seconds: start no scenario after so long.
+        job: drill this job file instead of the built-in jobs.
+        savepoint: (location, name); that job begins as a clone of it.
+        endpoint: URL of the S3 store with that savepoint; None for Amazon's.
+        defect: a defect to inject, to test that drills find it.
+        scenarios: run these instead of the built-in ones.
+        keep_folder: keep all inputs, tables, checkpoints and logs in this new folder; None to remove them.
+        on_result: called after each scenario with its results.
     """
 
     seed: int = 1
@@ -86,45 +90,51 @@ class Drills:
     job: Path | None = None
     savepoint: tuple[str, str] | None = None
     endpoint: str | None = None
-    broken: Broken | None = None
+    defect: Defect | None = None
     scenarios: tuple[Scenario, ...] = ()
-    keep: Path | None = None
-    told: Callable[[list[Result]], None] = field(default=lambda _: None)
+    keep_folder: Path | None = None
+    on_result: Callable[[list[Result]], None] = field(default=lambda _: None)
 
     def run(self) -> list[Result]:
-        """Run all of them.
+        """Run the drills and return their results.
 
         Raises:
-            DeclarationError: there is nothing of that name.
+            DeclarationError: no drill has that name, or the user's job cannot be drilled.
         """
-        outings = self.outings()
+        groups = self.groups()
         began = time.monotonic()
         results: list[Result] = []
-        with ExitStack() as tidy:
-            top = self._top(tidy)
-            lender = _Lender(tidy)
-            reference = self._reference(top, lender)
-            idle = None if reference is None else reference.why_idle
-            for outing in outings:
+        with ExitStack() as cleanup:
+            top = self._top(cleanup)
+            provider = _FaultyStoreProvider(cleanup)
+            reference = self._reference(top, provider)
+            nothing_new = None if reference is None else reference.nothing_new_reason
+            for group in groups:
                 if self.budget_seconds is not None and time.monotonic() - began > self.budget_seconds:
-                    found = _all(outing, "not run", "the budget was spent")
-                elif idle is not None:
-                    found = _all(outing, "unknown", idle)
+                    found = _all(group, "not run", "the budget was spent")
+                elif nothing_new is not None:
+                    found = _all(group, "unknown", nothing_new)
                 else:
-                    found = self._one(outing, top, lender, reference)
-                self.told(found)
+                    found = self._run_group(group, top, provider, reference)
+                self.on_result(found)
                 results += found
         return results
 
-    def outings(self) -> list[Outing]:
-        """Return the drills, in order. Raises `DeclarationError` if there are none."""
+    def groups(self) -> list[ScenarioGroup]:
+        """Return the drills, in the order in which they run.
+
+        Raises:
+            DeclarationError: no drill has that name, or there is a savepoint without a job.
+        """
         if self.savepoint is not None and self.job is None:
             raise DeclarationError("a savepoint is drilled with the job that made it: give its file, too (--job FILE)")
         if self.job is not None:
-            found = [Outing(scenario=one, checks=(OWN,)) for one in self._scenarios() if one.own]
+            found = [
+                ScenarioGroup(scenario=one, job_names=(USER_JOB,)) for one in self._scenarios() if one.for_user_job
+            ]
         else:
-            found = [Outing(scenario=one, checks=_checks_for(one)) for one in self._scenarios()]
-        chosen = [outing for one in found if (outing := self._chosen(one)).checks]
+            found = [ScenarioGroup(scenario=one, job_names=_jobs_for(one)) for one in self._scenarios()]
+        chosen = [group for one in found if (group := self._chosen(one)).job_names]
         if not chosen:
             raise DeclarationError(f"no drill is called {self.only!r}; --list names them all")
         return chosen
@@ -132,102 +142,104 @@ class Drills:
     def _scenarios(self) -> tuple[Scenario, ...]:
         return self.scenarios or (REDUCED if self.reduced else SCENARIOS)
 
-    def _chosen(self, outing: Outing) -> Outing:
+    def _chosen(self, group: ScenarioGroup) -> ScenarioGroup:
         if self.only is None:
-            return outing
+            return group
         pattern = self.only if "*" in self.only else f"*{self.only}*"
-        names = [check for check in outing.checks if fnmatch.fnmatch(f"{outing.scenario.name} x {check}", pattern)]
-        return Outing(scenario=outing.scenario, checks=tuple(names))
+        names = [name for name in group.job_names if fnmatch.fnmatch(f"{group.scenario.name} x {name}", pattern)]
+        return ScenarioGroup(scenario=group.scenario, job_names=tuple(names))
 
-    def _top(self, tidy: ExitStack) -> Path:
-        if self.keep is not None:
-            self.keep.mkdir(parents=True)
-            return self.keep
-        return Path(tidy.enter_context(tempfile.TemporaryDirectory(prefix="panekeeper-drill-")))
+    def _top(self, cleanup: ExitStack) -> Path:
+        if self.keep_folder is not None:
+            self.keep_folder.mkdir(parents=True)
+            return self.keep_folder
+        return Path(cleanup.enter_context(tempfile.TemporaryDirectory(prefix="panekeeper-drill-")))
 
-    def _bench(self, folder: Path, checks: tuple[str, ...], lender: _Lender) -> Bench:
-        return Bench(
+    def _setup(self, folder: Path, job_names: tuple[str, ...], provider: _FaultyStoreProvider) -> DrillSetup:
+        return DrillSetup(
             folder=folder,
-            checks=checks,
+            job_names=job_names,
             seed=self.seed,
             job=self.job,
             savepoint=self.savepoint,
             endpoint=self.endpoint,
-            broken=self.broken,
-            store=lambda: lender.store,
+            defect=self.defect,
+            store=lambda: provider.store,
             seconds=3.0 if self.reduced else 10.0,
         )
 
-    def _one(self, outing: Outing, top: Path, lender: _Lender, reference: Reference | None) -> list[Result]:
-        folder = top / re.sub(r"\W+", "-", outing.scenario.name).strip("-")
-        attempt = Attempt(self._bench(folder, outing.checks, lender), outing.scenario)
+    def _run_group(
+        self, group: ScenarioGroup, top: Path, provider: _FaultyStoreProvider, reference: ReferenceTables | None
+    ) -> list[Result]:
+        folder = top / re.sub(r"\W+", "-", group.scenario.name).strip("-")
+        run = ScenarioRun(self._setup(folder, group.job_names, provider), group.scenario)
         try:
-            attempt.perform()
-        except CannotDrill as error:
-            return _all(outing, "skipped", str(error))
-        except Exception as error:  # noqa: BLE001 -- a drill that breaks has shown nothing, whatever broke it
-            told = str(error) if isinstance(error, Missed) else f"{type(error).__name__}: {error}"
-            return [_failed_or(one, attempt) for one in _all(outing, "unknown", told)]
-        return [self._judged(name, attempt, reference) for name in outing.checks]
+            run.run()
+        except ScenarioNotSupported as error:
+            return _all(group, "skipped", str(error))
+        except Exception as error:  # noqa: BLE001 -- after any error of the drill itself its outcome is unknown
+            why = str(error) if isinstance(error, FaultNotConfirmed) else f"{type(error).__name__}: {error}"
+            return [_keep_failure(one, run) for one in _all(group, "unknown", why)]
+        return [self._result(name, run, reference) for name in group.job_names]
 
-    def _judged(self, name: str, attempt: Attempt, reference: Reference | None) -> Result:
-        verdict = _verdict(name, attempt, reference)
-        failed, missed = attempt.launcher.failed.get(name), attempt.missed.get(name)
-        unshown: Outcome = "unknown" if missed and verdict.outcome == "passed" else verdict.outcome
+    def _result(self, name: str, run: ScenarioRun, reference: ReferenceTables | None) -> Result:
+        found = _compare(name, run, reference)
+        failed, not_hit = run.launcher.failed.get(name), run.not_hit.get(name)
+        outcome: DrillOutcome = "unknown" if not_hit and found.outcome == "passed" else found.outcome
         return Result(
-            scenario=attempt.scenario.name,
+            scenario=run.scenario.name,
             check=name,
-            outcome="failed" if failed else unshown,
-            lost=verdict.lost,
-            doubled=verdict.doubled,
-            wrong=verdict.wrong,
-            rows=verdict.rows,
-            recover_seconds=attempt.launcher.recovered.get(name),
-            first_result_seconds=attempt.launcher.first_result.get(name),
-            why="; ".join(filter(None, [failed, verdict.why, missed, *attempt.notes])),
+            outcome="failed" if failed else outcome,
+            lost=found.lost,
+            doubled=found.doubled,
+            wrong=found.wrong,
+            rows=found.rows,
+            recover_seconds=run.launcher.recovered.get(name),
+            first_result_seconds=run.launcher.first_result.get(name),
+            why="; ".join(filter(None, [failed, found.why, not_hit, *run.notes])),
         )
 
-    def _reference(self, top: Path, lender: _Lender) -> Reference | None:
-        return run_reference(self._bench(top / "reference", (OWN,), lender)) if self.job is not None else None
+    def _reference(self, top: Path, provider: _FaultyStoreProvider) -> ReferenceTables | None:
+        return run_reference(self._setup(top / "reference", (USER_JOB,), provider)) if self.job is not None else None
 
 
-class _Lender:
-    """Starts a faulty store once somebody needs it."""
+class _FaultyStoreProvider:
+    """Starts an S3 store when it is first used, and closes it with the drills."""
 
-    def __init__(self, tidy: ExitStack) -> None:
-        self._tidy = tidy
+    def __init__(self, cleanup: ExitStack) -> None:
+        self._cleanup = cleanup
 
     @cached_property
     def store(self) -> FaultyStore:
-        """The store; it is shut down with the drills."""
         made = FaultyStore()
-        self._tidy.callback(made.close)
+        self._cleanup.callback(made.close)
         return made
 
 
-def _checks_for(scenario: Scenario) -> tuple[str, ...]:
-    return scenario.checks or tuple(check.name for check in CHECKS if check.clocked == scenario.clocked)
+def _jobs_for(scenario: Scenario) -> tuple[str, ...]:
+    fitting = (job.name for job in DRILL_JOBS if job.uses_wall_clock == scenario.uses_wall_clock)
+    return scenario.job_names or tuple(fitting)
 
 
-def _verdict(name: str, attempt: Attempt, reference: Reference | None) -> Verdict:
+def _compare(name: str, run: ScenarioRun, reference: ReferenceTables | None) -> ComparisonResult:
     if reference is not None:
-        compared = {role: Compared(columns=None, identity=0) for role in reference.tables}
-        return judge(attempt.jobs / name, reference.tables, compared)
-    check = named(name)
+        compared = {role: TableComparison(columns=None, identity=0) for role in reference.tables}
+        return compare_tables(run.jobs / name, reference.tables, compared)
+    job = drill_job(name)
     try:
-        expected = check.oracle()(tuple(attempt.history))
-    except Exception as error:  # noqa: BLE001 -- an oracle that breaks must not pass anything
-        return Verdict(outcome="unknown", why=f"the oracle could not tell: {type(error).__name__}: {error}")
-    return judge(attempt.jobs / name, expected, check.tables)
+        expected = job.oracle()(tuple(run.history))
+    except Exception as error:  # noqa: BLE001 -- an error of the oracle says nothing about the job
+        return ComparisonResult(outcome="unknown", why=f"the oracle failed: {type(error).__name__}: {error}")
+    return compare_tables(run.jobs / name, expected, job.tables)
 
 
-def _all(outing: Outing, outcome: Outcome, why: str) -> list[Result]:
-    return [Result(scenario=outing.scenario.name, check=name, outcome=outcome, why=why) for name in outing.checks]
+def _all(group: ScenarioGroup, outcome: DrillOutcome, why: str) -> list[Result]:
+    return [Result(scenario=group.scenario.name, check=name, outcome=outcome, why=why) for name in group.job_names]
 
 
-def _failed_or(result: Result, attempt: Attempt) -> Result:
-    """What is known to have failed stays failed, whatever else went wrong."""
-    failed = attempt.launcher.failed.get(result.check)
+def _keep_failure(result: Result, run: ScenarioRun) -> Result:
+    """Return a failed result for a job that is known to have failed, whatever else went wrong."""
+    failed = run.launcher.failed.get(result.check)
     if failed is None:
         return result
     return Result(scenario=result.scenario, check=result.check, outcome="failed", why=f"{failed}; {result.why}")

@@ -1,6 +1,6 @@
-"""One scenario on some jobs: its actions one after the other, each run of the jobs in a process of its own.
+"""Runs one scenario on some jobs: its actions in order, each run of the jobs in a process of its own.
 
-Says what was done to the jobs and in which order (`history`); whether they bore it is for the judge to say.
+It records what happened to the jobs (`history`) and which faults are confirmed. It does not look at the tables.
 """
 
 from __future__ import annotations
@@ -13,154 +13,152 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recovery.drill import actions as do
-from recovery.drill.expected.history import Drained, Moment, Started, generate, write
+from recovery.drill.expected.history import HistoryEvent, JobDrained, RunStarted, generate, write
 from recovery.drill.faults.damage import SmallDisk, damage_state
-from recovery.drill.faults.evidence import Checkpoints
+from recovery.drill.faults.evidence import CheckpointEvidence
 from recovery.drill.process.cluster import cluster
 from recovery.drill.process.launcher import Launcher, environment
-from recovery.drill.process.messages import Broken
 from recovery.savepoint.catalog import savepoints
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from recovery.drill.faults.defects import Defect
     from recovery.drill.faults.faulty_s3 import FaultyStore
     from recovery.drill.scenarios import Scenario
 
 HOUR = 3600
 FILES = 6
-_KILLABLE: tuple[do.Point, ...] = tuple(point for point, fault in do.POINTS.items() if fault is not None)
+_KILL_POINTS: tuple[do.Point, ...] = tuple(point for point, fault in do.POINTS.items() if fault is not None)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bench:
-    """What an attempt works with.
+class DrillSetup:
+    """What a scenario run needs.
 
     Attributes:
-        folder: a folder of its own.
-        checks: names of the jobs.
+        folder: a new folder for its input, tables, checkpoints and logs.
+        job_names: names of the jobs.
         seed: of the input and of random kills.
-        job: a user's own job file.
-        savepoint: (location, name) of which that job begins as a clone.
-        endpoint: where S3 is, for that savepoint.
-        broken: what is wrong with the product, on purpose.
-        store: gives an S3 that can fail.
-        seconds: how long a faulty store fails.
+        job: the file of a user's own job.
+        savepoint: (location, name); the user's job begins as a clone of it.
+        endpoint: URL of the S3 store with that savepoint; None for Amazon's.
+        defect: the defect to inject.
+        store: returns an S3 store that can fail.
+        seconds: how long that store fails.
         launcher: starts the programs.
     """
 
     folder: Path
-    checks: tuple[str, ...]
+    job_names: tuple[str, ...]
     seed: int
     job: Path | None = None
     savepoint: tuple[str, str] | None = None
     endpoint: str | None = None
-    broken: Broken | None = None
+    defect: Defect | None = None
     store: Callable[[], FaultyStore]
     seconds: float = 10.0
     launcher: type[Launcher] = Launcher
 
 
 @dataclass
-class Attempt:
+class ScenarioRun:
     """One scenario on some jobs.
 
     Attributes:
-        bench: what it works with.
-        scenario: what is done.
-        history: what happened, for the oracle.
-        notes: what is to be told of all the jobs.
-        missed: by job, why it is not shown that each fault hit it.
+        setup: what it needs.
+        scenario: its actions.
+        history: what happened to the jobs, in order; the input of the oracles.
+        notes: remarks for the reports of all jobs.
+        not_hit: by job, why it is not confirmed that each fault hit it.
     """
 
-    bench: Bench
+    setup: DrillSetup
     scenario: Scenario
-    history: list[Moment] = field(default_factory=list)
+    history: list[HistoryEvent] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    missed: dict[str, str] = field(default_factory=dict)
+    not_hit: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         kills = next((one.times for one in self.scenario.actions if isinstance(one, do.RandomKills)), 0)
-        self._dice = random.Random(self.bench.seed)  # noqa: S311 -- picks faults
-        self._files = generate(self.bench.seed, files=max(FILES, kills + 3))
-        self._fed = self._read = 0
+        self._random = random.Random(self.setup.seed)  # noqa: S311 -- picks faults
+        self._files = generate(self.setup.seed, files=max(FILES, kills + 3))
+        self._written_files = self._read_files = 0
         self._clock_hours = 0.0
         self._saved: dict[str, tuple[int, int]] = {}
         self._disk: SmallDisk | None = None
-        self._input = self.bench.folder / "in"
-        self.jobs = self.bench.folder / "jobs"
-        self._checkpoints = Checkpoints(self.jobs, self.bench.checks)
-        self._common = self._errand_of_all()
-        self.launcher = self.bench.launcher(self.bench.folder, self._common)
+        self._input = self.setup.folder / "in"
+        self.jobs = self.setup.folder / "jobs"
+        self._evidence = CheckpointEvidence(self.jobs, self.setup.job_names)
+        self._common = self._common_request()
+        self.launcher = self.setup.launcher(self.setup.folder, self._common)
 
-    def perform(self) -> None:
-        """Do what the scenario says.
+    def run(self) -> None:
+        """Run the actions of the scenario.
 
         Raises:
-            CannotDrill: the machine lacks what is needed.
-            Missed: a fault did not hit.
+            ScenarioNotSupported: this host lacks what the scenario needs.
+            FaultNotConfirmed: a fault had no effect on any job, or a program failed.
         """
         self._input.mkdir(parents=True)
         self.jobs.mkdir()
-        with ExitStack() as tidy:
+        with ExitStack() as cleanup:
             if self.scenario.needs == "disk":
                 self._disk = SmallDisk(self.jobs)
-                tidy.callback(self._keep_tables)
+                cleanup.callback(self._move_tables_off_disk)
             if self.scenario.needs == "cluster":
-                self._common["master"] = tidy.enter_context(cluster(self.bench.folder / "cluster", environment()))
-            if self.bench.savepoint is not None:
-                location, name = self.bench.savepoint
-                self.launcher.run(do="clone", location=location, name=name, endpoint=self.bench.endpoint)
+                self._common["master"] = cleanup.enter_context(cluster(self.setup.folder / "cluster", environment()))
+            if self.setup.savepoint is not None:
+                location, name = self.setup.savepoint
+                self.launcher.run(do="clone", location=location, name=name, endpoint=self.setup.endpoint)
             for action in self.scenario.actions:
-                self.act(action)
+                self.run_action(action)
 
-    def act(self, action: do.Action) -> None:
-        """Do one thing. Raises as `perform`."""
-        if isinstance(action, do.Savepoint | do.Restore | do.Damage | do.FillDisk | do.FreeDisk | do.Outage):
-            self._handle(action)
+    def run_action(self, action: do.Action) -> None:
+        """Run one action. Raises as `run`."""
+        if isinstance(action, do.MakeSavepoint | do.Restore | do.Damage | do.FillDisk | do.FreeDisk | do.Outage):
+            self._act_on_stopped_jobs(action)
         else:
-            self._work(action)
+            self._run_jobs(action)
 
-    def _work(self, action: do.Action) -> None:
-        """What runs the jobs."""
+    def _run_jobs(self, action: do.Action) -> None:
         match action:
             case do.Run(files=files):
-                self._feed(files)
+                self._write_files(files)
                 self.launcher.run(do="run", until=self._until(files), **self._clock())
             case do.Resume():
-                self._feed(len(self._files))
+                self._write_files(len(self._files))
                 self.launcher.run(do="run", recovering=True, **self._clock())
             case do.Kill(point=point, batch=batch):
                 self._kill(point, batch)
             case do.RandomKills(times=times):
                 self._kill_at_random(times)
             case do.KillWorker(batch=batch) | do.KillExecutor(batch=batch):
-                self._feed(len(self._files))
-                stopped = self.launcher.run_and_lose(
+                self._write_files(len(self._files))
+                stopped = self.launcher.run_with_victim(
                     "workers" if isinstance(action, do.KillWorker) else "executors", batch
                 )
-                self.notes.append(f"{stopped} of {len(self.bench.checks)} jobs stopped by it")
+                self.notes.append(f"{stopped} of {len(self.setup.job_names)} jobs stopped by it")
             case do.Drain(files=files):
-                self._feed(files)
+                self._write_files(files)
                 self.launcher.run(do="drain", **self._clock())
-                self.history.append(Drained())
-            case do.Fails(says=says, everybody=everybody):
-                self._feed(self._read + 1)
-                self._read -= 1  # it is read again
+                self.history.append(JobDrained())
+            case do.ExpectError(messages=messages, all_jobs=all_jobs):
+                self._write_files(self._read_files + 1)
+                self._read_files -= 1  # the next run reads the file again
                 self.history.pop()
-                self.launcher.run_and_fail(says, everybody=everybody)
+                self.launcher.run_expecting_error(messages, all_jobs=all_jobs)
 
-    def _handle(self, action: do.Action) -> None:
-        """What is done to jobs that do not run."""
+    def _act_on_stopped_jobs(self, action: do.Action) -> None:
         match action:
-            case do.Savepoint():
-                self._save(action)
+            case do.MakeSavepoint():
+                self._make_savepoint(action)
             case do.Restore(name=name, killed_at=step, store=store):
                 self._in_store(store, do="restore", name=name, killed_at=step)
-                length, self._read = self._saved[name]
+                length, self._read_files = self._saved[name]
                 del self.history[length:]
             case do.Damage(how=how):
-                files = sum(damage_state(self.jobs / name / "checkpoint", how) for name in self.bench.checks)
+                files = sum(damage_state(self.jobs / name / "checkpoint", how) for name in self.setup.job_names)
                 self.notes.append(f"{files} state files {how}")
             case do.FillDisk(leaving=leaving):
                 assert self._disk is not None
@@ -173,108 +171,109 @@ class Attempt:
 
     # -- input and clock --------------------------------------------------------------------------------------
 
-    def _feed(self, files: int) -> None:
-        """A run begins that reads `files` files in all."""
-        if self.scenario.clocked:
-            self.history.append(Started(clock=round(self._clock_hours * HOUR)))
-        for number in range(self._fed, files):
+    def _write_files(self, files: int) -> None:
+        """Write the input of a run that reads `files` files in all, and add it to the history."""
+        if self.scenario.uses_wall_clock:
+            self.history.append(RunStarted(clock=round(self._clock_hours * HOUR)))
+        for number in range(self._written_files, files):
             write(self._input, number, self._files[number])
-        self.history += self._files[self._read : files]
-        self._fed, self._read = max(self._fed, files), files
+        self.history += self._files[self._read_files : files]
+        self._written_files, self._read_files = max(self._written_files, files), files
 
     def _clock(self) -> dict[str, Any]:
-        return {"ahead_hours": self._clock_hours} if self.scenario.clocked else {}
+        return {"ahead_hours": self._clock_hours} if self.scenario.uses_wall_clock else {}
 
     def _until(self, files: int) -> int | None:
-        return files if self.bench.job is not None else None
+        return files if self.setup.job is not None else None
 
     # -- kills ------------------------------------------------------------------------------------------------
 
     def _kill(self, point: do.Point, batch: int) -> None:
         fault = do.POINTS[point]
         if fault is None:
-            self._feed(batch)
-            self.launcher.run_and_die(do="idle", **self._clock())
+            self._write_files(batch)
+            self.launcher.run_until_killed(do="idle", **self._clock())
         else:
-            self._feed(batch + 1 if self.scenario.clocked else len(self._files))
-            self.launcher.run_and_die(do="run", point=fault, batch=batch, **self._clock())
-        for name, why in self._checkpoints.missed(point, batch).items():
-            self.missed.setdefault(name, why)
+            self._write_files(batch + 1 if self.scenario.uses_wall_clock else len(self._files))
+            self.launcher.run_until_killed(do="run", point=fault, batch=batch, **self._clock())
+        for name, why in self._evidence.not_hit(point, batch).items():
+            self.not_hit.setdefault(name, why)
         if fault == "mid-batch":
-            self.notes.append(f"{point}: {self._hit(batch)}")
+            self.notes.append(f"{point}: {self._hit_text(batch)}")
 
     def _kill_at_random(self, times: int) -> None:
-        self._feed(len(self._files))
-        never = set(self.bench.checks)
+        self._write_files(len(self._files))
+        never = set(self.setup.job_names)
         for _ in range(times):
-            point = self._dice.choice(_KILLABLE)
-            batch = min(self._checkpoints.last_done().values()) + 1 + self._dice.choice((0, 0, 1))
-            self.launcher.run_and_die(do="run", point=do.POINTS[point], batch=batch)
-            never -= self._checkpoints.half_done(batch)
-            self.notes.append(f"{point} of batch {batch}: {self._hit(batch)}")
-        self.missed |= dict.fromkeys(never, "none of the random kills left a batch of it half done")
+            point = self._random.choice(_KILL_POINTS)
+            batch = min(self._evidence.last_committed().values()) + 1 + self._random.choice((0, 0, 1))
+            self.launcher.run_until_killed(do="run", point=do.POINTS[point], batch=batch)
+            never -= self._evidence.interrupted_jobs(batch)
+            self.notes.append(f"{point} of batch {batch}: {self._hit_text(batch)}")
+        self.not_hit |= dict.fromkeys(never, "none of the random kills left an uncommitted batch of it")
 
-    def _hit(self, batch: int) -> str:
-        return f"{len(self._checkpoints.half_done(batch))} of {len(self.bench.checks)} jobs hit"
+    def _hit_text(self, batch: int) -> str:
+        return f"{len(self._evidence.interrupted_jobs(batch))} of {len(self.setup.job_names)} jobs hit"
 
     # -- savepoints -------------------------------------------------------------------------------------------
 
-    def _save(self, action: do.Savepoint) -> None:
+    def _make_savepoint(self, action: do.MakeSavepoint) -> None:
+        location = self.setup.folder / "savepoints"
         if action.killed:
-            self.launcher.run_and_die(
-                do="savepoint", name=action.name, location=str(self.bench.folder / "savepoints"), killed_at="first file"
+            self.launcher.run_until_killed(
+                do="savepoint", name=action.name, location=str(location), killed_at="first file"
             )
-            for name in self.bench.checks:
-                if savepoints(self.bench.folder / "savepoints" / name):
-                    self.launcher.failed.setdefault(name, "a savepoint that was cut short is listed as complete")
+            for name in self.setup.job_names:
+                if savepoints(location / name):
+                    self.launcher.failed.setdefault(name, "an interrupted savepoint is listed as complete")
             return
         self._in_store(action.store, do="savepoint", name=action.name, killed_at=None)
-        self._saved[action.name] = (len(self.history), self._read)
+        self._saved[action.name] = (len(self.history), self._read_files)
 
-    def _in_store(self, store: str, **errand: Any) -> None:
+    def _in_store(self, store: str, **request: Any) -> None:
         if store == "folder":
-            self._keep(location=str(self.bench.folder / "savepoints"), **errand)
+            self._save_or_restore(location=str(self.setup.folder / "savepoints"), **request)
             return
-        faulty = self.bench.store()
-        errand |= {"location": f"s3://drill/{self.bench.folder.name}", "endpoint": faulty.endpoint, "own_store": True}
+        faulty = self.setup.store()
+        request |= {"location": f"s3://drill/{self.setup.folder.name}", "endpoint": faulty.endpoint, "own_store": True}
         if "fails" in store:
-            self._keep_in_an_outage(faulty, **errand)
+            self._save_or_restore_in_outage(faulty, **request)
         else:
-            faulty.behave("slow" if "slow" in store else "well")
-            self._keep(**errand)
+            faulty.set_mode("slow" if "slow" in store else "works")
+            self._save_or_restore(**request)
 
-    def _keep_in_an_outage(self, faulty: FaultyStore, **errand: Any) -> None:
-        """A program for each job: they take turns in one, and only the first of them would meet the outage."""
+    def _save_or_restore_in_outage(self, faulty: FaultyStore, **request: Any) -> None:
+        """Start a program for each job: in one program only the first job would meet the outage."""
         refused = []
-        for name in self.bench.checks:
-            faulty.behave("fails", self.bench.seconds)
-            self._keep(checks=(name,), **errand)
+        for name in self.setup.job_names:
+            faulty.set_mode("fails", self.setup.seconds)
+            self._save_or_restore(job_names=(name,), **request)
             refused.append(faulty.refused)
             if not faulty.refused:
-                self.missed.setdefault(name, f"the store was not asked while it failed, in {errand['do']}")
-        self.notes.append(f"{errand['do']}: the store refused {', '.join(map(str, refused))} requests, job by job")
+                self.not_hit.setdefault(name, f"the store got no request while it failed, in {request['do']}")
+        self.notes.append(f"{request['do']}: the store refused {', '.join(map(str, refused))} requests, job by job")
 
-    def _keep(self, *, killed_at: str | None, **errand: Any) -> None:
+    def _save_or_restore(self, *, killed_at: str | None, **request: Any) -> None:
         if killed_at is not None:
-            self.launcher.run_and_die(killed_at=killed_at, **errand)
+            self.launcher.run_until_killed(killed_at=killed_at, **request)
         else:
-            self.launcher.run(**errand)
+            self.launcher.run(**request)
 
-    def _keep_tables(self) -> None:
-        """Move what is on the small disk to where the judge can read it later, and let go of the disk."""
+    def _move_tables_off_disk(self) -> None:
+        """Move the files of the small disk to where the comparison can read them, and unmount the disk."""
         assert self._disk is not None
         self._disk.free()
-        kept = self.bench.folder / "kept"
+        kept = self.setup.folder / "kept"
         shutil.copytree(self.jobs, kept)
         self._disk.close()
         self.jobs.rmdir()
         kept.rename(self.jobs)
 
-    def _errand_of_all(self) -> dict[str, Any]:
+    def _common_request(self) -> dict[str, Any]:
         return {
-            "checks": self.bench.checks,
-            "job": None if self.bench.job is None else str(self.bench.job.absolute()),
-            "files": str(self.bench.folder / "in"),
-            "folder": str(self.bench.folder / "jobs"),
-            "broken": self.bench.broken,
+            "job_names": self.setup.job_names,
+            "job": None if self.setup.job is None else str(self.setup.job.absolute()),
+            "files": str(self.setup.folder / "in"),
+            "folder": str(self.setup.folder / "jobs"),
+            "defect": self.setup.defect,
         }

@@ -1,7 +1,7 @@
-"""What the tables should hold after a drill, computed without the product.
+"""What the tables should hold after a drill, computed from the input alone. Imports nothing of the code it checks.
 
-arrival_oracle.py  What the tables should hold: each window played by hand, one row at a time, over the history
-compare.py         Compares what the tables hold with what they should hold, as bags of rows. Needs neither
-history.py         What comes in, from a seed, and what happened in which order: all that the oracle is told
-state_oracle.py    As `oracle.py`, for what is not a plain window in arrival order: event time, and operators
+arrival_oracle.py  What windows in arrival order should emit: a naive window for each kind, one row at a time
+compare.py         Which rows of the tables are lost, doubled or wrong, compared as bags of rows
+history.py         Which input rows there are, generated from a seed, and which events happened in which order
+state_oracle.py    What time intervals, operators with state and two ports should emit
 """

@@ -1,11 +1,11 @@
-"""What the tables should hold: each window played by hand, one row at a time, over the history and nothing else.
+"""Oracles for windows in arrival order: each computes the expected log from the history, one row at a time.
 
-The rules are those of the window descriptions in `docs/windows.md`, written again from scratch and as plainly as they
-can be said. Nothing here imports the product, so that a mistake in it cannot excuse itself.
+They implement the rules of `docs/windows.md` a second time, in the plainest way, and import nothing of the code that
+they check, so that they cannot share a mistake with it.
 
-A window in arrival order answers with rows (sensor, n, total, first, last, reason): how many readings, the sum of
-their ids, the first and last id. Which clock it lives by: the arrival time of the rows (`by_row`), or the wall clock of
-the runs, in which all rows of a run arrive at once, for the sizes of these windows are hours.
+A log row is (sensor, n, total, first, last, reason): the number of readings, the sum of their ids, the first and the
+last id. The time of a window is the arrival time of its rows (`by_row`), or the wall clock at the start of each run:
+these windows have sizes of hours, so all rows of a run arrive at the same time.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from recovery.drill.expected.history import Arrived, Drained, History, Row, Started
+from recovery.drill.expected.history import FileArrived, History, JobDrained, Row, RunStarted
 
 HOUR = 3600
 
@@ -25,8 +25,16 @@ Oracle = Callable[[History], Tables]
 
 
 @dataclass
-class Part:
-    """The window of one sensor: what it holds (row, arrival), what waits, and what its policies remember."""
+class PartitionState:
+    """The window of one sensor.
+
+    Attributes:
+        due: when its timer fires next.
+        last: arrival time of its last row.
+        held: rows in the window, with their arrival times.
+        waiting: rows of a batched window that are not in it yet, with their arrival times.
+        since: rows since the last firing.
+    """
 
     due: int
     last: int
@@ -35,47 +43,56 @@ class Part:
     since: int = 0
 
 
-class Naive(ABC):
-    """Plays a history; a kind of window says what a row does, and what time does. `period` is that of its timer."""
+class NaiveWindow(ABC):
+    """Processes a history. A subclass implements what a row, the timer, a resume and a drain do to the window.
+
+    Attributes:
+        by_row: whether the clock is the arrival time of the rows, not the wall clock.
+        period: of the timer, in seconds; 0 if the window has no timer.
+        clock: the present time.
+        ready: when the first run began, or the earliest clock after it was set back; None before the first run.
+        parts: by sensor, its window.
+        log: the expected rows so far.
+    """
 
     def __init__(self, *, by_row: bool = False, period: int = 0) -> None:
         self.by_row = by_row
         self.period = period
         self.clock = 0
         self.ready: int | None = None
-        self.parts: dict[str, Part] = {}
+        self.parts: dict[str, PartitionState] = {}
         self.log: Rows = []
 
     def __call__(self, history: History) -> Tables:
-        """Return the table `log`."""
-        for moment in history:
-            match moment:
-                case Started(clock=clock) if not self.by_row:
+        """Return the expected rows of the table `log`."""
+        for event in history:
+            match event:
+                case RunStarted(clock=clock) if not self.by_row:
                     self.resume(clock)
-                case Arrived(rows=rows):
+                case FileArrived(rows=rows):
                     for row in rows:
-                        self.take(row)
-                case Drained():
+                        self.process(row)
+                case JobDrained():
                     self.on_drain()
                 case _:
                     pass
         return {"log": self.log}
 
-    def take(self, row: Row) -> None:
-        """One row: first what is due, then the row."""
+    def process(self, row: Row) -> None:
+        """Fire the timers that are due before the row arrives, then add the row."""
         if self.by_row:
             for now, sensor in self.instants(row.at):
                 self.clock = now
                 self.on_timer(sensor, self.parts[sensor], "TIME")
             self.clock = row.at
         if row.sensor not in self.parts:
-            self.parts[row.sensor] = Part(due=self.first_due(), last=self.clock)
+            self.parts[row.sensor] = PartitionState(due=self.first_due(), last=self.clock)
         part = self.parts[row.sensor]
         part.last = self.clock
         self.on_row(part, row)
 
     def instants(self, until: int) -> Iterator[tuple[int, str]]:
-        """When timers are due, in the order of time."""
+        """Yield the times and sensors of the timers that are due, in the order of time."""
         while self.period and self.parts:
             sensor, part = min(self.parts.items(), key=lambda one: (one[1].due, one[0]))
             if part.due > until:
@@ -84,7 +101,10 @@ class Naive(ABC):
             yield now, sensor
 
     def resume(self, now: int) -> None:
-        """A run begins: what fell due while nobody was there happens now, once. A clock that went back is believed."""
+        """Begin a run: a timer that became due during the outage fires once.
+
+        A clock that was set back sets back the arrival times, too.
+        """
         for part in self.parts.values():
             part.last = min(part.last, now)
             part.held = [(row, min(at, now)) for row, at in part.held]
@@ -100,75 +120,75 @@ class Naive(ABC):
             self.on_resume(sensor, part)
 
     def first_due(self) -> int:
-        """When a new sensor's timer is due for the first time."""
+        """Return when the timer of a new sensor is due for the first time."""
         return self.next_due(self.clock)
 
     def next_due(self, now: int) -> int:
-        """When a timer that fired now is due again."""
+        """Return when a timer that fired at `now` is due again."""
         return now + self.period
 
     def fire(self, sensor: str, held: list[tuple[Row, int]], reason: str) -> None:
-        """A result; of nothing there is none."""
+        """Log one result; an empty window has none."""
         ids = [row.id for row, _ in held]
         if ids:
             self.log.append((sensor, len(ids), sum(ids), ids[0], ids[-1], reason))
 
     @abstractmethod
-    def on_row(self, part: Part, row: Row) -> None:
-        """A row comes in."""
+    def on_row(self, part: PartitionState, row: Row) -> None:
+        """Add a row."""
 
-    def on_timer(self, sensor: str, part: Part, reason: str) -> None:  # noqa: B027 -- most kinds have no timer
-        """The timer of a sensor is due."""
+    def on_timer(self, sensor: str, part: PartitionState, reason: str) -> None:  # noqa: B027 -- most kinds have no timer
+        """Fire the timer of a sensor."""
 
-    def on_resume(self, sensor: str, part: Part) -> None:  # noqa: B027 -- to most kinds it means nothing
-        """A run begins, after its timers."""
+    def on_resume(self, sensor: str, part: PartitionState) -> None:  # noqa: B027 -- most kinds do nothing
+        """Act on the start of a run; called after the timers."""
 
     def on_drain(self) -> None:  # noqa: B027 -- as above
-        """The job is drained."""
+        """Act on a drain of the job."""
 
 
-class TumblingCount(Naive):
-    """So many readings, then all of them go. With `age`, a sensor that was silent for so long is forgotten."""
+class TumblingCount(NaiveWindow):
+    """Tumbles after `size` rows. With `age`, a partition without rows for that many seconds is evicted."""
 
     def __init__(self, size: int, *, age: int | None = None) -> None:
         super().__init__()
         self.size, self.age = size, age
 
-    def on_row(self, part: Part, row: Row) -> None:
-        """The last of the window is part of it."""
+    def on_row(self, part: PartitionState, row: Row) -> None:
+        """Tumble when the window is full; the last row is part of it."""
         part.held.append((row, self.clock))
         if len(part.held) == self.size:
             self.fire(row.sensor, part.held, "COUNT")
             part.held = []
 
-    def on_resume(self, sensor: str, part: Part) -> None:
-        """Nobody hears of what is forgotten: aggregates do not show it."""
+    def on_resume(self, sensor: str, part: PartitionState) -> None:
+        """Evict the partition if it is too old. Aggregates emit nothing for that."""
         if self.age is not None and self.clock - part.last >= self.age:
             del self.parts[sensor]
 
 
-class TumblingTime(Naive):
-    """Every so often all readings go."""
+class TumblingTime(NaiveWindow):
+    """Tumbles with each period of its timer."""
 
-    def on_row(self, part: Part, row: Row) -> None:
-        """It waits for the timer."""
+    def on_row(self, part: PartitionState, row: Row) -> None:
+        """Keep the row until the timer fires."""
         part.held.append((row, self.clock))
 
-    def on_timer(self, sensor: str, part: Part, reason: str) -> None:
-        """All go."""
+    def on_timer(self, sensor: str, part: PartitionState, reason: str) -> None:
+        """Tumble."""
         self.fire(sensor, part.held, reason)
         part.held = []
 
 
-class SlidingCount(Naive):
-    """The last so many readings, shown after every so many."""
+class SlidingCount(NaiveWindow):
+    """Holds the last `size` rows and fires after each `trigger` rows."""
 
     def __init__(self, size: int, trigger: int) -> None:
         super().__init__()
         self.size, self.trigger = size, trigger
 
-    def on_row(self, part: Part, row: Row) -> None:
-        """The oldest makes room."""
+    def on_row(self, part: PartitionState, row: Row) -> None:
+        """Evict the oldest row if the window is full, then add this one."""
         part.held = [*part.held[-self.size + 1 :], (row, self.clock)]
         part.since += 1
         if part.since == self.trigger:
@@ -176,32 +196,32 @@ class SlidingCount(Naive):
             self.fire(row.sensor, part.held, "COUNT")
 
 
-class SlidingTime(Naive):
-    """The readings of the last `size` seconds, shown every `period`. One of exactly that age is still in."""
+class SlidingTime(NaiveWindow):
+    """Holds the rows of the last `size` seconds and fires each period. A row of exactly that age is still held."""
 
     def __init__(self, size: int, *, by_row: bool, period: int) -> None:
         super().__init__(by_row=by_row, period=period)
         self.size = size
 
-    def on_row(self, part: Part, row: Row) -> None:
-        """It is in."""
+    def on_row(self, part: PartitionState, row: Row) -> None:
+        """Add the row."""
         part.held.append((row, self.clock))
 
-    def on_timer(self, sensor: str, part: Part, reason: str) -> None:
-        """What is too old goes before the rest is shown."""
+    def on_timer(self, sensor: str, part: PartitionState, reason: str) -> None:
+        """Evict the rows that are too old, then fire."""
         part.held = [(row, at) for row, at in part.held if self.clock - at <= self.size]
         self.fire(sensor, part.held, reason)
 
 
-class SlidingDelta(Naive):
-    """Readings not more than `size` below the newest, shown after every so many."""
+class SlidingDelta(NaiveWindow):
+    """Holds the rows whose value is at most `size` below that of the newest; fires after each `trigger` rows."""
 
     def __init__(self, size: int, trigger: int) -> None:
         super().__init__()
         self.size, self.trigger = size, trigger
 
-    def on_row(self, part: Part, row: Row) -> None:
-        """What is too far below it goes, wherever it stands."""
+    def on_row(self, part: PartitionState, row: Row) -> None:
+        """Evict the rows that are too far below this one, at any position, then add it."""
         part.held = [(old, at) for old, at in part.held if row.value - old.value <= self.size]
         part.held.append((row, self.clock))
         part.since += 1
@@ -210,15 +230,15 @@ class SlidingDelta(Naive):
             self.fire(row.sensor, part.held, "COUNT")
 
 
-class Punctuated(Naive):
-    """All readings of all sensors go after a reading whose value is divisible by `divisor`."""
+class PunctuationWindow(NaiveWindow):
+    """Tumbles in all partitions after a row whose value is divisible by `divisor`."""
 
     def __init__(self, divisor: int) -> None:
         super().__init__()
         self.divisor = divisor
 
-    def on_row(self, part: Part, row: Row) -> None:
-        """The mark comes after the row."""
+    def on_row(self, part: PartitionState, row: Row) -> None:
+        """Add the row, then process the window mark, if there is one."""
         part.held.append((row, self.clock))
         if row.value % self.divisor == 0:
             for sensor, each in self.parts.items():
@@ -226,15 +246,15 @@ class Punctuated(Naive):
                 each.held = []
 
 
-class BatchedCount(Naive):
-    """The last `retain` readings, changed by `every` at a time."""
+class BatchedCount(NaiveWindow):
+    """Holds the last `retain` rows; changes by window batches of `every` rows."""
 
     def __init__(self, retain: int, every: int) -> None:
         super().__init__()
         self.retain, self.every = retain, every
 
-    def on_row(self, part: Part, row: Row) -> None:
-        """It waits until its lot is complete."""
+    def on_row(self, part: PartitionState, row: Row) -> None:
+        """Keep the row until its window batch is complete."""
         part.waiting.append((row, self.clock))
         if len(part.waiting) == self.every:
             part.held = [*part.held, *part.waiting][-self.retain :]
@@ -242,24 +262,24 @@ class BatchedCount(Naive):
             self.fire(row.sensor, part.held, "COUNT")
 
 
-class BatchedTime(Naive):
-    """The last `retain` readings not yet `within` seconds old, changed every `period` from the first start on."""
+class BatchedTime(NaiveWindow):
+    """Holds the last `retain` rows that are younger than `within` seconds; changes once each period."""
 
     def __init__(self, within: int, retain: int, *, period: int) -> None:
         super().__init__(period=period)
         self.within, self.retain = within, retain
 
     def next_due(self, now: int) -> int:
-        """One timetable for all: an outage does not shift it."""
+        """Return the next multiple of the period since the first start: the same for all partitions, outage or not."""
         begin = self.ready or 0
         return begin + ((now - begin) // self.period + 1) * self.period
 
-    def on_row(self, part: Part, row: Row) -> None:
-        """It waits for its batch."""
+    def on_row(self, part: PartitionState, row: Row) -> None:
+        """Keep the row until the next window batch."""
         part.waiting.append((row, self.clock))
 
-    def on_timer(self, sensor: str, part: Part, reason: str) -> None:
-        """One update, if anything enters or leaves; one that empties the window is told, too."""
+    def on_timer(self, sensor: str, part: PartitionState, reason: str) -> None:
+        """Fire if the content changes, with an empty result if the window becomes empty."""
         before = part.held
         part.held = [(row, at) for row, at in [*before, *part.waiting] if self.clock < at + self.within]
         part.held = part.held[-self.retain :]

@@ -1,6 +1,6 @@
-"""What comes in, from a seed, and what happened in which order: all that the oracle is told.
+"""The input rows of a drill, generated from a seed, and the history of a job: all that an oracle gets.
 
-Pure. Times are whole seconds from the beginning of `DAY`.
+Times are whole seconds since the beginning of `DAY`.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class Row:
     """One reading.
 
     Attributes:
-        id: its number, from 1: no two rows are alike.
-        sensor: which windows it belongs to.
-        at: when it arrived; rises from row to row.
-        seen: when it was measured: at most of the rows not long before, at some long before, at a few not known.
-        value: what was measured.
+        id: number of the row, from 1; unique.
+        sensor: the partition key.
+        at: arrival time; greater than that of the row before.
+        seen: event time: for most rows shortly before `at`, for some long before, for a few None.
+        value: the measured value, 0 to 12.
     """
 
     id: int
@@ -40,53 +40,65 @@ class Row:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Started:
-    """A run of the job began; `clock` is what the wall clock said."""
+class RunStarted:
+    """A run of the job began when the wall clock was `clock`."""
 
     clock: int
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arrived:
-    """One file was read: one micro-batch."""
+class FileArrived:
+    """One input file was processed, as one micro-batch."""
 
     rows: tuple[Row, ...]
 
 
 @dataclass(frozen=True)
-class Drained:
+class JobDrained:
     """The job was drained."""
 
 
-Moment = Started | Arrived | Drained
-History = tuple[Moment, ...]
+HistoryEvent = RunStarted | FileArrived | JobDrained
+History = tuple[HistoryEvent, ...]
 
 
-def generate(seed: int, *, files: int, rows: int = 6) -> tuple[Arrived, ...]:
-    """Return the files of a drill; the same seed gives the same rows."""
-    dice = random.Random(seed)  # noqa: S311 -- data, not secrets
+def generate(seed: int, *, files: int, rows: int = 6) -> tuple[FileArrived, ...]:
+    """Return the input files of a drill; the same seed gives the same rows.
+
+    Args:
+        seed: of the random rows.
+        files: how many files.
+        rows: how many rows each file has.
+    """
+    rng = random.Random(seed)  # noqa: S311 -- data, not secrets
     made, at = [], 0
     for number in range(files):
         batch = []
         for place in range(rows):
-            at += dice.randint(1, _LONGEST_GAP)
-            lag = dice.choice((0, 60, 600, 3600, dice.randint(0, _LONGEST_LAG)))
-            seen = None if dice.random() < 0.05 else at - lag  # noqa: PLR2004 -- one row in twenty
+            at += rng.randint(1, _LONGEST_GAP)
+            lag = rng.choice((0, 60, 600, 3600, rng.randint(0, _LONGEST_LAG)))
+            seen = None if rng.random() < 0.05 else at - lag  # noqa: PLR2004 -- one row in twenty
             batch.append(
                 Row(
                     id=number * rows + place + 1,
-                    sensor=dice.choice(SENSORS),
+                    sensor=rng.choice(SENSORS),
                     at=at,
                     seen=seen,
-                    value=dice.randint(0, 12),
+                    value=rng.randint(0, 12),
                 )
             )
-        made.append(Arrived(rows=tuple(batch)))
+        made.append(FileArrived(rows=tuple(batch)))
     return tuple(made)
 
 
-def write(folder: Path, number: int, arrived: Arrived) -> None:
-    """Write one file into the input folder, whole or not at all; it is read after all files before it."""
+def write(folder: Path, number: int, arrived: FileArrived) -> None:
+    """Write one file into the input folder, atomically.
+
+    Args:
+        folder: the input folder.
+        number: of the file; Spark reads the files in the order of their numbers.
+        arrived: its rows.
+    """
     lines = [
         {"id": row.id, "sensor": row.sensor, "at": _time(row.at), "seen": _time(row.seen), "value": row.value}
         for row in arrived.rows

@@ -1,21 +1,21 @@
-"""As `oracle.py`, for what is not a plain window in arrival order: event time, and operators with state."""
+"""Oracles for time intervals, operators with state, and two ports. See `recovery/drill/expected/arrival_oracle.py`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from recovery.drill.expected.arrival_oracle import Naive, Part, Rows, Tables
-from recovery.drill.expected.history import Arrived, History, Row
+from recovery.drill.expected.arrival_oracle import NaiveWindow, PartitionState, Rows, Tables
+from recovery.drill.expected.history import FileArrived, History, Row
 
 LARGE = 6
-"""From this value on a reading comes to the second of two ports."""
+"""A row with this value or a greater one goes to the second of two ports."""
 
 
 class RunningTotal:
-    """Lots of readings; told is how many lots of the sensor there were so far, and the sum of all their values.
+    """Tumbles after `sizes` rows; emits how many windows of the sensor there were so far and the sum of their values.
 
-    With two sizes there are two ports: large values come to the second. Number and sum are those of both, the port is
-    told, too, and what a file holds for the first port comes before what it holds for the second.
+    With two sizes there are two ports, and large values go to the second. Number and sum count both ports, a log row
+    has the port, and the rows of a file for the first port are processed before those for the second.
     """
 
     def __init__(self, *sizes: int) -> None:
@@ -27,122 +27,128 @@ class RunningTotal:
     def __call__(self, history: History) -> Tables:
         """Return the table `log`."""
         ports = range(len(self.sizes))
-        for rows in [moment.rows for moment in history if isinstance(moment, Arrived)]:
+        for rows in [event.rows for event in history if isinstance(event, FileArrived)]:
             for port in ports:
                 for row in rows:
                     if len(ports) == 1 or port_of(row) == port:
-                        self.take(port, row)
+                        self.process(port, row)
         return {"log": self.log}
 
-    def take(self, port: int, row: Row) -> None:
-        """The last of a lot tells."""
-        lot = self.held.setdefault((row.sensor, port), [])
-        lot.append(row)
-        if len(lot) == self.sizes[port]:
-            lots, total = self.so_far.get(row.sensor, (0, 0))
-            self.so_far[row.sensor] = lots + 1, total + sum(one.value for one in lot)
-            told = (port,) if len(self.sizes) > 1 else ()
-            self.log.append((row.sensor, *self.so_far[row.sensor], *told, "COUNT"))
-            lot.clear()
+    def process(self, port: int, row: Row) -> None:
+        """Add a row to the window of a port; tumble when it is full."""
+        window = self.held.setdefault((row.sensor, port), [])
+        window.append(row)
+        if len(window) == self.sizes[port]:
+            windows, total = self.so_far.get(row.sensor, (0, 0))
+            self.so_far[row.sensor] = windows + 1, total + sum(one.value for one in window)
+            port_column = (port,) if len(self.sizes) > 1 else ()
+            self.log.append((row.sensor, *self.so_far[row.sensor], *port_column, "COUNT"))
+            window.clear()
 
 
 def port_of(row: Row) -> int:
-    """Which of two ports a reading comes to."""
+    """Return the port of a row, 0 or 1."""
     return int(row.value >= LARGE)
 
 
-class LetGo(Naive):
-    """So many readings; a drain lets go of every sensor, whatever it holds."""
+class EvictOnDrain(NaiveWindow):
+    """Tumbles after `size` rows; a drain evicts every partition."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
         self.size = size
 
-    def on_row(self, part: Part, row: Row) -> None:
-        """The last of the window is part of it."""
+    def on_row(self, part: PartitionState, row: Row) -> None:
+        """Tumble when the window is full; the last row is part of it."""
         part.held.append((row, self.clock))
         if len(part.held) == self.size:
-            self.tell("eviction", row.sensor, part)
+            self.emit("eviction", row.sensor, part)
             part.held = []
 
     def on_drain(self) -> None:
-        """Their contents are told, the empty ones' too, and they begin anew."""
+        """Emit the content of every partition, empty ones too, and evict it."""
         for sensor, part in self.parts.items():
-            self.tell("partition_eviction", sensor, part)
+            self.emit("partition_eviction", sensor, part)
         self.parts = {}
 
-    def tell(self, kind: str, sensor: str, part: Part) -> None:
-        """One row of the operator."""
+    def emit(self, kind: str, sensor: str, part: PartitionState) -> None:
+        """Log one row of the operator."""
         ids = [row.id for row, _ in part.held]
         self.log.append((sensor, kind, len(ids), sum(ids)))
 
 
 @dataclass
-class Pane:
-    """One pane: readings by sensor, how often each was told, and who has news."""
+class PaneState:
+    """One pane.
+
+    Attributes:
+        held: rows by sensor.
+        firings: by sensor, how often the pane fired.
+        changed: sensors with rows since the last firing.
+    """
 
     held: dict[str, list[Row]] = field(default_factory=dict)
-    told: dict[str, int] = field(default_factory=dict)
-    news: set[str] = field(default_factory=set)
+    firings: dict[str, int] = field(default_factory=dict)
+    changed: set[str] = field(default_factory=set)
 
 
-class Interval:
-    """Panes of event time: [k * period, that + size); told once the watermark has passed their end, again if late."""
+class NaiveTimeInterval:
+    """Panes [k * period, k * period + size) that fire when the watermark passes their end, and again for late rows."""
 
     def __init__(self, size: int, *, period: int, discard_age: int) -> None:
         self.size, self.period, self.age = size, period, discard_age
         self.watermark: int | None = None
-        self.panes: dict[int, Pane] = {}
+        self.panes: dict[int, PaneState] = {}
         self.log: Rows = []
-        self.refused: Rows = []
+        self.rejected: Rows = []
 
     def __call__(self, history: History) -> Tables:
-        """Return the tables `log`, `view` and `quarantine`."""
+        """Return the expected rows of the tables `log`, `view` and `quarantine`."""
         newest: int | None = None
-        for moment in history:
-            if not isinstance(moment, Arrived):
+        for event in history:
+            if not isinstance(event, FileArrived):
                 continue
-            for row in moment.rows:
-                self.take(row)
-            seen = [row.seen for row in moment.rows if row.seen is not None]
+            for row in event.rows:
+                self.process(row)
+            seen = [row.seen for row in event.rows if row.seen is not None]
             newest = max([*seen, *([] if newest is None else [newest])], default=None)
             if newest is not None:
                 self.advance(newest)
-        view = {row[:2]: row for row in self.log}  # later ones replace earlier ones
-        return {"log": self.log, "view": [*view.values()], "quarantine": self.refused}
+        view = {row[:2]: row for row in self.log}  # a later row replaces an earlier one
+        return {"log": self.log, "view": [*view.values()], "quarantine": self.rejected}
 
-    def take(self, row: Row) -> None:
-        """A reading joins every pane that holds its time and is not closed yet."""
+    def process(self, row: Row) -> None:
+        """Add a row to every pane that contains its event time and is not closed."""
         if row.seen is None:
-            self.refused.append(("NULL_EVENT_TIME", None))
+            self.rejected.append(("NULL_EVENT_TIME", None))
             return
         newest = row.seen // self.period * self.period
         starts = range(newest, row.seen - self.size, -self.period)
         open_ = [s for s in starts if self.watermark is None or self.watermark < s + self.size + self.age]
         if not open_:
-            self.refused.append(("LATE", row.seen))
+            self.rejected.append(("LATE", row.seen))
         for start in open_:
-            pane = self.panes.setdefault(start, Pane())
+            pane = self.panes.setdefault(start, PaneState())
             pane.held.setdefault(row.sensor, []).append(row)
-            pane.news.add(row.sensor)
+            pane.changed.add(row.sensor)
 
     def advance(self, watermark: int) -> None:
-        """Panes whose end has passed are told, as far as there is news; then those past their age are closed."""
+        """Fire the changed panes whose end the watermark has passed, then close those past the discard age."""
         if self.watermark is not None and watermark <= self.watermark:
             return
         before, self.watermark = self.watermark, watermark
         for start, pane in sorted(self.panes.items()):
-            if watermark >= start + self.size and pane.news:
-                for sensor in sorted(pane.news):
+            if watermark >= start + self.size and pane.changed:
+                for sensor in sorted(pane.changed):
                     late = before is not None and before >= start + self.size
-                    self.tell(start, sensor, pane, "LATE" if late else "WATERMARK")
-                pane.news = set()
+                    self.emit(start, sensor, pane, "LATE" if late else "WATERMARK")
+                pane.changed = set()
             if watermark >= start + self.size + self.age:
                 del self.panes[start]
 
-    def tell(self, start: int, sensor: str, pane: Pane, reason: str) -> None:
-        """One row: the whole pane of a sensor."""
+    def emit(self, start: int, sensor: str, pane: PaneState, reason: str) -> None:
+        """Log one row: the content of the pane for a sensor."""
         ids = [row.id for row in pane.held[sensor]]
-        times = pane.told.get(sensor, 0)
-        pane.told[sensor] = times + 1
+        times = pane.firings.get(sensor, 0)
+        pane.firings[sensor] = times + 1
         self.log.append((sensor, start, len(ids), sum(ids), times, reason))

@@ -1,8 +1,9 @@
-"""What a drill does to a job: kills, damage, failing stores.
+"""What breaks the jobs of a drill, and what shows that a fault hit them.
 
-barrier.py    Where the jobs of a program wait for each other, so that one kill meets all of them at the same
-damage.py     The damage that is not a kill: files overwritten or removed, a disk that is full
-defects.py    What a drill must notice: a sink that is not idempotent, one that loses a commit, and a store
-evidence.py   What shows that a kill hit a job: the batch that its checkpoint holds half done. Needs no Spark
-faulty_s3.py  An S3 that lives in this process, behind a door that can be shut for a while, or stick
+barrier.py    When a fault is triggered: once all jobs of a process are at its point, or at the first job
+damage.py     How state files are damaged and disks are filled
+defects.py    How our own code is made defective on purpose, to test that drills find it
+evidence.py   Which jobs a kill has hit, according to their checkpoints
+faulty_s3.py  How an S3 store fails or responds slowly
+kill.py       How Python workers and executors are found and killed
 """

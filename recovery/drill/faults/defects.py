@@ -1,13 +1,13 @@
-"""What a drill must notice: a sink that is not idempotent, one that loses a commit, and a store that forgets.
+"""Defects that drills must find: a sink that is not idempotent, one that loses a commit, a store that loses a batch.
 
-Only for the drill's own tests, and for whoever wants to see a drill fail. Nothing of it is reached otherwise.
+Only the tests of the drills inject them, by `Drills(defect=...)`.
 """
 
 from __future__ import annotations
 
 import uuid
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from framework.engine.flow import pipeline
 from framework.engine.flow.processor import GroupProcessor
@@ -17,60 +17,67 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
-    from recovery.drill.process.messages import Broken
 
-FORGOTTEN_BATCH = 1
+Defect = Literal["sink commits twice", "sink skips a commit", "store loses a batch"]
+
+LOST_BATCH = 1
 
 
-def break_on_purpose(what: Broken) -> None:
-    """Break this process's copy of the product."""
-    if what == "store forgets":
-        pipeline.GroupProcessor = Forgetful  # type: ignore[attr-defined]
+def inject_defect(what: Defect) -> None:
+    """Replace a part of the engine in this process by a defective one.
+
+    Args:
+        what: the defect.
+    """
+    if what == "store loses a batch":
+        pipeline.GroupProcessor = LosingProcessor  # type: ignore[attr-defined]
     else:
-        append = {"sink commits twice": _append_again, "sink skips a commit": _append_not_again}[what]
-        DeltaSink._append = append  # type: ignore[method-assign] # noqa: SLF001 -- that is what is broken
+        append = {"sink commits twice": _append_without_transaction, "sink skips a commit": _append_skipping_batch}[
+            what
+        ]
+        DeltaSink._append = append  # type: ignore[method-assign] # noqa: SLF001 -- this is the defect
 
 
 _append = DeltaSink._append  # noqa: SLF001 -- as above
 
 
-def _append_again(self: DeltaSink, frame: DataFrame, table: str, path: str, number: int) -> None:
-    """Each run of a batch appends its rows, as a sink without transaction ids does."""
+def _append_without_transaction(self: DeltaSink, frame: DataFrame, table: str, path: str, number: int) -> None:
+    """Append under a new transaction id each time, so that a repeated batch appends its rows again."""
     own = replace(self.record, id=uuid.uuid4().hex[:12])
     _append(replace(self, record=own), frame, table, path, number)
 
 
-def _append_not_again(self: DeltaSink, frame: DataFrame, table: str, path: str, number: int) -> None:
-    """One commit is taken for done and is not."""
-    if number != FORGOTTEN_BATCH:
+def _append_skipping_batch(self: DeltaSink, frame: DataFrame, table: str, path: str, number: int) -> None:
+    """Append the rows of all batches but one."""
+    if number != LOST_BATCH:
         _append(self, frame, table, path, number)
 
 
-class Forgetful(GroupProcessor):
-    """Stores nothing of one batch, though Spark commits it."""
+class LosingProcessor(GroupProcessor):
+    """A processor that stores nothing of one batch, which Spark commits."""
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Take the store away in that batch."""
+        """Make the store read-only in that batch."""
         super().init(handle)
         from pyspark import TaskContext
 
         context = TaskContext.get()
         batch = None if context is None else context.getLocalProperty("streaming.sql.batchId")
-        if batch is not None and int(batch) == FORGOTTEN_BATCH:
-            self._store = _Deaf(self._store)  # type: ignore[assignment]
+        if batch is not None and int(batch) == LOST_BATCH:
+            self._store = _ReadOnlyStore(self._store)  # type: ignore[assignment]
 
 
-class _Deaf:
-    """Reads what is stored, and only seems to write."""
+class _ReadOnlyStore:
+    """A store whose writes have no effect."""
 
     def __init__(self, store: Any) -> None:
         self.read_header, self.read, self.find = store.read_header, store.read, store.find
 
     def write_header(self, value: bytes) -> None:
-        """Forget it."""
+        """Ignore the header."""
 
     def write(self, kind: str, slot: int, seq: int, value: bytes) -> None:
-        """Forget it."""
+        """Ignore the segment."""
 
     def remove(self, kind: str, slot: int, seq: int) -> None:
-        """Keep it: what is read next must be whole."""
+        """Keep the segment: the stored header still refers to it."""

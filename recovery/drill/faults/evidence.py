@@ -1,4 +1,4 @@
-"""What shows that a kill hit a job: the batch that its checkpoint holds half done. Needs no Spark."""
+"""Which jobs a kill has hit: those whose checkpoint has an uncommitted batch. Needs no Spark."""
 
 from __future__ import annotations
 
@@ -7,48 +7,52 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from recovery.drill.actions import POINTS
-from recovery.drill.faults.damage import Missed
+from recovery.drill.faults.damage import FaultNotConfirmed
 from state.checkpoint.folder import LocalFolder, batch_numbers
 
 if TYPE_CHECKING:
     from recovery.drill.actions import Point
 
 
-class Checkpoints:
-    """The checkpoints of some jobs, each in a folder of its own under `jobs`."""
+class CheckpointEvidence:
+    """Reads the checkpoints of some jobs, each in a folder of its own under `jobs`."""
 
     def __init__(self, jobs: Path, names: Iterable[str]) -> None:
         self._folders = {name: LocalFolder(jobs / name / "checkpoint") for name in names}
 
-    def last_done(self) -> dict[str, int]:
-        """By job, the last batch that Spark has committed; -1 before the first."""
+    def last_committed(self) -> dict[str, int]:
+        """Return, by job, the last batch that Spark has committed; -1 before the first."""
         return {name: max(batch_numbers(one, "commits"), default=-1) for name, one in self._folders.items()}
 
-    def half_done(self, batch: int) -> set[str]:
-        """Which jobs have begun `batch`, or one after it, and not committed it.
+    def interrupted_jobs(self, batch: int) -> set[str]:
+        """Return the jobs that have begun `batch` or a later one, and not committed it.
 
-        An older one does not count: an earlier kill may have left it, and this one come before it was run again.
+        An older uncommitted batch does not count: an earlier kill may have left it.
         """
         begun = {name: max(batch_numbers(one, "offsets"), default=-1) for name, one in self._folders.items()}
-        return {name for name, done in self.last_done().items() if begun[name] > done and begun[name] >= batch}
+        return {name for name, done in self.last_committed().items() if begun[name] > done and begun[name] >= batch}
 
-    def missed(self, point: Point, batch: int) -> dict[str, str]:
-        """By job, why a kill at a point of `batch` is not shown to have hit it; empty if it hit them all.
+    def not_hit(self, point: Point, batch: int) -> dict[str, str]:
+        """Return, by job, why it is not confirmed that a kill has hit it; empty if it has hit all jobs.
 
-        All jobs wait for each other at a point, so each must have a batch half done; between two batches, none may. In
-        the midst of a batch nobody waits, and one job is enough.
+        At most points all jobs wait for each other, so each must have an uncommitted batch; between two batches none
+        may have one. In the middle of a batch no job waits, and one interrupted job is enough.
+
+        Args:
+            point: of the kill.
+            batch: the first batch in which it could happen.
 
         Raises:
-            Missed: it hit none, in the midst of a batch.
+            FaultNotConfirmed: it has hit no job in the middle of a batch.
         """
-        done = self.last_done()
+        done = self.last_committed()
         if POINTS[point] is None:
-            why = {name: "came before the first batch was done" for name, last in done.items() if last < 0}
-            why |= dict.fromkeys(self.half_done(0), "left a batch half done")
-            return {name: f"the kill {point} {told}" for name, told in why.items()}
-        hit, told = self.half_done(batch), f"the kill {point} left no batch from {batch} on half done"
+            why = {name: "came before the first batch was committed" for name, last in done.items() if last < 0}
+            why |= dict.fromkeys(self.interrupted_jobs(0), "left an uncommitted batch")
+            return {name: f"the kill {point} {reason}" for name, reason in why.items()}
+        hit, reason = self.interrupted_jobs(batch), f"the kill {point} left no uncommitted batch from {batch} on"
         if POINTS[point] != "mid-batch":
-            return dict.fromkeys(done.keys() - hit, told)
+            return dict.fromkeys(done.keys() - hit, reason)
         if not hit:
-            raise Missed(told)
+            raise FaultNotConfirmed(reason)
         return {}

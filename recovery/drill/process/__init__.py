@@ -1,9 +1,9 @@
-"""The programs that a drill starts and breaks.
+"""The programs that a drill starts and kills.
 
-cluster.py    A Spark standalone cluster on this machine: a master and one worker, whose executors can be killed
-launcher.py   Starts the programs of a drill and says how they ended; the errors of jobs are kept by job
-messages.py   What the runner asks of a program, and what the program tells: a JSON file each way, and lines as
-operators.py  Operators with state of their own, for the drills. In a module of their own: they are sent to the
-program.py    The program that a drill breaks: runs jobs in a process of its own, which may be killed at any
-user_job.py   A user's own job: its declaration, with results and checkpoint in a scratch folder, and an end
+cluster.py    How a Spark standalone cluster is started on this host, so that its executors can be killed
+launcher.py   How a program is started, how it ended, and which jobs failed in it
+messages.py   What a program is to do, and which events it has logged: a JSON file and a file of JSON lines
+operators.py  The operators of the drilled jobs; a module of its own, for workers import it by name
+program.py    The program: runs jobs, or makes and restores savepoints, and can be killed at any point
+user_job.py   How a user's own job is started with its tables and checkpoint in a scratch folder
 """

@@ -1,4 +1,4 @@
-"""Starts the programs of a drill and says how they ended; the errors of jobs are kept by job."""
+"""Starts the programs of a drill, one at a time, and collects how they ended and which jobs failed."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from typing import Any, Literal
 
 import recovery
 from framework.engine.session.session import SHORT_LIVED
-from recovery.drill.faults.damage import Missed
+from recovery.drill.faults.damage import FaultNotConfirmed
 from recovery.drill.faults.faulty_s3 import CREDENTIALS
-from recovery.drill.process.messages import SURVIVED_NOT, Errand, told
+from recovery.drill.process.messages import EXIT_JOBS_FAILED, ProgramRequest, read_events
 
 TIMEOUT_SECONDS = 600.0
 _TAIL = 600
 
 
 class Launcher:
-    """The programs of one attempt, one at a time.
+    """The programs of one scenario run.
 
     Attributes:
-        failed: by job, what went wrong for good.
-        recovered: by job, seconds from the start of the last program to its first batch in the tables.
-        first_result: by job, seconds until it had results, if it had any.
+        failed: by job, the error that makes its drill fail.
+        recovered: by job, seconds from the start of the resuming program to its first batch in the tables.
+        first_result: by job, seconds from that start to the first batch with results; missing if there was none.
     """
 
     def __init__(self, folder: Path, common: dict[str, Any]) -> None:
@@ -37,62 +37,93 @@ class Launcher:
         self.recovered: dict[str, float] = {}
         self.first_result: dict[str, float] = {}
 
-    def run(self, *, recovering: bool = False, **errand: Any) -> None:
-        """Run a program that should succeed; a job that fails has failed the drill."""
-        code, began, lines = self._program(**errand)
-        self._keep_errors(errand["do"], lines)
-        for line in lines:
-            if recovering and line["what"] == "batch":
-                self.recovered.setdefault(line["check"], line["at"] - began)
-                if line["firings"]:
-                    self.first_result.setdefault(line["check"], line["at"] - began)
-        if code not in (0, SURVIVED_NOT):
-            raise Missed(f"a program that should {errand['do']} ended with {code}: {self._tail()}")
+    def run(self, *, recovering: bool = False, **request: Any) -> None:
+        """Run a program that should succeed. The drill of a job that fails in it has failed.
 
-    def run_and_die(self, **errand: Any) -> None:
-        """Run a program that should be killed by its own hand."""
-        code, _, lines = self._program(**errand)
-        self._keep_errors(errand["do"], lines)
-        if code != -signal.SIGKILL:
-            raise Missed(f"a program that should have been killed ended with {code}: {self._tail()}")
+        Args:
+            recovering: whether this run resumes the jobs, so that the times to recover are measured.
+            request: fields of `ProgramRequest`.
 
-    def run_and_lose(self, victim: Literal["workers", "executors"], batch: int) -> int:
-        """Run a program whose workers or executors are killed; its jobs may fail by that, for they are run again.
-
-        Returns how many jobs were stopped by it. Raises `Missed` if none of the victims was there, or if no task
-        failed while Python workers were killed: most of them may have been idle.
+        Raises:
+            FaultNotConfirmed: the program itself failed.
         """
-        code, _, lines = self._program(do="run", point="mid-batch", batch=batch, victim=victim)
-        if code not in (0, SURVIVED_NOT):
-            raise Missed(f"the program ended with {code}: {self._tail()}")
-        kills = [line for line in lines if line["what"] == "killed" and line["number"]]
+        code, began, events = self._program(**request)
+        self._keep_errors(request["do"], events)
+        for event in events:
+            if recovering and event["what"] == "batch":
+                self.recovered.setdefault(event["job"], event["at"] - began)
+                if event["firings"]:
+                    self.first_result.setdefault(event["job"], event["at"] - began)
+        if code not in (0, EXIT_JOBS_FAILED):
+            raise FaultNotConfirmed(f"the program of '{request['do']}' ended with {code}: {self._tail()}")
+
+    def run_until_killed(self, **request: Any) -> None:
+        """Run a program that should kill itself at a fault point.
+
+        Args:
+            request: fields of `ProgramRequest`.
+
+        Raises:
+            FaultNotConfirmed: it ended in another way.
+        """
+        code, _, events = self._program(**request)
+        self._keep_errors(request["do"], events)
+        if code != -signal.SIGKILL:
+            raise FaultNotConfirmed(f"a program that should have been killed ended with {code}: {self._tail()}")
+
+    def run_with_victim(self, victim: Literal["workers", "executors"], batch: int) -> int:
+        """Run a program whose workers or executors are killed. Its jobs may fail by that; they are resumed later.
+
+        Args:
+            victim: what is killed.
+            batch: the first batch in which it is killed.
+
+        Returns:
+            How many jobs failed.
+
+        Raises:
+            FaultNotConfirmed: no victim was found; or no task failed while Python workers were killed, which shows
+                nothing, since idle workers can be killed without effect.
+        """
+        code, _, events = self._program(do="run", point="mid-batch", batch=batch, victim=victim)
+        if code not in (0, EXIT_JOBS_FAILED):
+            raise FaultNotConfirmed(f"the program ended with {code}: {self._tail()}")
+        kills = [event for event in events if event["what"] == "killed" and event["number"]]
         if not kills:
-            raise Missed(f"there were no {victim} to kill")
-        if victim == "workers" and not any(line["noticed"] for line in kills):
-            raise Missed("no task of Spark's failed while its Python workers were killed")
-        return len(_errors(lines))
+            raise FaultNotConfirmed(f"there were no {victim} to kill")
+        if victim == "workers" and not any(event["task_failed"] for event in kills):
+            raise FaultNotConfirmed("no Spark task failed while Python workers were killed")
+        return len(_errors(events))
 
-    def run_and_fail(self, says: tuple[str, ...], *, everybody: bool) -> None:
-        """Run a program whose jobs should fail with a clear error."""
-        code, _, lines = self._program(do="run")
-        if code not in (0, SURVIVED_NOT):
-            raise Missed(f"the program ended with {code}: {self._tail()}")
-        errors = _errors(lines)
-        for check in self._common["checks"]:
-            if check not in errors and (everybody or not errors):
-                self.failed.setdefault(check, "the damage was not noticed")
-            elif check in errors and not any(words in errors[check] for words in says):
-                self.failed.setdefault(check, f"the error does not say what to do: {errors[check]}")
+    def run_expecting_error(self, messages: tuple[str, ...], *, all_jobs: bool) -> None:
+        """Run a program whose jobs should fail with an error that says what to do.
 
-    def _keep_errors(self, do: str, lines: list[dict[str, Any]]) -> None:
-        for check, error in _errors(lines).items():
-            self.failed.setdefault(check, f"{do}: {error}")
+        Args:
+            messages: parts of error messages; one of them is enough.
+            all_jobs: whether each job must fail; otherwise at least one.
 
-    def _program(self, *, own_store: bool = False, **errand: Any) -> tuple[int, float, list[dict[str, Any]]]:
+        Raises:
+            FaultNotConfirmed: the program itself failed.
+        """
+        code, _, events = self._program(do="run")
+        if code not in (0, EXIT_JOBS_FAILED):
+            raise FaultNotConfirmed(f"the program ended with {code}: {self._tail()}")
+        errors = _errors(events)
+        for name in self._common["job_names"]:
+            if name not in errors and (all_jobs or not errors):
+                self.failed.setdefault(name, "it should have failed with an error, and did not")
+            elif name in errors and not any(message in errors[name] for message in messages):
+                self.failed.setdefault(name, f"the error does not say what to do: {errors[name]}")
+
+    def _keep_errors(self, do: str, events: list[dict[str, Any]]) -> None:
+        for name, error in _errors(events).items():
+            self.failed.setdefault(name, f"{do}: {error}")
+
+    def _program(self, *, own_store: bool = False, **request: Any) -> tuple[int, float, list[dict[str, Any]]]:
         self._started += 1
-        path = self._folder / f"errand-{self._started:02d}.json"
-        lines = path.with_suffix(".told")
-        Errand(**(self._common | errand), told=str(lines)).save(path)
+        path = self._folder / f"request-{self._started:02d}.json"
+        events = path.with_suffix(".events")
+        ProgramRequest(**(self._common | request), events_file=str(events)).save(path)
         began = time.time()
         with self._log.open("ab") as log:
             program = subprocess.Popen(
@@ -106,11 +137,11 @@ class Launcher:
             try:
                 code = program.wait(timeout=TIMEOUT_SECONDS)
             except subprocess.TimeoutExpired:
-                raise Missed(f"a program did not end within {TIMEOUT_SECONDS:g} s: {self._tail()}") from None
+                raise FaultNotConfirmed(f"a program did not end within {TIMEOUT_SECONDS:g} s: {self._tail()}") from None
             finally:
                 _end_session(program.pid)
                 program.wait()
-        return code, began, list(told(lines))
+        return code, began, list(read_events(events))
 
     @property
     def _log(self) -> Path:
@@ -120,17 +151,17 @@ class Launcher:
         return self._log.read_text(errors="replace")[-_TAIL:].strip()
 
 
-def _errors(lines: list[dict[str, Any]]) -> dict[str, str]:
-    """Return job -> its error, the first if there were several."""
+def _errors(events: list[dict[str, Any]]) -> dict[str, str]:
+    """Return, by job, its first error."""
     errors: dict[str, str] = {}
-    for line in lines:
-        if line["what"] == "error":
-            errors.setdefault(line["check"], f"{line['kind']}: {line['text']}")
+    for event in events:
+        if event["what"] == "error":
+            errors.setdefault(event["job"], f"{event['kind']}: {event['text']}")
     return errors
 
 
 def _end_session(session: int) -> None:
-    """Kill what a program left behind: nothing of it may work on while the next one begins."""
+    """Kill the processes that a program has left running, before the next program starts."""
     try:
         os.killpg(session, signal.SIGKILL)
     except ProcessLookupError:
@@ -138,7 +169,7 @@ def _end_session(session: int) -> None:
 
 
 def environment() -> dict[str, str]:
-    """The program imports what we import, wherever it is started; no proxy stands between it and the drill's S3."""
+    """Return the environment of a program: it imports the same code and uses no proxy for S3."""
     path = os.pathsep.join(filter(None, [str(Path(recovery.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]))
     java = os.environ.get("SPARK_SUBMIT_OPTS", SHORT_LIVED)
     proxy = {"NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}

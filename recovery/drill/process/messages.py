@@ -1,4 +1,4 @@
-"""What the runner asks of a program, and what the program tells: a JSON file each way, and lines as things happen."""
+"""What a program is to do, and which events it has logged: a JSON file and a file of JSON lines."""
 
 from __future__ import annotations
 
@@ -8,86 +8,92 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-Broken = Literal["sink commits twice", "sink skips a commit", "store forgets"]
+if TYPE_CHECKING:
+    from recovery.drill.faults.defects import Defect
 
-SURVIVED_NOT = 3
-"""Exit code of a program in which a job failed; the lines tell why."""
+EXIT_JOBS_FAILED = 3
+"""Exit code of a program in which a job failed; its events have the error."""
+
+USER_JOB = "own job"
+"""The name of a user's own job in reports and in the folder of a drill."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Errand:
-    """One run of a program.
+class ProgramRequest:
+    """What one run of the program does.
 
     Attributes:
-        do: run the jobs until all is read; serve until all is read and be drained; serve until all is read and be
-            killed; make a savepoint, restore one, or clone one.
-        checks: names of the jobs; of a user's own it is `OWN`.
-        job: the user's own job file.
+        do: run the jobs until all files are read; run them continuously until then and drain them; the same and kill
+            the process while they are idle; make, restore or clone a savepoint.
+        job_names: names of the jobs; `USER_JOB` for a user's own.
+        job: the file of the user's own job.
         files: the input folder.
         folder: has a folder for each job.
-        told: the file of lines.
-        point: the fault point at which to die, once each job is there or has ended.
-        batch: the first batch that counts.
-        until: stop after so many batches; only for a user's own job, whose files are not the drill's to feed.
-        victim: who is killed there: the program, its Python workers, or its executors.
-        master: of the cluster to run on; this machine's cores, if none.
-        ahead_hours: how far the wall clock is ahead of the real one.
-        broken: what is wrong with the product, on purpose: a drill must notice.
+        events_file: events are appended to this file.
+        point: the fault point at which the fault is triggered.
+        batch: the first batch in which the fault is triggered.
+        until: stop after so many batches; only for a user's own job, whose input is not written by the drill.
+        victim: what is killed: the program, its Python workers, or its executors.
+        master: URL of the cluster; None for local mode.
+        ahead_hours: how far the wall clock is set ahead; None for the real one.
+        defect: the defect to inject.
         name: of the savepoint.
-        location: where savepoints live; each job has a place of its own under it.
-        endpoint: of the S3.
-        killed_at: after which step of a savepoint or restore to die.
+        location: of the savepoints; each job has a place of its own under it, except for a clone.
+        endpoint: URL of the S3 store; None for Amazon's.
+        killed_at: the step of the savepoint or restore after which the process is killed.
     """
 
     do: Literal["run", "drain", "idle", "savepoint", "restore", "clone"]
-    checks: tuple[str, ...]
+    job_names: tuple[str, ...]
     job: str | None = None
     files: str
     folder: str
-    told: str
+    events_file: str
     point: str | None = None
     batch: int = 0
     until: int | None = None
     victim: Literal["program", "workers", "executors"] = "program"
     master: str | None = None
     ahead_hours: float | None = None
-    broken: Broken | None = None
+    defect: Defect | None = None
     name: str = ""
     location: str = ""
     endpoint: str | None = None
     killed_at: str | None = None
 
     def save(self, path: Path) -> None:
-        """Write it to a file."""
+        """Write the request to a file."""
         path.write_text(json.dumps(asdict(self)))
 
     @classmethod
-    def load(cls, path: Path) -> Errand:
-        """Read it from a file."""
+    def load(cls, path: Path) -> ProgramRequest:
+        """Return the request that was saved to a file."""
         value = json.loads(path.read_text())
-        return cls(**value | {"checks": tuple(value["checks"])})
+        return cls(**value | {"job_names": tuple(value["job_names"])})
 
 
-OWN = "own job"
-"""What a user's own job is called."""
-
-
-class Telling:
-    """Writes lines; each is on its way to the disk before anything else happens, so a kill loses none."""
+class EventLog:
+    """Appends events to a file. Each is passed to the operating system at once, so a kill of the process loses none."""
 
     def __init__(self, path: str) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
-    def tell(self, check: str, what: str, **more: Any) -> None:
-        """Write one line."""
-        line = {"at": time.time(), "check": check, "what": what} | more
+    def write(self, job: str, what: str, **fields: Any) -> None:
+        """Append one event.
+
+        Args:
+            job: its name; empty if the event is not about one job.
+            what: `started`, `batch`, `ended`, `error` or `killed`.
+            fields: more fields, JSON-able.
+        """
+        line = {"at": time.time(), "job": job, "what": what} | fields
         os.write(self._file, (json.dumps(line) + "\n").encode())
 
 
-def told(path: Path) -> Iterator[dict[str, Any]]:
-    """Read the lines back."""
+def read_events(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the events of a file; none if there is no file."""
     if path.exists():
         for line in path.read_text().splitlines():
             yield json.loads(line)

@@ -1,6 +1,6 @@
-"""The program that a drill breaks: runs jobs in a process of its own, which may be killed at any point.
+"""The program of a drill: runs jobs, or makes and restores savepoints, and can be killed at any point.
 
-python -m recovery.drill.process.program ERRAND.json
+python -m recovery.drill.process.program REQUEST.json
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from framework.declarations.errors import PanekeeperError
-from framework.engine.flow import control_stream as pulse
-from framework.engine.sink import fault_points as fault
-from recovery.drill.faults.barrier import Ambush, Gate, Once, die_together, kill_executors, kill_workers
-from recovery.drill.jobs import named
-from recovery.drill.process.messages import OWN, SURVIVED_NOT, Errand, Telling
+from framework.engine.flow import control_stream
+from framework.engine.sink import fault_points
+from recovery.drill.faults.barrier import BarrierFault, ImmediateFault, OneTimeFault, kill_when_all_arrive
+from recovery.drill.faults.kill import kill_executors, kill_workers
+from recovery.drill.jobs import drill_job
+from recovery.drill.process.messages import EXIT_JOBS_FAILED, USER_JOB, EventLog, ProgramRequest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,81 +28,87 @@ if TYPE_CHECKING:
 _JOIN_SECONDS = 0.05
 _SETTINGS: dict[str, int | str] = {"spark.sql.shuffle.partitions": 2, "spark.driver.memory": "1g"}
 BASE_HOURS = 6.0
-"""How far ahead the clock of clocked checks begins, so that it can go back and still be ahead of the rows' own."""
+"""How far ahead the wall clock of a drill begins: it can be set back and is still ahead of the rows' own times."""
 
 
 class Program:
-    """One errand."""
+    """One run of the program."""
 
-    def __init__(self, errand: Errand) -> None:
-        self.errand = errand
-        self.telling = Telling(errand.told)
+    def __init__(self, request: ProgramRequest) -> None:
+        self.request = request
+        self.events = EventLog(request.events_file)
         self.failed = False
-        self.gate: Gate | None = None
+        self.fault: BarrierFault | None = None
 
     def main(self) -> int:
-        """Do it and return the exit code."""
-        errand = self.errand
-        if errand.ahead_hours is not None:
-            set_clock(errand.ahead_hours)
-        if errand.do in ("savepoint", "restore", "clone"):
-            return self.keep()
-        if errand.point is not None:
-            self.gate = self.make_gate(errand.point)
-            fault.arm(self.gate)
-        if errand.broken is not None:
-            from recovery.drill.faults.defects import break_on_purpose
+        """Do what is requested and return the exit code: 0, or `EXIT_JOBS_FAILED`."""
+        request = self.request
+        if request.ahead_hours is not None:
+            set_clock(request.ahead_hours)
+        if request.do in ("savepoint", "restore", "clone"):
+            return self.save_or_restore_all()
+        if request.point is not None:
+            self.fault = self.make_fault(request.point)
+            fault_points.arm(self.fault)
+        if request.defect is not None:
+            from recovery.drill.faults.defects import inject_defect
 
-            break_on_purpose(errand.broken)
+            inject_defect(request.defect)
         jobs = self.start_all()
-        if errand.do == "run":
+        if request.do == "run":
             self.await_all(jobs)
-            if self.gate is not None:
-                self.gate.settle()
+            if self.fault is not None:
+                self.fault.wait_until_done()
         else:
-            self.serve(jobs)
-        return SURVIVED_NOT if self.failed else 0
+            self.run_until_read(jobs)
+        return EXIT_JOBS_FAILED if self.failed else 0
 
-    def make_gate(self, point: str) -> Gate:
-        """The fault that was asked for."""
-        errand = self.errand
-        if errand.victim != "program":
-            kill = {"workers": kill_workers, "executors": kill_executors}[errand.victim]
-            return Once(point, errand.batch, 1, lambda: kill(self.telling))
-        kind = Ambush if point == "mid-batch" else Gate
-        return kind(point, errand.batch, len(errand.checks), fault.kill_process)
+    def make_fault(self, point: str) -> BarrierFault:
+        """Return the fault that is requested, not yet armed."""
+        request = self.request
+        if request.victim != "program":
+            return OneTimeFault(point, request.batch, 1, self.kill_victims)
+        kind = ImmediateFault if point == "mid-batch" else BarrierFault
+        return kind(point, request.batch, len(request.job_names), fault_points.kill_process)
+
+    def kill_victims(self) -> None:
+        """Kill the workers or executors, and log how many."""
+        killed = kill_workers() if self.request.victim == "workers" else kill_executors()
+        self.events.write("", "killed", **killed._asdict())
 
     def start_all(self) -> dict[str, Job]:
-        """Start every job; those that cannot start are told."""
+        """Start every job and return those that have started; the errors of the others are logged."""
         jobs: dict[str, Job] = {}
-        for name in self.errand.checks:
+        for name in self.request.job_names:
             try:
                 jobs[name] = self.start(name)
             except PanekeeperError as error:
-                self.told_failed(name, error)
+                self.log_failure(name, error)
         return jobs
 
     def start(self, name: str) -> Job:
         """Start one job. Returns once its first batch runs."""
-        errand = self.errand
-        folder = Path(errand.folder) / name
-        if name == OWN:
-            from recovery.drill.process.user_job import start_own
+        request = self.request
+        folder = Path(request.folder) / name
+        if name == USER_JOB:
+            from recovery.drill.process.user_job import start_user_job
 
-            assert errand.job is not None
-            job = start_own(errand.job, folder)
+            assert request.job is not None
+            job = start_user_job(request.job, folder)
         else:
-            declared = named(name).declare(spark_for_drill(errand.master), Path(errand.files), folder)
-            trigger = "available_now" if errand.do == "run" else "continuous"
-            job = declared.start(checkpoint=folder / "checkpoint", trigger=trigger)  # type: ignore[arg-type]
-        self.telling.tell(name, "started")
+            declared = drill_job(name).declare(spark_for_drill(request.master), Path(request.files), folder)
+            checkpoint = folder / "checkpoint"
+            job = declared.start(
+                checkpoint=checkpoint, trigger="available_now" if request.do == "run" else "continuous"
+            )
+        self.events.write(name, "started")
         job.on_batch(lambda report: self.on_batch(name, job, report))
         return job
 
     def on_batch(self, name: str, job: Job, report: BatchReport) -> None:
-        """A batch is in the tables."""
-        self.telling.tell(name, "batch", number=report.batch, firings=report.firings)
-        if self.errand.until is not None and report.batch + 1 >= self.errand.until:
+        """Log that a batch is in the tables."""
+        self.events.write(name, "batch", number=report.batch, firings=report.firings)
+        if self.request.until is not None and report.batch + 1 >= self.request.until:
             job.stop()
 
     def await_all(self, jobs: dict[str, Job]) -> None:
@@ -112,75 +119,81 @@ class Program:
                 try:
                     over = job.await_end(timeout=_JOIN_SECONDS)
                 except PanekeeperError as error:
-                    self.told_failed(name, error)
+                    self.log_failure(name, error)
                     over = True
                 if over:
                     del left[name]
-                    self.telling.tell(name, "ended")
-                    if self.gate is not None:
-                        self.gate.ended()
+                    self.events.write(name, "ended")
+                    if self.fault is not None:
+                        self.fault.job_ended()
 
-    def serve(self, jobs: dict[str, Job]) -> None:
-        """Run as a service does, until all is read; then be drained, or killed where nothing is being done."""
+    def run_until_read(self, jobs: dict[str, Job]) -> None:
+        """Wait until the jobs have read all files; then drain them, or kill the process while they are idle."""
         for name, job in jobs.items():
             try:
                 job.process_available()
-                if self.errand.do == "drain":
+                if self.request.do == "drain":
                     job.drain()
             except PanekeeperError as error:
-                self.told_failed(name, error)
-        if self.errand.do == "idle" and not self.failed:
-            fault.kill_process()
+                self.log_failure(name, error)
+        if self.request.do == "idle" and not self.failed:
+            fault_points.kill_process()
 
-    def told_failed(self, name: str, error: Exception) -> None:
-        """Tell an error of a job, or of a savepoint."""
+    def log_failure(self, name: str, error: Exception) -> None:
+        """Log the error of a job, or of its savepoint."""
         self.failed = True
-        self.telling.tell(name, "error", kind=type(error).__name__, text=str(error))
+        self.events.write(name, "error", kind=type(error).__name__, text=str(error))
 
-    def keep(self) -> int:
-        """Make, restore or clone the savepoint of each job; side by side where all are to be killed at one step."""
-        killed = self.errand.killed_at
-        die = die_together(len(self.errand.checks))
+    def save_or_restore_all(self) -> int:
+        """Make, restore or clone the savepoint of each job; in parallel if all are to be killed at the same step."""
+        killed_at = self.request.killed_at
+        kill = kill_when_all_arrive(len(self.request.job_names))
 
-        def reached(step: str) -> None:
-            if step == killed:
-                die()
+        def on_step(step: str) -> None:
+            if step == killed_at:
+                kill()
 
         spark = spark_for_drill()
-        threads = [threading.Thread(target=self.keep_one, args=(name, spark, reached)) for name in self.errand.checks]
+        threads = [
+            threading.Thread(target=self.save_or_restore, args=(name, spark, on_step))
+            for name in self.request.job_names
+        ]
         for thread in threads:
             thread.start()
-            if killed is None:
+            if killed_at is None:
                 thread.join()
         for thread in threads:
             thread.join()
-        return SURVIVED_NOT if self.failed else 0
+        return EXIT_JOBS_FAILED if self.failed else 0
 
-    def keep_one(self, name: str, spark: SparkSession, reached: Callable[[str], None]) -> None:
+    def save_or_restore(self, name: str, spark: SparkSession, on_step: Callable[[str], None]) -> None:
         """Make, restore or clone the savepoint of one job."""
         from recovery.restore.clone import clone
         from recovery.restore.restore import restore
         from recovery.savepoint.create import savepoint
         from recovery.storage.s3_options import S3Options
 
-        errand, folder = self.errand, Path(self.errand.folder) / name
-        common: dict[str, Any] = {"s3": S3Options(endpoint=errand.endpoint), "spark": spark}
-        place = f"{errand.location}/{name}" if errand.do != "clone" else errand.location
+        request, folder = self.request, Path(self.request.folder) / name
+        common: dict[str, Any] = {"s3": S3Options(endpoint=request.endpoint), "spark": spark}
+        location = f"{request.location}/{name}" if request.do != "clone" else request.location
         try:
-            if errand.do == "savepoint":
-                savepoint(
-                    folder / "checkpoint", errand.name, to=place, progress=lambda _: reached("first file"), **common
-                )
-            elif errand.do == "restore":
-                restore(place, errand.name, on_step=reached, **common)
+            if request.do == "savepoint":
+                checkpoint = folder / "checkpoint"
+                savepoint(checkpoint, request.name, to=location, progress=lambda _: on_step("first file"), **common)
+            elif request.do == "restore":
+                restore(location, request.name, on_step=on_step, **common)
             else:
-                clone(place, errand.name, into=folder, **common)
+                clone(location, request.name, into=folder, **common)
         except PanekeeperError as error:
-            self.told_failed(name, error)
+            self.log_failure(name, error)
 
 
 def spark_for_drill(master: str | None = None) -> SparkSession:
-    """The session of a drill: small, for its jobs are."""
+    """Return a small Spark session.
+
+    Args:
+        master: URL of a cluster; None for local mode on two cores.
+    """
     from framework.engine.session.session import session
 
     cluster: dict[str, str] = {} if master is None else {"spark.master": master, "spark.executor.memory": "1g"}
@@ -188,14 +201,18 @@ def spark_for_drill(master: str | None = None) -> SparkSession:
 
 
 def set_clock(hours: float) -> None:
-    """Let the wall clock of the windows be so many hours ahead of where a drill begins."""
+    """Set the wall clock of the windows ahead.
+
+    Args:
+        hours: relative to `BASE_HOURS` ahead of the real time.
+    """
     ahead = int((BASE_HOURS + hours) * 3_600_000_000)
 
     def later() -> int:
         return time.time_ns() // 1000 + ahead
 
-    pulse.wall_us = later  # type: ignore[attr-defined] # where each beat takes its time from
+    control_stream.wall_us = later  # type: ignore[attr-defined] # every control file takes its time from there
 
 
 if __name__ == "__main__":
-    sys.exit(Program(Errand.load(Path(sys.argv[1]))).main())
+    sys.exit(Program(ProgramRequest.load(Path(sys.argv[1]))).main())

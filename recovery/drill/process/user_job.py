@@ -1,6 +1,6 @@
-"""A user's own job: its declaration, with results and checkpoint in a scratch folder, and an end once all is read.
+"""Starts a user's own job with its tables and checkpoint in a scratch folder; it ends when all input is read.
 
-Its sources are read as ever; nothing else is touched.
+The job reads its own sources. Its own tables and checkpoint are neither read nor written.
 """
 
 from __future__ import annotations
@@ -19,21 +19,25 @@ if TYPE_CHECKING:
     from framework.engine.job.job import Job
 
 
-def start_own(file: str, folder: Path) -> Job:
-    """Start the job of a file (`recovery.upgrade.job_file`) in a scratch folder.
+def start_user_job(file: str, folder: Path) -> Job:
+    """Start the job of a file in a scratch folder.
+
+    Args:
+        file: declares the job; see `recovery/upgrade/job_file.py`.
+        folder: for the tables and the checkpoint.
 
     Raises:
-        JobFileError: the file declares none.
-        PanekeeperError: as `start`.
+        JobFileError: the file declares no job.
+        PanekeeperError: as `start` of the job.
     """
     declared = load_job(file)
     for name, module in [*sys.modules.items()]:
-        if name.startswith("_panekeeper_job_"):  # the workers cannot import what was loaded from a file
+        if name.startswith("_panekeeper_job_"):  # workers cannot import a module that was loaded from a file
             cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
-    return _in_scratch(declared, folder).start(checkpoint=folder / "checkpoint", trigger="available_now")
+    return _in_scratch_folder(declared, folder).start(checkpoint=folder / "checkpoint", trigger="available_now")
 
 
-def _in_scratch(declared: DeltaJob, folder: Path) -> DeltaJob:
+def _in_scratch_folder(declared: DeltaJob, folder: Path) -> DeltaJob:
     scratch = replace(
         declared.tables,
         log=str(folder / "log"),

@@ -1,4 +1,4 @@
-"""The judge of restart drills: what it counts as lost, doubled and wrong, and when it does not know."""
+"""The comparison of tables: what counts as lost, doubled and wrong, and when its result is unknown."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ import pyarrow.parquet as pq
 import pytest
 
 import recovery.drill
-from recovery.drill.expected.compare import Verdict, judge
-from recovery.drill.jobs import Compared
+from recovery.drill.expected.compare import ComparisonResult, TableComparison, compare_tables
 
-HOW = {"log": Compared(columns=("sensor", "first", "n"), identity=2)}
+HOW = {"log": TableComparison(columns=("sensor", "first", "n"), identity=2)}
 ROWS = [("a", 1, 3), ("a", 4, 3), ("b", 2, 3)]
 
 
 def delta_table(folder: Path, *files: list[tuple[Any, ...]], removed: tuple[int, ...] = ()) -> None:
-    """Write a Delta table, one commit a file; those in `removed` are taken out again by a last commit."""
+    """Write a Delta table, one commit a file; a last commit removes the files in `removed`."""
     log = folder / "_delta_log"
     log.mkdir(parents=True)
     for number, rows in enumerate(files):
@@ -32,33 +31,33 @@ def delta_table(folder: Path, *files: list[tuple[Any, ...]], removed: tuple[int,
         (log / f"{len(files):020d}.json").write_text("\n".join(lines))
 
 
-def verdict(tmp_path: Path, *files: list[tuple[Any, ...]], **more: Any) -> Verdict:
-    """Judge a log that was written in these commits."""
+def comparison(tmp_path: Path, *files: list[tuple[Any, ...]], **more: Any) -> ComparisonResult:
+    """Compare a log that was written in these commits."""
     delta_table(tmp_path / "log", *files, **more)
-    return judge(tmp_path, {"log": ROWS}, HOW)
+    return compare_tables(tmp_path, {"log": ROWS}, HOW)
 
 
 def test_the_same_rows_in_any_order_and_number_of_commits_pass(tmp_path: Path) -> None:
     """A table is a bag of rows."""
-    found = verdict(tmp_path, [ROWS[2]], [ROWS[0], ROWS[1]])
+    found = comparison(tmp_path, [ROWS[2]], [ROWS[0], ROWS[1]])
     assert (found.outcome, found.rows) == ("passed", 3)
 
 
 def test_files_that_a_later_commit_removed_do_not_count(tmp_path: Path) -> None:
-    """As a MERGE and a RESTORE leave them."""
-    assert verdict(tmp_path, [ROWS[0]], ROWS, removed=(0,)).outcome == "passed"
+    """MERGE and RESTORE leave such files in the folder."""
+    assert comparison(tmp_path, [ROWS[0]], ROWS, removed=(0,)).outcome == "passed"
 
 
 def test_a_shallow_copy_is_read_where_the_original_has_its_files(tmp_path: Path) -> None:
-    """As a clone of a savepoint has them; what is on no disk here cannot be judged."""
+    """A clone of a savepoint is one; a file that is not on this host makes the result unknown."""
     delta_table(tmp_path / "the original", ROWS)
     log = tmp_path / "log" / "_delta_log"
     log.mkdir(parents=True)
     there = (tmp_path / "the original" / "0.parquet").as_uri().replace("file:///", "file:/")
     (log / f"{0:020d}.json").write_text(json.dumps({"add": {"path": there}}))
-    assert judge(tmp_path, {"log": ROWS}, HOW).outcome == "passed"
+    assert compare_tables(tmp_path, {"log": ROWS}, HOW).outcome == "passed"
     (log / f"{0:020d}.json").write_text(json.dumps({"add": {"path": "s3a://bucket/0.parquet"}}))
-    assert judge(tmp_path, {"log": ROWS}, HOW).outcome == "unknown"
+    assert compare_tables(tmp_path, {"log": ROWS}, HOW).outcome == "unknown"
 
 
 @pytest.mark.parametrize(
@@ -71,41 +70,41 @@ def test_a_shallow_copy_is_read_where_the_original_has_its_files(tmp_path: Path)
         ([ROWS[0], ROWS[0], ("b", 2, 4)], (1, 1, 1)),
     ],
 )
-def test_lost_doubled_and_wrong_rows_are_counted_apart(
+def test_lost_doubled_and_wrong_rows_are_counted_separately(
     tmp_path: Path, rows: list[tuple[Any, ...]], counted: tuple[int, int, int]
 ) -> None:
-    """A result with another value is wrong, and not lost as well."""
-    found = verdict(tmp_path, rows)
+    """A result with another value is wrong, and does not count as lost."""
+    found = comparison(tmp_path, rows)
     assert found.outcome == "failed"
     assert (found.lost, found.doubled, found.wrong) == counted
     assert "log:" in found.why
 
 
 def test_a_table_that_cannot_be_read_is_unknown(tmp_path: Path) -> None:
-    """No table, half a log, a damaged file, an unknown feature: none of it is a pass, and none a failure."""
-    assert judge(tmp_path, {"log": ROWS}, HOW).outcome == "unknown"
+    """No table, an incomplete log, a damaged file, an unsupported feature: neither passed nor failed."""
+    assert compare_tables(tmp_path, {"log": ROWS}, HOW).outcome == "unknown"
     delta_table(tmp_path / "log", ROWS, ROWS)
     first = tmp_path / "log" / "_delta_log" / f"{0:020d}.json"
     first.unlink()
-    assert "does not begin with version 0" in judge(tmp_path, {"log": ROWS}, HOW).why
+    assert "does not begin with version 0" in compare_tables(tmp_path, {"log": ROWS}, HOW).why
     first.write_text(json.dumps({"add": {"path": "0.parquet", "deletionVector": {"sizeInBytes": 1}}}))
-    assert "deletion vectors" in judge(tmp_path, {"log": ROWS}, HOW).why
+    assert "deletion vectors" in compare_tables(tmp_path, {"log": ROWS}, HOW).why
     first.write_text(json.dumps({"add": {"path": "0.parquet"}}))
     (tmp_path / "log" / "0.parquet").write_bytes(b"not what it was")
-    assert judge(tmp_path, {"log": ROWS}, HOW).outcome == "unknown"
+    assert compare_tables(tmp_path, {"log": ROWS}, HOW).outcome == "unknown"
 
 
 def test_nothing_to_compare_is_unknown(tmp_path: Path) -> None:
-    """A drill that expects nothing shows nothing."""
+    """A drill without expected rows shows nothing."""
     delta_table(tmp_path / "log", ROWS, removed=(0,))
-    assert judge(tmp_path, {"log": []}, HOW).outcome == "unknown"
+    assert compare_tables(tmp_path, {"log": []}, HOW).outcome == "unknown"
 
 
 ORACLE = ("arrival_oracle", "compare", "history", "state_oracle")
 
 
 @pytest.mark.parametrize("name", ORACLE)
-def test_judge_and_oracle_share_no_code_with_what_they_judge(name: str) -> None:
+def test_comparison_and_oracles_share_no_code_with_what_they_check(name: str) -> None:
     """They import nothing of `framework` or `state`, and of `recovery` only each other."""
     tree = ast.parse((Path(recovery.drill.__file__).parent / "expected" / f"{name}.py").read_text())
     typed = [node for one in tree.body if isinstance(one, ast.If) for node in ast.walk(one)]

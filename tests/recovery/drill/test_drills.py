@@ -1,4 +1,4 @@
-"""Which drills there are, what becomes of those that cannot be run, and how the outcome is told."""
+"""Which drills there are, what is reported for those that cannot run, and how results are shown."""
 
 from __future__ import annotations
 
@@ -13,55 +13,54 @@ from framework.engine.sink.fault_points import POINTS as FAULT_POINTS
 from recovery.cli.drill import seconds_of
 from recovery.cli.main import main
 from recovery.drill.actions import POINTS, KillExecutor, RandomKills
-from recovery.drill.faults.damage import Missed, damage_state
-from recovery.drill.jobs import CHECKS
-from recovery.drill.process.messages import OWN, Errand
-from recovery.drill.report import fields as told
-from recovery.drill.report import page, passed, words
+from recovery.drill.faults.damage import FaultNotConfirmed, damage_state
+from recovery.drill.jobs import DRILL_JOBS
+from recovery.drill.process.messages import USER_JOB, ProgramRequest
+from recovery.drill.report import format_html, format_table, passed, report_fields
 from recovery.drill.runner import Drills, Result
 from recovery.drill.scenarios import REDUCED, SCENARIOS
 
 GOOD = Result(scenario="kill", check="batched", outcome="passed", rows=9, recover_seconds=2.0)
 
 
-def test_every_check_meets_every_scenario_of_its_clock() -> None:
+def test_every_job_is_in_every_scenario_of_its_clock() -> None:
     """The matrix has no holes."""
-    found = {(one.scenario.name, check) for one in Drills().outings() for check in one.checks}
-    assert found == {(s.name, c.name) for s in SCENARIOS for c in CHECKS if s.clocked == c.clocked}
+    found = {(one.scenario.name, check) for one in Drills().groups() for check in one.job_names}
+    assert found == {(s.name, c.name) for s in SCENARIOS for c in DRILL_JOBS if s.uses_wall_clock == c.uses_wall_clock}
 
 
-def test_the_reduced_form_has_every_check_and_nearly_every_fault() -> None:
-    """What the reduced form leaves out is how often a fault meets a check, not which."""
-    outings = Drills(reduced=True).outings()
-    assert {name for one in outings for name in one.checks} == {check.name for check in CHECKS}
+def test_the_reduced_matrix_has_every_job_and_nearly_every_fault() -> None:
+    """It leaves out combinations of faults and jobs, and only two kinds of faults."""
+    groups = Drills(reduced=True).groups()
+    assert {name for one in groups for name in one.job_names} == {check.name for check in DRILL_JOBS}
     whole, part = ({type(action) for one in all_ for action in one.actions} for all_ in (SCENARIOS, REDUCED))
     assert whole - part == {RandomKills, KillExecutor}
 
 
 def test_every_fault_point_is_drilled() -> None:
-    """A new point of the commit protocol needs words here."""
+    """A new point of the commit protocol needs a name in `POINTS`."""
     assert {point for point in POINTS.values() if point} == set(FAULT_POINTS)
 
 
 def test_drills_are_picked_by_a_part_of_their_name_or_a_pattern() -> None:
-    """Both sides of the x count."""
-    assert {one.checks for one in Drills(only="x batched").outings()} == {("batched",)}
-    assert [one.scenario.name for one in Drills(only="*slow*").outings()] == ["the object store is slow"]
+    """Scenario and job both count."""
+    assert {one.job_names for one in Drills(only="x batched").groups()} == {("batched",)}
+    assert [one.scenario.name for one in Drills(only="*slow*").groups()] == ["the object store is slow"]
     with pytest.raises(DeclarationError, match="no drill is called 'nobody'"):
-        Drills(only="nobody").outings()
+        Drills(only="nobody").groups()
 
 
-def test_a_users_job_meets_what_needs_no_files_of_the_drill() -> None:
-    """And a savepoint without a job cannot be drilled: nobody knows what would run on it."""
-    outings = Drills(job=Path("job.py")).outings()
-    assert {one.checks for one in outings} == {(OWN,)}
-    assert not any(one.scenario.clocked for one in outings)
+def test_a_users_job_runs_the_scenarios_that_need_no_input_of_the_drill() -> None:
+    """A savepoint without a job file cannot be drilled."""
+    groups = Drills(job=Path("job.py")).groups()
+    assert {one.job_names for one in groups} == {(USER_JOB,)}
+    assert not any(one.scenario.uses_wall_clock for one in groups)
     with pytest.raises(DeclarationError, match="--job"):
-        Drills(savepoint=("there", "one")).outings()
+        Drills(savepoint=("there", "one")).groups()
 
 
-def test_what_the_budget_does_not_reach_is_told_and_is_no_pass() -> None:
-    """Nothing is begun once it is spent."""
+def test_a_drill_beyond_the_budget_is_not_run_and_has_not_passed() -> None:
+    """No scenario is started once the budget is spent."""
     results = Drills(budget_seconds=-1.0, only="x batched").run()
     assert {one.outcome for one in results} == {"not run"}
     assert not passed(results)
@@ -76,22 +75,22 @@ def test_only_a_pass_is_a_pass(outcome: str) -> None:
     assert not passed([])
 
 
-def test_the_outcome_is_told_in_words_and_as_a_page() -> None:
-    """With the reasons of what did not pass; text is escaped on the page."""
+def test_a_report_is_shown_as_a_table_and_as_a_page() -> None:
+    """Both have the reasons of drills that did not pass; the page escapes text."""
     bad = Result(scenario="kill", check="delta", outcome="failed", lost=2, rows=9, why="missing <a>")
-    fields = told([GOOD, bad], seed=5, began=datetime(2026, 1, 2, tzinfo=UTC))
+    fields = report_fields([GOOD, bad], seed=5, began=datetime(2026, 1, 2, tzinfo=UTC))
     assert json.loads(json.dumps(fields))["outcomes"] == {"passed": 1, "failed": 1}
-    text = words(fields)
+    text = format_table(fields)
     assert "failed: kill x delta: missing <a>" in text
     assert "2 drills with seed 5, 2026-01-02T00:00:00+00:00: 1 failed, 1 passed" in text
-    html = page(fields)
+    html = format_html(fields)
     assert "missing &lt;a&gt;" in html
     assert "<script" not in html
     assert "http" not in html
 
 
-def test_the_command_names_its_drills(capsys: pytest.CaptureFixture[str]) -> None:
-    """And refuses what it cannot understand, in one line."""
+def test_the_command_lists_its_drills(capsys: pytest.CaptureFixture[str]) -> None:
+    """It refuses a wrong budget or page with an error in one line."""
     assert main(["drill", "--list", "--only", "no fault x delta"]) == 0
     assert capsys.readouterr().out == "no fault x delta\n"
     assert main(["drill", "--budget", "soon"]) == 1
@@ -101,14 +100,16 @@ def test_the_command_names_its_drills(capsys: pytest.CaptureFixture[str]) -> Non
     assert [seconds_of(text) for text in ("90", "90s", "1.5m", "1h")] == [90, 90, 90, 3600]
 
 
-def test_damage_that_finds_nothing_is_no_drill(tmp_path: Path) -> None:
-    """A fault that misses shows nothing."""
-    with pytest.raises(Missed, match="no state file"):
+def test_damage_without_a_state_file_is_not_confirmed(tmp_path: Path) -> None:
+    """A fault without effect shows nothing."""
+    with pytest.raises(FaultNotConfirmed, match="no state file"):
         damage_state(tmp_path, "missing")
 
 
-def test_an_errand_comes_back_as_it_was(tmp_path: Path) -> None:
-    """Through its file."""
-    errand = Errand(do="run", checks=("a", "b"), files="in", folder="jobs", told="told", point="mid-batch", batch=2)
-    errand.save(tmp_path / "errand.json")
-    assert Errand.load(tmp_path / "errand.json") == errand
+def test_a_request_is_read_as_it_was_saved(tmp_path: Path) -> None:
+    """Saving and loading a request changes no field."""
+    request = ProgramRequest(
+        do="run", job_names=("a", "b"), files="in", folder="jobs", events_file="events", point="mid-batch", batch=2
+    )
+    request.save(tmp_path / "request.json")
+    assert ProgramRequest.load(tmp_path / "request.json") == request

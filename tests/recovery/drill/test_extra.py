@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import recovery
-from recovery.drill.faults.damage import CannotDrill
+from recovery.drill.faults.damage import ScenarioNotSupported
 from recovery.drill.faults.faulty_s3 import FaultyStore
 
 ROOT = Path(recovery.__file__).parents[1]
@@ -71,5 +71,5 @@ main({command!r})
 def test_a_missing_library_names_the_extra(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The scenario is skipped with the command that installs what it needs."""
     monkeypatch.setitem(sys.modules, missing, None)
-    with pytest.raises(CannotDrill, match=r"pip install 'panekeeper\[drill\]'"):
+    with pytest.raises(ScenarioNotSupported, match=r"pip install 'panekeeper\[drill\]'"):
         FaultyStore()

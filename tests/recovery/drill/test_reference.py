@@ -1,4 +1,4 @@
-"""A user's own job is judged by a run without a fault; one that adds nothing passes nothing. No program is started."""
+"""A user's own job is compared with a run without a fault. If that run adds no result, no drill passes."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import pytest
 from framework.declarations.errors import DeclarationError
 from recovery.drill.faults.faulty_s3 import FaultyStore
 from recovery.drill.process.launcher import Launcher
-from recovery.drill.process.messages import OWN
-from recovery.drill.reference import NOTHING_NEW, Reference, run_reference
+from recovery.drill.process.messages import USER_JOB
+from recovery.drill.reference import NOTHING_NEW, ReferenceTables, run_reference
 from recovery.drill.runner import Drills
-from recovery.drill.scenario_run import Attempt, Bench
+from recovery.drill.scenario_run import DrillSetup, ScenarioRun
 from recovery.drill.scenarios import Scenario
 
 OLD, NEW = ("a", 1), ("a", 2)
@@ -32,94 +32,98 @@ def commit(table: Path, row: tuple[str, int]) -> None:
     (log / f"{number:020d}.json").write_text(json.dumps({"add": {"path": f"{number}.parquet"}}))
 
 
-class Played(Launcher):
-    """A clone brings an old row, a run a new one."""
+class FakeLauncher(Launcher):
+    """A launcher whose clone has an old row, and whose run adds a new one."""
 
     adds: ClassVar[tuple[tuple[str, int], ...]] = (NEW,)
     error: ClassVar[Lines] = []
 
-    def _program(self, *, own_store: bool = False, **errand: Any) -> tuple[int, float, Lines]:
-        rows = {"clone": (OLD,), "run": self.adds}[errand["do"]]
+    def _program(self, *, own_store: bool = False, **request: Any) -> tuple[int, float, Lines]:
+        rows = {"clone": (OLD,), "run": self.adds}[request["do"]]
         for row in rows:
-            commit(Path(self._common["folder"]) / OWN / "log", row)
+            commit(Path(self._common["folder"]) / USER_JOB / "log", row)
         return 0, 0.0, self.error
 
 
-class Idle(Played):
+class Idle(FakeLauncher):
     adds = ()
 
 
 class Failing(Idle):
-    error: ClassVar = [{"check": OWN, "what": "error", "kind": "JobFailed", "text": "it never ran"}]
+    error: ClassVar = [{"job": USER_JOB, "what": "error", "kind": "JobFailed", "text": "it never ran"}]
 
 
-def nobody() -> FaultyStore:
-    """No store."""
-    raise AssertionError("nobody asks for a store")
+def no_store() -> FaultyStore:
+    """Fail: the store is not used."""
+    raise AssertionError("this setup has no store")
 
 
-def bench(folder: Path, launcher: type[Launcher], savepoint: tuple[str, str] | None = ("there", "newest")) -> Bench:
-    """A bench for a job of the user's."""
-    return Bench(
+def drill_setup(
+    folder: Path, launcher: type[Launcher], savepoint: tuple[str, str] | None = ("there", "newest")
+) -> DrillSetup:
+    """Return the setup for a user's own job."""
+    return DrillSetup(
         folder=folder,
-        checks=(OWN,),
+        job_names=(USER_JOB,),
         seed=1,
         job=Path("job.py"),
         savepoint=savepoint,
-        store=nobody,
+        store=no_store,
         launcher=launcher,
     )
 
 
-def test_a_run_that_adds_results_to_those_of_the_savepoint_is_what_the_others_are_judged_by(tmp_path: Path) -> None:
-    """The clone's own rows are part of it."""
-    found = run_reference(bench(tmp_path, Played))
-    assert found == Reference(tables={"log": [OLD, NEW]}, begun_with={"log": [OLD]})
-    assert found.why_idle is None
+def test_the_tables_of_a_run_that_adds_results_to_those_of_the_savepoint_are_the_reference(tmp_path: Path) -> None:
+    """They include the rows of the clone."""
+    found = run_reference(drill_setup(tmp_path, FakeLauncher))
+    assert found == ReferenceTables(tables={"log": [OLD, NEW]}, initial_tables={"log": [OLD]})
+    assert found.nothing_new_reason is None
 
 
 def test_a_run_that_adds_nothing_shows_nothing(tmp_path: Path) -> None:
-    """The tables would be as they should be whatever a fault did."""
-    assert run_reference(bench(tmp_path, Idle)).why_idle == NOTHING_NEW
+    """The tables would be as expected whatever a fault did."""
+    assert run_reference(drill_setup(tmp_path, Idle)).nothing_new_reason == NOTHING_NEW
 
 
-def test_a_row_that_is_there_once_more_or_replaced_is_something_new() -> None:
-    """Tables are bags of rows, and a view changes its own."""
-    assert Reference(tables={"log": [OLD, OLD]}, begun_with={"log": [OLD]}).why_idle is None
+def test_a_repeated_or_replaced_row_counts_as_new() -> None:
+    """Tables are bags of rows, and a view replaces its rows."""
+    assert ReferenceTables(tables={"log": [OLD, OLD]}, initial_tables={"log": [OLD]}).nothing_new_reason is None
     same = {"log": [OLD, NEW]}
-    assert Reference(tables=same | {"view": [NEW]}, begun_with=same | {"view": [OLD]}).why_idle is None
-    assert Reference(tables={"log": [NEW, OLD]}, begun_with=same).why_idle == NOTHING_NEW
+    assert (
+        ReferenceTables(tables=same | {"view": [NEW]}, initial_tables=same | {"view": [OLD]}).nothing_new_reason is None
+    )
+    assert ReferenceTables(tables={"log": [NEW, OLD]}, initial_tables=same).nothing_new_reason == NOTHING_NEW
 
 
-def test_without_a_savepoint_there_is_nothing_to_add_to(tmp_path: Path) -> None:
-    """A job that gives no results at all is unknown to the judge."""
-    found = run_reference(bench(tmp_path, Played, savepoint=None))
-    assert (found.begun_with, found.why_idle) == ({}, None)
+def test_without_a_savepoint_there_are_no_initial_tables(tmp_path: Path) -> None:
+    """A job without any result is unknown by the comparison."""
+    found = run_reference(drill_setup(tmp_path, FakeLauncher, savepoint=None))
+    assert (found.initial_tables, found.nothing_new_reason) == ({}, None)
 
 
 def test_a_job_that_fails_without_a_fault_is_refused(tmp_path: Path) -> None:
-    """With its own words, whether or not there is a table."""
+    """The error has the job's own message, whether or not there is a table."""
     with pytest.raises(DeclarationError, match="fails without any fault: clone: JobFailed: it never ran"):
-        run_reference(bench(tmp_path, Failing))
+        run_reference(drill_setup(tmp_path, Failing))
 
 
-def test_nothing_is_drilled_from_a_savepoint_to_which_nothing_is_added() -> None:
-    """Every outcome is unknown, and says why."""
+def test_no_scenario_is_run_if_the_reference_adds_no_result() -> None:
+    """Every outcome is unknown, with the reason."""
 
     class Known(Drills):
-        def _reference(self, top: Path, lender: object) -> Reference:
-            return Reference(tables={"log": [OLD]}, begun_with={"log": [OLD]})
+        def _reference(self, top: Path, store_provider: object) -> ReferenceTables:
+            return ReferenceTables(tables={"log": [OLD]}, initial_tables={"log": [OLD]})
 
     results = Known(job=Path("job.py"), savepoint=("there", "newest")).run()
     assert {(one.outcome, one.why) for one in results} == {("unknown", NOTHING_NEW)}
 
 
-def test_good_tables_do_not_pass_a_job_that_a_fault_missed(tmp_path: Path) -> None:
-    """It is unknown, and says why."""
-    attempt = Attempt(bench(tmp_path, Played), Scenario(name="played", actions=()))
-    attempt.perform()
-    reference = Reference(tables={"log": [OLD]}, begun_with={})
-    assert Drills()._judged(OWN, attempt, reference).outcome == "passed"
-    attempt.missed[OWN] = "it missed"
-    result = Drills()._judged(OWN, attempt, reference)
-    assert (result.outcome, result.why) == ("unknown", "it missed")
+def test_good_tables_do_not_pass_a_job_that_was_not_hit(tmp_path: Path) -> None:
+    """The outcome is unknown, with the reason."""
+    run = ScenarioRun(drill_setup(tmp_path, FakeLauncher), Scenario(name="fake", actions=()))
+    run.run()
+    reference = ReferenceTables(tables={"log": [OLD]}, initial_tables={})
+    assert Drills()._result(USER_JOB, run, reference).outcome == "passed"
+    run.not_hit[USER_JOB] = "it not_hit"
+    result = Drills()._result(USER_JOB, run, reference)
+    assert (result.outcome, result.why) == ("unknown", "it not_hit")
