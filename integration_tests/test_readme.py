@@ -15,7 +15,7 @@ LATER = '{"carrier": "AA", "scheduled": "2013-01-01T18:00:00Z", "flight": "AA 1"
 
 
 def first_program() -> str:
-    """The first Python block of the README."""
+    """Return the first Python block of the README."""
     found = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
     assert found is not None
     return found[1]
@@ -33,7 +33,7 @@ def rows_printed(program: str, folder: Path, python: str | Path = sys.executable
 
 
 def test_the_first_program_of_the_readme_works_as_printed_and_resumes(tmp_path: Path) -> None:
-    """Three panes of UA have fired; a later file makes its watermark fire the others, and nothing twice."""
+    """Five panes of UA have fired; a later file moves the watermark, which fires those of AA, and no row fires twice."""
     program = first_program()
     header, *first = rows_printed(program, tmp_path)
     assert header[:3] == ["carrier", "pane_start", "pane_end"]
