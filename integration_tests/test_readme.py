@@ -33,7 +33,7 @@ def rows_printed(program: str, folder: Path, python: str | Path = sys.executable
 
 
 def test_the_first_program_of_the_readme_works_as_printed_and_resumes(tmp_path: Path) -> None:
-    """Five panes of UA have fired; a later file moves the watermark, which fires those of AA, and no row fires twice."""
+    """Five panes of UA have fired; a later file moves the watermark, which fires three of AA and none twice."""
     program = first_program()
     header, *first = rows_printed(program, tmp_path)
     assert header[:3] == ["carrier", "pane_start", "pane_end"]
