@@ -1,17 +1,17 @@
-"""What can go wrong with savepoints; branches of the tree in `framework.declarations.errors`.
+"""The errors of savepoints and of job files; branches of the tree in `framework.declarations.errors`.
 
 SavepointError (PanekeeperError)
-|-- SavepointRefused        it must not be done now: a running job, a name that is taken, ...
+|-- SavepointRefused        not possible now: a job runs, a name is taken, a restore was interrupted, ...
 |-- NoSuchSavepoint         there is none of this name
 |-- DamagedSavepoint        a manifest or a file of the savepoint is missing, truncated or altered
-|-- ForeignManifest         a file stands where a manifest should, and Panekeeper did not write it
+|-- ForeignManifest         the file of a manifest was not written by Panekeeper
 |-- NewerSavepoint          a newer Panekeeper wrote the savepoint
-|-- TableVersionLost        a Delta table no longer holds the version that belongs to the savepoint
-`-- ArchiveError            the place where savepoints live, or a checkpoint or table on S3, cannot be used
-    |-- ArchiveNotFound     ... the folder or bucket is not there
+|-- TableVersionLost        a Delta table no longer holds the version of the savepoint
+`-- ArchiveError            a location of savepoints, or a checkpoint or table on S3, cannot be used
+    |-- ArchiveNotFound     ... the bucket is not there
     |-- ArchiveDenied       ... credentials or permissions are missing
-    `-- ArchiveUnreachable  ... nobody answers at the endpoint
-JobFileError (PanekeeperError)  a Python file declares no job that could be looked at
+    `-- ArchiveUnreachable  ... the endpoint does not respond
+JobFileError (PanekeeperError)  a Python file does not declare a job
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ class SavepointError(PanekeeperError):
 
 
 class SavepointRefused(SavepointError):
-    """What was asked for must not be done as things stand; the message says what stands in the way."""
+    """Not possible now; the message says what prevents it and what to do."""
 
 
 class NoSuchSavepoint(SavepointError):
-    """The archive holds no savepoint of this name; the message lists those it holds."""
+    """The location holds no savepoint of this name; the message lists those it holds."""
 
 
 class DamagedSavepoint(SavepointError):
@@ -36,32 +36,32 @@ class DamagedSavepoint(SavepointError):
 
 
 class ForeignManifest(SavepointError):
-    """A file stands where a manifest should, and it is not one of ours."""
+    """The file of a manifest was not written by Panekeeper."""
 
 
 class NewerSavepoint(SavepointError):
-    """The savepoint was written in a format that this version does not know. Use the version that wrote it."""
+    """The savepoint was written in a newer format. Use the version of Panekeeper that wrote it."""
 
 
 class TableVersionLost(SavepointError):
-    """A Delta table no longer holds the version of the savepoint: its log or its files were cleaned up since."""
+    """A Delta table no longer holds the version of the savepoint: its log or its files were cleaned up."""
 
 
 class ArchiveError(SavepointError):
-    """The place where savepoints live, or where a checkpoint or a table lies on S3, cannot be used."""
+    """A location of savepoints, or a checkpoint or a table on S3, cannot be used."""
 
 
 class ArchiveNotFound(ArchiveError):
-    """The folder or bucket is not there."""
+    """The bucket is not there."""
 
 
 class ArchiveDenied(ArchiveError):
-    """Credentials are missing or do not permit it. The message never holds them."""
+    """Credentials are missing or do not permit it. The message never contains them."""
 
 
 class ArchiveUnreachable(ArchiveError):
-    """Nobody answers at the endpoint."""
+    """The endpoint does not respond."""
 
 
 class JobFileError(PanekeeperError):
-    """A Python file does not declare a job: it is not there, fails, or does something else."""
+    """A Python file does not declare a job: it is not there, fails, or starts something else."""

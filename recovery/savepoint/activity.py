@@ -1,8 +1,9 @@
-"""Who is at work in a location: savepoints being made, prunes. Blobs without a manifest belong to the first.
+"""Which savepoints are being made in a location, and which prunes are running there.
 
-Each leaves word first and looks for the other second, so of two that meet at least one knows: a prune that finds a
-savepoint being made removes no blobs; a savepoint that finds a prune is refused. Word that a killed one left is
-believed for two days.
+Blobs without a manifest may be those of a savepoint that is being made. So each activity writes a marker first and
+checks for the other kind second: of two that start together at least one sees the other. A prune that finds a savepoint
+being made removes no blobs; a savepoint that finds a prune is refused. The marker of an activity that was killed counts
+for two days.
 """
 
 from __future__ import annotations
@@ -24,21 +25,36 @@ Activity = Literal["savepoint", "prune"]
 
 
 @contextmanager
-def activity_marker(archive: Archive, work: Activity, now: datetime) -> Iterator[None]:
-    """Leave word for as long as it lasts."""
-    file = f"working/{work}-{uuid.uuid4().hex}.json"
+def activity_marker(archive: Archive, activity: Activity, now: datetime) -> Iterator[None]:
+    """Keep a marker of an activity in a location while the block lasts.
+
+    Args:
+        archive: the location.
+        activity: which one.
+        now: the current time.
+    """
+    file = f"working/{activity}-{uuid.uuid4().hex}.json"
     archive.put_bytes(file, json.dumps({"since": now.isoformat()}).encode())
     try:
         yield
     finally:
-        with suppress(ArchiveError):  # what went wrong before is what matters
+        with suppress(ArchiveError):  # an error of the block is the one to report
             archive.remove(file)
 
 
-def active_markers(archive: Archive, work: Activity, now: datetime) -> dict[str, datetime]:
-    """Return the files that say who else does this work, and since when; old ones are removed."""
+def active_markers(archive: Archive, activity: Activity, now: datetime) -> dict[str, datetime]:
+    """Return the markers of an activity in a location; those that are too old are removed.
+
+    Args:
+        archive: the location.
+        activity: which one.
+        now: the current time.
+
+    Returns:
+        Name of the marker's file -> when its activity began.
+    """
     found = {}
-    for file in archive.sizes(f"working/{work}-"):
+    for file in archive.sizes(f"working/{activity}-"):
         since = _since(archive, file)
         if since is None or now - since > MARKER_LIFETIME:
             archive.remove(file)
@@ -53,4 +69,4 @@ def _since(archive: Archive, file: str) -> datetime | None:
         archive.get(file, data)
         return datetime.fromisoformat(json.loads(data.getvalue())["since"])
     except (FileNotFoundError, KeyError, TypeError, ValueError):
-        return None  # it has just ended; or it was written by nobody of ours
+        return None  # its activity has just ended, or it is no marker

@@ -1,4 +1,4 @@
-"""The savepoints of a location: list them, look at one, verify it, and remove old ones. Nothing here changes a job."""
+"""The savepoints of a location: list, show, verify and prune them. Nothing here changes a job."""
 
 from __future__ import annotations
 
@@ -19,10 +19,20 @@ from recovery.storage.s3_options import S3Options
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_MAX_LISTED = 5
+"""So many damaged files are named in an error."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class VerifyResult:
-    """What `verify` read: files and bytes of the savepoint, and stored values decoded (None: not asked for)."""
+    """What `verify` has read.
+
+    Attributes:
+        name: of the savepoint.
+        files: how many files it has.
+        bytes: their size.
+        values: how many stored values were decoded; None without `deep`.
+    """
 
     name: str
     files: int
@@ -32,9 +42,14 @@ class VerifyResult:
 
 @dataclass(frozen=True, kw_only=True)
 class PruneResult:
-    """What `prune` removed: names of savepoints, then blobs that no savepoint needs any more, and their bytes.
+    """What `prune` has removed.
 
-    No blobs, if savepoints were `being_made` there at the same time.
+    Attributes:
+        removed: names of the savepoints that were removed.
+        kept: names of those that were kept.
+        blobs: how many blobs were removed, which no savepoint needs any more.
+        bytes: their size.
+        being_made: how many savepoints were being made there; if any, no blob was removed.
     """
 
     removed: tuple[str, ...]
@@ -45,7 +60,18 @@ class PruneResult:
 
 
 def savepoints(location: LocationOrArchive, *, s3: S3Options | None = None) -> Mapping[str, Manifest | SavepointError]:
-    """Return the savepoints of a location by name, oldest first; a manifest that cannot be read is its error."""
+    """List the savepoints of a location.
+
+    Args:
+        location: a folder, `s3://bucket/prefix`, a URL of a registered scheme, or an archive.
+        s3: how S3 is reached.
+
+    Returns:
+        Name -> manifest, or the error of one that cannot be read; oldest first.
+
+    Raises:
+        ArchiveError: the location cannot be used.
+    """
     archive = open_archive(location, s3)
     found: dict[str, Manifest | SavepointError] = {}
     for file in archive.sizes("savepoints/"):
@@ -54,16 +80,28 @@ def savepoints(location: LocationOrArchive, *, s3: S3Options | None = None) -> M
             found[name] = _read(archive, name)
         except SavepointError as error:
             found[name] = error
-    return dict(sorted(found.items(), key=lambda one: _sort_key(one[1])))
+    return dict(sorted(found.items(), key=lambda item: _sort_key(item[1])))
 
 
 def show(location: LocationOrArchive, name: str, *, s3: S3Options | None = None) -> Manifest:
-    """Return one savepoint. Raises `NoSuchSavepoint`, or what `Manifest.decode` raises."""
+    """Return one savepoint.
+
+    Args:
+        location: where it is.
+        name: of the savepoint.
+        s3: how S3 is reached.
+
+    Raises:
+        NoSuchSavepoint: there is none of this name.
+        DamagedSavepoint: its manifest is truncated or altered.
+        ForeignManifest: its manifest was not written by Panekeeper.
+        NewerSavepoint: its manifest was written by a newer Panekeeper.
+    """
     archive = open_archive(location, s3)
     if not archive.exists(manifest_file(checked_name(name))):
-        there = [file.removeprefix("savepoints/").removesuffix(".json") for file in archive.sizes("savepoints/")]
-        known = f"it holds {', '.join(there)}" if there else "it holds none"
-        raise NoSuchSavepoint(f"there is no savepoint {name!r} in {archive.location}: {known}")
+        names = [file.removeprefix("savepoints/").removesuffix(".json") for file in archive.sizes("savepoints/")]
+        listed = f"it holds {', '.join(names)}" if names else "it holds none"
+        raise NoSuchSavepoint(f"there is no savepoint {name!r} in {archive.location}: {listed}")
     return _read(archive, name)
 
 
@@ -79,12 +117,13 @@ def verify(
 
     Args:
         location: where it is.
-        name: which one.
-        deep: also put the copy into a scratch folder, read its state with Spark and decode each stored value.
-        s3: how to reach S3.
+        name: of the savepoint.
+        deep: also read the state of a copy with Spark and decode each stored value.
+        s3: how S3 is reached.
         spark: the session for `deep`; a new one if not given.
 
     Raises:
+        NoSuchSavepoint: there is none of this name.
         DamagedSavepoint: files are missing or altered; the message lists them.
         CorruptState: `deep`: a stored value cannot be decoded.
     """
@@ -93,8 +132,8 @@ def verify(
     damaged = [file.path for file in find_damaged(archive, manifest.files)]
     if damaged:
         raise DamagedSavepoint(
-            f"{len(damaged)} files of savepoint {name!r} are missing or altered: {', '.join(damaged[:5])}"
-            f"{', ...' if len(damaged) > 5 else ''}; use another savepoint"  # noqa: PLR2004 -- enough to look into
+            f"{len(damaged)} files of savepoint {name!r} are missing or altered: {', '.join(damaged[:_MAX_LISTED])}"
+            f"{', ...' if len(damaged) > _MAX_LISTED else ''}; use another savepoint"
         )
     values = None
     if deep:
@@ -107,23 +146,31 @@ def verify(
 def prune(
     location: LocationOrArchive, *, keep: int, s3: S3Options | None = None, now: datetime | None = None
 ) -> PruneResult:
-    """Remove all but the newest `keep` savepoints of each job, and the blobs that none of the others needs.
+    """Remove all but the newest savepoints of each job, and the blobs that none of the others needs.
 
     While a savepoint is being made in this location, no blob is removed: the next prune does it.
 
+    Args:
+        location: where the savepoints are.
+        keep: how many savepoints of each job are kept, at least 1.
+        s3: how S3 is reached.
+        now: the current time, for tests.
+
     Raises:
-        SavepointRefused: `keep` is below 1, or a manifest cannot be read, so that what it needs is not known.
+        SavepointRefused: `keep` is below 1; or a manifest cannot be read, so that the blobs it needs are not known.
     """
     if keep < 1:
-        raise SavepointRefused(f"keep is {keep}; keep at least 1 savepoint of each job")
+        raise SavepointRefused(f"keep is {keep}; it must be 1 or more")
     archive = open_archive(location, s3)
     at = now or datetime.now(UTC)
     with activity_marker(archive, "prune", at):
-        making = len(active_markers(archive, "savepoint", at))  # before any manifest is read: one may be written now
+        making = len(
+            active_markers(archive, "savepoint", at)
+        )  # before any manifest is read: one may be written meanwhile
         manifests = _read_all(archive)
         kept = [one for one in manifests if _rank(one, manifests) < keep]
         removed = [one.name for one in manifests if one not in kept]
-        for name in removed:  # manifests first: a kill leaves blobs too many, never a savepoint without its blobs
+        for name in removed:  # manifests first: a kill leaves unneeded blobs, never a savepoint without its blobs
             archive.remove(manifest_file(name))
         needed = {blob for one in kept for blob in one.blobs}
         unused = {blob: size for blob, size in archive.sizes("blobs/").items() if blob not in needed}
@@ -138,13 +185,16 @@ def _read_all(archive: Archive) -> list[Manifest]:
     manifests = []
     for name, found in savepoints(archive).items():
         if isinstance(found, SavepointError):
-            raise SavepointRefused(f"nothing was removed: what savepoint {name!r} needs is not known ({found})")
+            raise SavepointRefused(
+                f"nothing was removed: which files savepoint {name!r} needs is not known ({found}); "
+                f"remove {manifest_file(name)} from the location, or use the version that can read it"
+            )
         manifests.append(found)
     return manifests
 
 
 def _rank(one: Manifest, manifests: list[Manifest]) -> int:
-    """Return how many savepoints of the same job are newer."""
+    """Return how many savepoints of the same job are newer than this one."""
     own = [(other.made_at, other.name) for other in manifests if other.job == one.job]
     return sum(other > (one.made_at, one.name) for other in own)
 

@@ -1,4 +1,4 @@
-"""Turns a savepoint back into a checkpoint, each file checked on its way."""
+"""Writes a savepoint as a checkpoint, each file checked on the way."""
 
 from __future__ import annotations
 
@@ -20,7 +20,15 @@ from recovery.storage.parallel import map_parallel
 def write_checkpoint(
     archive: Archive, manifest: Manifest, *, into: Files, checkpoint_path: str, progress: ProgressCallback | None = None
 ) -> None:
-    """Write the checkpoint's files into the new folder `into`, as they must be for a job whose folder is `runs_at`.
+    """Write the files of a savepoint into a new folder.
+
+    Args:
+        archive: where the savepoint is.
+        manifest: the savepoint.
+        into: the new folder.
+        checkpoint_path: full name of the folder that the job will run on; it is written into the files in which Spark
+            stores that name.
+        progress: called after each file.
 
     Raises:
         DamagedSavepoint: a file is missing or altered; what was written so far stays there.
@@ -34,7 +42,11 @@ def write_checkpoint(
 
 @contextmanager
 def temporary_copy(archive: Archive, manifest: Manifest) -> Iterator[str]:
-    """Give a folder on this machine with the checkpoint's files, to be read by Spark while the block lasts.
+    """Provide the full name of a folder on this host with a savepoint's checkpoint, while the block lasts.
+
+    Args:
+        archive: where the savepoint's files are.
+        manifest: the savepoint.
 
     Raises:
         DamagedSavepoint: a file is missing or altered.
@@ -46,11 +58,17 @@ def temporary_copy(archive: Archive, manifest: Manifest) -> Iterator[str]:
 
 
 def rewrite_paths(folder: Files, *, old: str, new: str) -> None:
-    """Write `new` for `old` in the files of a checkpoint into which Spark writes its full name."""
+    """Replace the full name of a checkpoint in the files in which Spark stores it.
+
+    Args:
+        folder: the files.
+        old: the name they have.
+        new: the name they get.
+    """
     for name in folder.sizes():
         if contains_absolute_path(name) and not name.rpartition("/")[2].startswith("."):
             content = with_new_path(name, folder.read(name), old=old, new=new)
-            folder.remove(name)  # with Hadoop's checksum of what stood there
+            folder.remove(name)  # with Hadoop's checksum of the old content
             folder.put_bytes(name, content)
 
 

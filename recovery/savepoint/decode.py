@@ -1,4 +1,4 @@
-"""Reads what a savepoint holds as its job would: Spark reads the copy, and each stored value is decoded."""
+"""Step 3 of a savepoint: Spark reads the copy as the job would, and each stored value is decoded."""
 
 from __future__ import annotations
 
@@ -23,20 +23,23 @@ def decode_savepoint(
     s3: S3Options | None = None,
     spark: SparkSession | None = None,
 ) -> int:
-    """Decode every stored value of a savepoint, in a copy on this machine, and return how many there are.
+    """Decode every stored value of a savepoint, in a copy on this host.
 
     Args:
-        archive: where the files are; the manifest itself need not be there yet.
+        archive: where the files are; the manifest need not be there yet.
         manifest: the savepoint.
-        advice: what the error says is to be done.
-        s3: how to reach S3.
-        spark: the session that reads; one that could restore the savepoint, too, if not given.
+        advice: what to do if the state cannot be read, for the error.
+        s3: how S3 is reached.
+        spark: the session that reads; a new one, which could also restore the savepoint, if not given.
+
+    Returns:
+        How many values there are.
 
     Raises:
         DamagedSavepoint: a file is missing or altered.
         CorruptState: Spark cannot read the state, or a value of it cannot be decoded.
         StateVersionError: a value is of another version.
     """
-    running = session_for((manifest.checkpoint, *(table.path for table in manifest.tables.values())), spark, s3)
+    session = session_for((manifest.checkpoint, *(table.path for table in manifest.tables.values())), spark, s3)
     with temporary_copy(archive, manifest) as folder:
-        return decode_all(running, folder, advice=advice)
+        return decode_all(session, folder, advice=advice)

@@ -1,6 +1,6 @@
-"""What a savepoint consists of: one JSON file, written last, so a savepoint is complete or does not exist.
+"""What a savepoint consists of: one JSON file, written last, so that a savepoint is complete or does not exist.
 
-Knows names, sizes and checksums; where they live is the archive's business.
+It has names, sizes and checksums of files; `recovery/storage/blobs.py` stores and reads them.
 """
 
 from __future__ import annotations
@@ -18,23 +18,28 @@ from recovery.storage.blobs import SavedFile
 from recovery.storage.delta_log import SavedTable
 
 FORMAT_VERSION = 1
-"""Raised by one whenever the meaning of a manifest changes; every older version is read or refused by name."""
+"""Goes up when the meaning of a manifest changes; every older version is read, or refused with its number."""
 
 _KIND = "panekeeper savepoint"
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 
 
 def checked_name(name: str) -> str:
-    """Return the name of a savepoint, or raise `SavepointRefused` if it cannot be one."""
+    """Return the name of a savepoint.
+
+    Raises:
+        SavepointRefused: it cannot be one.
+    """
     if not _NAME.fullmatch(name):
         raise SavepointRefused(
-            f"{name!r} cannot name a savepoint: take up to 100 letters, digits, '_', '-', '.', but no '.' first"
+            f"{name!r} cannot be the name of a savepoint; use up to 100 letters, digits, '_', '-' and '.', "
+            "and begin with no '.'"
         )
     return name
 
 
 def manifest_file(name: str) -> str:
-    """Return where in the archive the manifest of a savepoint stands."""
+    """Return the name of a savepoint's manifest in an archive."""
     return f"savepoints/{name}.json"
 
 
@@ -43,18 +48,18 @@ class Manifest:
     """A savepoint.
 
     Attributes:
-        name: by which it is restored.
-        made_at: when, in UTC.
+        name: unique in its location.
+        made_at: when it was made, in UTC.
         checkpoint: full name of the folder it is a copy of; Spark wrote it into some of the files.
         job: name of the job.
-        job_id: which checkpoint of that job.
-        epoch: number of restores before it.
-        state_version: version of the stored bytes.
+        job_id: id of the checkpoint among those of the job.
+        epoch: how often the checkpoint was reset or restored before.
+        state_version: version of the stored state.
         declaration: fingerprint of the windows.
         batch: the last committed batch: the copy is as of its end.
         unfinished: a batch that was begun and not committed, and is not in the copy; None for a clean stop.
         settings: the Spark settings that the checkpoint pins.
-        versions: packages that wrote the checkpoint first.
+        versions: packages, and their versions, that created the checkpoint.
         tables: role -> table.
         files: the checkpoint's files, by path.
         format: version of this format.
@@ -78,12 +83,12 @@ class Manifest:
 
     @property
     def size(self) -> int:
-        """Bytes of all files."""
+        """The size of all files, in bytes."""
         return sum(file.size for file in self.files)
 
     @property
     def blobs(self) -> dict[str, int]:
-        """Names of the blobs it needs, with their sizes."""
+        """Name of each blob that it needs -> its size in bytes."""
         return {file.blob: file.size for file in self.files}
 
     def encode(self) -> bytes:
@@ -94,11 +99,15 @@ class Manifest:
 
     @staticmethod
     def decode(data: bytes, name: str) -> Manifest:
-        """Return the manifest in these bytes; `name` is that of the savepoint they were found under.
+        """Return the manifest that these bytes are.
+
+        Args:
+            data: the content of the file.
+            name: of the savepoint that the file is named for.
 
         Raises:
             DamagedSavepoint: they are truncated, altered or those of another savepoint.
-            ForeignManifest: they are no manifest of ours.
+            ForeignManifest: they were not written by Panekeeper.
             NewerSavepoint: a newer Panekeeper wrote them.
         """
         content = _content(data, name)

@@ -1,4 +1,4 @@
-"""Will the tables of a savepoint still hold its version when it is wanted? Delta keeps old ones for a while only."""
+"""Do the tables of a savepoint keep old versions long enough to restore it? Delta removes them after some time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 WEEK = timedelta(weeks=1)
 
-# Delta's own defaults, where a table says nothing.
+# Delta's defaults, for a table without these properties.
 _DEFAULTS = {
     "delta.logRetentionDuration": "interval 30 days",
     "delta.deletedFileRetentionDuration": "interval 1 week",
@@ -27,13 +27,13 @@ _SECONDS = {"week": 604800.0, "day": 86400.0, "hour": 3600.0, "minute": 60.0, "s
 def short_retention(
     manifest: Manifest, *, keep_for: timedelta = WEEK, s3: S3Options | None = None, spark: SparkSession | None = None
 ) -> list[str]:
-    """Return a warning for each table that promises its old versions for less time than `keep_for`.
+    """Return a warning for each table that keeps its old versions for less time than `keep_for`.
 
     Args:
         manifest: the savepoint.
-        keep_for: how long it shall be possible to restore it.
-        s3: how to reach S3.
-        spark: needed only for tables neither on a local disk nor on S3; they are not looked at without.
+        keep_for: how long it must be possible to restore it.
+        s3: how S3 is reached.
+        spark: reads tables that are neither on a local disk nor on S3; without it, these are not checked.
     """
     warnings = []
     for role, table in manifest.tables.items():
@@ -53,7 +53,7 @@ def short_retention(
 
 
 def parse_interval(text: str) -> timedelta | None:
-    """Return an interval as Delta writes it, None if it cannot be read.
+    """Return an interval as Delta writes it; None if it is none.
 
     >>> parse_interval("interval 1 week")
     datetime.timedelta(days=7)

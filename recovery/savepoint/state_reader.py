@@ -1,4 +1,4 @@
-"""Reads all that a checkpoint's state holds, through Spark, and decodes each value."""
+"""Reads the state of a checkpoint with Spark, and decodes each stored value."""
 
 from __future__ import annotations
 
@@ -19,9 +19,15 @@ if TYPE_CHECKING:
 
 
 def decode_all(spark: SparkSession, checkpoint: str, *, advice: str) -> int:
-    """Decode every stored value of a checkpoint as of its last batch and return how many there are.
+    """Decode every stored value of a checkpoint as of its last batch.
 
-    That of Spark's failure says `advice`; those of a value have their own.
+    Args:
+        spark: the session that reads.
+        checkpoint: full name of the folder.
+        advice: what to do if Spark cannot read the state, for the error.
+
+    Returns:
+        How many values there are.
 
     Raises:
         CorruptState: Spark cannot read the state, or a value of it cannot be decoded.
@@ -48,10 +54,17 @@ def decode_all(spark: SparkSession, checkpoint: str, *, advice: str) -> int:
 
 
 def stored_handlers(spark: SparkSession, checkpoint: str) -> dict[tuple[str, int], HandlerState]:
-    """Return what state handlers have stored, one of each name and version.
+    """Return what state handlers have stored.
+
+    Args:
+        spark: the session that reads.
+        checkpoint: full name of the folder.
+
+    Returns:
+        (class name of the handler, version) -> one of its stored states.
 
     Raises:
-        StateError: it cannot be read.
+        StateError: a value cannot be decoded.
     """
     segments = _state(spark, checkpoint, SEGMENTS).where(F.col("user_map_key.kind") == HANDLERS)
     found = {}
@@ -66,14 +79,21 @@ def _rows(spark: SparkSession, checkpoint: str, variable: str, *columns: str) ->
 
 
 def _state(spark: SparkSession, checkpoint: str, variable: str) -> DataFrame:
-    # Makes the coordinator to which a state store reports its snapshots. Without it, reading fails in a session that
-    # has run no query yet, as that of a command.
+    # Creates the coordinator to which a state store reports its snapshots. Without it, reading fails in a session that
+    # has run no query yet, such as that of a subcommand.
     spark.streams.active  # noqa: B018
     return spark.read.format("statestore").option("stateVarName", variable).load(checkpoint)
 
 
 def digests(spark: SparkSession, checkpoint: str) -> dict[tuple[Any, ...], str]:
-    """Return the SHA-256 of each stored value of a checkpoint as of its last batch, and its timers, by key.
+    """Return the SHA-256 of each stored value of a checkpoint as of its last batch.
+
+    Args:
+        spark: the session that reads.
+        checkpoint: full name of the folder.
+
+    Returns:
+        Key of a value -> its digest; key of a timer -> an empty text.
 
     Raises:
         CorruptState: Spark cannot read the state.

@@ -1,4 +1,4 @@
-"""Versions of a Delta table, read from the names and commits in its log. Needs no Spark."""
+"""Which versions a Delta table has, read from the files of its log. Needs no Spark."""
 
 from __future__ import annotations
 
@@ -33,15 +33,22 @@ class SavedTable:
 
 
 def newest_version(table: Files) -> int:
-    """Return the newest version. Raises `SavepointError` if there is no Delta table."""
+    """Return a table's newest version.
+
+    Raises:
+        SavepointError: there is no Delta table.
+    """
     versions = _versions(table.names(LOG), _COMMIT)
     if not versions:
-        raise SavepointError(f"{table.root} is no Delta table any more, so no savepoint can be made that includes it")
+        raise SavepointError(
+            f"{table.root} holds no Delta table ({LOG} has no commit), and the checkpoint names it as one; "
+            "bring the table back, or restore the job from a savepoint"
+        )
     return max(versions)
 
 
 def has_version(table: Files, version: int) -> bool:
-    """Say whether the log still tells what the table held at a version; its files may be gone all the same."""
+    """Return whether the log can still be read up to a version. The table's files may be gone nevertheless."""
     names = table.names(LOG)
     commits = _versions(names, _COMMIT)
     start = max((number for number in _versions(names, _CHECKPOINT) if number <= version), default=-1)
@@ -49,11 +56,11 @@ def has_version(table: Files, version: int) -> bool:
 
 
 def table_properties(table: Files) -> dict[str, str] | None:
-    """Return the properties that were set last; None if that cannot be read without Spark."""
+    """Return the properties of a table; None if they cannot be read without Spark."""
     checkpoint = max((name for name in table.names(LOG) if name.endswith(".checkpoint.parquet")), default=None)
     for version, commit in _newest_first(table):
         if checkpoint is not None and f"{version:020d}" <= checkpoint[:20]:
-            break  # it has what was set up to here, also by commits that were cleaned up
+            break  # it has the properties up to here, also of commits that were cleaned up
         set_here = [one["metaData"] for one in commit if "metaData" in one]
         if set_here:
             return dict(set_here[-1].get("configuration", {}))
@@ -63,14 +70,14 @@ def table_properties(table: Files) -> dict[str, str] | None:
 def versions_after_batch(tables: Mapping[str, Files], transactions: Mapping[str, str], batch: int) -> dict[str, int]:
     """Return role -> the newest version that holds no row of a later batch.
 
-    A batch that was interrupted may stand in some tables and not in others. Appends say in the log which batch they
-    are; the view is merged without that, so it is cut at the moment at which the metrics of `batch`, which are always
-    written last, were committed.
+    An interrupted batch may have been committed to some tables and not to others. The log has the batch of each append
+    as a transaction; the view is merged without one, so its version is the newest one at the time at which the metrics
+    of `batch`, which are always written last, were committed.
 
     Args:
         tables: role -> folder.
-        transactions: role -> the id under which the job appends.
-        batch: the last batch wanted.
+        transactions: role -> the id of the transactions of the job in it.
+        batch: the last batch whose rows are included.
     """
     versions = {}
     for role, table in tables.items():
@@ -89,26 +96,26 @@ def _version_after(table: Files, transaction: str, batch: int) -> int:
         if done > batch:
             version = number - 1
         elif done >= 0 or _is_restore(commit):
-            break  # batches stand in the log in their order, and what a restore forgot is in no version after it
+            break  # batches are in order in the log, and what a restore discarded is in no version after it
     return version
 
 
 def _version_at(table: Files, time: int) -> int:
-    """Return the newest version that was committed at a moment, ms since the epoch."""
+    """Return the newest version that was committed at a time, in ms since the epoch."""
     for number, commit in _newest_first(table):
-        # A restore left the view as it was then, however late it came.
+        # A restore leaves the view as it was then, however late it is.
         if number == 0 or _commit_time(commit) <= time or _is_restore(commit):
             return number
     return newest_version(table)
 
 
 def _time_of(table: Files, version: int) -> int:
-    """Return when a version was committed; if that is not known any more, 0."""
+    """Return when a version was committed, in ms since the epoch; 0 if its commit was cleaned up."""
     return next((_commit_time(commit) for number, commit in _newest_first(table) if number <= version), 0)
 
 
 def _checkpointed_properties(table: Files, checkpoint: str) -> dict[str, str] | None:
-    """Return the properties in a checkpoint of the log: the commit that set them may be cleaned up."""
+    """Return the properties in a checkpoint of the log; the commit that set them may have been cleaned up."""
     with table.local_copy(f"{LOG}/{checkpoint}") as file:
         column = pq.read_table(file, columns=["metaData"]).column("metaData")
     found = [dict(one["configuration"] or ()) for one in column.to_pylist() if one is not None]
@@ -120,14 +127,14 @@ def _versions(names: Iterable[str], kind: re.Pattern[str]) -> set[int]:
 
 
 def _newest_first(table: Files) -> Iterator[tuple[int, list[dict[str, Any]]]]:
-    """Give version and actions of each commit; a long log is not read to its end by who has seen enough."""
+    """Yield version and actions of each commit, read one at a time: a caller may stop early in a long log."""
     for version in sorted(_versions(table.names(LOG), _COMMIT), reverse=True):
         text = table.read(f"{LOG}/{version:020d}.json").decode()
         yield version, [json.loads(line) for line in text.splitlines() if line]
 
 
 def _batch_of_commit(commit: list[dict[str, Any]], transaction: str) -> int:
-    """Return which batch of the job a commit is; -1 for none."""
+    """Return the batch of a job that a commit is, by its transaction id; -1 for none."""
     ids = [one["txn"]["version"] for one in commit if one.get("txn", {}).get("appId") == transaction]
     return max(ids, default=-1)
 

@@ -1,4 +1,4 @@
-"""Delta tables at a recorded version: is it still there, go back to it, copy it. Needs Spark."""
+"""Delta tables at the version of a savepoint: is it still there, restore it, copy it. Needs Spark."""
 
 from __future__ import annotations
 
@@ -25,7 +25,13 @@ _ENDPOINT = "AWS_ENDPOINT_URL_S3"
 
 
 def session_for(paths: Iterable[str], spark: SparkSession | None, s3: S3Options | None = None) -> SparkSession:
-    """Return a session that reaches the tables at these paths: the one given, or one for the command line."""
+    """Return a session that reaches the tables at these paths.
+
+    Args:
+        paths: of tables and checkpoints.
+        spark: the session to use; None: a new one, set up for S3 if a path is there.
+        s3: how S3 is reached, for a new one.
+    """
     if spark is not None:
         return spark
     if not any(map(is_s3, paths)):
@@ -36,23 +42,33 @@ def session_for(paths: Iterable[str], spark: SparkSession | None, s3: S3Options 
 
 
 def version_of(spark: SparkSession, path: str) -> int:
-    """Return a table's newest version. Raises `SavepointError` if there is no Delta table."""
-    try:
+    """Return a table's newest version.
+
+    Raises:
+        SavepointError: there is no Delta table, or it cannot be read.
+    """
+    with _translate_errors(f"{path} cannot be read as a Delta table", "try again"):
         return int(DeltaTable.forPath(spark, path).history(1).select("version").collect()[0][0])
-    except Exception as error:
-        raise SavepointError(f"{path} cannot be read as a Delta table ({first_line(error)})") from error
 
 
 def properties_of(spark: SparkSession, path: str) -> dict[str, str]:
-    """Return a table's properties. Raises `SavepointError` if there is no Delta table."""
+    """Return a table's properties.
+
+    Raises:
+        SavepointError: there is no Delta table, or it cannot be read.
+    """
     with _translate_errors(f"{path} cannot be read as a Delta table", "try again"):
         return dict(DeltaTable.forPath(spark, path).detail().select("properties").collect()[0][0])
 
 
 def require_version(spark: SparkSession, table: SavedTable, s3: S3Options | None = None) -> None:
-    """Raise `TableVersionLost` unless the table can still be read as of the savepoint: its log and each file."""
-    known = files_at(table.path, s3)
-    if known is not None and not has_version(known, table.version):
+    """Check that a table can still be read at its version: its log, and that each of its files is there.
+
+    Raises:
+        TableVersionLost: it cannot.
+    """
+    folder = files_at(table.path, s3)
+    if folder is not None and not has_version(folder, table.version):
         raise _version_lost(table, "its log does not reach back that far, or the table is gone")
     try:
         files = _read_version(spark, table).inputFiles()
@@ -64,9 +80,13 @@ def require_version(spark: SparkSession, table: SavedTable, s3: S3Options | None
 
 
 def restore_table(spark: SparkSession, table: SavedTable) -> None:
-    """Take a table back to its version; nothing happens if it stands there already, or was just taken there."""
+    """Restore a table to its version; nothing happens if that is its newest one, or was restored last.
+
+    Raises:
+        SavepointError: Delta could not restore it.
+    """
     with _translate_errors(
-        f"{table.path} could not be taken back to version {table.version}", "run the same restore again"
+        f"{table.path} could not be restored to version {table.version}", "run the same restore again"
     ):
         delta = DeltaTable.forPath(spark, table.path)
         version, operation, parameters = (
@@ -78,11 +98,18 @@ def restore_table(spark: SparkSession, table: SavedTable) -> None:
 
 
 def copy_table(spark: SparkSession, table: SavedTable, *, to: str, deep: bool) -> None:
-    """Make a new table with the rows of the recorded version.
+    """Create a table with the rows of another one at its version.
 
-    A shallow copy takes no room and reads the files of the original, so a VACUUM of the original may break it.
+    Args:
+        spark: the session that copies.
+        table: the original.
+        to: path or URL of the new table.
+        deep: copy the rows. A shallow copy refers to the files of the original, so a VACUUM of that may break it.
+
+    Raises:
+        SavepointError: it could not be copied.
     """
-    with _translate_errors(f"{table.path} could not be copied to {to}", "remove the clone's folder and begin anew"):
+    with _translate_errors(f"{table.path} could not be copied to {to}", "remove the clone's folder and clone again"):
         if deep:
             _read_version(spark, table).write.format("delta").save(to)
         else:
@@ -91,11 +118,11 @@ def copy_table(spark: SparkSession, table: SavedTable, *, to: str, deep: bool) -
 
 @contextmanager
 def _translate_errors(what: str, advice: str) -> Iterator[None]:
-    """Turn what Spark says into our error."""
+    """Raise `SavepointError` for any error of Spark."""
     try:
         yield
     except Exception as error:
-        raise SavepointError(f"{what} ({first_line(error)}); see to that and {advice}") from error
+        raise SavepointError(f"{what} ({first_line(error)}); remove the cause and {advice}") from error
 
 
 def _read_version(spark: SparkSession, table: SavedTable) -> DataFrame:

@@ -1,4 +1,4 @@
-"""Files in a local folder: each is written beside its place, flushed to the disk, and then renamed."""
+"""Files in a local folder: each is written under another name, flushed to the disk, and then renamed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,11 @@ _PART_SUFFIX = ".part"
 
 @dataclass(frozen=True)
 class LocalFiles(LocalFolder):
-    """The `Files` of a folder, which is made when the first one is put. What needs no file is in `LocalFolder`."""
+    """The `Files` of a folder, which is created with the first of them.
+
+    Attributes:
+        path: the folder.
+    """
 
     @property
     def location(self) -> str:
@@ -33,7 +37,7 @@ class LocalFiles(LocalFolder):
         return self.path.name
 
     def parent(self) -> LocalFiles:
-        """Return the folder that holds this one."""
+        """Return the folder that contains this one."""
         return LocalFiles(self.path.parent)
 
     def child(self, name: str) -> LocalFiles:
@@ -41,15 +45,15 @@ class LocalFiles(LocalFolder):
         return LocalFiles(self.path / name)
 
     def resolved(self) -> LocalFiles:
-        """Return the folder to which a link leads."""
+        """Return the folder that a link leads to; this folder if it is no link."""
         return LocalFiles(self.path.resolve())
 
     def is_mount_point(self) -> bool:
-        """Say whether another disk begins at this folder."""
+        """Return whether another disk begins at this folder."""
         return self.path.is_mount()
 
     def contains(self, location: str) -> bool:
-        """Say whether a place is this folder or lies within it, by whatever links it is named."""
+        """Return whether a location is this folder or lies within it, after links were followed."""
         return "://" not in location and Path(location).resolve().is_relative_to(self.path.resolve())
 
     def put_file(self, name: str, path: Path) -> None:
@@ -63,17 +67,21 @@ class LocalFiles(LocalFolder):
             target.write(data)
 
     def put_new(self, name: str, data: bytes) -> None:
-        """Store a small file. Raises `FileExistsError` if it is there."""
+        """Store a small file under a name that is free.
+
+        Raises:
+            FileExistsError: a file of that name is there.
+        """
         with self._write_then_rename(name, create) as target:
             target.write(data)
 
     def open_new(self, name: str) -> AbstractContextManager[BinaryIO]:
-        """Give a file to write, which is stored when the block ends without an error."""
+        """Open a file for writing; it is stored when the block ends without an error."""
         return self._write_then_rename(name, os.replace)
 
     @contextmanager
     def _write_then_rename(self, name: str, publish: Callable[[Path, Path], None]) -> Iterator[BinaryIO]:
-        """Give a file to write, which then is given its name."""
+        """Open a file for writing under another name; `publish` then gives it its own."""
         path = self.path / name
         part = path.with_name(f".{path.name}.{uuid.uuid4().hex}{_PART_SUFFIX}")
         try:
@@ -92,7 +100,11 @@ class LocalFiles(LocalFolder):
                 part.unlink()
 
     def get(self, name: str, into: ByteSink) -> None:
-        """Write a file's bytes into `into`. Raises `FileNotFoundError` if it is not there."""
+        """Write the content of a file into a sink.
+
+        Raises:
+            FileNotFoundError: there is no file of that name.
+        """
         try:
             source = (self.path / name).open("rb")
         except FileNotFoundError:
@@ -103,16 +115,20 @@ class LocalFiles(LocalFolder):
             shutil.copyfileobj(source, into)
 
     def read(self, name: str) -> bytes:
-        """Return a small file's bytes. Raises `FileNotFoundError` if it is not there."""
+        """Return the content of a small file.
+
+        Raises:
+            FileNotFoundError: there is no file of that name.
+        """
         return (self.path / name).read_bytes()
 
     @contextmanager
     def local_copy(self, name: str) -> Iterator[Path]:
-        """Give the file itself."""
+        """Provide the file itself."""
         yield self.path / name
 
     def sizes(self, prefix: str = "") -> dict[str, int]:
-        """Return name -> bytes of the files whose name begins with `prefix`; a file that goes meanwhile is none."""
+        """Return name -> size in bytes of the files whose name begins with `prefix`; not of one removed meanwhile."""
         found = {}
         try:
             for path in (self.path / prefix.rpartition("/")[0]).rglob("*"):
@@ -126,7 +142,7 @@ class LocalFiles(LocalFolder):
         return dict(sorted(found.items()))
 
     def remove(self, name: str) -> None:
-        """Remove a file; nothing happens if it is not there."""
+        """Remove a file; nothing happens if there is none."""
         try:
             super().remove(name)
         except OSError as error:
@@ -138,14 +154,22 @@ class LocalFiles(LocalFolder):
             shutil.rmtree(self.path)
 
     def move_to(self, target: LocalFiles) -> None:
-        """Rename the folder: one step. Nothing happens if it is not there. Raises `SavepointRefused`: `target` is."""
+        """Rename the folder, which is one step; nothing happens if it is not there.
+
+        Raises:
+            SavepointRefused: `target` is there.
+        """
         if not self.path.exists():
             return
         if target.path.exists():
-            raise SavepointRefused(f"{target.path} came into being meanwhile; move it away, run it again")
+            raise SavepointRefused(f"{target.path} was created meanwhile; move it away and run the same command again")
         self.path.rename(target.path)
 
     def _to_archive_error(self, error: OSError) -> ArchiveError:
         if isinstance(error, PermissionError):
-            return ArchiveDenied(f"the folder {self.path} cannot be used: permission denied; choose another folder")
-        return ArchiveError(f"the folder {self.path} cannot be used: {error.strerror or error}")
+            return ArchiveDenied(
+                f"the folder {self.path} cannot be used: permission denied; permit it to this user or name another"
+            )
+        return ArchiveError(
+            f"the folder {self.path} cannot be used: {error.strerror or error}; remove the cause or name another"
+        )

@@ -1,4 +1,4 @@
-"""Many small transfers at once: each costs a round trip or a flush of the disk."""
+"""Many small transfers at the same time: each waits for a round trip or for a flush of the disk."""
 
 from __future__ import annotations
 
@@ -13,7 +13,18 @@ Result = TypeVar("Result")
 
 
 def map_parallel(function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[tuple[Item, Result]]:
-    """Do something with each item, several at a time; give the results in order, or raise the first error."""
+    """Call a function with each item, on several threads.
+
+    Args:
+        function: called with an item.
+        items: its arguments.
+
+    Yields:
+        Each item with its result, in the order of the items.
+
+    Raises:
+        Exception: the first error of a call; calls that have not begun are cancelled.
+    """
     pool = ThreadPoolExecutor(_THREADS)
     try:
         yield from zip(items, pool.map(function, items), strict=True)

@@ -1,7 +1,7 @@
-"""A bucket of S3, by boto3: one client with retries and back-off, and what goes wrong, told in our words.
+"""A bucket of S3 by boto3: one client with retries and back-off, and what its errors mean.
 
-Credentials come from boto3's ordinary chain (environment, profile, role). No message of ours holds any: a failure is
-told by its code, never by the text of the request.
+boto3 finds the credentials (environment, profile or role). No error message has any of them: it names the code of a
+failure, never the text of the request.
 """
 
 from __future__ import annotations
@@ -30,23 +30,33 @@ _DENIED = {
     "InvalidAccessKeyId",
     "InvalidToken",
     "SignatureDoesNotMatch",
-    "XAdminUserNotFound",  # versitygw's word for an unknown key
+    "XAdminUserNotFound",  # versitygw, for an unknown key
 }
 
 
 class Bucket:
-    """One bucket, and how it is reached. Nothing is looked at before the first call."""
+    """One bucket. Nothing is sent before the first call.
+
+    Args:
+        name: of the bucket.
+        options: how it is reached.
+
+    Raises:
+        ArchiveError: the name is empty or holds credentials, or boto3 is not installed.
+    """
 
     def __init__(self, name: str, options: S3Options) -> None:
-        if "@" in name or ":" in name:  # a secret may hold a slash: then only its beginning stands here
+        if "@" in name or ":" in name:  # a secret may hold a slash: then only its beginning is here
             raise ArchiveError(
-                "credentials do not belong into the name of a place on S3; give s3://bucket/prefix and let boto3 "
-                "find them (environment, profile or role)"
+                "credentials do not belong in a URL of S3; give s3://bucket/prefix, and let boto3 find them "
+                "(environment, profile or role)"
             )
         if not name:
-            raise ArchiveError("a place on S3 names no bucket; give s3://bucket/prefix")
+            raise ArchiveError("a URL of S3 names no bucket; give s3://bucket/prefix")
         if importlib.util.find_spec("boto3") is None:
-            raise ArchiveError("what lies on S3 is reached by boto3; install it: pip install 'panekeeper[s3]'")
+            raise ArchiveError(
+                "boto3 is not installed, and S3 cannot be reached without it: pip install 'panekeeper[s3]'"
+            )
         self.name = name
         self._options = options
         self._retries = RetryPolicy(options.retry_seconds)
@@ -54,27 +64,31 @@ class Bucket:
 
     @contextmanager
     def client_for(self, place: str) -> Iterator[Any]:
-        """Give the client, and turn what boto3 raises into our errors, which name `place`."""
+        """Provide the client; errors of boto3 in the block are raised as `ArchiveError`, which names `place`."""
         from boto3.exceptions import Boto3Error
         from botocore.exceptions import BotoCoreError, ClientError
 
         try:
             yield self._client()
         except (ClientError, BotoCoreError, Boto3Error, ValueError) as error:
-            raise self._to_archive_error(error, place) from None  # the cause's text may quote the request
+            raise self._to_archive_error(error, place) from None  # the text of the cause may quote the request
 
     def transfer(self, size: int | None = None) -> Any:
-        """Return how a file of so many bytes goes: a large one in parts, side by side; None if that is not known."""
+        """Return how a file is transferred: a large one in parts and in parallel.
+
+        Args:
+            size: its bytes; None if not known.
+        """
         from boto3.s3.transfer import TransferConfig
 
         part = self._options.part_size
-        parallel = size is None or size >= part  # a small one goes faster without threads of its own
+        parallel = size is None or size >= part  # a small one is faster without threads of its own
         return TransferConfig(
             multipart_threshold=part, multipart_chunksize=part, num_download_attempts=8, use_threads=parallel
         )
 
     def encryption(self) -> dict[str, str]:
-        """Return what each new object is to be encrypted with."""
+        """Return the arguments that encrypt a new object."""
         options = self._options
         given = {"ServerSideEncryption": options.encryption, "SSEKMSKeyId": options.kms_key}
         return {name: value for name, value in given.items() if value is not None}
@@ -87,46 +101,46 @@ class Bucket:
 
             retries = {"mode": "standard", "max_attempts": self._options.attempts}
             config = Config(retries=retries, connect_timeout=10, read_timeout=60)
-            # A session of its own: boto3's common one keeps the first credentials it finds, and is not for threads.
+            # A session of its own: boto3's default one keeps the first credentials it finds, and is not thread-safe.
             own = Session()
             own.register_component("data_loader", _service_descriptions())
             session = boto3.session.Session(botocore_session=own)
             self._cached_client = session.client("s3", endpoint_url=self._options.endpoint, config=config)
-            # boto3's own attempts are over within two seconds, and parallel transfers share them.
+            # boto3's own attempts end within two seconds, and parallel transfers share them.
             self._cached_client.meta.events.register_first("needs-retry.s3", self._retries.retry_delay)
         return self._cached_client
 
     def _to_archive_error(self, error: BaseException, place: str) -> ArchiveError:
-        from botocore import exceptions as said
+        from botocore import exceptions
         from botocore.exceptions import ClientError
 
-        # A transfer wraps what happened into an error of its own.
+        # A transfer wraps the error of a call into one of its own.
         inner = error.__context__ if isinstance(error.__context__, ClientError) else error
         code = code_of(inner) if isinstance(inner, ClientError) else type(inner).__name__
         if code in _NO_BUCKET or (isinstance(inner, ClientError) and code in MISSING):
-            return ArchiveNotFound(f"the bucket {self.name!r} is not there; make it, or name another")
+            return ArchiveNotFound(f"there is no bucket {self.name!r}; create it, or name another one")
         credentials = (
-            said.NoCredentialsError,
-            said.PartialCredentialsError,
-            said.ProfileNotFound,
-            said.TokenRetrievalError,
+            exceptions.NoCredentialsError,
+            exceptions.PartialCredentialsError,
+            exceptions.ProfileNotFound,
+            exceptions.TokenRetrievalError,
         )
         if code in _DENIED or isinstance(inner, credentials):
             return ArchiveDenied(
-                f"{place} refuses these credentials, or there are none ({code}); set them up as for any "
-                "program that uses boto3, and permit listing, reading, writing and deleting under this prefix"
+                f"{place} refuses the credentials, or there are none ({code}); set them up as for any program that "
+                "uses boto3, and permit listing, reading, writing and deleting under this prefix"
             )
-        reach = (said.HTTPClientError, said.ConnectionError, said.EndpointConnectionError)
-        if isinstance(inner, reach):
-            return ArchiveUnreachable(f"nobody answers for {place} at {self._endpoint()} ({code}); check the URL")
+        unreachable = (exceptions.HTTPClientError, exceptions.ConnectionError, exceptions.EndpointConnectionError)
+        if isinstance(inner, unreachable):
+            return ArchiveUnreachable(f"{place} does not respond at {self._endpoint()} ({code}); check the URL")
         if isinstance(inner, ValueError):
             return ArchiveUnreachable(f"{self._endpoint()} is no URL of an S3 store; give http(s)://host:port")
-        return ArchiveError(f"{place} cannot be used: S3 says {code}")
+        return ArchiveError(f"{place} cannot be used: S3 responds with {code}")
 
     def _endpoint(self) -> str:
-        """Return the endpoint without a user's name or password in it."""
-        known = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-        given = self._options.endpoint or known
+        """Return the endpoint, without a user name or password."""
+        from_environment = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+        given = self._options.endpoint or from_environment
         if given is None:
             return "Amazon's endpoint"
         parts = urlsplit(given)
@@ -135,12 +149,12 @@ class Bucket:
 
 @cache
 def _service_descriptions() -> Any:
-    """What boto3 knows of Amazon's services: large files, read once."""
+    """Return boto3's descriptions of services: large files, read once."""
     from botocore.loaders import create_loader
 
     return create_loader()
 
 
 def code_of(error: Any) -> str:
-    """Return what S3 calls an error."""
+    """Return the code of an error of S3."""
     return str(error.response.get("Error", {}).get("Code", "unknown"))

@@ -1,4 +1,4 @@
-"""Files under a prefix of an S3 bucket. An object is there whole or not at all; there are no folders, and no rename."""
+"""Files under a prefix of an S3 bucket. An object is there whole or not at all; S3 has no folders and no rename."""
 
 from __future__ import annotations
 
@@ -21,7 +21,12 @@ _MAX_KEYS_OF_A_DELETE = 1000  # S3 deletes no more in one call
 
 
 class S3Files:
-    """The `Files` under a prefix of a bucket."""
+    """The `Files` under a prefix of a bucket.
+
+    Args:
+        bucket: which one.
+        prefix: what the keys begin with, without the last slash; empty for the whole bucket.
+    """
 
     def __init__(self, bucket: Bucket, prefix: str) -> None:
         self._bucket = bucket
@@ -30,7 +35,11 @@ class S3Files:
 
     @staticmethod
     def at(place: str, options: S3Options) -> S3Files:
-        """Return the files at `s3://bucket/prefix`, or `s3a://...`, which is the same. Raises `ArchiveError`."""
+        """Return the files at `s3://bucket/prefix` or `s3a://bucket/prefix`.
+
+        Raises:
+            ArchiveError: the URL names no bucket, or boto3 is not installed.
+        """
         bucket, _, prefix = place.partition("://")[2].partition("/")
         return S3Files(Bucket(bucket, options), prefix)
 
@@ -41,7 +50,7 @@ class S3Files:
 
     @property
     def root(self) -> str:
-        """The same URL as Spark writes it."""
+        """The same URL with the scheme that Spark needs, s3a."""
         return self.location.replace("s3://", "s3a://", 1)
 
     @property
@@ -50,10 +59,15 @@ class S3Files:
         return self._folder.rpartition("/")[2]
 
     def parent(self) -> S3Files:
-        """Return the folder that holds this one. Raises `SavepointRefused` for a whole bucket."""
+        """Return the folder that contains this one.
+
+        Raises:
+            SavepointRefused: this is a whole bucket.
+        """
         if not self._folder:
             raise SavepointRefused(
-                f"{self.root} is a whole bucket, and there is no place beside it; name a folder in it: {self.root}/..."
+                f"{self.root} is a whole bucket, and nothing can be written beside it; "
+                f"name a folder in it: {self.root}/..."
             )
         return S3Files(self._bucket, self._folder.rpartition("/")[0])
 
@@ -62,7 +76,7 @@ class S3Files:
         return S3Files(self._bucket, self._prefix + name)
 
     def resolved(self) -> S3Files:
-        """Return this: S3 knows no links."""
+        """Return this folder: S3 has no links."""
         return self
 
     def is_mount_point(self) -> bool:
@@ -70,7 +84,7 @@ class S3Files:
         return False
 
     def contains(self, location: str) -> bool:
-        """Say whether a place is this prefix or lies under it."""
+        """Return whether a location is this prefix or lies under it."""
         return f"{location}/".startswith(f"{self.location}/")
 
     def put_file(self, name: str, path: Path) -> None:
@@ -90,7 +104,11 @@ class S3Files:
             self._put(client, name, data)
 
     def put_new(self, name: str, data: bytes) -> None:
-        """Store a small file. Raises `FileExistsError` if it is there."""
+        """Store a small file under a name that is free.
+
+        Raises:
+            FileExistsError: a file of that name is there.
+        """
         from botocore.exceptions import ClientError
 
         with self._client() as client:
@@ -103,39 +121,51 @@ class S3Files:
 
     @contextmanager
     def open_new(self, name: str) -> Iterator[BinaryIO]:
-        """Give a file to write, which is stored when the block ends without an error."""
+        """Open a file for writing; it is stored when the block ends without an error."""
         with tempfile.NamedTemporaryFile(prefix="panekeeper-") as written:
-            yield written  # type: ignore[misc] # a wrapper that can all that a file can
+            yield written  # type: ignore[misc] # a wrapper with all methods of a file
             written.flush()
             self.put_file(name, Path(written.name))
 
     def get(self, name: str, into: ByteSink) -> None:
-        """Write a file's bytes into `into`. Raises `FileNotFoundError` if it is not there."""
+        """Write the content of a file into a sink.
+
+        Raises:
+            FileNotFoundError: there is no file of that name.
+        """
         with self._client() as client, self._not_found_as_file_error(name):
             client.download_fileobj(
                 self._bucket.name, self._key(name), _UnseekableSink(into), Config=self._bucket.transfer()
             )
 
     def read(self, name: str) -> bytes:
-        """Return a small file's bytes. Raises `FileNotFoundError` if it is not there."""
+        """Return the content of a small file.
+
+        Raises:
+            FileNotFoundError: there is no file of that name.
+        """
         with self._client() as client, self._not_found_as_file_error(name):
             return bytes(client.get_object(Bucket=self._bucket.name, Key=self._key(name))["Body"].read())
 
     @contextmanager
     def local_copy(self, name: str) -> Iterator[Path]:
-        """Give a copy on this machine, for as long as the block lasts. Raises `FileNotFoundError`."""
+        """Provide a copy on this host while the block lasts.
+
+        Raises:
+            FileNotFoundError: there is no file of that name.
+        """
         with tempfile.NamedTemporaryFile(prefix="panekeeper-") as copy:
             self.get(name, copy)
             copy.flush()
             yield Path(copy.name)
 
     def sizes(self, prefix: str = "") -> dict[str, int]:
-        """Return name -> bytes of the files whose name begins with `prefix`."""
+        """Return name -> size in bytes of the files whose name begins with `prefix`."""
         found = {name: size for name, size in self._listed(prefix) if name and not name.endswith("/")}
         return dict(sorted(found.items()))
 
     def exists(self, name: str = "") -> bool:
-        """Say whether a file or folder is there."""
+        """Return whether there is a file or folder of that name."""
         from botocore.exceptions import ClientError
 
         key = self._key(name).rstrip("/")
@@ -162,19 +192,27 @@ class S3Files:
         return sorted(name for name in found if name and not name.startswith("."))
 
     def read_json(self, name: str) -> Any:
-        """Return the content of a JSON file, None if it is not there. Raises `ValueError` if it is no JSON."""
+        """Return the content of a JSON file, None if there is none.
+
+        Raises:
+            ValueError: it is no JSON.
+        """
         try:
             return json.loads(self.read(name))
         except FileNotFoundError:
             return None
 
     def write_json(self, name: str, value: Any, *, replace: bool = False) -> None:
-        """Write a JSON file. Raises `FileExistsError` if it is there, unless `replace`."""
+        """Write a JSON file.
+
+        Raises:
+            FileExistsError: it is there, and is not to be replaced.
+        """
         put = self.put_bytes if replace else self.put_new
         put(name, json.dumps(value).encode())
 
     def remove(self, name: str) -> None:
-        """Remove a file; nothing happens if it is not there."""
+        """Remove a file; nothing happens if there is none."""
         with self._client() as client:
             client.delete_object(Bucket=self._bucket.name, Key=self._key(name))
 
@@ -183,9 +221,9 @@ class S3Files:
         self._remove_all([self._key(name) for name, _ in self._listed()])
 
     def move_to(self, target: S3Files) -> None:
-        """Copy all to `target` on the side of S3, then remove it here.
+        """Copy all objects to `target` within S3, then remove them here.
 
-        Nothing is removed before all is copied: killed at any moment, the same call completes it.
+        Nothing is removed before all is copied: after a kill at any point, the same call completes it.
         """
         found = dict(self._listed())
         for _ in map_parallel(lambda name: self._copy(name, target, found[name]), list(found)):
@@ -196,7 +234,7 @@ class S3Files:
         source, key = {"Bucket": self._bucket.name, "Key": self._key(name)}, target._key(name)
         place, encryption = target._bucket.name, self._bucket.encryption()
         with self._client() as client:
-            if size < _MULTIPART_COPY_SIZE:  # one call less than the other way, which looks at the source first
+            if size < _MULTIPART_COPY_SIZE:  # one call less than client.copy, which reads the size of the source first
                 client.copy_object(CopySource=source, Bucket=place, Key=key, **encryption)
             else:
                 client.copy(source, place, key, ExtraArgs=encryption, Config=self._bucket.transfer(size))
@@ -205,23 +243,25 @@ class S3Files:
         with self._client() as client:
             for first in range(0, len(keys), _MAX_KEYS_OF_A_DELETE):
                 some = [{"Key": key} for key in keys[first : first + _MAX_KEYS_OF_A_DELETE]]
-                said = client.delete_objects(Bucket=self._bucket.name, Delete={"Objects": some, "Quiet": True})
-                for error in said.get("Errors", ()):
-                    raise ArchiveError(f"{self.location} cannot be used: S3 does not delete, and says {error['Code']}")
+                response = client.delete_objects(Bucket=self._bucket.name, Delete={"Objects": some, "Quiet": True})
+                for error in response.get("Errors", ()):
+                    raise ArchiveError(
+                        f"{self.location} cannot be used: S3 refuses to delete objects ({error['Code']})"
+                    )
 
     def _put(self, client: Any, name: str, data: bytes, **conditions: str) -> None:
-        given = {**self._bucket.encryption(), **conditions}
-        client.put_object(Bucket=self._bucket.name, Key=self._key(name), Body=data, **given)
+        arguments = {**self._bucket.encryption(), **conditions}
+        client.put_object(Bucket=self._bucket.name, Key=self._key(name), Body=data, **arguments)
 
     def _listed(self, prefix: str = "") -> Iterator[tuple[str, int]]:
-        """Give name and bytes of each object, the markers too that Hadoop leaves for folders."""
+        """Yield name and size of each object, also of the markers that Hadoop writes for folders."""
         for page in self._pages(Prefix=self._key(prefix)):
             for one in page.get("Contents", ()):
                 yield one["Key"][len(self._prefix) :], one["Size"]
 
-    def _pages(self, **wanted: str) -> Iterator[dict[str, Any]]:
+    def _pages(self, **arguments: str) -> Iterator[dict[str, Any]]:
         with self._client() as client:
-            yield from client.get_paginator("list_objects_v2").paginate(Bucket=self._bucket.name, **wanted)
+            yield from client.get_paginator("list_objects_v2").paginate(Bucket=self._bucket.name, **arguments)
 
     def _key(self, name: str) -> str:
         return self._prefix + name
@@ -231,7 +271,7 @@ class S3Files:
 
     @contextmanager
     def _not_found_as_file_error(self, name: str) -> Iterator[None]:
-        """Tell an object that is not there as a file that is not there."""
+        """Raise `FileNotFoundError` for an object that is not there."""
         from botocore.exceptions import ClientError
 
         try:
@@ -239,11 +279,11 @@ class S3Files:
         except ClientError as error:
             if code_of(error) not in MISSING:
                 raise
-            raise FileNotFoundError(2, "not there", f"{self.location}/{name}") from None
+            raise FileNotFoundError(2, "no such object", f"{self.location}/{name}") from None
 
 
 class _UnseekableSink:
-    """Hides that a sink may be seekable: boto3 then writes its parts in order."""
+    """A sink without `seek`, so that boto3 writes the parts of an object in their order."""
 
     def __init__(self, sink: ByteSink) -> None:
         self.write: Callable[[bytes], object] = sink.write

@@ -1,4 +1,4 @@
-"""How long a call to S3 is tried again while the store itself is in trouble. Asked by botocore after each attempt."""
+"""How long a call to S3 is tried again while the store itself fails. botocore calls it after each attempt."""
 
 from __future__ import annotations
 
@@ -11,9 +11,13 @@ _FIRST_SERVER_ERROR = 500
 
 
 class RetryPolicy:
-    """Answers 5xx and broken lines with another try, for so many seconds from the first failure of a call.
+    """Tries a call again after a response of 5xx or a broken connection.
 
-    A store that has never answered is more likely a wrong URL: that is left to botocore, which gives up soon.
+    A store that has not responded yet is more likely a wrong URL: then botocore decides, which gives up soon.
+
+    Args:
+        seconds: how long, from the first failure of the call.
+        now: returns the time, in seconds.
     """
 
     def __init__(self, seconds: float, now: Callable[[], float] = time.monotonic) -> None:
@@ -22,12 +26,12 @@ class RetryPolicy:
         self._has_responded = False
 
     def retry_delay(self, *, response: Any, attempts: int, request_dict: dict[str, Any], **_: Any) -> float | None:
-        """Return after how many seconds to try again; None leaves it to botocore.
+        """Return the delay before the next attempt, in seconds; None: botocore decides.
 
         Args:
-            response: (HTTP response, parsed one); None if none came.
+            response: (HTTP response, parsed response); None if there was none.
             attempts: how often this call was tried.
-            request_dict: the call; remembers when it first failed.
+            request_dict: the call; the time of its first failure is stored in its context.
         """
         if response is not None and response[0].status_code < _FIRST_SERVER_ERROR:
             self._has_responded = True

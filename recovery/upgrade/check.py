@@ -1,13 +1,12 @@
-"""Can a job, as it is declared now, go on from a savepoint? Nothing is started, and nothing is changed.
+"""Whether a job as it is declared now can resume from a savepoint. Nothing is started, and nothing is changed.
 
-What a difference means is decided where a start decides it, in `state/checkpoint/compatibility.py`; here it
-is looked at from outside, together with what a start would not tell: settings that stay as they were, and packages.
-(What a restore would change is another question: `recovery/restore/preview.py`.)
+What a difference means is decided in `state/checkpoint/compatibility.py`, as for a start. The report has more than a
+start would check: tables, settings that the checkpoint pins, packages. What a restore would change is another question:
+`recovery/restore/preview.py`.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -18,7 +17,7 @@ from recovery.savepoint.manifest import Manifest
 from recovery.savepoint.state_reader import stored_handlers
 from recovery.storage.archive import Archive
 from recovery.storage.delta_log import SavedTable
-from recovery.storage.locations import open_archive
+from recovery.storage.locations import LocationOrArchive, open_archive
 from recovery.storage.s3_options import S3Options
 from recovery.upgrade.rescale import PARTITIONS
 from state.checkpoint.compatibility import FLUSH, Change, Verdict, changes, flush_change, job_change, recorded
@@ -35,13 +34,13 @@ _BY_SEVERITY = list(Verdict)
 
 @dataclass(frozen=True, kw_only=True)
 class UpgradeReport:
-    """What would become of each part of a job.
+    """What a resume with another declaration would mean for each part of a job.
 
     Attributes:
         savepoint: name of the savepoint.
         job: name of its job.
-        new_job: name of the job that was declared.
-        items: its parts: state, window, results, tables, settings, packages.
+        new_job: name of the job as it is declared now.
+        items: one for each part: state, window, results, tables, settings, packages.
     """
 
     savepoint: str
@@ -51,11 +50,11 @@ class UpgradeReport:
 
     @property
     def verdict(self) -> Verdict:
-        """The worst of the items."""
+        """The worst one of the items."""
         return max((item.verdict for item in self.items), key=_BY_SEVERITY.index)
 
     def fields(self) -> dict[str, Any]:
-        """Return it as JSON-able fields."""
+        """Return the report as JSON-able fields, as `panekeeper plan --json` prints them."""
         items = [
             {
                 "item": item.item,
@@ -77,11 +76,11 @@ class DeclaredJob:
     Attributes:
         name: its name.
         declaration: its declaration as a checkpoint records it.
-        settings: the values of its session, of the settings that the savepoint pins.
-        versions: packages that are installed.
-        tables: role -> path of the tables it would write (None: not wanted).
-        columns: role -> in which columns the table that stands there differs from the results; absent: none does.
-        handlers: name of a state handler -> why it cannot read what is stored of it; None if it can.
+        settings: the settings that the savepoint pins -> their values in the session; None if not set.
+        versions: installed packages -> their versions.
+        tables: role -> path of the table it would write; None if it writes none.
+        columns: role -> how the columns of the table that is there differ from the results; absent if there is none.
+        handlers: name of a state handler -> why it cannot read its stored state; None if it can.
     """
 
     name: str
@@ -94,15 +93,15 @@ class DeclaredJob:
 
 
 def check_upgrade(
-    location: str | os.PathLike[str] | Archive, name: str, job: DeltaJob, *, s3: S3Options | None = None
+    location: LocationOrArchive, name: str, job: DeltaJob, *, s3: S3Options | None = None
 ) -> UpgradeReport:
     """Compare a savepoint with a job as it is declared now.
 
     Args:
         location: where the savepoint is.
-        name: which one.
-        job: what `to_delta` returned.
-        s3: how to reach S3.
+        name: of the savepoint.
+        job: the declared job, as `to_delta` returns it.
+        s3: how S3 is reached.
 
     Raises:
         SavepointError: the savepoint is not there, or cannot be read.
@@ -113,7 +112,7 @@ def check_upgrade(
 
 
 def compare_savepoint(manifest: Manifest, declared_job: DeclaredJob) -> UpgradeReport:
-    """Compare what a savepoint says with what is declared now."""
+    """Compare a savepoint with the properties of a job as it is declared now."""
     declared = changes(manifest.declaration, declared_job.declaration)
     items = (
         _state_change(manifest),
@@ -131,7 +130,7 @@ def compare_savepoint(manifest: Manifest, declared_job: DeclaredJob) -> UpgradeR
 def _state_change(manifest: Manifest) -> Change:
     problem = version_problem(manifest.state_version)
     if problem is None:
-        why = f"stored bytes have version {manifest.state_version}, which is read here"
+        why = f"stored state has version {manifest.state_version}, which this version reads"
         return Change(item="state", verdict=Verdict.COMPATIBLE, why=why)
     why, _, advice = problem.partition("; ")
     return Change(item="state", verdict=Verdict.IMPOSSIBLE, why=why, advice=advice)
@@ -141,7 +140,7 @@ def _handler_changes(handlers: Mapping[str, str | None]) -> Iterator[Change]:
     for name, problem in handlers.items():
         item = f"state of handler {name}"
         if problem is None:
-            yield Change(item=item, verdict=Verdict.COMPATIBLE, why="it reads the version that is stored")
+            yield Change(item=item, verdict=Verdict.COMPATIBLE, why="it reads the stored version")
         else:
             why, _, advice = problem.partition("; ")
             yield Change(item=item, verdict=Verdict.IMPOSSIBLE, why=why, advice=advice)
@@ -163,16 +162,16 @@ def _table_changes(saved: Mapping[str, SavedTable], declared_job: DeclaredJob, *
 
 def _table_continues(path: str | None, before: SavedTable | None) -> str:
     if path is None:
-        return "no longer wanted: it stays as it is"
+        return "no longer written: it stays as it is"
     if before is None:
-        return f"a new table, {path}: it begins with the next batch"
+        return f"a new table, {path}: its first rows are those of the next batch"
     if before.path != path:
-        return f"goes on in {path}; what stands in {before.path} stays there"
+        return f"new rows go to {path}; the rows in {before.path} stay there"
     return "unchanged"
 
 
 def _setting_changes(pinned: Mapping[str, str], now: Mapping[str, str | None]) -> Iterator[Change]:
-    """A query goes on with the settings of its checkpoint, whatever the session says."""
+    """A query resumes with the settings of its checkpoint, whatever the session has."""
     differing = compare(pinned, {name: now.get(name) for name in pinned})
     if not differing:
         yield Change(item="settings", verdict=Verdict.COMPATIBLE, why="those that the checkpoint pins are unchanged")
@@ -181,7 +180,7 @@ def _setting_changes(pinned: Mapping[str, str], now: Mapping[str, str | None]) -
         yield Change(
             item=f"setting {difference.field}",
             verdict=Verdict.COMPATIBLE,
-            why="the checkpoint pins it: the job goes on with the value in the checkpoint",
+            why="the checkpoint pins it: the job resumes with the value in the checkpoint",
             advice=rescale if difference.field == PARTITIONS else "",
             differences=(difference,),
         )
@@ -196,7 +195,7 @@ def _package_changes(before: Mapping[str, str], now: Mapping[str, str]) -> Itera
         yield Change(
             item=f"package {name}",
             verdict=Verdict.COMPATIBLE,
-            why="stored bytes have a version of their own, and do not depend on it",
+            why="the stored state has a version of its own and does not depend on it",
             advice="try it on a clone first: panekeeper clone",
             differences=(differing[name],),
         )
@@ -224,20 +223,20 @@ def _columns(job: DeltaJob, manifest: Manifest) -> dict[str, list[str]]:
     from framework.engine.sink.tables import column_differences
 
     spark = job.pipeline.intake.df.sparkSession
-    wanted = job.tables.schemas(job.pipeline.spec)
+    schemas = job.tables.schemas(job.pipeline.spec)
     found: dict[str, list[str]] = {}
     for role, path in asdict(job.tables).items():
         if path is None:
             continue
         if DeltaTable.isDeltaTable(spark, path):
-            found[role] = column_differences(DeltaTable.forPath(spark, path).toDF().schema, wanted[path])
+            found[role] = column_differences(DeltaTable.forPath(spark, path).toDF().schema, schemas[path])
         elif role in manifest.tables and manifest.tables[role].path == path:
-            found[role] = [f"the table {path} is gone"]
+            found[role] = [f"there is no table {path} any more"]
     return found
 
 
 def _handlers(job: DeltaJob, archive: Archive, manifest: Manifest) -> dict[str, str | None]:
-    """Let the handlers look at the versions that are stored; only then the savepoint's copy is needed."""
+    """Return which handlers cannot read their stored state; a copy of the savepoint is read only if there are any."""
     handlers = {type(one).__qualname__: one for one in job.pipeline.spec.handlers}
     if not handlers or version_problem(manifest.state_version) is not None:
         return {}

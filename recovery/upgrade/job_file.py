@@ -1,13 +1,13 @@
 """Loads the declaration of a job from a Python file, and starts nothing.
 
-A job file says what the job is in one of two ways:
+A job file declares a job in one of two ways:
 
     def job(spark):                                  or, as a program that is run as it is:
         return windowed(...)....to_delta("out/log")      windowed(...)....to_delta("out/log").start(checkpoint=...)
 
-A function `job` is called with a session, and a variable `job` holds the declaration itself. In a program without
-either, loading ends at the first `start()`, which starts nothing here. Lines before it are run, as by an import; what
-stands under `if __name__ == "__main__"` is not.
+A function `job` is called with a session; a variable `job` is the declaration itself. In a program without either,
+loading ends at the first `start()`, which starts nothing here. The lines before it are run, as by an import; those
+under `if __name__ == "__main__"` are not.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _HOW_TO_DECLARE = "define job(spark) and return windowed(...)....to_delta(...) f
 
 
 class _StartReached(BaseException):
-    """Ends the loading of a file that starts its job; no `except Exception` of the file keeps it."""
+    """Ends the loading of a file that starts its job; no `except Exception` in the file catches it."""
 
 
 def load_job(file: str | os.PathLike[str], *, spark: SparkSession | None = None) -> DeltaJob:
@@ -45,8 +45,8 @@ def load_job(file: str | os.PathLike[str], *, spark: SparkSession | None = None)
         spark: the session that a function is called with; a new one if not given.
 
     Raises:
-        JobFileError: the file is not there, fails, declares no job, or starts something else than a job.
-        DeclarationError: it declares one that cannot be.
+        JobFileError: the file is not there, fails, declares no job, or starts something else.
+        DeclarationError: the job is declared wrongly.
     """
     path, name = _split_name(os.fspath(file))
     with _block_query_starts(path) as started, _redirect_output_and_errors(path):
@@ -61,7 +61,7 @@ def load_job(file: str | os.PathLike[str], *, spark: SparkSession | None = None)
                 ) from None
             return started[0]
     if not isinstance(found, DeltaJob):
-        what = "is not in it" if found is None else f"is {found!r}"
+        what = "is not defined" if found is None else f"is {found!r}"
         raise JobFileError(f"{path} declares no job: {name or _NAME} {what}; {_HOW_TO_DECLARE}")
     return found
 
@@ -76,7 +76,7 @@ def _split_name(file: str) -> tuple[Path, str | None]:
 
 
 def _module(path: Path) -> ModuleType:
-    """Run the file as an import would, with the modules beside it, and those of its package, in reach."""
+    """Run the file as an import would; it can import the modules beside it, and those of its package."""
     package = path.parent
     while (package / "__init__.py").exists():
         package = package.parent
@@ -85,7 +85,7 @@ def _module(path: Path) -> ModuleType:
             sys.path.insert(0, folder)
     spec = importlib.util.spec_from_file_location(f"_panekeeper_job_{path.stem}", path)
     if spec is None or spec.loader is None:
-        raise JobFileError(f"{path} is no Python file; name the one that declares the job")
+        raise JobFileError(f"{path} is not a Python file; name the one that declares the job")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # dataclasses look their module up
     spec.loader.exec_module(module)
@@ -94,7 +94,7 @@ def _module(path: Path) -> ModuleType:
 
 @contextmanager
 def _redirect_output_and_errors(path: Path) -> Iterator[None]:
-    """Keep what the file prints out of our output, and turn what it raises into our error."""
+    """Send what the file prints to stderr, and raise its errors as `JobFileError`."""
     try:
         with redirect_stdout(sys.stderr):
             yield
@@ -107,9 +107,9 @@ def _redirect_output_and_errors(path: Path) -> Iterator[None]:
 
 @contextmanager
 def _block_query_starts(path: Path) -> Iterator[list[DeltaJob]]:
-    """While it lasts, no streaming query can be started from Python; give the jobs whose start was asked for.
+    """Provide a list of the jobs whose `start` was called; no streaming query can be started while the block lasts.
 
-    Other people's code is being run: asking it not to start anything would not do, so the ways to start are taken away.
+    The file may do anything, so the functions that start queries are replaced while it is loaded.
     """
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
@@ -125,15 +125,15 @@ def _block_query_starts(path: Path) -> Iterator[list[DeltaJob]]:
             f"anything; {_HOW_TO_DECLARE}"
         )
 
-    ways: list[tuple[type, str, Callable[..., None]]] = [
+    replacements: list[tuple[type, str, Callable[..., None]]] = [
         (DeltaJob, "start", start),
         (DeltaJob, "reset_to_initial_state", refuse),
         (Computation, "transform", refuse),
         (DataStreamWriter, "start", refuse),
         (DataStreamWriter, "toTable", refuse),
     ]
-    before = [(owner, name, getattr(owner, name)) for owner, name, _ in ways]
-    for owner, name, instead in ways:
+    before = [(owner, name, getattr(owner, name)) for owner, name, _ in replacements]
+    for owner, name, instead in replacements:
         setattr(owner, name, instead)
     try:
         yield started

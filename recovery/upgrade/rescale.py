@@ -1,17 +1,17 @@
-"""Gives a stopped job another number of shuffle partitions: its stored state is dealt out anew, nothing else changes.
+"""Changes the number of shuffle partitions of a stopped job: its stored state is distributed again, and is the same.
 
-    1  A savepoint is made: the way back.
-    2  Its copy is written to `<checkpoint>.incoming`. There Spark deals the state out anew, in a batch of its own that
+    1  Make a savepoint, from which the change can be undone.
+    2  Write its copy to `<checkpoint>.incoming`. There Spark distributes the state again, in a batch of its own that
        reads no source and writes no table.
-    3  Every stored value is read from the copy, as it was and as it is. They are the same, or nothing happens.
-    4  The copy takes the place of the checkpoint as in a restore (steps 3 to 7 in `restore.py`).
+    3  Read every stored value of the copy before and after. If one differs, stop.
+    4  Replace the checkpoint by the copy, as in a restore (steps 3 to 7 in `recovery/restore/restore.py`).
 
-A kill before 4 has changed nothing, and the same call begins anew; after it, restoring the savepoint completes it.
+A kill before step 4 has changed nothing, and the same call begins again. After it, a restore of the savepoint completes
+the change.
 """
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ from recovery.savepoint.state_reader import digests
 from recovery.storage.archive import Archive
 from recovery.storage.blobs import ProgressCallback
 from recovery.storage.files import Files
-from recovery.storage.locations import checkpoint_at, open_archive
+from recovery.storage.locations import Location, LocationOrArchive, checkpoint_at, open_archive
 from recovery.storage.s3_options import S3Options
 from state.checkpoint.job_record import JobRecord
 
@@ -49,13 +49,13 @@ class Rescaled:
 
     Attributes:
         checkpoint: full name of the job's folder.
-        savepoint: name of the savepoint that was made before.
-        location: where it is.
+        savepoint: name of the savepoint that was made before the change.
+        location: where that is.
         old: number of shuffle partitions before.
         new: number of shuffle partitions now.
         values: how many stored values were compared.
-        busiest: key groups on the partition that has most of them: fewer is faster.
-        idle: partitions without a key group. They do nothing.
+        busiest: how many key groups the shuffle partition with most of them has; fewer is faster.
+        idle: how many shuffle partitions have no key group, and do nothing.
     """
 
     checkpoint: str
@@ -69,30 +69,30 @@ class Rescaled:
 
 
 def rescale(
-    checkpoint: str | os.PathLike[str],
+    checkpoint: Location,
     partitions: int,
     *,
-    to: str | os.PathLike[str] | Archive,
+    to: LocationOrArchive,
     s3: S3Options | None = None,
     spark: SparkSession | None = None,
     progress: ProgressCallback | None = None,
     on_step: Callable[[str], None] = lambda _: None,
 ) -> Rescaled:
-    """Change the number of shuffle partitions of a stopped job. Its next start goes on with the same results.
+    """Change the number of shuffle partitions of a stopped job. Its results stay the same.
 
     Args:
         checkpoint: the job's checkpoint, a local folder or one on S3.
-        partitions: how many there shall be.
-        to: where the savepoint goes that is made first.
-        s3: how to reach S3.
-        spark: the session that does it; a new one if not given.
+        partitions: the new number of shuffle partitions.
+        to: location of the savepoint that is made first.
+        s3: how S3 is reached.
+        spark: the session that distributes the state; a new one if not given.
         progress: called after each file.
         on_step: called after each step of `recovery.restore.intent.STEPS`; a drill raises in it.
 
     Raises:
         SavepointRefused: the job is running, a restore was interrupted, it has this number already, or the savepoints
             would lie in its folder.
-        SavepointError: the state could not be dealt out anew. Nothing was changed.
+        SavepointError: Spark could not distribute the state again. Nothing was changed.
         CorruptState: the state cannot be read. Nothing was changed.
     """
     folder, archive = checkpoint_at(checkpoint, s3), open_archive(to, s3)
@@ -116,7 +116,7 @@ def rescale(
 
 
 def _check_can_rescale(folder: Files, partitions: int, archive: Archive, s3: S3Options | None) -> CheckpointSnapshot:
-    """Return how the checkpoint stands, if all that is known before the savepoint permits to rescale it."""
+    """Return the checkpoint as it is, after every check that needs no savepoint."""
     require_no_overlap(archive, folder, s3)
     require_replaceable(RestorePaths(checkpoint=folder))
     require_stopped(folder)
@@ -145,13 +145,14 @@ class _Repartitioner:
             self._spark._streamingCheckpointManager.repartition(copy.root, self._partitions)  # noqa: SLF001
         except Exception as error:
             raise SavepointError(
-                f"Spark could not deal out the state anew ({first_line(error)}); nothing was changed"
+                f"Spark could not distribute the state again ({first_line(error)}); nothing was changed. "
+                "Remove the cause and rescale again"
             ) from error
         after = digests(self._spark, copy.root)
         if before != after:
             wrong = sum(before.get(key) != after.get(key) for key in before.keys() | after.keys())
             raise SavepointError(
-                f"{wrong} of {len(before)} stored values were not the same afterwards; nothing was changed. "
+                f"{wrong} of {len(before)} stored values were different afterwards; nothing was changed. "
                 "Please report this, with the versions of Spark and Panekeeper"
             )
         self.values = len(before)
@@ -164,19 +165,19 @@ def _savepoint_before(
     spark: SparkSession,
     progress: ProgressCallback | None,
 ) -> str:
-    """Step 1; a savepoint that a killed call has made of this very state is used again."""
+    """Do step 1; a savepoint that a call before, which was killed, has made of this state is used again."""
     record = found.record
     name = f"{record.name[:60]}-before-rescale-{record.epoch}-{found.batch}"
     if archive.exists(manifest_file(name)):
-        there = show(archive, name)
-        if (there.job_id, there.epoch, there.batch) == (record.id, record.epoch, found.batch):
+        earlier = show(archive, name)
+        if (earlier.job_id, earlier.epoch, earlier.batch) == (record.id, record.epoch, found.batch):
             return name
     savepoint(found.folder.root, name, to=archive, s3=s3, progress=progress, spark=spark)
     return name
 
 
 def _groups_per_partition(record: JobRecord, partitions: int) -> Counter[int]:
-    """Return how many key groups each partition has that has any: their ids were chosen for the first number."""
+    """Return shuffle partition -> how many key groups it has: the groups were chosen for the first number of them."""
     return Counter(spark_hash(group) % partitions for group in record.group_ids)
 
 

@@ -72,5 +72,5 @@ def test_a_new_file_is_created_on_disks_without_links_too(tmp_path: Path, monkey
 @pytest.mark.parametrize("name", ["", "a/b", "..", ".hidden", "a b", "ü", "x" * 101])
 def test_a_name_that_could_lead_elsewhere_is_refused(job: FakeCheckpoint, archive: MemoryArchive, name: str) -> None:
     """Letters, digits, dots, underscores and dashes only."""
-    with pytest.raises(SavepointRefused, match="cannot name a savepoint"):
+    with pytest.raises(SavepointRefused, match="cannot be the name of a savepoint"):
         savepoint(job.folder, name, to=archive)

@@ -206,10 +206,10 @@ def test_status_of_a_job_on_s3_needs_no_spark(far: FakeCheckpoint) -> None:
 
 def test_a_bucket_that_is_not_there_is_told(far: FakeCheckpoint, archive: MemoryArchive, tmp_path: Path) -> None:
     """Nothing can be saved or restored there; but a job whose bucket is gone is restored elsewhere."""
-    with pytest.raises(ArchiveNotFound, match="bucket 'nowhere' is not there"):
+    with pytest.raises(ArchiveNotFound, match="there is no bucket 'nowhere'"):
         savepoint("s3a://nowhere/checkpoint", "one", to=archive)
     savepoint(far.place, "one", to=archive)
-    with pytest.raises(ArchiveNotFound, match="bucket 'nowhere' is not there"):
+    with pytest.raises(ArchiveNotFound, match="there is no bucket 'nowhere'"):
         restore(archive, "one", checkpoint="s3a://nowhere/checkpoint")
     far.files.clear()
     boto3.client("s3").delete_bucket(Bucket="bucket")
@@ -226,7 +226,7 @@ def test_no_message_and_no_manifest_holds_a_secret(
 
     @set_initial_no_auth_action_count(0)  # from now on permissions are looked at, and there are none
     def refused(act: Callable[[], object]) -> str:
-        with pytest.raises(ArchiveDenied, match=r"refuses these credentials, .* permit listing") as told:
+        with pytest.raises(ArchiveDenied, match=r"refuses the credentials, .* permit listing") as told:
             act()
         return str(told.value)
 

@@ -174,9 +174,9 @@ def test_harmless_changes_are_told_and_let_pass() -> None:
     told = {one.item: one for one in upgrade.items}
     assert "panekeeper rescale" in told["setting spark.sql.shuffle.partitions"].advice
     assert "on a clone first" in told["package pyspark"].advice
-    assert told["table log"].why == "goes on in /elsewhere; what stands in /log stays there"
-    assert told["table view"].why == "no longer wanted: it stays as it is"
-    assert told["table metrics"].why == "a new table, /metrics: it begins with the next batch"
+    assert told["table log"].why == "new rows go to /elsewhere; the rows in /log stay there"
+    assert told["table view"].why == "no longer written: it stays as it is"
+    assert told["table metrics"].why == "a new table, /metrics: its first rows are those of the next batch"
 
 
 def test_the_command_tells_all_and_succeeds_only_if_the_job_can_go_on() -> None:

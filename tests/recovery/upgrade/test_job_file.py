@@ -60,7 +60,7 @@ def test_a_file_declares_a_job(write: Any, text: str, name: str, capsys: pytest.
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", r"declares no job: job is not in it; define job\(spark\)"),
+        ("", r"declares no job: job is not defined; define job\(spark\)"),
         ("job = 5", "declares no job: job is 5"),
         ("def job(spark):\n    return None", "declares no job"),
         ("1 / 0", "failed while it was loaded .ZeroDivisionError: division by zero"),
