@@ -138,7 +138,7 @@ def test_an_altered_object_is_found(job: FakeCheckpoint, archive: Archive, s3: A
 def test_a_missing_bucket_is_told(job: FakeCheckpoint, options: S3Options) -> None:
     """When something is put, listed or looked for."""
     missing = open_archive("s3://nowhere/x", options)
-    with pytest.raises(ArchiveNotFound, match="bucket 'nowhere' is not there"):
+    with pytest.raises(ArchiveNotFound, match="there is no bucket 'nowhere'"):
         savepoint(job.folder, "one", to=missing)
     with pytest.raises(ArchiveNotFound, match="bucket 'nowhere'"):
         savepoints(missing)
