@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from framework.builder.outputs import Computation
+from framework.core.aggregates.binding import bind
 from framework.core.job_spec import JobSpec, PortSpec
 from framework.declarations.aggregates import Aggregate
 from framework.declarations.errors import DeclarationError
@@ -69,7 +70,7 @@ def build_aggregate_pipeline(one: Input, aggregates: Mapping[str, Aggregate]) ->
     """
     read = {column for aggregate in aggregates.values() for column in aggregate.columns}
     port = one.port_spec(read | {*one.intake.partition_by, *one.intake.numbers})
-    output = pa.schema([pa.field(name, aggregate.bind(port.columns).output) for name, aggregate in aggregates.items()])
+    output = pa.schema([pa.field(name, bind(aggregate, port.columns).output) for name, aggregate in aggregates.items()])
     spec = JobSpec(window=port.window, keys=port.keys, columns=port.columns, output=output, aggregates=dict(aggregates))
     return _build([one], spec)
 

@@ -5,7 +5,7 @@
 
 Nulls are skipped everywhere; a window whose values are all null gives null (0 for the counts, an empty list for
 `collect`). Results are the same to the last bit however the stream is cut into batches, and after every restart.
-Nothing here computes: `bind` makes the running half, from `framework.core.aggregates`.
+Nothing here computes; the computation is in `framework.core.aggregates`.
 """
 
 from __future__ import annotations
@@ -15,12 +15,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from framework.core.aggregates import type_checks as fit
-from framework.core.aggregates.binding import bind
-from framework.core.aggregates.protocol import Accumulator
-from framework.core.aggregates.user import UserAggregate
+from framework.declarations.arrow_types import arrow_type, state_type
 from framework.declarations.errors import DeclarationError
 from framework.declarations.parameters import declared_parameters
+from framework.declarations.user_aggregate import UserAggregate
 
 __all__ = [
     "Aggregate",
@@ -85,16 +83,8 @@ class Aggregate:
             declared["class"] = type(self.user).__qualname__
             declared["parameters"] = declared_parameters(self.user)
             declared["output"] = str(self.output)
-            declared["state"] = str(fit.state_type(self.user.state, str(self))) if _has_merge(self.user) else None
+            declared["state"] = str(state_type(self.user.state, str(self))) if _has_merge(self.user) else None
         return declared
-
-    def bind(self, schema: pa.Schema) -> Accumulator:
-        """Return the running half for columns of these types.
-
-        Raises:
-            DeclarationError: a column that is not there, or whose type does not fit; says what would.
-        """
-        return bind(self, schema)
 
 
 def count(column: str | None = None) -> Aggregate:
@@ -109,8 +99,8 @@ def count(column: str | None = None) -> Aggregate:
 def sum(column: str) -> Aggregate:
     """Add up. Result: int64 for integers, exact, and an `InputError` beyond 64 bits; double for floats.
 
-    >>> sum("fare").bind(pa.schema({"fare": pa.float32()})).output
-    DataType(double)
+    >>> print(sum("fare"))
+    agg.sum('fare')
     """
     return Aggregate(kind="sum", columns=(column,))
 
@@ -145,8 +135,8 @@ def max(column: str) -> Aggregate:
 def min(column: str) -> Aggregate:
     """Smallest value of any type with an order; NaN only if there is nothing else. Result: the column's type.
 
-    >>> min("at").bind(pa.schema({"at": pa.date32()})).output
-    DataType(date32[day])
+    >>> print(min("at"))
+    agg.min('at')
     """
     return Aggregate(kind="min", columns=(column,))
 
@@ -190,8 +180,8 @@ def last(column: str) -> Aggregate:
 def collect(column: str) -> Aggregate:
     """All values as a list, in arrival order; any type. The window keeps its rows for this.
 
-    >>> collect("gate").bind(pa.schema({"gate": pa.string()})).output
-    ListType(list<item: string>)
+    >>> collect("gate").needs_content
+    True
     """
     return Aggregate(kind="collect", columns=(column,))
 
@@ -228,9 +218,9 @@ def user(aggregate: UserAggregate, column: str, output: str | type | pa.DataType
         if getattr(type(aggregate), method) is getattr(UserAggregate, method):
             raise DeclarationError(f"{aggregate_text}: the class does not define {method}()")
     if _has_merge(aggregate):
-        fit.state_type(aggregate.state, aggregate_text)
+        state_type(aggregate.state, aggregate_text)
     return Aggregate(
-        kind="user", columns=(column,), user=aggregate, output=fit.arrow_type(output, aggregate_text, "output")
+        kind="user", columns=(column,), user=aggregate, output=arrow_type(output, aggregate_text, "output")
     )
 
 

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from panekeeper import agg
 from tests.model.time_intervals import Event, exact
 
 
@@ -66,16 +65,3 @@ def firings(events: Sequence[Event], names: Sequence[str]) -> list[tuple[Any, ..
             results = [NAIVE[name](event["tuples"]) for name in names]
             log.append((event["key"], exact(event["pane"][0]), refinement, *results))
     return log
-
-
-PARTIAL = {
-    "count": agg.count(),
-    "count_x": agg.count("x"),
-    "sum": agg.sum("n"),
-    "mean": agg.mean("n"),
-    "max": agg.max("x"),
-    "arg_max": agg.arg_max("x", "who"),
-    "first": agg.first("who"),
-    "last": agg.last("who"),
-}
-CONTENT = PARTIAL | {"collect": agg.collect("who")}

@@ -25,13 +25,8 @@ SPARK = {"pyspark", "delta", "py4j"}
 
 # Circles that are left; each is on its way out, and none comes in.
 KNOWN_CIRCLES = [
-    {"framework.core.aggregates.binding", "framework.declarations.aggregates"},
     {"framework.testing.lifecycle", "framework.testing.lifecycle_spark_run"},
 ]
-KNOWN_AGAINST = {
-    f"framework.declarations.aggregates imports framework.core.aggregates.{name}"
-    for name in ("binding", "protocol", "type_checks", "user")
-}
 
 
 def place(module: str, order: Iterable[str]) -> int | None:
@@ -71,7 +66,7 @@ def circles(graph: Mapping[str, set[str]]) -> list[list[str]]:
 @pytest.mark.parametrize("order", ORDERS.values(), ids=ORDERS)
 def test_folders_import_one_way(order: tuple[str, ...]) -> None:
     """A folder imports itself and those before it in the order, for type checkers as well."""
-    assert [found for found in against(order, import_graph()) if found not in KNOWN_AGAINST] == []
+    assert against(order, import_graph()) == []
 
 
 def test_an_import_against_the_order_is_found() -> None:
@@ -97,6 +92,16 @@ def test_a_circle_of_imports_is_found() -> None:
     """With what is in it, not with what leads there or away."""
     graph = {"start": {"a"}, "a": {"b"}, "b": {"c", "end"}, "c": {"a"}, "end": set[str]()}
     assert circles(graph) == [["a", "b", "c"]]
+
+
+def test_the_naive_models_share_nothing_with_the_product() -> None:
+    """They decide what is right: what is wrong in the product must not be wrong in them as well."""
+    models = sorted((ROOT / "tests" / "model").rglob("*.py"))
+    assert models
+    found = {name_of(path): {name.partition(".")[0] for name in imports_of(path)} & {*FOLDERS} for path in models}
+    assert {name: tops for name, tops in found.items() if not tops <= {"tests"}} == {}
+    own = {name for path in models for name in imports_of(path) if name.startswith("tests")}
+    assert [name for name in own if not name.startswith("tests.model")] == []
 
 
 def pure_files() -> list[Path]:

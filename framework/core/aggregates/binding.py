@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -15,9 +14,8 @@ from framework.core.aggregates.selections import Extreme, FirstOrLast
 from framework.core.aggregates.stddev import StdDev
 from framework.core.aggregates.sums import CountAccumulator, FloatSum, IntSum
 from framework.core.aggregates.user import UserContentAggregate, UserPartialAggregate
-
-if TYPE_CHECKING:
-    from framework.declarations.aggregates import Aggregate
+from framework.declarations.aggregates import Aggregate
+from framework.declarations.arrow_types import state_type
 
 
 def bind(declared: Aggregate, schema: pa.Schema) -> Accumulator:
@@ -71,9 +69,7 @@ def _bind_user(a: Aggregate, schema: pa.Schema) -> Accumulator:
     fit.column_type(schema, a.columns[0], str(a))
     if a.needs_content:
         return UserContentAggregate(inputs=a.columns, output=a.output, user=a.user)
-    return UserPartialAggregate(
-        inputs=a.columns, output=a.output, user=a.user, kind=fit.state_type(a.user.state, str(a))
-    )
+    return UserPartialAggregate(inputs=a.columns, output=a.output, user=a.user, kind=state_type(a.user.state, str(a)))
 
 
 _BINDERS: dict[str, Callable[[Aggregate, pa.Schema], Accumulator]] = {

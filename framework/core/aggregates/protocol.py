@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from framework.core.aggregates.columns import Ints
-from framework.core.panes.pane_index import gather
+from framework.core.row_ranges import gather_ranges
 
 State = list[pa.Array]
 """Partial results: the columns of `Accumulator.state_types`, one row a cell."""
@@ -71,7 +71,7 @@ class Accumulator(ABC):
 
     def from_ranges(self, rows: pa.Table, lo: Ints, hi: Ints) -> pa.Array:
         """Return the result of rows `lo[j] .. hi[j] - 1` for each j, which may overlap; rows in arrival order."""
-        positions, offsets = gather(lo, hi)
+        positions, offsets = gather_ranges(lo, hi)
         return self.from_content(rows.take(pa.array(positions)), offsets)
 
     def with_empty_columns(self, state: State) -> State:

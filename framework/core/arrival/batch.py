@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pyarrow as pa
 
+from framework.core.aggregates.binding import bind
 from framework.core.arrival.contents import AggregateContents, RowContents
 from framework.core.arrival.output import AggregateWindowOutput, ArrivalResults, OperatorWindowOutput
 from framework.core.arrival.partitions import Partitions
@@ -111,7 +112,7 @@ def _build_output(
 
 
 def _bind_aggregates(spec: JobSpec) -> list:  # type: ignore[type-arg]
-    return [aggregate.bind(spec.columns) for aggregate in (spec.aggregates or {}).values()]
+    return [bind(aggregate, spec.columns) for aggregate in (spec.aggregates or {}).values()]
 
 
 def _build_tumbling_aggregates(spec: JobSpec) -> TumblingAggregates | None:

@@ -11,8 +11,8 @@ import pyarrow as pa
 from framework.core.aggregates.protocol import Accumulator
 from framework.core.arrival.event_table import EventRow, EventTable, in_documented_order
 from framework.core.arrival.row_buffer import RowBuffer
+from framework.core.emit_buffer import EmitBuffer, Origin, lazy_slice, lazy_take
 from framework.core.job_spec import TIMESTAMP, JobSpec
-from framework.core.panes.operator_output import EmitBuffer, Origin, lazy_slice, lazy_take
 from framework.core.partition_keys import PartitionKeys
 from framework.declarations.events import Event, EventType
 from framework.declarations.operator import Operator

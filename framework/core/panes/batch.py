@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
+from framework.core.aggregates.binding import bind
 from framework.core.job_spec import JobSpec
 from framework.core.outcome import BatchOutcome
 from framework.core.panes.aggregate_output import AggregatePaneOutput, PaneResults, RowAggregateSource
@@ -75,7 +76,7 @@ def _build_contents_and_output(
             raise ValueError("a plan needs aggregates or an operator")
         buffer = PaneRowBuffer(keys, geometry, store, record)
         return buffer, OperatorPaneOutput(spec, spec.operator, buffer, keys, geometry, results)
-    accumulators = [aggregate.bind(spec.columns) for aggregate in spec.aggregates.values()]
+    accumulators = [bind(aggregate, spec.columns) for aggregate in spec.aggregates.values()]
     if any(aggregate.needs_content for aggregate in spec.aggregates.values()):
         buffer = PaneRowBuffer(keys, geometry, store, record)
         return buffer, AggregatePaneOutput(RowAggregateSource(buffer, accumulators), results)

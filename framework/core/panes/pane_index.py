@@ -35,15 +35,3 @@ class CellIndex:
         codes, repeated = np.tile(present, len(panes)), np.repeat(panes, len(present))
         low, high = self.ranges(codes, repeated)
         return codes[low < high], repeated[low < high]
-
-
-def gather(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return (positions, offsets): the runs low..high-1 laid end to end, and where each begins (one more at the end).
-
-    >>> gather(np.array([5, 0]), np.array([7, 1]))
-    (array([5, 6, 0]), array([0, 2, 3]))
-    """
-    lengths = high - low
-    offsets = np.concatenate([[0], np.cumsum(lengths)])
-    positions = np.arange(offsets[-1]) + np.repeat(low - offsets[:-1], lengths)
-    return positions, offsets

@@ -11,8 +11,9 @@ import pyarrow as pa
 
 from framework.core.job_spec import ARRIVAL_NUMBER
 from framework.core.panes.geometry import Geometry
-from framework.core.panes.pane_index import CellIndex, gather
+from framework.core.panes.pane_index import CellIndex
 from framework.core.partition_keys import PartitionKeys
+from framework.core.row_ranges import gather_ranges
 from state.codec import decode_table, encode_table
 from state.records import IntervalRecord
 from state.store import GroupStore
@@ -63,7 +64,7 @@ class PaneRowBuffer:
         index = self._index_of(panes)
         if index is None or self._rows is None:
             raise ValueError("content of panes that hold nothing")
-        positions, offsets = gather(*index.ranges(codes, panes))
+        positions, offsets = gather_ranges(*index.ranges(codes, panes))
         at = index.order[positions]
         if self._geometry.slices_a_pane > 1:
             # Runs are sorted by slice; the content of a pane is in arrival order over all its slices.

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from framework.core.aggregates.binding import bind
 from framework.declarations.errors import DeclarationError, InputError
 from panekeeper import agg
 
@@ -80,7 +81,7 @@ class Unfinished(agg.UserAggregate):
 def test_a_column_that_does_not_fit_is_refused_when_bound(declared: agg.Aggregate, message: str) -> None:
     """The message names the aggregate, the column, its type, and what would fit."""
     with pytest.raises(DeclarationError, match=message):
-        declared.bind(SCHEMA)
+        bind(declared, SCHEMA)
 
 
 def test_a_user_aggregate_that_cannot_work_is_refused_when_declared() -> None:
@@ -117,7 +118,7 @@ def test_only_aggregates_without_partial_results_need_the_contents() -> None:
     """Collect and a user aggregate without merge keep rows; asked for partial results they say what to call."""
     assert [a.needs_content for a in (agg.collect("ok"), agg.user(Unmerged(), "delay"))] == [True, True]
     assert [a.needs_content for a in (agg.user(Total(), "delay"), agg.last("stops"))] == [False, False]
-    a = agg.collect("ok").bind(SCHEMA)
+    a = bind(agg.collect("ok"), SCHEMA)
     assert a.needs_content
     with pytest.raises(TypeError, match="use from_content"):
         a.fold([], np.array([0]), 1, SCHEMA.empty_table(), np.array([0]))
@@ -131,7 +132,7 @@ def test_a_result_that_does_not_fit_its_declared_type_names_the_class(result: An
         def result(self, state: Any) -> Any:
             return result
 
-    a = agg.user(Wrong(), "delay", output="int64").bind(SCHEMA)
+    a = bind(agg.user(Wrong(), "delay", output="int64"), SCHEMA)
     rows = SCHEMA.empty_table()
     with pytest.raises(InputError, match=r"agg\.user\(Wrong\): result\(\) does not fit the declared type int64"):
         a.from_content(rows, np.array([0, 0]))
@@ -142,7 +143,7 @@ def test_any_type_can_be_first_last_and_collected() -> None:
     rows = pa.table({"stops": [None, ["ORD"], ["DEN", None], []]})
     cells, seq = np.zeros(4, dtype=np.int64), np.arange(4)
     for declared, value in ((agg.first("stops"), ["ORD"]), (agg.last("stops"), [])):
-        a = declared.bind(rows.schema)
+        a = bind(declared, rows.schema)
         assert a.finish(a.fold([], cells, 1, rows, seq)).to_pylist() == [value]
-    a = agg.collect("stops").bind(rows.schema)
+    a = bind(agg.collect("stops"), rows.schema)
     assert a.from_content(rows, np.array([0, 2, 2, 4])).to_pylist() == [[["ORD"]], [], [["DEN", None], []]]

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from framework.core.aggregates.binding import bind
 from framework.core.aggregates.hashing import stable_hashes
 from framework.core.aggregates.protocol import Accumulator, State
 from framework.declarations.errors import InputError
@@ -38,7 +39,7 @@ GOLDEN: dict[str, list[int]] = {
 
 def folded(declared: agg.Aggregate, rows: pa.Table, cells: list[int] | None = None) -> tuple[Accumulator, State]:
     """Fold all rows at once; into one cell unless told otherwise."""
-    a = declared.bind(rows.schema)
+    a = bind(declared, rows.schema)
     of = np.array([0] * len(rows) if cells is None else cells, dtype=np.int64)
     return a, a.fold([], of, int(of.max(initial=0)) + 1, rows, np.arange(len(rows), dtype=np.int64))
 
@@ -60,7 +61,7 @@ def test_a_sum_beyond_64_bits_is_refused_with_the_column_and_the_sum() -> None:
 def test_a_sum_that_leaves_64_bits_and_comes_back_is_exact_however_it_is_cut() -> None:
     """Only the sum of a firing must fit: a batch that ends at the peak does not fail."""
     rows = pa.table({"x": [2**62, 2**62, 2**62, -(2**62), -(2**62), -1]})
-    a = agg.sum("x").bind(rows.schema)
+    a = bind(agg.sum("x"), rows.schema)
     state: State = []
     for at in range(len(rows)):
         state = a.fold(state, np.array([0]), 1, rows.slice(at, 1), np.array([at]))
@@ -141,7 +142,7 @@ def test_no_rows_and_no_cells_are_nothing_special() -> None:
     schema = pa.schema({"x": pa.int64()})
     none = np.array([], dtype=np.int64)
     for declared, empty in ((agg.count("x"), 0), (agg.sum("x"), None), (agg.max("x"), None), (agg.stddev("x"), None)):
-        a = declared.bind(schema)
+        a = bind(declared, schema)
         state = a.fold([], none, 0, schema.empty_table(), none)
         assert [len(column) for column in a.merge_ranges(state, none, none)] == [0] * len(state)
         assert a.finish(a.merge_ranges(state, np.array([0]), np.array([0]))).to_pylist() == [empty]
@@ -179,6 +180,6 @@ def test_hashes_of_texts_do_not_depend_on_their_neighbours() -> None:
 def test_declarations_and_accumulators_travel() -> None:
     """Both are pickled to the workers and arrive equal."""
     declared = agg.arg_max("delay", "flight")
-    a = declared.bind(pa.schema({"delay": pa.float64(), "flight": pa.string()}))
+    a = bind(declared, pa.schema({"delay": pa.float64(), "flight": pa.string()}))
     assert pickle.loads(pickle.dumps(declared)) == declared  # noqa: S301 -- our own bytes
     assert pickle.loads(pickle.dumps(a)) == a  # noqa: S301

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from framework.core.aggregates.binding import bind
 from framework.core.aggregates.protocol import Accumulator, State
 from panekeeper import agg
 
@@ -191,7 +192,7 @@ def test_cutting_a_stream_into_batches_changes_no_bit(declared: agg.Aggregate, d
     """Folding in any number of batches gives the states and results of one fold, to the last bit."""
     case = data.draw(cases(declared.columns))
     cuts = data.draw(st.lists(st.integers(0, len(case.cells)), max_size=4))
-    a = declared.bind(SCHEMA)
+    a = bind(declared, SCHEMA)
     whole, parts = fold(a, case, []), fold(a, case, cuts)
     assert [bits(column) for column in parts] == [bits(column) for column in whole]
     assert [column.type for column in parts] == a.state_types()
@@ -205,7 +206,7 @@ def test_cutting_a_stream_into_batches_changes_no_bit(declared: agg.Aggregate, d
 def test_a_result_is_that_of_the_rows_in_plain_python(declared: agg.Aggregate, data: st.DataObject) -> None:
     """Each cell's result equals a naive computation from its raw values in arrival order."""
     case = data.draw(cases(declared.columns))
-    a = declared.bind(SCHEMA)
+    a = bind(declared, SCHEMA)
     rows = case.rows.to_pylist()
     for cell, got in enumerate(a.finish(fold(a, case, [])).to_pylist()):
         assert_same(declared, got, [row for row, of in zip(rows, case.cells, strict=True) if of == cell])
@@ -219,7 +220,7 @@ def test_a_run_is_worth_the_rows_of_its_cells(declared: agg.Aggregate, data: st.
     case = data.draw(cases(declared.columns))
     spans = st.tuples(st.integers(0, case.n_cells), st.integers(0, case.n_cells)).map(sorted)
     lo, hi = np.array(data.draw(st.lists(spans, min_size=1, max_size=8)), dtype=np.int64).T
-    a = declared.bind(SCHEMA)
+    a = bind(declared, SCHEMA)
     state = fold(a, case, [])
     results = a.finish(a.merge_ranges(state, lo, hi))
     rows = case.rows.to_pylist()
@@ -239,7 +240,7 @@ def test_contents_give_the_result_without_partial_states(declared: agg.Aggregate
     case = data.draw(cases(declared.columns))
     n = len(case.cells)
     offsets = sorted(data.draw(st.lists(st.integers(0, n), min_size=1, max_size=5)))
-    a = declared.bind(SCHEMA)
+    a = bind(declared, SCHEMA)
     results = a.from_content(case.rows, np.array(offsets, dtype=np.int64))
     assert results.type == a.output
     for got, start, end in zip(results.to_pylist(), offsets, offsets[1:], strict=False):

@@ -10,13 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from framework.core.aggregates.binding import bind
 from framework.core.job_spec import EVENT_TIME, JobSpec
 from framework.core.key_group import KeyGroupRunner
 from framework.core.steps import Rows, Step, Watermark
 from framework.testing.vector import Vector, parse
 from panekeeper import agg
 from state.store import MemoryStore
-from tests.model.aggregates import CONTENT, PARTIAL, firings
+from tests.framework.core.declared_aggregates import CONTENT, PARTIAL
+from tests.model.aggregates import firings
 from tests.model.interval_cases import vectors
 from tests.model.time_intervals import NaiveInterval, exact
 
@@ -31,7 +33,7 @@ ROUGH = VALUES | {"x": [0.1, None, 1e9 / 3, -2.7e-5, 1e16, -1e16, 7.0]}
 
 def spec(vector: Vector, aggregates: dict[str, agg.Aggregate]) -> JobSpec:
     """A plan for the rows of `VALUES`, partitioned by the column `key` if the vector is."""
-    output = pa.schema([(name, one.bind(COLUMNS).output) for name, one in aggregates.items()])
+    output = pa.schema([(name, bind(one, COLUMNS).output) for name, one in aggregates.items()])
     keys = pa.schema([COLUMNS.field("key")] if vector.partitioned else [])
     return JobSpec(window=vector.window, keys=keys, columns=COLUMNS, aggregates=aggregates, output=output)
 

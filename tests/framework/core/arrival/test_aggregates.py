@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from framework.core.aggregates.binding import bind
 from framework.core.job_spec import JobSpec
 from framework.core.key_group import KeyGroupRunner
 from framework.core.steps import Rows, Step
@@ -22,7 +23,8 @@ from framework.testing.memory_run import MemoryRun
 from framework.testing.recorder import TUPLE
 from framework.testing.vector import Vector, parse
 from panekeeper import agg
-from tests.model.aggregates import CONTENT, NAIVE, PARTIAL
+from tests.framework.core.declared_aggregates import CONTENT, PARTIAL
+from tests.model.aggregates import NAIVE
 from tests.model.arrival_cases import POOLS, Pools, scripts
 from tests.model.interval_cases import CUTS, restarts
 from tests.model.time_intervals import exact
@@ -52,7 +54,7 @@ class AggregateRun(MemoryRun):
     def __init__(self, vector: Vector, aggregates: dict[str, agg.Aggregate]) -> None:
         super().__init__(vector)
         columns = pa.schema([*self.spec.columns, *(pa.field(name, kind) for name, kind in TYPES.items())])
-        output = pa.schema([(name, one.bind(columns).output) for name, one in aggregates.items()])
+        output = pa.schema([(name, bind(one, columns).output) for name, one in aggregates.items()])
         self.told = JobSpec(
             window=vector.window, keys=self.spec.keys, columns=columns, aggregates=aggregates, output=output
         )

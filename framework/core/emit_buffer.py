@@ -1,0 +1,84 @@
+"""What an operator emits while it handles events, until it becomes result rows. Shared by panes and arrival windows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from framework.declarations.errors import DeclarationError
+
+
+class Origin(NamedTuple):
+    """The event that results were emitted for: what the window adds to each emitted row."""
+
+    code: int
+    instant_or_pane: int
+    """Number of the pane, or the wall-clock instant where there are none."""
+    refinement: int | None = None
+    reason: str | None = None
+    is_window_mark: bool = False
+    """The row is the last of a tumble."""
+
+
+class EmitBuffer:
+    """What an operator emits; the `Emit` it is given. Rows are kept until `take`, so that events stay cheap."""
+
+    def __init__(self, output: pa.Schema) -> None:
+        self._output = output
+        self._names = frozenset(output.names)
+        self._rows: list[dict[str, Any]] = []
+        self._origins: list[Origin] = []
+        self._completed: list[tuple[pa.Table, list[Origin]]] = []
+        self.origin = Origin(0, 0)
+
+    def __call__(self, **columns: Any) -> None:
+        """Emit one row. Raises `DeclarationError` for a column that the output does not declare."""
+        self._check(columns)
+        self._rows.append(columns)
+        self._origins.append(self.origin)
+
+    def table(self, rows: pa.Table) -> None:
+        """Emit many rows. Raises `DeclarationError` for a column that the output does not declare."""
+        self._check(rows.column_names)
+        self._complete_row()
+        missing = pa.nulls(rows.num_rows)
+        columns = [rows.column(n) if n in rows.column_names else missing for n in self._output.names]
+        aligned = pa.table(columns, names=self._output.names).cast(self._output)
+        self._completed.append((aligned, [self.origin] * rows.num_rows))
+
+    def end_of_window(self) -> None:
+        """Mark the last row emitted for the current event, if any: a window mark follows it."""
+        origins = self._origins or (self._completed[-1][1] if self._completed else [])
+        if origins and origins[-1] is self.origin:
+            origins[-1] = self.origin._replace(is_window_mark=True)
+
+    def pop_rows(self) -> list[tuple[pa.Table, list[Origin]]]:
+        """Return what was emitted since the last call, with the origin of each row."""
+        self._complete_row()
+        taken, self._completed = self._completed, []
+        return taken
+
+    def _complete_row(self) -> None:
+        if self._rows:
+            self._completed.append((pa.Table.from_pylist(self._rows, schema=self._output), self._origins))
+            self._rows, self._origins = [], []
+
+    def _check(self, names: Iterable[str]) -> None:
+        if not self._names.issuperset(names):
+            unknown = sorted(set(names) - self._names)
+            raise DeclarationError(
+                f"the operator emitted the column {unknown[0]!r}; its declared output is "
+                f"{', '.join(self._output.names)}"
+            )
+
+
+def lazy_take(table: pa.Table, rows: list[int]) -> Callable[[], pa.Table]:
+    """Return the content made of these rows, not yet taken."""
+    return lambda: table.take(pa.array(rows, pa.int64()))
+
+
+def lazy_slice(table: pa.Table, low: int, high: int) -> Callable[[], pa.Table]:
+    """Return the content made of rows low..high-1, not yet sliced."""
+    return lambda: table.slice(low, high - low)

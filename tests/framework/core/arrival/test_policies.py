@@ -1,0 +1,169 @@
+"""Which policies run: every declared one, and a user's own like the built-in one that it repeats."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any, get_args
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from framework.core.arrival.policies.registry import running_policy
+from framework.core.job_spec import ARRIVAL_TIME, JobSpec
+from framework.core.key_group import KeyGroupRunner
+from framework.core.steps import Flush, Rows, Step
+from framework.declarations.errors import InputError
+from framework.declarations.policies import Eviction, Trigger
+from framework.declarations.windows import ArrivalWindow
+from panekeeper import Count, DeclarationError, Delta, Punctuation, Sliding, Time, Tumbling, UserPolicy, agg
+from state.store import MemoryStore
+
+COLUMNS = pa.schema([("key", pa.string()), ("v", pa.int64())])
+KEYS = pa.schema([("key", pa.string())])
+AGGREGATES = {"n": agg.count(), "total": agg.sum("v")}
+OUTPUT = pa.schema([("n", pa.int64()), ("total", pa.int64())])
+
+
+@dataclass(frozen=True)
+class UserCount(UserPolicy):
+    """`Count` again, row by row."""
+
+    attribute: str
+    size: int
+    tumbles_after = True
+
+    def tumble(self, state: float | None, value: float) -> tuple[bool, float | None]:
+        return self.fire(state, value)
+
+    def evict(self, content: Sequence[float], value: float) -> int:
+        return max(len(content) + 1 - self.size, 0)
+
+    def fire(self, state: float | None, value: float) -> tuple[bool, float | None]:
+        count = (state or 0) + 1
+        return count == self.size, count % self.size
+
+
+@dataclass(frozen=True)
+class UserDelta(UserPolicy):
+    """`Delta` again as an eviction policy of tumbling windows."""
+
+    attribute: str
+    size: int
+
+    def tumble(self, state: float | None, value: float) -> tuple[bool, float | None]:
+        return (False, value) if state is None else (value - state > self.size, state)
+
+
+@dataclass(frozen=True)
+class Faulty(UserPolicy):
+    """Returns what is given."""
+
+    attribute: str
+    returned: Any
+
+    def evict(self, content: Sequence[float], value: float) -> int:
+        returned: int = self.returned
+        return returned
+
+    def fire(self, state: float | None, value: float) -> tuple[bool, float | None]:
+        returned: tuple[bool, float | None] = self.returned
+        return returned
+
+
+def results(window: ArrivalWindow, batches: Sequence[Sequence[tuple[str, int]]], **computed: Any) -> list[Any]:
+    """The result log without its reasons, batch by batch, each after a restart, with a flush at the end."""
+    aggregates = computed or AGGREGATES
+    output = pa.schema([("values", pa.list_(pa.int64()))]) if computed else OUTPUT
+    spec = JobSpec(window=window, keys=KEYS, columns=COLUMNS, aggregates=aggregates, output=output)
+    store, log, arrived = MemoryStore(), list[Any](), 0
+    steps: list[list[Step]] = []
+    for batch in batches:
+        times = pa.array(range(arrived, arrived + len(batch)), pa.int64())
+        table = pa.table([[key for key, _ in batch], [v for _, v in batch]], schema=COLUMNS)
+        steps.append([Rows(table.append_column(ARRIVAL_TIME, times))])
+        arrived += len(batch)
+    steps.append([Flush()])
+    for of_batch in steps:
+        spec, store = pickle.loads(pickle.dumps(spec)), store.copy()  # noqa: S301 -- our own bytes
+        outcome = KeyGroupRunner(spec, store).run(of_batch)
+        log += [] if outcome.results is None else outcome.results.drop_columns(["reason", "firing"]).to_pylist()
+    return log
+
+
+ROWS = st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 9)), max_size=12)
+PAIRS = [
+    (Tumbling(Count(3)), Tumbling(UserCount("v", 3))),
+    (Tumbling(Delta("v", 2)), Tumbling(UserDelta("v", 2))),
+    (Sliding(evict=Count(3)), Sliding(evict=UserCount("v", 3))),
+    (Sliding(evict=Count(3), trigger=Count(2)), Sliding(evict=Count(3), trigger=UserCount("v", 2))),
+    (Sliding(evict=Delta("v", 2), trigger=Count(2)), Sliding(evict=Delta("v", 2), trigger=UserCount("v", 2))),
+    (Sliding(evict=Count(4), trigger=Delta("v", 1)), Sliding(evict=UserCount("v", 4), trigger=Delta("v", 1))),
+]
+
+
+@pytest.mark.parametrize(("built_in", "own"), PAIRS, ids=str)
+@pytest.mark.parametrize("computed", [{}, {"values": agg.collect("v")}], ids=["partial results", "rows"])
+@given(batches=st.lists(ROWS, max_size=4))
+def test_a_users_policy_gives_what_the_built_in_one_gives(
+    built_in: ArrivalWindow, own: ArrivalWindow, computed: dict[str, Any], batches: list[list[tuple[str, int]]]
+) -> None:
+    """In every role, whatever is kept between batches, after restarts, and what is left at the end."""
+    assert results(own, batches, **computed) == results(built_in, batches, **computed)
+
+
+@pytest.mark.parametrize("declared", [Count(1), Time(1), Delta("v", 1), Punctuation(), UserCount("v", 1)], ids=str)
+def test_every_policy_that_can_be_declared_has_a_running_half(declared: Any) -> None:
+    """And there are no others."""
+    running_policy(declared)
+    assert {Count, Time, Delta, Punctuation, UserPolicy} == {*get_args(Eviction), *get_args(Trigger)}
+
+
+def test_an_unknown_policy_is_refused_where_it_is_declared_and_where_it_would_run() -> None:
+    """It never becomes a window that does not fire."""
+
+    @dataclass(frozen=True)
+    class Unknown:
+        size: int
+
+    for declare in (
+        lambda: Tumbling(Unknown(1)),  # type: ignore[arg-type]
+        lambda: Sliding(evict=Unknown(1)),  # type: ignore[arg-type]
+        lambda: Sliding(evict=Count(1), trigger=Unknown(1)),  # type: ignore[arg-type]
+        lambda: running_policy(Unknown(1)),
+    ):
+        with pytest.raises(DeclarationError, match="Unknown"):
+            declare()
+
+
+def test_a_policy_in_a_role_that_it_does_not_define_is_refused() -> None:
+    """Where the window is declared; the error names the missing method."""
+    with pytest.raises(DeclarationError, match=r"must define evict\(\)"):
+        Sliding(evict=UserDelta("v", 1))
+    with pytest.raises(DeclarationError, match=r"must define fire\(\)"):
+        Sliding(evict=Count(1), trigger=UserDelta("v", 1))
+    with pytest.raises(DeclarationError, match=r"must define tumble\(\)"):
+        Tumbling(Faulty("v", 0))
+    with pytest.raises(DeclarationError, match="must be the name of a column"):
+        Tumbling(UserDelta("", 1))
+
+
+def test_a_policy_that_returns_what_cannot_be_is_an_error() -> None:
+    """More rows than there are, or a state that cannot be stored."""
+    with pytest.raises(InputError, match=r"evict\(\) returned 5 for a content of 0 rows"):
+        results(Sliding(evict=Faulty("v", 5)), [[("a", 1)]])
+    with pytest.raises(InputError, match="returned the state 'x'"):
+        results(Sliding(evict=Count(1), trigger=Faulty("v", (False, "x"))), [[("a", 1)]])
+
+
+def test_the_declaration_of_a_users_policy_has_its_class_and_fields() -> None:
+    """So that another one is refused on the checkpoint."""
+    policy = UserCount("v", 3)
+    assert policy.declaration() == {
+        "policy": "user",
+        "class": "UserCount",
+        "parameters": {field.name: getattr(policy, field.name) for field in fields(policy)},
+    }
