@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
-import time
 
+import pytest
 from pyspark import StatusTracker
 from pyspark.core.status import SparkStageInfo
 
-from recovery.drill.faults.barrier import OneTimeFault
+from recovery.drill.faults.barrier import BarrierFault, OneTimeFault
 from recovery.drill.faults.kill import kill_until_task_fails
 
 
@@ -50,18 +50,72 @@ def test_killing_continues_while_no_task_has_failed() -> None:
     assert kill_until(([], set()))[1] is False
 
 
+class ReleasingEvent(threading.Event):
+    """An event that releases another thread once a thread waits for it."""
+
+    def __init__(self, released: threading.Event) -> None:
+        super().__init__()
+        self.released = released
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.released.set()
+        return super().wait(timeout)
+
+
 def test_a_program_waits_for_a_triggered_action_and_for_no_other() -> None:
     """The action logs its effect after the jobs have failed by it."""
-    begun, written = threading.Event(), []
+    begun, released = threading.Event(), threading.Event()
+    written = []
 
     def kill() -> None:
         begun.set()
-        time.sleep(0.05)  # longer than it takes to come to `wait_until_done`
-        written.append("killed")
+        written.append("killed" if released.wait(timeout=60) else "the program did not wait")
 
-    once = OneTimeFault("mid-batch", 2, 1, kill)
-    once.wait_until_done()
-    threading.Thread(target=once.trigger).start()
+    fault = OneTimeFault("mid-batch", 2, 1, kill)
+    fault._done = ReleasingEvent(released)
+    fault.wait_until_done()
+    assert not released.is_set()
+    threading.Thread(target=fault.trigger).start()
     begun.wait()
-    once.wait_until_done()
+    fault.wait_until_done()
     assert written == ["killed"]
+
+
+def test_a_one_time_fault_is_triggered_once() -> None:
+    """Further jobs that reach the point continue."""
+    calls: list[int] = []
+    fault = OneTimeFault("mid-batch", 2, 1, lambda: calls.append(1))
+    fault.trigger()
+    fault.trigger()
+    assert calls == [1]
+
+
+class ProcessKilled(Exception):
+    """Stands for the end of the process."""
+
+
+def kill_process() -> None:
+    """Raise, in the thread of the last job."""
+    raise ProcessKilled
+
+
+def test_a_barrier_counts_jobs_that_arrive_and_jobs_that_have_ended() -> None:
+    """The action is called once the last of three jobs has ended and the others wait; a later batch matches, too."""
+    fault = BarrierFault("before-delta", 2, 3, kill_process)
+    assert fault.matches("before-delta", 2)
+    assert fault.matches("before-delta", 3)
+    assert not fault.matches("before-delta", 1)
+    assert not fault.matches("before-plan", 2)
+
+    fault.job_ended()
+    threading.Thread(target=fault.trigger, daemon=True).start()  # it never returns
+    while not fault._waiting:
+        pass
+    with pytest.raises(ProcessKilled):
+        fault.trigger()
+
+
+def test_a_barrier_at_which_no_job_waits_is_not_triggered_by_jobs_that_end() -> None:
+    """The process then ends by itself, and the drill reports that it was not killed."""
+    fault = BarrierFault("before-delta", 2, 1, kill_process)
+    fault.job_ended()
