@@ -1,10 +1,11 @@
-"""The guides: what they print works as printed."""
+"""The guides and docstrings: what they print works as printed."""
 
 from __future__ import annotations
 
 import ast
+import doctest
+import importlib
 import re
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -16,8 +17,8 @@ from framework.core.steps import Rows
 from panekeeper import Count, Tumbling
 from state.store import MemoryStore
 from tests.framework.core.handler_batches import KEYS, run
+from tests.project.sources import PRODUCT, ROOT, module_of
 
-ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs" / "operator-with-state.md"
 DECLARATIONS = {
     name: getattr(panekeeper, name)
@@ -99,3 +100,16 @@ def test_every_declaration_that_a_page_names_is_accepted(page: str) -> None:
     assert len(found) > 5
     for code in found:
         eval(code, dict(DECLARATIONS))  # noqa: S307 -- our own page
+
+
+def modules_with_examples() -> list[str]:
+    """Return the modules whose docstrings have examples."""
+    return [module_of(path) for path in PRODUCT if ">>> " in path.read_text(encoding="utf-8")]
+
+
+@pytest.mark.parametrize("module", modules_with_examples())
+def test_every_example_in_a_docstring_gives_what_it_prints(module: str) -> None:
+    """The examples of a module run on their own, in a fresh namespace."""
+    result = doctest.testmod(importlib.import_module(module))
+    assert result.attempted > 0
+    assert result.failed == 0

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.project.sources import MARKDOWN, ROOT, SOURCES, name_of
+
 PAGE = ROOT / "docs" / "semantics.md"
-FOLDERS = ("docs", "examples", "framework", "integration_tests", "panekeeper", "recovery", "state", "tests")
 
 HEADING = re.compile(r"^#{2,3} (\d+(?:\.\d+)?) (.+)$", re.MULTILINE)
 TEST = re.compile(r"`((?:tests|integration_tests)/[\w./-]+)(?:::(\w+))?`")
@@ -63,10 +62,9 @@ def test_every_quoted_transcript_is_in_its_file() -> None:
 def test_every_cited_section_exists() -> None:
     """Code and guides cite this page as `docs/semantics.md section N`."""
     known = sections()
-    paths = [path for folder in FOLDERS for end in ("py", "md", "yaml") for path in (ROOT / folder).rglob(f"*.{end}")]
     cited = [
-        (path.relative_to(ROOT).as_posix(), number)
-        for path in [*ROOT.glob("*.md"), *paths]
+        (name_of(path), number)
+        for path in (*MARKDOWN, *SOURCES)
         for numbers in CITATION.findall(re.sub(r"\s+(?:# )?", " ", path.read_text(encoding="utf-8")))
         for number in re.findall(r"\d+(?:\.\d+)?", numbers)
     ]
