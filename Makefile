@@ -6,7 +6,7 @@ PYTHON := $(VENV)/bin/python
 PIP := $(PYTHON) -m pip --disable-pip-version-check --quiet
 PIP_VERSION := 'pip>=25.1,<27' # the first that knows dependency groups
 LOCK := requirements.lock
-ON_SPARK := $(PYTHON) -m pytest integration_tests --numprocesses 2 --dist loadgroup
+ON_SPARK := $(PYTHON) -m pytest integration_tests --numprocesses 2 --dist loadgroup --durations 10
 CODE := $(wildcard panekeeper framework state recovery examples benchmarks tests integration_tests conftest.py)
 
 .NOTPARALLEL:

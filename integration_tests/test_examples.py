@@ -30,7 +30,7 @@ def read_back(out: Path, sensor: str) -> list[float]:
     return [row["value"] for row in map(json.loads, lines) if row["sensor"] == sensor]
 
 
-@pytest.mark.parametrize("sensor", ["kitchen", "cellar"])
+@pytest.mark.parametrize("sensor", ["kitchen", pytest.param("cellar", marks=pytest.mark.extended)])
 def test_smoothing_is_the_mean_of_five_seconds_after_every_second_reading(
     spark: SparkSession, tmp_path: Path, sensor: str
 ) -> None:
@@ -44,6 +44,7 @@ def test_smoothing_is_the_mean_of_five_seconds_after_every_second_reading(
     assert all(math.isclose(mean, sum(w) / len(w)) for (_, mean), w in zip(got, windows, strict=True))
 
 
+@pytest.mark.extended
 def test_a_swing_ends_where_the_temperature_exceeds_the_first_of_its_window(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -71,6 +72,7 @@ def test_sessions_end_with_their_marks_and_feed_a_second_job(spark: SparkSession
     assert takings == [(1, 30), (2, 12)]
 
 
+@pytest.mark.extended
 def test_the_average_of_a_plane_is_that_of_its_last_five_flights(spark: SparkSession, tmp_path: Path) -> None:
     """As pandas computes it over the whole month at once."""
     got: dict[str, Any] = {row.tailnum: row.delay for row in last_flights_of_a_plane.main(spark, tmp_path).collect()}
@@ -95,6 +97,7 @@ def test_an_alert_counts_each_reading_once(spark: SparkSession, tmp_path: Path) 
     assert got == expected
 
 
+@pytest.mark.extended
 def test_idle_partitions_are_evicted_before_an_upgrade_and_the_others_continue(
     spark: SparkSession, tmp_path: Path
 ) -> None:

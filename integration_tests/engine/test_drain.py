@@ -108,6 +108,7 @@ def test_a_drained_job_keeps_what_is_open_and_resumes_there(readings: Readings) 
     assert emitted(readings) == [("a", "eviction", 3, 1), ("b", "eviction", 15, 2)]
 
 
+@pytest.mark.extended
 def test_partitions_can_be_let_go_when_a_job_is_drained(readings: Readings) -> None:
     """Their contents are told in the batch of the drain, and their keys start anew afterwards."""
     readings.put(("a", "10:00:10", 1), ("b", "10:00:12", 4))
@@ -129,6 +130,7 @@ def test_a_drain_that_takes_too_long_goes_on_by_itself(readings: Readings) -> No
     assert readings.numbers("offsets") == readings.numbers("commits")
 
 
+@pytest.mark.extended
 def test_two_who_drain_a_job_at_once_do_not_meet(readings: Readings) -> None:
     """A signal and a hook before the end, say: one drains it, the other finds it drained."""
     readings.put(("a", "10:00:10", 1))

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from panekeeper import BatchReport
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("point", [point for point in POINTS if point != "mid-batch"])
 def test_a_failure_at_any_step_changes_nothing(
     readings: Readings, fail_at: Callable[[str, int], None], point: str

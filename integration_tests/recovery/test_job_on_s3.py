@@ -61,6 +61,7 @@ def far(readings: Readings, bucket: str) -> Far:
     return Far(readings, bucket)
 
 
+@pytest.mark.extended
 def test_back_to_a_savepoint_on_s3_and_on_again_gives_what_it_would_have_given(far: Far) -> None:
     """It is made while the job runs; the restore is killed amid it, and until it is completed no job starts."""
     far.put(0, 1)

@@ -230,6 +230,7 @@ def test_a_clone_runs_beside_the_job_and_leaves_it_alone(saved: Saved, tmp_path:
     assert show(saved.place, "one").checkpoint == str(saved.readings.checkpoint)
 
 
+@pytest.mark.extended
 def test_a_savepoint_can_be_restored_to_another_folder(saved: Saved) -> None:
     """A beat that was heard is not heard again. From the old checkpoint, which no longer fits, no job starts."""
     saved.run(0, 1)
