@@ -56,11 +56,6 @@ class Computation:
         """
         from framework.engine.sink.tables import Tables
 
-        if view is not None and self._pipeline.spec.mixes_window_kinds:
-            raise DeclarationError(
-                f"view is {view!r}, but some ports are time intervals and others are not: no row of one can be newer "
-                "than a row of the other; read the log instead"
-            )
         log = _table_folder("path", path)
         tables = Tables(
             log=log,
@@ -72,6 +67,11 @@ class Computation:
         folders = [folder for folder in astuple(tables) if folder]
         if len(set(folders)) < len(folders):
             raise DeclarationError(f"two tables have the same folder: {', '.join(folders)}")
+        if view is not None and self._pipeline.spec.mixes_window_kinds:
+            raise DeclarationError(
+                f"view is {view!r}, but some ports are time intervals and others are not: no row of one can be newer "
+                "than a row of the other; read the log instead"
+            )
         return DeltaJob(self._pipeline, tables)
 
     def transform(self, *, checkpoint: str | os.PathLike[str]) -> DataFrame:

@@ -121,6 +121,20 @@ def to_us(value: Duration, what: str) -> int:
     return us
 
 
+def to_seconds(value: Duration, what: str) -> float:
+    """Return a duration in seconds, for timeouts: a number is taken as it is, however fine.
+
+    Raises:
+        DeclarationError: not a duration; `what` is its name in the message.
+
+    >>> to_seconds("5m", "timeout")
+    300.0
+    """
+    if isinstance(value, int | float | Decimal) and not isinstance(value, bool):
+        return float(value)
+    return to_us(value, what) / 1_000_000
+
+
 def seconds_to_us(value: Duration, what: str) -> int:
     """Return a number of seconds in whole microseconds: `to_us` for places where text is an error, such as a time.
 

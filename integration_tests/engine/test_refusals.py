@@ -2,32 +2,51 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
 from panekeeper import (
     CorruptState,
+    Count,
     DeclarationError,
+    Delta,
+    Event,
+    EventType,
     ForeignCheckpoint,
     IncompatibleCheckpoint,
     InputError,
     JobFailed,
     JobFinished,
+    Listener,
     Operator,
     OutputNotWritable,
     SchemaMismatch,
     SinkError,
+    Sliding,
     StateError,
     TimeInterval,
+    Tumbling,
     agg,
+    minutes,
+    ports,
     windowed,
 )
 
 if TYPE_CHECKING:
     from integration_tests.engine.conftest import Readings
-    from panekeeper import Emit, Event
+    from panekeeper import Emit
+
+
+class OnTrigger(Operator):
+    def handle_event(self, event: Event, emit: Any) -> None: ...
+
+
+class OnDrop(Listener):
+    events: ClassVar[frozenset[EventType]] = frozenset({EventType.DROP})
+
+    def handle_event(self, event: Event) -> None: ...
 
 
 @pytest.mark.parametrize(
@@ -75,6 +94,37 @@ def test_more_declarations_that_cannot_be(readings: Readings) -> None:
         stream.aggregate(n=agg.count()).to_delta("t/", view="t")
     with pytest.raises(DeclarationError, match="trigger is 'now'"):
         readings.start(trigger="now")
+
+
+def test_the_size_of_a_delta_is_in_the_unit_of_its_column(readings: Readings) -> None:
+    """A duration for a timestamp, a number for a number; a column without a difference names the cast."""
+    rows = readings.stream().withColumn("day", F.to_date("at")).withColumn("price", F.lit(1).cast("decimal(9,2)"))
+    stream = windowed(rows, name="x")
+    for fits in (Delta("value", 1 / 3), Delta("value", 1e-7), Delta("at", "5 minutes"), Delta("at", 1.5)):
+        stream.window(Tumbling(fits))
+    with pytest.raises(DeclarationError, match=r"a duration, but the column is a .*; give a number"):
+        stream.window(Tumbling(Delta("value", minutes(5))))
+    with pytest.raises(DeclarationError, match="whole microseconds"):
+        stream.window(Sliding(evict=Count(2), trigger=Delta("at", 1e-7)))
+    with pytest.raises(DeclarationError, match=r"'day', which is a date; cast .*cast\(\"timestamp\"\)"):
+        stream.window(Tumbling(Delta("day", 1)))
+    with pytest.raises(DeclarationError, match=r"'price', which is a decimal.*; cast .*cast\(\"double\"\)"):
+        stream.window(Tumbling(Delta("price", 1)))
+
+
+def test_an_operator_that_would_never_be_called_is_refused(readings: Readings) -> None:
+    """Of one window, of one port among several, and a listener of all."""
+    stream = windowed(readings.stream(), name="x", partition_by="sensor", event_time="at", watermark="10 minutes")
+    tumbling, panes = stream.window(Tumbling(Count(2))), stream.window(TimeInterval("1 minute"))
+    with pytest.raises(DeclarationError, match=r"OnTrigger\.events is TRIGGER, which never happens in a Tumbling"):
+        tumbling.operator(OnTrigger(), output="n bigint")
+    with pytest.raises(DeclarationError, match=r"OnTrigger\.events is TRIGGER, which never happens in a Tumbling"):
+        ports(panes, tumbling).operator(OnTrigger(), output="n bigint")
+    with pytest.raises(DeclarationError, match=r"OnDrop\.events is DROP, which never happens in a Sliding"):
+        stream.window(Sliding(evict=Count(2))).operator(OnTrigger(), output="n bigint", listeners=[OnDrop()])
+    panes.operator(OnTrigger(), output="n bigint", listeners=[OnDrop()])
+    with pytest.raises(DeclarationError, match=r"not <class .*OnTrigger.*; make an instance: OnTrigger\(\.\.\.\)"):
+        panes.operator(OnTrigger, output="n bigint")  # type: ignore[arg-type]
 
 
 def test_a_checkpoint_belongs_to_one_job(readings: Readings) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import math
 
+from framework.declarations.durations import to_seconds
+from framework.declarations.errors import DeclarationError
 from recovery.storage.s3_options import S3Options
 
 
@@ -27,9 +29,13 @@ def add_savepoint_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_timeout_argument(parser: argparse.ArgumentParser, what: str) -> None:
-    """Declare --timeout, in seconds; `what` says what is waited for."""
+    """Declare --timeout, a duration; `what` says what is waited for."""
     parser.add_argument(
-        "--timeout", type=positive_seconds, default=300.0, metavar="SECONDS", help=f"how long to wait for {what} (300)"
+        "--timeout",
+        type=positive_seconds,
+        default=300.0,
+        metavar="TIME",
+        help=f"how long to wait for {what}: 300 (seconds), 90s, 10m or '1 hour' (300)",
     )
 
 
@@ -49,12 +55,21 @@ def s3_options(options: argparse.Namespace) -> S3Options:
 
 
 def positive_seconds(text: str) -> float:
-    """Return a number of seconds from the command line.
+    """Return a duration from the command line in seconds: `300`, `90s`, `10m`, `1 hour`.
 
     Raises:
-        ArgumentTypeError: it is not finite and above 0.
+        ArgumentTypeError: it is no duration, or not above 0.
+
+    >>> positive_seconds("300"), positive_seconds("1.5m")
+    (300.0, 90.0)
     """
-    seconds = float(text)
+    try:
+        seconds = float(text)
+    except ValueError:
+        try:
+            seconds = to_seconds(text, "the time")
+        except DeclarationError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
     if not 0 < seconds < math.inf:
-        raise argparse.ArgumentTypeError(f"{text} is not a number of seconds above 0")
+        raise argparse.ArgumentTypeError(f"{text} is not a time above 0")
     return seconds

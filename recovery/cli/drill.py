@@ -6,19 +6,17 @@
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from framework.declarations.errors import DeclarationError
+from recovery.cli.arguments import positive_seconds
 from recovery.cli.subcommand import Subcommand
 
 if TYPE_CHECKING:
     from recovery.drill.runner import Drills, Result
-
-_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def seconds_of(text: str) -> float:
@@ -30,10 +28,10 @@ def seconds_of(text: str) -> float:
     >>> seconds_of("10m"), seconds_of("90")
     (600.0, 90.0)
     """
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text)
-    if match is None or not float(match[1]):
-        raise DeclarationError(f"the budget is {text!r}; give it as 90s, 10m or 1h")
-    return float(match[1]) * _UNITS[match[2]]
+    try:
+        return positive_seconds(text)
+    except argparse.ArgumentTypeError as error:
+        raise DeclarationError(f"the budget is {text!r}; give it as 90s, 10m or 1h") from error
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:

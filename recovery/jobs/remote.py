@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from framework.declarations.durations import Duration, to_seconds
 from framework.declarations.errors import CheckpointError, DrainTimeout, ForeignCheckpoint, JobFailed, JobNotRunning
 from framework.engine.flow.control_stream import FOLDER, Kind, beat
 from recovery.storage.locations import files_at
@@ -72,7 +73,7 @@ def status(folder: CheckpointFolder, *, now: Callable[[], int] = wall_us) -> dic
 def drain(
     folder: CheckpointFolder,
     *,
-    timeout: float = 300.0,
+    timeout: Duration = 300.0,
     now: Callable[[], int] = wall_us,
     sleep: Callable[[float], None] = time.sleep,
 ) -> dict[str, Any]:
@@ -80,7 +81,7 @@ def drain(
 
     Args:
         folder: the checkpoint.
-        timeout: seconds to wait for it.
+        timeout: how long to wait for it: `"5 minutes"`, a `timedelta`, or seconds.
         now: tells the time, us since the epoch.
         sleep: waits so many seconds.
 
@@ -99,11 +100,12 @@ def drain(
     holder = read_holder(folder)
     if holder is None or not holder.is_alive(began):
         raise JobNotRunning(_no_job_message(folder, holder))
-    deadline = began + int(timeout * 1e6)
+    seconds = to_seconds(timeout, "timeout")
+    deadline = began + int(seconds * 1e6)
     command = ControlCommand(folder, "drain")
     while _still_runs(folder, holder, now()):
         command.rewrite_if_lost()
-        _wait(folder, holder, timeout, left=deadline - now(), sleep=sleep)
+        _wait(folder, holder, seconds, left=deadline - now(), sleep=sleep)
     stopped = _read_stop_record(folder)
     if stopped.get("token") == holder.token and stopped.get("state") == "failed":
         raise JobFailed(
@@ -111,7 +113,7 @@ def drain(
             "once the cause is gone"
         )
     while (numbers := _last_batches(folder))[0] != numbers[1]:
-        _wait(folder, holder, timeout, left=deadline - now(), sleep=sleep)
+        _wait(folder, holder, seconds, left=deadline - now(), sleep=sleep)
     return _drain_result(folder, holder, numbers, seconds=(now() - began) / 1e6)
 
 

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from framework.declarations.durations import Duration, to_seconds
 from recovery.errors import DamagedSavepoint, SavepointError, SavepointRefused
 from recovery.savepoint.activity import active_markers, activity_marker
 from recovery.savepoint.checkpoint_reader import CheckpointSnapshot, read_checkpoint
@@ -73,7 +74,7 @@ def savepoint(  # noqa: PLR0913 -- all but two have a default that fits
     to: str | os.PathLike[str] | Archive,
     s3: S3Options | None = None,
     progress: ProgressCallback | None = None,
-    timeout: float = 300.0,
+    timeout: Duration = 300.0,
     made_at: datetime | None = None,
     decode: bool = True,
     spark: SparkSession | None = None,
@@ -90,7 +91,8 @@ def savepoint(  # noqa: PLR0913 -- all but two have a default that fits
         to: a folder, `s3://bucket/prefix`, or an archive. Savepoints that share it share what they have in common.
         s3: how to reach S3.
         progress: called after each file.
-        timeout: how long a running job may take until its next batch is done, in seconds.
+        timeout: how long a running job may take until its next batch is committed: `"5 minutes"`, a `timedelta`, or
+            seconds.
         made_at: when; now, if not given.
         decode: let Spark read the copy and decode every stored value. Without it only the bytes are compared, and state
             that was damaged before is saved as it is.
@@ -115,7 +117,7 @@ def savepoint(  # noqa: PLR0913 -- all but two have a default that fits
     now = made_at or datetime.now(UTC)
     with activity_marker(archive, "savepoint", now):
         _require_no_prune(archive, now)
-        batch = request_savepoint_batch(folder, timeout=timeout, sleep=sleep)  # 0
+        batch = request_savepoint_batch(folder, timeout=to_seconds(timeout, "timeout"), sleep=sleep)  # 0
         found, tables, files, cost = _copy_with_retry(
             folder, batch, archive, progress, lambda one: _table_versions(one, s3, spark)
         )

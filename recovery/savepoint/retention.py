@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from framework.declarations.durations import to_us
+from framework.declarations.errors import DeclarationError
 from recovery.savepoint.manifest import Manifest
 from recovery.storage.delta_log import table_properties
 from recovery.storage.locations import files_at
@@ -21,7 +23,6 @@ _DEFAULTS = {
     "delta.logRetentionDuration": "interval 30 days",
     "delta.deletedFileRetentionDuration": "interval 1 week",
 }
-_SECONDS = {"week": 604800.0, "day": 86400.0, "hour": 3600.0, "minute": 60.0, "second": 1.0, "millisecond": 0.001}
 
 
 def short_retention(
@@ -53,21 +54,17 @@ def short_retention(
 
 
 def parse_interval(text: str) -> timedelta | None:
-    """Return an interval as Delta writes it; None if it is none.
+    """Return an interval as Delta writes it, None for one in months, or one that cannot be read.
 
     >>> parse_interval("interval 1 week")
     datetime.timedelta(days=7)
     >>> parse_interval("2 days 12 hours")
     datetime.timedelta(days=2, seconds=43200)
     """
-    words = text.lower().removeprefix("interval").split()
-    seconds = 0.0
-    for number, unit in zip(words[::2], words[1::2], strict=False):
-        try:
-            seconds += float(number) * _SECONDS[unit.removesuffix("s")]
-        except (KeyError, ValueError):
-            return None
-    return timedelta(seconds=seconds) if words and len(words) % 2 == 0 else None
+    try:
+        return timedelta(microseconds=to_us(text, "the interval"))
+    except (DeclarationError, OverflowError):
+        return None
 
 
 def _properties(path: str, s3: S3Options | None, spark: SparkSession | None) -> Mapping[str, str] | None:

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from framework.declarations.durations import Duration, to_seconds
+
 _STEP_SECONDS = 0.05
 
 
 class Deadline:
-    """So many seconds from now; None: for as long as it takes."""
+    """A duration from now; None for as long as it takes. Raises `DeclarationError` for what is no duration."""
 
-    def __init__(self, seconds: float | None) -> None:
-        self._at = None if seconds is None else time.monotonic() + seconds
+    def __init__(self, timeout: Duration | None) -> None:
+        self.seconds = math.inf if timeout is None else to_seconds(timeout, "timeout")
+        self._at = time.monotonic() + self.seconds
+
+    @property
+    def passed(self) -> bool:
+        """Whether it has passed."""
+        return time.monotonic() >= self._at
 
     def require(self) -> None:
         """Raise `TimeoutError` if it has passed."""
-        if self._at is not None and time.monotonic() >= self._at:
+        if self.passed:
             raise TimeoutError
 
     @contextmanager

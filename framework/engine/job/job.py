@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.errors import StreamingQueryException
 
+from framework.declarations.durations import Duration
 from framework.declarations.errors import DeclarationError, DrainTimeout, JobNotRunning, PanekeeperError
 from framework.engine.flow.control_stream import Kind, Waker, beat, prune
 from framework.engine.flow.run import require_settled
@@ -47,9 +48,7 @@ class Job:
         self._ledger = Ledger()
         self._hearing = Hearing()
         self._entered = threading.Event()
-        self._flushed = threading.Event()
-        self._drained = threading.Event()
-        self._stopping = threading.Event()
+        self._flushed, self._drained, self._stopping = threading.Event(), threading.Event(), threading.Event()
         self._failure: BaseException | None = None
         # Windows whose clock is a column of the data, and those of event time, are not woken by ours.
         wakes = launch.pipeline.wakes and "availableNow" not in launch.trigger
@@ -72,8 +71,8 @@ class Job:
         """Full name of the checkpoint folder, as `recovery.savepoint.create.savepoint()` and the commands take it."""
         return self._launch.files.root
 
-    def await_end(self, timeout: float | None = None) -> bool:
-        """Wait until the job ends; say whether it did within `timeout` seconds.
+    def await_end(self, timeout: Duration | None = None) -> bool:
+        """Wait until the job ends, `timeout` at most (`"5 minutes"`, seconds); return whether it ended.
 
         Ctrl-C lets the running batch finish, ends the job and then raises `KeyboardInterrupt`; a second one leaves
         at once (safe too: the batch is run again at the next start). SIGTERM drains the job and returns.
@@ -81,7 +80,7 @@ class Job:
         Raises:
             PanekeeperError: the job failed; the error says what to do, its cause is attached.
         """
-        deadline = None if timeout is None else time.monotonic() + timeout
+        deadline = Deadline(timeout)
         with Interrupts() as interrupts:
             while not self._ended(0.2):
                 if interrupts.asked is signal.SIGTERM:
@@ -91,7 +90,7 @@ class Job:
                 if interrupts.asked is signal.SIGINT:
                     self.stop()
                     raise KeyboardInterrupt
-                if deadline is not None and time.monotonic() >= deadline:
+                if deadline.passed:
                     return False
         return True
 
@@ -118,22 +117,23 @@ class Job:
                 self._launch.hold()  # an ended job has given its lease back, and another one may run there now
                 self._command("flush", self._flushed, deadline)
 
-    def drain(self, timeout: float | None = None) -> Drained:
-        """Finish what has begun, keep what is open, and end the job so that it resumes there.
+    def drain(self, timeout: Duration | None = None) -> Drained:
+        """End the job with its windows left open, unfired: the next start resumes there; `flush()` closes them.
 
-        One more batch takes in what the source holds; state handlers hear `drain` with the reason DRAIN and may evict
-        partitions. Returns once the job has ended and its offset log and commit log agree. SIGTERM does this, too.
+        One more batch takes in what the source holds; `drain` of state handlers is called with the reason DRAIN and may
+        evict partitions. Returns once the job has ended with nothing uncommitted. SIGTERM does this, too.
 
         Args:
-            timeout: seconds to wait at most; None for as long as it takes.
+            timeout: how long to wait at most (`"5 minutes"`, seconds); None for as long as it takes.
 
         Raises:
             JobNotRunning: the job has ended already.
             DrainTimeout: it has not ended in time; it goes on draining, and is resumable however it ends.
             PanekeeperError: the job failed; as `await_end`.
         """
+        deadline = Deadline(timeout)
         try:
-            with self._one_command("drain", deadline := Deadline(timeout)):
+            with self._one_command("drain", deadline):
                 if self._ended(0.01):
                     name, batch = self._launch.name, self._ledger.batch
                     raise JobNotRunning(f"job {name!r} ended after batch {batch}: nothing to drain; start() resumes it")
@@ -141,8 +141,8 @@ class Job:
                 self._command("drain", self._drained, deadline)
         except TimeoutError as error:
             raise DrainTimeout(
-                f"job {self._launch.name!r} has not drained within {timeout:g} s: its batch is still running. It goes "
-                "on and ends after that; if it is killed instead, it resumes with the same batch"
+                f"job {self._launch.name!r} has not drained within {deadline.seconds:g} s: its batch is still running. "
+                "The job ends after that batch; if it is killed before, it resumes with the same batch"
             ) from error
         require_settled(self._launch.files)
         return self._ledger.drained(self._launch.name)

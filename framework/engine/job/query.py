@@ -10,17 +10,17 @@ passed both looks, and while the query's thread sleeps between batches.
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
+from framework.declarations.durations import Duration, to_us
 from framework.declarations.errors import DeclarationError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-Trigger = Literal["available_now", "continuous"] | timedelta
-"""Run what is there and end; run for ever, a batch as soon as there is something; or a batch every so often."""
+Trigger = Literal["available_now", "continuous"] | Duration
+"""Process what is there and end; run until stopped, a batch as soon as there are rows; or a batch at this period."""
 
 _STATES = "org.apache.spark.sql.execution.streaming.runtime"
 _SLEEPS_IN = ("MicroBatchExecution.executeOneBatch", "util.SystemClock.waitTillTime")  # the callers of Thread.sleep
@@ -96,10 +96,13 @@ def trigger_options(trigger: Trigger) -> dict[str, Any]:
         return {"availableNow": True}
     if trigger == "continuous":
         return {"processingTime": "0 seconds"}
-    if isinstance(trigger, timedelta):
-        ms = trigger // timedelta(milliseconds=1)
-        if ms > 0:
-            return {"processingTime": f"{ms} milliseconds"}
-    raise DeclarationError(
-        f"trigger is {trigger!r}; it must be 'available_now', 'continuous' or a timedelta of a millisecond or more"
-    )
+    try:
+        ms = to_us(trigger, "trigger") // 1000
+    except DeclarationError:
+        ms = 0
+    if ms <= 0:
+        raise DeclarationError(
+            f"trigger is {trigger!r}; it must be 'available_now', 'continuous' or a duration of a millisecond or more, "
+            'such as "10 seconds"'
+        )
+    return {"processingTime": f"{ms} milliseconds"}

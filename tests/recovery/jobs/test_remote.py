@@ -266,9 +266,11 @@ def test_exit_codes_and_json(checkpoint: LocalFolder, capsys: pytest.CaptureFixt
     assert json.loads(output.out)["kind"] == "JobNotRunning"
     assert output.err.startswith("panekeeper drain: no job runs on")
 
-    with pytest.raises(SystemExit) as raised:
-        main(["drain", checkpoint.root, "--timeout", "0"])
-    assert raised.value.code == 2
+    for timeout, reason in (("0", "not a time above 0"), ("soon", "'soon', which is not a duration")):
+        with pytest.raises(SystemExit) as raised:
+            main(["drain", checkpoint.root, "--timeout", timeout])
+        assert raised.value.code == 2
+        assert reason in capsys.readouterr().err
 
 
 def test_a_local_checkpoint_is_looked_at_without_spark(checkpoint: LocalFolder) -> None:

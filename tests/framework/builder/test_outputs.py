@@ -1,0 +1,75 @@
+"""Where results go: the folders of the tables, and what is refused before anything runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from framework.builder.outputs import Computation
+from framework.engine.job.query import trigger_options
+from panekeeper import DeclarationError, minutes
+
+COMPUTATION = Computation(cast("Any", None))  # the folders of its tables depend on nothing else
+
+
+@pytest.mark.parametrize("name", ["prod.db.table", "db.table", "log.delta", "spark_catalog.default.x"])
+@pytest.mark.parametrize("table", ["path", "view", "quarantine", "metrics", "downtime"])
+def test_the_name_of_a_table_in_a_catalog_is_no_folder(table: str, name: str) -> None:
+    """Each table says what to write for a folder of that name."""
+    given = {"path": "out/log"} | {table: name}
+    with pytest.raises(DeclarationError, match=rf"{table} is '{name}'.*name of a table in a catalog.*\"\./{name}\""):
+        COMPUTATION.to_delta(**cast("Any", given))
+
+
+FOLDERS = {
+    "./db.table": "db.table",
+    "out/db.table": "out/db.table",
+    "log": "log",
+    "../log.delta": "../log.delta",
+}
+
+
+@pytest.mark.parametrize("written", FOLDERS)
+def test_a_path_with_a_slash_is_a_folder(written: str) -> None:
+    """Dots in it mean nothing; it is made absolute."""
+    assert Path(COMPUTATION.to_delta(written).tables.log) == Path(FOLDERS[written]).absolute().resolve()
+
+
+def test_a_path_object_is_always_a_folder(tmp_path: Path) -> None:
+    """Nobody makes a `Path` of the name of a table."""
+    assert COMPUTATION.to_delta(Path("db.table")).tables.log == str(Path("db.table").absolute())
+    assert COMPUTATION.to_delta(tmp_path / "a.b").tables.metrics == f"{tmp_path / 'a.b'}_metrics"
+
+
+def test_a_url_is_kept_as_it_is() -> None:
+    """Object stores have dots in their names; the scheme of S3 is Spark's."""
+    assert COMPUTATION.to_delta("s3a://bucket.of.mine/log").tables.log == "s3a://bucket.of.mine/log"
+    with pytest.raises(DeclarationError, match="write s3a://bucket/log"):
+        COMPUTATION.to_delta("s3://bucket/log")
+
+
+TRIGGERS: list[tuple[Any, dict[str, Any]]] = [
+    ("available_now", {"availableNow": True}),
+    ("continuous", {"processingTime": "0 seconds"}),
+    ("10 seconds", {"processingTime": "10000 milliseconds"}),
+    ("5m", {"processingTime": "300000 milliseconds"}),
+    (minutes(1), {"processingTime": "60000 milliseconds"}),
+    (0.25, {"processingTime": "250 milliseconds"}),
+]
+
+
+@pytest.mark.parametrize(("trigger", "options"), TRIGGERS, ids=[repr(trigger) for trigger, _ in TRIGGERS])
+def test_a_trigger_is_a_word_or_a_duration(trigger: Any, options: dict[str, Any]) -> None:
+    """Spark gets whole milliseconds."""
+    assert trigger_options(trigger) == options
+
+
+@pytest.mark.parametrize("trigger", ["now", "availableNow", "10", 0, "0s", "999us", None, True])
+def test_what_is_no_trigger_is_refused_with_all_that_are(trigger: Any) -> None:
+    """The message names the value, both words and a duration."""
+    with pytest.raises(
+        DeclarationError, match=r"trigger is .*'available_now', 'continuous' or a duration .*10 seconds"
+    ):
+        trigger_options(trigger)
