@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from pyspark.errors import StreamingQueryException
 
 from benchmarks.data import COLUMNS, Input
-from framework.engine.session.spark_errors import is_slow_worker
+from framework.engine.session.spark_errors import is_worker_timeout
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -110,7 +110,7 @@ class SparkContender:
             try:
                 running.awaitTermination()
             except StreamingQueryException as error:
-                if attempt == _MAX_ATTEMPTS or not is_slow_worker(error):
+                if attempt == _MAX_ATTEMPTS or not is_worker_timeout(error):
                     raise
             else:
                 return running

@@ -44,7 +44,8 @@ from state.handler import CheckpointReason, OpenPartition, StateContext, StateHa
 if TYPE_CHECKING:
     from framework.builder.ports import ports
     from framework.builder.windowed import windowed
-    from framework.engine.job.job import BatchReport, Job
+    from framework.engine.job.job import Job
+    from framework.engine.job.run_totals import BatchReport
     from framework.engine.job.status import Drained, Status
     from framework.engine.session.session import session
     from recovery.errors import SavepointError

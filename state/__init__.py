@@ -1,9 +1,12 @@
-"""What survives a stop: durable records, their bytes, and where they are kept. Imports neither other package.
+"""What is stored with a checkpoint: records, their bytes, and where they are kept. Imports no other package of ours.
 
-records.py      every durable field of a key group, in one place
-codec.py        how tables and headers become checked, versioned bytes
-store.py        the store protocol, and the store in memory
-spark_store.py  the same protocol on Spark's state store
-fingerprint.py  is this the job that wrote the checkpoint?
-errors.py       the root of the exception tree
+checkpoint/     Which files does a checkpoint have beside Spark's, and what is in them?
+codec.py        How do tables and headers become checked, versioned bytes?
+errors.py       What is the root of all errors, and what can be wrong with stored state?
+handler.py      What is a user's state handler, and when is it called?
+key_groups.py   Which ids spread the key groups evenly over shuffle partitions?
+records.py      Which fields of a key group are stored?
+spark_store.py  How is a key group kept in Spark's state store?
+store.py        What does a store offer, and how is one kept in memory?
+user_values.py  Which values can a state handler store?
 """

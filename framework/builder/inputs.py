@@ -69,7 +69,7 @@ def build_aggregate_pipeline(one: Input, aggregates: Mapping[str, Aggregate]) ->
         DeclarationError: a column of a type that its aggregate does not take, or a result column with a reserved name.
     """
     read = {column for aggregate in aggregates.values() for column in aggregate.columns}
-    port = one.port_spec(read | {*one.intake.partition_by, *one.intake.numbers})
+    port = one.port_spec(read | {*one.intake.partition_by, *one.intake.numeric_columns})
     output = pa.schema([pa.field(name, bind(aggregate, port.columns).output) for name, aggregate in aggregates.items()])
     spec = JobSpec(window=port.window, keys=port.keys, columns=port.columns, output=output, aggregates=dict(aggregates))
     return _build([one], spec)

@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING
 from framework.declarations.errors import DeclarationError, ForeignCheckpoint
 from framework.engine.flow.pipeline import Pipeline, unpack
 from framework.engine.job.query import Trigger, trigger_options
-from state.checkpoint.job_record import TABLES_FILE
+from state.checkpoint.control_files import write_control_file
+from state.checkpoint.job_record import read_record, write_tables
+from state.checkpoint.run_record import is_new
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from framework.engine.job.job import Job
-    from framework.engine.job.reset import Forgotten
+    from framework.engine.job.reset import ResetPreview
     from framework.engine.session.checkpoint_files import CheckpointFiles
     from framework.engine.sink.tables import Tables
     from state.checkpoint.job_record import JobRecord
@@ -89,14 +91,13 @@ class Computation:
             SetupError: as `DeltaJob.start`.
             StateError: as `DeltaJob.start`.
         """
-        from framework.engine.flow.control_stream import beat
         from framework.engine.job.startup_checks import check_state_settings
         from framework.engine.session.checkpoint_files import CheckpointFiles
 
         files = CheckpointFiles(self._pipeline.intake.df.sparkSession, _qualified_path(checkpoint))
         check_state_settings(files.spark, files.root)
         record = _open_checkpoint(files, self._pipeline)
-        beat(files, "resume")
+        write_control_file(files, "resume")
         packed = self._pipeline.packed(files, record.group_ids)
         return unpack(packed, "results", self._pipeline.spec.results_schema)
 
@@ -138,29 +139,29 @@ class DeltaJob:
             StateError: the stored state cannot be used.
         """
         from framework.engine.job.job import Job
-        from framework.engine.job.launch import Launch
-        from framework.engine.job.lease import starting
-        from framework.engine.job.startup_checks import check_session, is_fresh, require_no_half_restore
+        from framework.engine.job.launch import JobLaunch
+        from framework.engine.job.lease import acquire_for_start
+        from framework.engine.job.startup_checks import check_session, require_no_interrupted_restore
         from framework.engine.session.checkpoint_files import CheckpointFiles
-        from framework.engine.session.spark_errors import full_disk_told
+        from framework.engine.session.spark_errors import translate_full_disk
         from framework.engine.sink.delta_sink import DeltaSink
-        from framework.engine.sink.tables import prepare
+        from framework.engine.sink.tables import create_or_check
 
         pipeline = self._pipeline
         spark = pipeline.intake.df.sparkSession
         how = trigger_options(trigger)
         files = CheckpointFiles(spark, _qualified_path(checkpoint))
         check_session(spark, [files.root, *filter(None, astuple(self._tables))])
-        require_no_half_restore(files)
+        require_no_interrupted_restore(files)
         name = pipeline.intake.name
-        with full_disk_told(name), starting(files, name) as lease:
+        with translate_full_disk(name), acquire_for_start(files, name) as lease:
             record = _open_checkpoint(files, pipeline)
-            prepare(spark, self._tables, pipeline.spec, fresh=is_fresh(files) and not record.epoch)
-            files.write_json(TABLES_FILE, asdict(self._tables), replace=True)
+            create_or_check(spark, self._tables, pipeline.spec, fresh=is_new(files) and not record.epoch)
+            write_tables(files, asdict(self._tables))
             sink = DeltaSink(record=record, spec=pipeline.spec, tables=self._tables)
-            return Job(Launch.resume(files, record, pipeline, sink, how, lease))
+            return Job(JobLaunch.resume(files, record, pipeline, sink, how, lease))
 
-    def reset_to_initial_state(self, *, checkpoint: str | os.PathLike[str], confirm: str | None = None) -> Forgotten:
+    def reset_to_initial_state(self, *, checkpoint: str | os.PathLike[str], confirm: str | None = None) -> ResetPreview:
         """Discard the state of a stopped job: its next start begins as a new job would (docs/semantics.md section 7.4).
 
         Contents are discarded without any event, `reset_to_initial_state` of state handlers is called, sources are read
@@ -177,9 +178,8 @@ class DeltaJob:
             NotConfirmed: `confirm` is not the job's name; the error names what would be discarded.
             CheckpointError: the folder belongs to another job, or a job runs on it.
         """
-        from framework.engine.job.lease import starting
+        from framework.engine.job.lease import acquire_for_start
         from framework.engine.job.reset import reset_to_initial_state
-        from framework.engine.job.startup_checks import read_record
         from framework.engine.session.checkpoint_files import CheckpointFiles
 
         files = CheckpointFiles(self._pipeline.intake.df.sparkSession, _qualified_path(checkpoint))
@@ -188,11 +188,11 @@ class DeltaJob:
         if record is None or record.name != name:
             held = "no checkpoint of Panekeeper" if record is None else f"the checkpoint of job {record.name!r}"
             raise ForeignCheckpoint(f"{files.root} holds {held}; give the folder of job {name!r}")
-        with starting(files, name) as lease:
+        with acquire_for_start(files, name) as lease:
             try:
                 return reset_to_initial_state(files, record, self._tables, confirm=confirm)
             finally:
-                lease.abandon()
+                lease.roll_back()
 
 
 def _open_checkpoint(files: CheckpointFiles, pipeline: Pipeline) -> JobRecord:

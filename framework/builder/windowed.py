@@ -101,7 +101,7 @@ def windowed(  # noqa: PLR0913 -- the declaration of a stream, all by keyword
             punctuation=punctuation,
             marks=marks,
             key_groups=key_groups if partition_by else 1,
-            marked=_marks,
+            has_mark_column=_marks,
         )
     )
 
@@ -139,7 +139,7 @@ class WindowedStream:
             raise DeclarationError(
                 f"partition_eviction is {limit!r}, but the window has no partitions: use partition_by"
             )
-        marked = bool(intake.punctuation or intake.marks or intake.marked)
+        marked = bool(intake.punctuation or intake.marks or intake.has_mark_column)
         if isinstance(getattr(window, "evict", None), Punctuation) and not marked:
             raise DeclarationError(
                 "Tumbling(Punctuation()) needs marks: give windowed() punctuation='a SQL condition' or 'end_of_file', "
@@ -150,7 +150,7 @@ class WindowedStream:
             intake.require_fits(policy)
         attributes = policy_attributes(window)
         groups = 1 if shares_state_between_partitions(window) else intake.key_groups
-        return replace(intake, numbers=attributes, key_groups=groups)
+        return replace(intake, numeric_columns=attributes, key_groups=groups)
 
 
 @dataclass(frozen=True)

@@ -25,12 +25,12 @@ from framework.core.steps import EvictPartitions, Mark, Rows, Step, Tick, Waterm
 from framework.engine.flow.packing import MARK, MARK_TEXT, MARK_VALUE
 from framework.engine.flow.pipeline import spark_schema
 from framework.engine.job.job import Job
-from framework.engine.job.launch import Launch
-from framework.engine.job.lease import starting
+from framework.engine.job.launch import JobLaunch
+from framework.engine.job.lease import acquire_for_start
 from framework.engine.job.query import Trigger, trigger_options
 from framework.engine.job.startup_checks import open_checkpoint
 from framework.engine.session.checkpoint_files import CheckpointFiles
-from framework.engine.sink.batch_output import collect
+from framework.engine.sink.batch_output import run_and_collect
 from framework.testing.batching import Batch
 from framework.testing.recorder import KEY, OUTPUT, TUPLE, job_spec_for, measured_as, recorded, recorder_for
 from framework.testing.steps import steps_of
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from framework.builder.outputs import Computation
-    from framework.engine.sink.batch_output import Batch as Done
+    from framework.engine.sink.batch_output import BatchOutput
     from framework.engine.sink.delta_sink import DeltaSink
 
 _TIME = "event_time"
@@ -161,10 +161,10 @@ class SparkRun:
         """Start the job as `to_delta().start()` does, with the list in place of the tables."""
         pipeline = self.computed()._pipeline  # noqa: SLF001 -- the kit is part of the framework
         files = CheckpointFiles(self.spark, str(self.checkpoint))
-        with starting(files, self.name) as lease:
+        with acquire_for_start(files, self.name) as lease:
             record = open_checkpoint(files, name=self.name, declaration=pipeline.declaration(), key_groups=1)
             sink = cast("DeltaSink", self.sink)
-            return Job(Launch.resume(files, record, pipeline, sink, trigger_options(trigger), lease))
+            return Job(JobLaunch.resume(files, record, pipeline, sink, trigger_options(trigger), lease))
 
     def _saved(self, name: str) -> Path:
         return self.saved / quote(name, safe="")
@@ -176,16 +176,16 @@ class Listed:
     def __init__(self) -> None:
         self.events: list[dict[str, Any]] = []
 
-    def run_plan(self, packed: DataFrame, number: int) -> Done:
+    def run_plan(self, packed: DataFrame, number: int) -> BatchOutput:
         """Run the stateful plan, once."""
-        return collect(packed, number, groups=1)
+        return run_and_collect(packed, number, groups=1)
 
-    def commit(self, packed: DataFrame, batch: Done, **_: Any) -> None:
+    def commit(self, packed: DataFrame, batch: BatchOutput, **_: Any) -> None:
         """Add the events of a finished micro-batch."""
-        missing = {tag for tag, rows in batch.rows.items() if rows and tag not in batch.small}
+        missing = {tag for tag, rows in batch.rows.items() if rows and tag not in batch.driver_tables}
         if missing:
             raise ValueError(f"the {', '.join(missing)} of micro-batch {batch.number} are too large to play")
-        self.events += recorded(batch.small.get("results"), batch.small.get("rejected"))
+        self.events += recorded(batch.driver_tables.get("results"), batch.driver_tables.get("rejected"))
 
 
 def as_rows(step: Step, schema: pa.Schema) -> pa.Table:

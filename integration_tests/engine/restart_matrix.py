@@ -25,7 +25,7 @@ from panekeeper import session
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from framework.engine.sink.batch_output import Batch
+    from framework.engine.sink.batch_output import BatchOutput
 
 STOP_AT = 8
 """The wall clock, in seconds, when the run stops; it has taken in everything until 7."""
@@ -186,7 +186,7 @@ class Stuck(Listed):
         super().__init__()
         self.reached = threading.Event()
 
-    def commit(self, packed: DataFrame, batch: Batch, **_: Any) -> None:
+    def commit(self, packed: DataFrame, batch: BatchOutput, **_: Any) -> None:
         """Say that the plan has run, and hang."""
         self.reached.set()
         threading.Event().wait()

@@ -25,7 +25,7 @@ def test_a_second_start_is_refused_by_name_until_the_first_job_has_stopped(readi
     readings.put(("a", "10:00:10", 1))
     first = readings.start(trigger="continuous")
     running = left(readings, "running.json")
-    with pytest.raises(CheckpointInUse, match=rf"job 'readings' .*process {running['pid']}.*two jobs would ruin it"):
+    with pytest.raises(CheckpointInUse, match=rf"job 'readings' .*process {running['pid']}.*two jobs would overwrite"):
         readings.start()
     assert first.status().state.value == "running"
 

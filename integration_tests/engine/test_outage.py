@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from framework.engine.flow import control_stream as pulse
+from framework.engine.flow import control_stream
 from panekeeper import Count, Sliding, Time, Tumbling, agg, windowed
+from state.checkpoint import control_files
 
 if TYPE_CHECKING:
     from integration_tests.engine.conftest import Readings
@@ -29,9 +30,10 @@ class Later:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Later:
-    """The clock that the pulse tells; set ahead, it makes an outage of any length."""
+    """The clock of the control stream; set ahead, it makes an outage of any length."""
     later = Later()
-    monkeypatch.setattr(pulse, "wall_us", later)
+    for module in (control_files, control_stream):
+        monkeypatch.setattr(module, "now_us", later)
     return later
 
 
@@ -90,14 +92,14 @@ def test_an_hour_of_idleness_costs_a_handful_of_batches(
     """An idle job runs no batch and commits nothing between two instants of its windows."""
     waits: list[float] = []
 
-    def wait(self: pulse.Waker, seconds: float | None) -> None:
+    def wait(self: control_stream.TickScheduler, seconds: float | None) -> None:
         if seconds is None or len(waits) == 3:
             self._changed.wait(seconds)
         else:
             waits.append(seconds)
             clock.ahead_us += int(seconds * 1_000_000)
 
-    monkeypatch.setattr(pulse.Waker, "_wait", wait)
+    monkeypatch.setattr(control_stream.TickScheduler, "_wait", wait)
     readings.put(("a", "10:00:10", 1))
     job = start(readings, Tumbling(Time(1200)), trigger="continuous")
     tumbled = _reports(job, until=lambda: len(waits) == 3)

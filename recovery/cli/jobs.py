@@ -9,7 +9,7 @@ from recovery.cli.arguments import add_checkpoint_argument, add_timeout_argument
 from recovery.cli.subcommand import Subcommand
 from recovery.cli.text import format_number, format_seconds
 from recovery.jobs.remote import checkpoint_folder, drain, status
-from state.checkpoint.owner import show_time
+from state.checkpoint.clock import format_time
 
 
 def _status(options: argparse.Namespace) -> dict[str, Any]:
@@ -29,12 +29,12 @@ def _format_status(fields: dict[str, Any]) -> str:
 def _running_text(fields: dict[str, Any]) -> str:
     process = f"process {fields['pid']} on {fields['host']}"
     if fields["running"]:
-        return f"running since {show_time(fields['since_us'])}, {process}"
+        return f"running since {format_time(fields['since_us'])}, {process}"
     if fields["state"] == "lost":
-        return f"not running; {process} crashed, last heartbeat {show_time(fields['seen_us'])}"
+        return f"not running; {process} crashed, last heartbeat {format_time(fields['seen_us'])}"
     if fields["stopped_us"] is None:
         return f"not running; {fields['state']}"
-    return f"not running; {fields['state']} {show_time(fields['stopped_us'])}"
+    return f"not running; {fields['state']} {format_time(fields['stopped_us'])}"
 
 
 def _last_batches(fields: dict[str, Any]) -> str:
@@ -65,7 +65,7 @@ def _format_drain(fields: dict[str, Any]) -> str:
         listed = ", ".join(f"{name} {count}" for name, count in counts.items() if count is not None)
         lines.append(f"still open: {listed or 'nothing'}")
         if open_work.get("next_due") is not None:
-            lines.append(f"next due: {show_time(open_work['next_due'])}")
+            lines.append(f"next due: {format_time(open_work['next_due'])}")
     return "\n".join(lines)
 
 

@@ -14,7 +14,7 @@ from recovery.cli.arguments import (
 )
 from recovery.cli.subcommand import Subcommand
 from recovery.cli.text import progress_line
-from state.checkpoint.compatibility import Verdict
+from state.checkpoint.compatibility import Compatibility
 
 
 def _plan_arguments(parser: argparse.ArgumentParser) -> None:
@@ -78,7 +78,7 @@ PLAN = Subcommand(
     arguments=_plan_arguments,
     run=_plan,
     format=_format_plan,
-    succeeded=lambda fields: fields["verdict"] == Verdict.COMPATIBLE.value,
+    succeeded=lambda fields: fields["verdict"] == Compatibility.COMPATIBLE.value,
 )
 
 RESCALE = Subcommand(

@@ -15,11 +15,14 @@ from typing import Any
 
 from framework.declarations.durations import Duration, to_seconds
 from framework.declarations.errors import CheckpointError, DrainTimeout, ForeignCheckpoint, JobFailed, JobNotRunning
-from framework.engine.flow.control_stream import FOLDER, Kind, beat
 from recovery.storage.locations import files_at
-from state.checkpoint.folder import CheckpointFolder, batch_numbers
-from state.checkpoint.job_record import FLUSHED_FILE, JOB_FILE
-from state.checkpoint.owner import STOPPED_FILE, Holder, read_holder, show_time, wall_us
+from state.checkpoint.clock import format_time, now_us
+from state.checkpoint.control_files import ControlCommand
+from state.checkpoint.folder import CheckpointFolder
+from state.checkpoint.job_record import is_flushed
+from state.checkpoint.layout import JOB_FILE
+from state.checkpoint.owner import LeaseOwner, read_end, read_owner
+from state.checkpoint.run_record import last_batches
 
 _POLL_SECONDS = 0.2
 
@@ -35,7 +38,7 @@ def checkpoint_folder(checkpoint: str) -> CheckpointFolder:
     return CheckpointFiles(session("panekeeper", cores=1), checkpoint.rstrip("/"))
 
 
-def status(folder: CheckpointFolder, *, now: Callable[[], int] = wall_us) -> dict[str, Any]:
+def status(folder: CheckpointFolder, *, now: Callable[[], int] = now_us) -> dict[str, Any]:
     """Return how the job of a checkpoint stands; times in us since the epoch.
 
     The fields: checkpoint, job, state ("running", "ended", "failed", "flushed"; "lost" if its process vanished; "new"
@@ -45,13 +48,13 @@ def status(folder: CheckpointFolder, *, now: Callable[[], int] = wall_us) -> dic
     Raises `ForeignCheckpoint` if the folder holds no checkpoint of Panekeeper.
     """
     name = _job_name(folder)
-    holder = read_holder(folder)
+    holder = read_owner(folder)
     running = holder is not None and holder.is_alive(now())
-    stopped = _read_stop_record(folder)
+    stopped = read_end(folder)
     if holder is not None and stopped.get("token") == holder.token and not running:
         holder = None  # it died between its last two words
-    offset, commit = _last_batches(folder)
-    finished = folder.exists(FLUSHED_FILE)
+    offset, commit = last_batches(folder)
+    finished = is_flushed(folder)
     why_not = _not_resumable_reason(offset, commit, finished=finished)
     return {
         "checkpoint": folder.root,
@@ -74,7 +77,7 @@ def drain(
     folder: CheckpointFolder,
     *,
     timeout: Duration = 300.0,
-    now: Callable[[], int] = wall_us,
+    now: Callable[[], int] = now_us,
     sleep: Callable[[float], None] = time.sleep,
 ) -> dict[str, Any]:
     """Ask the job that runs on a checkpoint to drain, and return once it has ended with nothing half done.
@@ -97,7 +100,7 @@ def drain(
     """
     _job_name(folder)
     began = now()
-    holder = read_holder(folder)
+    holder = read_owner(folder)
     if holder is None or not holder.is_alive(began):
         raise JobNotRunning(_no_job_message(folder, holder))
     seconds = to_seconds(timeout, "timeout")
@@ -106,46 +109,31 @@ def drain(
     while _still_runs(folder, holder, now()):
         command.rewrite_if_lost()
         _wait(folder, holder, seconds, left=deadline - now(), sleep=sleep)
-    stopped = _read_stop_record(folder)
+    stopped = read_end(folder)
     if stopped.get("token") == holder.token and stopped.get("state") == "failed":
         raise JobFailed(
             f"{holder} failed before it had drained: its own log says why. Its checkpoint {folder.root} is resumable "
             "once the cause is gone"
         )
-    while (numbers := _last_batches(folder))[0] != numbers[1]:
+    while (numbers := last_batches(folder))[0] != numbers[1]:
         _wait(folder, holder, seconds, left=deadline - now(), sleep=sleep)
     return _drain_result(folder, holder, numbers, seconds=(now() - began) / 1e6)
 
 
-class ControlCommand:
-    """A command on its way: a file of the pulse, written again if another process got the number after all."""
-
-    def __init__(self, folder: CheckpointFolder, kind: Kind) -> None:
-        self._folder = folder
-        self._kind: Kind = kind
-        self.number = beat(folder, kind)
-
-    def rewrite_if_lost(self) -> None:
-        """Write the command again if its file is another's: a rename through Java may miss that it was there."""
-        row = self._folder.read_json(f"{FOLDER}/{self.number:012d}.json")
-        if row is not None and row["kind"] != self._kind:
-            self.number = beat(self._folder, self._kind)
-
-
-def _still_runs(folder: CheckpointFolder, holder: Holder, now: int) -> bool:
+def _still_runs(folder: CheckpointFolder, holder: LeaseOwner, now: int) -> bool:
     """Say whether this very job still holds the lease. Raises `JobNotRunning` if its process vanished."""
-    present = read_holder(folder)
+    present = read_owner(folder)
     if present is None or present.token != holder.token:
         return False
     if not present.is_alive(now):
-        if _read_stop_record(folder).get("token") == holder.token:
+        if read_end(folder).get("token") == holder.token:
             return False
         raise JobNotRunning(_no_job_message(folder, present))
     return True
 
 
 def _wait(
-    folder: CheckpointFolder, holder: Holder, timeout: float, *, left: int, sleep: Callable[[float], None]
+    folder: CheckpointFolder, holder: LeaseOwner, timeout: float, *, left: int, sleep: Callable[[float], None]
 ) -> None:
     if left <= 0:
         raise DrainTimeout(
@@ -156,12 +144,12 @@ def _wait(
 
 
 def _drain_result(
-    folder: CheckpointFolder, holder: Holder, numbers: tuple[int | None, int | None], *, seconds: float
+    folder: CheckpointFolder, holder: LeaseOwner, numbers: tuple[int | None, int | None], *, seconds: float
 ) -> dict[str, Any]:
-    stopped = _read_stop_record(folder)
+    stopped = read_end(folder)
     if stopped.get("token") != holder.token:
         stopped = {}  # taken over by the next job already
-    finished = folder.exists(FLUSHED_FILE)
+    finished = is_flushed(folder)
     result = {
         "checkpoint": folder.root,
         "job": holder.name,
@@ -187,21 +175,7 @@ def _job_name(folder: CheckpointFolder) -> str:
     return name
 
 
-def _read_stop_record(folder: CheckpointFolder) -> dict[str, Any]:
-    try:
-        value = folder.read_json(STOPPED_FILE)
-    except ValueError:
-        return {}  # it only tells; nothing depends on it
-    return value if isinstance(value, dict) else {}
-
-
-def _last_batches(folder: CheckpointFolder) -> tuple[int | None, int | None]:
-    """Return the last batch begun and the last one finished, as Spark's logs have them."""
-    commits = batch_numbers(folder, "commits")  # first: a batch must not look committed before it began
-    return max(batch_numbers(folder, "offsets"), default=None), max(commits, default=None)
-
-
-def _state(holder: Holder | None, stopped: dict[str, Any], *, running: bool, finished: bool) -> str:
+def _state(holder: LeaseOwner | None, stopped: dict[str, Any], *, running: bool, finished: bool) -> str:
     if running:
         return "running"
     if finished:
@@ -221,11 +195,11 @@ def _not_resumable_reason(offset: int | None, commit: int | None, *, finished: b
     return None
 
 
-def _no_job_message(folder: CheckpointFolder, holder: Holder | None) -> str:
+def _no_job_message(folder: CheckpointFolder, holder: LeaseOwner | None) -> str:
     if holder is not None:
-        end = f"{holder} is gone without a word, last seen {show_time(holder.seen)}"
-    elif (at := _read_stop_record(folder).get("at")) is not None:
-        end = f"the last one ended {show_time(at)}"
+        end = f"{holder} is gone without a word, last seen {format_time(holder.seen)}"
+    elif (at := read_end(folder).get("at")) is not None:
+        end = f"the last one ended {format_time(at)}"
     else:
         end = "none ever ended there either"
     return (

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING
 from recovery.errors import SavepointRefused
 from recovery.savepoint.catalog import show
 from recovery.savepoint.checkpoint_copy import write_checkpoint
-from recovery.savepoint.checkpoint_reader import read_record
 from recovery.savepoint.manifest import Manifest
 from recovery.storage.archive import Archive
 from recovery.storage.blobs import ProgressCallback
 from recovery.storage.files import Files
 from recovery.storage.locations import checkpoint_at, open_archive
 from recovery.storage.s3_options import S3Options
-from state.checkpoint.job_record import JOB_FILE, TABLES_FILE
+from state.checkpoint.job_record import read_record
+from state.checkpoint.layout import JOB_FILE, TABLES_FILE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

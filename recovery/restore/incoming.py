@@ -11,13 +11,13 @@ from dataclasses import replace
 from recovery.restore.intent import RestoreIntent
 from recovery.restore.interrupted import read_record_or_none
 from recovery.savepoint.checkpoint_copy import rewrite_paths, write_checkpoint
-from recovery.savepoint.checkpoint_reader import read_record
 from recovery.savepoint.manifest import Manifest
 from recovery.savepoint.restore_paths import RestorePaths
 from recovery.storage.archive import Archive
 from recovery.storage.blobs import ProgressCallback
 from recovery.storage.files import Files
-from state.checkpoint.job_record import JOB_FILE
+from state.checkpoint.job_record import read_record
+from state.checkpoint.layout import JOB_FILE
 
 Transform = Callable[[Files], None]
 """Changes a copy before it replaces the checkpoint; called with its files."""

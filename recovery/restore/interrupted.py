@@ -13,14 +13,13 @@ from contextlib import suppress
 from recovery.errors import ArchiveNotFound, NoSuchSavepoint, SavepointError, SavepointRefused
 from recovery.restore.intent import RestoreIntent, read_intent
 from recovery.savepoint.catalog import savepoints, show
-from recovery.savepoint.checkpoint_reader import read_record
 from recovery.savepoint.manifest import Manifest
 from recovery.savepoint.restore_paths import RestorePaths
 from recovery.storage.archive import Archive
 from recovery.storage.files import Files
 from recovery.storage.locations import Location, checkpoint_at, open_archive
 from recovery.storage.s3_options import S3Options
-from state.checkpoint.job_record import JobRecord
+from state.checkpoint.job_record import JobRecord, read_record
 from state.errors import StateError
 
 

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from recovery.errors import ArchiveError, SavepointError, SavepointRefused
-from recovery.savepoint.checkpoint_reader import read_checkpoint, read_record
+from recovery.savepoint.checkpoint_reader import read_checkpoint
 from recovery.savepoint.manifest import Manifest
 from recovery.storage.delta_log import newest_version
 from recovery.storage.files import Files
 from recovery.storage.locations import files_at
 from recovery.storage.s3_options import S3Options
+from state.checkpoint.job_record import read_record
 from state.errors import StateError
 
 if TYPE_CHECKING:

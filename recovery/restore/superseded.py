@@ -7,15 +7,13 @@ and a start from it is refused (`framework/engine/job/startup_checks.py`).
 
 from __future__ import annotations
 
-import json
-
 from recovery.errors import ArchiveNotFound
 from recovery.restore.interrupted import read_record_or_none
 from recovery.savepoint.manifest import Manifest
 from recovery.storage.files import Files
 from recovery.storage.locations import checkpoint_at
 from recovery.storage.s3_options import S3Options
-from state.checkpoint.job_record import MOVED_FILE
+from state.checkpoint.restore_markers import superseded_by, write_superseded
 
 
 def checkpoints_with_same_tables(manifest: Manifest, checkpoint: Files, s3: S3Options | None) -> list[Files]:
@@ -33,15 +31,15 @@ def checkpoints_with_same_tables(manifest: Manifest, checkpoint: Files, s3: S3Op
     folder = checkpoint_at(manifest.checkpoint, s3)
     while True:
         try:
-            record, superseded = read_record_or_none(folder), folder.read_json(MOVED_FILE)
+            record, superseded = read_record_or_none(folder), superseded_by(folder)
         except ArchiveNotFound:  # no job runs in a bucket that is gone
             break
         if folder.root not in seen and record is not None and record.name == manifest.job:
             found[folder.root] = folder
         seen.add(folder.root)
-        if superseded is None or superseded["to"] in seen:
+        if superseded is None or superseded in seen:
             break
-        folder = checkpoint_at(superseded["to"], s3)
+        folder = checkpoint_at(superseded, s3)
     return [*found.values()]
 
 
@@ -56,4 +54,4 @@ def mark_superseded(manifest: Manifest, checkpoint: Files, s3: S3Options | None)
     if manifest.tables:
         # The last one first: the marks of those before lead to it, also after a kill in between.
         for folder in reversed(checkpoints_with_same_tables(manifest, checkpoint, s3)):
-            folder.put_bytes(MOVED_FILE, json.dumps({"to": checkpoint.root}).encode())
+            write_superseded(folder, checkpoint.root)

@@ -14,21 +14,27 @@ from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import quote
 
-from framework.engine.flow.control_stream import FOLDER as PULSE
-from framework.engine.job.reset import RESET_FILE
 from recovery.errors import SavepointError, SavepointRefused
 from recovery.storage.files import Files
+from state.checkpoint import layout
 from state.checkpoint.folder import CheckpointFolder, batch_numbers
-from state.checkpoint.job_record import FLUSHED_FILE, JOB_FILE, MOVED_FILE, TABLES_FILE, JobRecord
-from state.checkpoint.owner import RUNNING_FILE
+from state.checkpoint.job_record import JobRecord, read_record, read_tables
+from state.checkpoint.layout import (
+    FLUSHED_FILE,
+    JOB_FILE,
+    RESET_FILE,
+    RUNNING_FILE,
+    SUPERSEDED_FILE,
+    control_file_number,
+)
+from state.checkpoint.restore_markers import superseded_by
 from state.errors import CorruptState
 
-_COPIED = ("offsets", "commits", "sources", "state", "metadata", "panekeeper", "pulse")
-_NOT_COPIED = (RUNNING_FILE, RESET_FILE, MOVED_FILE)  # who runs the job, what was begun: not the copy's affair
+_COPIED = (*layout.SPARK_NAMES, layout.OWN_FOLDER, layout.CONTROL_FOLDER)
+_NOT_COPIED = (RUNNING_FILE, RESET_FILE, SUPERSEDED_FILE)  # who runs the job, what was begun: not the copy's affair
 _STATE_FILE = re.compile(r"(\d+)(_.*)?\.(changelog|zip)(\.crc)?")
 _NUMBER = re.compile(r"(\d+)(\.compact)?")
 _VERSION = re.compile(r"v\d+")
-_CONTROL_FILE = re.compile(r"\d{12}\.json")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,9 +92,10 @@ def read_checkpoint(folder: Files, *, batch: int | None = None) -> CheckpointSna
             f"the job of {folder.root} was going back to its initial state, and that was not completed ({RESET_FILE} "
             "is there): what it has is to be forgotten; start the job once, which completes it, and try again"
         )
-    if folder.exists(MOVED_FILE):
+    successor = superseded_by(folder)
+    if successor is not None:
         raise SavepointRefused(
-            f"the job of {folder.root} was restored to {folder.read_json(MOVED_FILE)['to']}, and its tables fit that "
+            f"the job of {folder.root} was restored to {successor}, and its tables fit that "
             "checkpoint only; make the savepoint of that one"
         )
     commits = batch_numbers(folder, "commits")
@@ -100,7 +107,6 @@ def read_checkpoint(folder: Files, *, batch: int | None = None) -> CheckpointSna
     is_followed = bool(later) or batch is not None
     batch = commits[-1] if batch is None else batch
     settings = _settings(folder, batch)
-    tables = _json(folder, TABLES_FILE) or {}
     return CheckpointSnapshot(
         folder=folder,
         record=record,
@@ -108,14 +114,8 @@ def read_checkpoint(folder: Files, *, batch: int | None = None) -> CheckpointSna
         unfinished=min(later, default=None),
         is_followed=is_followed,
         settings=settings,
-        tables={role: path for role, path in tables.items() if path is not None},
+        tables=read_tables(folder),
     )
-
-
-def read_record(folder: CheckpointFolder) -> JobRecord | None:
-    """Return what a checkpoint says of its job, None if it says nothing. Raises `StateError` if it cannot be read."""
-    value = _json(folder, JOB_FILE)
-    return None if value is None else JobRecord.from_json(value)
 
 
 def batch_with_control_file(folder: Files, number: int) -> int | None:
@@ -214,8 +214,9 @@ def _is_part_of_batch(folder: Files, path: str, batch: int, ends: list[int | Non
             end = ends[int(parts[1])] if int(parts[1]) < len(ends) else None
             number = _NUMBER.fullmatch(name)
             return end is None or number is None or int(number[1]) <= end
-        case "pulse":  # a command that a later batch hears is none of this copy's; what was heard keeps the numbering
-            return _CONTROL_FILE.fullmatch(name) is None or int(name.removesuffix(".json")) in processed
+        case layout.CONTROL_FOLDER:  # not a command that only a later batch reads; what was read keeps the numbering
+            control_number = control_file_number(name)
+            return control_number is None or control_number in processed
         case "state":
             return _state_version(parts) <= batch + 1  # a batch writes the version after its number
     if path == FLUSHED_FILE:
@@ -261,8 +262,9 @@ def _control_files_of_source(folder: Files, source: str) -> Iterator[tuple[int, 
             except ValueError as error:
                 raise _damaged(folder, f"{source}/{log}") from error
             path = PurePosixPath(entry.get("path", ""))
-            if path.parent.name == PULSE and _CONTROL_FILE.fullmatch(path.name):
-                yield int(path.stem), entry["batchId"]
+            number = control_file_number(path.name)
+            if path.parent.name == layout.CONTROL_FOLDER and number is not None:
+                yield number, entry["batchId"]
 
 
 def _needed(names: list[str]) -> list[str]:

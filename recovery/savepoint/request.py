@@ -11,11 +11,11 @@ from collections.abc import Callable
 
 from recovery.errors import SavepointRefused
 from recovery.jobs.lease import running_on
-from recovery.jobs.remote import ControlCommand
 from recovery.savepoint.checkpoint_reader import batch_with_control_file
 from recovery.storage.files import Files
+from state.checkpoint.clock import now_us
+from state.checkpoint.control_files import ControlCommand
 from state.checkpoint.folder import batch_numbers
-from state.checkpoint.owner import wall_us
 
 _POLL_SECONDS = 0.2
 
@@ -24,7 +24,7 @@ def request_savepoint_batch(
     folder: Files,
     *,
     timeout: float,
-    now: Callable[[], int] = wall_us,
+    now: Callable[[], int] = now_us,
     sleep: Callable[[float], None] = time.sleep,
 ) -> int | None:
     """Return the batch that a running job has taken for a savepoint, once it is committed; None if no job runs.

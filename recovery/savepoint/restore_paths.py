@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from recovery.storage.files import Files
-from state.checkpoint.job_record import RESTORING_SUFFIX
+from state.checkpoint.layout import RESTORING_SUFFIX
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,16 +20,25 @@ from recovery.storage.delta_log import SavedTable
 from recovery.storage.locations import LocationOrArchive, open_archive
 from recovery.storage.s3_options import S3Options
 from recovery.upgrade.rescale import PARTITIONS
-from state.checkpoint.compatibility import FLUSH, Change, Verdict, changes, flush_change, job_change, recorded
+from state.checkpoint.compatibility import (
+    FLUSH,
+    Change,
+    Compatibility,
+    as_recorded,
+    compare_declarations,
+    flush_change,
+    name_change,
+)
 from state.checkpoint.fingerprint import compare
-from state.checkpoint.job_record import FLUSHED_FILE, version_problem
+from state.checkpoint.job_record import installed_versions, version_problem
+from state.checkpoint.layout import FLUSHED_FILE
 from state.errors import StateVersionError
 from state.handler import require_readable
 
 if TYPE_CHECKING:
     from framework.builder.outputs import DeltaJob
 
-_BY_SEVERITY = list(Verdict)
+_BY_SEVERITY = list(Compatibility)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,16 +58,16 @@ class UpgradeReport:
     items: tuple[Change, ...]
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> Compatibility:
         """The worst one of the items."""
-        return max((item.verdict for item in self.items), key=_BY_SEVERITY.index)
+        return max((item.compatibility for item in self.items), key=_BY_SEVERITY.index)
 
     def fields(self) -> dict[str, Any]:
         """Return the report as JSON-able fields, as `panekeeper plan --json` prints them."""
         items = [
             {
                 "item": item.item,
-                "verdict": item.verdict.value,
+                "verdict": item.compatibility.value,
                 "why": item.why,
                 "advice": item.advice,
                 "differences": [str(difference) for difference in item.differences],
@@ -113,14 +122,16 @@ def check_upgrade(
 
 def compare_savepoint(manifest: Manifest, declared_job: DeclaredJob) -> UpgradeReport:
     """Compare a savepoint with the properties of a job as it is declared now."""
-    declared = changes(manifest.declaration, declared_job.declaration)
+    declared = compare_declarations(manifest.declaration, declared_job.declaration)
     items = (
         _state_change(manifest),
-        job_change(manifest.job, declared_job.name),
+        name_change(manifest.job, declared_job.name),
         flush_change(flushed=any(file.path == FLUSHED_FILE for file in manifest.files)),
         *declared,
         *_handler_changes(declared_job.handlers),
-        *_table_changes(manifest.tables, declared_job, same=all(one.verdict is Verdict.COMPATIBLE for one in declared)),
+        *_table_changes(
+            manifest.tables, declared_job, same=all(one.compatibility is Compatibility.COMPATIBLE for one in declared)
+        ),
         *_setting_changes(manifest.settings, declared_job.settings),
         *_package_changes(manifest.versions, declared_job.versions),
     )
@@ -131,19 +142,19 @@ def _state_change(manifest: Manifest) -> Change:
     problem = version_problem(manifest.state_version)
     if problem is None:
         why = f"stored state has version {manifest.state_version}, which this version reads"
-        return Change(item="state", verdict=Verdict.COMPATIBLE, why=why)
+        return Change(item="state", compatibility=Compatibility.COMPATIBLE, why=why)
     why, _, advice = problem.partition("; ")
-    return Change(item="state", verdict=Verdict.IMPOSSIBLE, why=why, advice=advice)
+    return Change(item="state", compatibility=Compatibility.IMPOSSIBLE, why=why, advice=advice)
 
 
 def _handler_changes(handlers: Mapping[str, str | None]) -> Iterator[Change]:
     for name, problem in handlers.items():
         item = f"state of handler {name}"
         if problem is None:
-            yield Change(item=item, verdict=Verdict.COMPATIBLE, why="it reads the stored version")
+            yield Change(item=item, compatibility=Compatibility.COMPATIBLE, why="it reads the stored version")
         else:
             why, _, advice = problem.partition("; ")
-            yield Change(item=item, verdict=Verdict.IMPOSSIBLE, why=why, advice=advice)
+            yield Change(item=item, compatibility=Compatibility.IMPOSSIBLE, why=why, advice=advice)
 
 
 def _table_changes(saved: Mapping[str, SavedTable], declared_job: DeclaredJob, *, same: bool) -> Iterator[Change]:
@@ -153,11 +164,11 @@ def _table_changes(saved: Mapping[str, SavedTable], declared_job: DeclaredJob, *
             continue
         item = f"table {role}"
         if path is not None and declared_job.columns.get(role):
-            verdict = Verdict.IMPOSSIBLE if same else Verdict.NEEDS_FLUSH
+            verdict = Compatibility.IMPOSSIBLE if same else Compatibility.NEEDS_FLUSH
             advice = "choose another folder for it" if same else FLUSH
-            yield Change(item=item, verdict=verdict, why="; ".join(declared_job.columns[role]), advice=advice)
+            yield Change(item=item, compatibility=verdict, why="; ".join(declared_job.columns[role]), advice=advice)
             continue
-        yield Change(item=item, verdict=Verdict.COMPATIBLE, why=_table_continues(path, before))
+        yield Change(item=item, compatibility=Compatibility.COMPATIBLE, why=_table_continues(path, before))
 
 
 def _table_continues(path: str | None, before: SavedTable | None) -> str:
@@ -174,12 +185,14 @@ def _setting_changes(pinned: Mapping[str, str], now: Mapping[str, str | None]) -
     """A query resumes with the settings of its checkpoint, whatever the session has."""
     differing = compare(pinned, {name: now.get(name) for name in pinned})
     if not differing:
-        yield Change(item="settings", verdict=Verdict.COMPATIBLE, why="those that the checkpoint pins are unchanged")
+        yield Change(
+            item="settings", compatibility=Compatibility.COMPATIBLE, why="those that the checkpoint pins are unchanged"
+        )
     for difference in differing:
         rescale = "to change it, rescale the stopped job: panekeeper rescale"
         yield Change(
             item=f"setting {difference.field}",
-            verdict=Verdict.COMPATIBLE,
+            compatibility=Compatibility.COMPATIBLE,
             why="the checkpoint pins it: the job resumes with the value in the checkpoint",
             advice=rescale if difference.field == PARTITIONS else "",
             differences=(difference,),
@@ -190,11 +203,11 @@ def _package_changes(before: Mapping[str, str], now: Mapping[str, str]) -> Itera
     differing = {difference.field: difference for difference in compare(before, now)}
     for name in now:
         if name not in differing:
-            yield Change(item=f"package {name}", verdict=Verdict.COMPATIBLE, why="unchanged")
+            yield Change(item=f"package {name}", compatibility=Compatibility.COMPATIBLE, why="unchanged")
             continue
         yield Change(
             item=f"package {name}",
-            verdict=Verdict.COMPATIBLE,
+            compatibility=Compatibility.COMPATIBLE,
             why="the stored state has a version of its own and does not depend on it",
             advice="try it on a clone first: panekeeper clone",
             differences=(differing[name],),
@@ -202,15 +215,13 @@ def _package_changes(before: Mapping[str, str], now: Mapping[str, str]) -> Itera
 
 
 def _read_declared_job(job: DeltaJob, archive: Archive, manifest: Manifest) -> DeclaredJob:
-    from framework.engine.job.startup_checks import versions
-
     pipeline = job.pipeline
     spark = pipeline.intake.df.sparkSession
     return DeclaredJob(
         name=pipeline.intake.name,
-        declaration=recorded(pipeline.declaration(), pipeline.intake.key_groups),
+        declaration=as_recorded(pipeline.declaration(), pipeline.intake.key_groups),
         settings={name: spark.conf.get(name, None) for name in manifest.settings},
-        versions=versions(),
+        versions=installed_versions(),
         tables=asdict(job.tables),
         columns=_columns(job, manifest),
         handlers=_handlers(job, archive, manifest),

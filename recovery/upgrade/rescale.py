@@ -17,7 +17,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from framework.engine.flow.key_groups import spark_hash
 from framework.engine.session.spark_errors import first_line
 from recovery.errors import SavepointError, SavepointRefused
 from recovery.jobs.lease import require_stopped
@@ -36,6 +35,7 @@ from recovery.storage.files import Files
 from recovery.storage.locations import Location, LocationOrArchive, checkpoint_at, open_archive
 from recovery.storage.s3_options import S3Options
 from state.checkpoint.job_record import JobRecord
+from state.key_groups import spark_hash
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

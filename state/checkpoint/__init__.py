@@ -1,9 +1,15 @@
-"""The checkpoint folder: the name and content of every file in it that is not written by Spark. Pure; no Spark.
+"""The checkpoint folder: the name and content of every file in it that is not written by Spark. Pure: no Spark.
 
-compatibility.py  What a change of the declaration means for the state that is stored: the one place that
-fingerprint.py    Is this the job that wrote the checkpoint? A declaration is flattened to dotted fields and
-folder.py         The small files of a checkpoint, told apart from where they lie: what a lease and the command
-job_record.py     What a checkpoint says of its job: which one it is, and what must not change while it lives
-owner.py          Who runs a job on a checkpoint: what `panekeeper/running.json` says, and whether that is
-process.py        Is that process still there? A number alone does not say: the system gives it to another one
+clock.py            What time is it, and how long does a caller wait?
+compatibility.py    Can a job with a changed declaration continue from the stored state?
+control_files.py    How do time and commands get into the control stream?
+fingerprint.py      In which fields do two declarations differ?
+folder.py           What can be done with the small files of a checkpoint, wherever it is?
+job_record.py       Which job is this the checkpoint of, which tables does it write, is it finished?
+layout.py           What is each file and folder of a checkpoint called?
+owner.py            Which job holds the lease, and how did the last one end?
+process.py          Does a process still run?
+reset_intent.py     Was a reset to the initial state started and not completed?
+restore_markers.py  Was a restore interrupted, or the checkpoint superseded by another one?
+run_record.py       How often was the job started, and which batch was interrupted?
 """

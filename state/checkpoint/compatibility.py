@@ -15,7 +15,7 @@ from typing import Any
 from state.checkpoint.fingerprint import Difference, compare, fingerprint
 
 
-class Verdict(Enum):
+class Compatibility(Enum):
     """Whether a job can go on from what is stored, in rising order of trouble."""
 
     COMPATIBLE = "compatible"
@@ -36,14 +36,14 @@ class Change:
 
     Attributes:
         item: which part: `window`, `aggregate total`, `key_groups`, ...
-        verdict: what its difference means; compatible if there is none.
+        compatibility: what its difference means; compatible if there is none.
         why: the reason.
         advice: what to do; empty if there is nothing to do.
         differences: its fields that differ.
     """
 
     item: str
-    verdict: Verdict
+    compatibility: Compatibility
     why: str
     advice: str = ""
     differences: tuple[Difference, ...] = ()
@@ -68,16 +68,16 @@ _PORT = "port_"  # the further input ports, each with a window of its own
 _BY_NAME = {"aggregate", "column", "output"}  # parts of these are told one by one
 
 
-def recorded(declaration: Mapping[str, Any], key_groups: int) -> dict[str, Any]:
+def as_recorded(declaration: Mapping[str, Any], key_groups: int) -> dict[str, Any]:
     """Return a declaration as a checkpoint records it and reads it back."""
     return dict(json.loads(json.dumps(fingerprint({**declaration, "key_groups": key_groups}))))
 
 
-def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
+def compare_declarations(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
     """Return what became of each part of a recorded declaration, in the order of the new one.
 
-    >>> [c] = changes({"key_groups": 8}, {"key_groups": 16})
-    >>> c.item, c.verdict.value
+    >>> [c] = compare_declarations({"key_groups": 8}, {"key_groups": 16})
+    >>> c.item, c.compatibility.value
     ('key_groups', 'needs a flush')
     """
     parts: dict[str, list[Difference]] = {}
@@ -97,20 +97,20 @@ def _item(field: str) -> str:
 
 def _change(item: str, differences: tuple[Difference, ...]) -> Change:
     if not differences:
-        return Change(item=item, verdict=Verdict.COMPATIBLE, why="unchanged")
+        return Change(item=item, compatibility=Compatibility.COMPATIBLE, why="unchanged")
     words = item.split()
     why = _WHY.get(words[1] if words[0].startswith(_PORT) else words[0], _OTHER)
-    return Change(item=item, verdict=Verdict.NEEDS_FLUSH, why=why, advice=FLUSH, differences=differences)
+    return Change(item=item, compatibility=Compatibility.NEEDS_FLUSH, why=why, advice=FLUSH, differences=differences)
 
 
-def job_change(old: str, new: str) -> Change:
+def name_change(old: str, new: str) -> Change:
     """Return what another name of the job means: the name is a part of its transactions with the tables."""
     if old == new:
-        return Change(item="job", verdict=Verdict.COMPATIBLE, why="unchanged")
+        return Change(item="job", compatibility=Compatibility.COMPATIBLE, why="unchanged")
     difference = Difference(field="name", old=old, new=new)
     return Change(
         item="job",
-        verdict=Verdict.IMPOSSIBLE,
+        compatibility=Compatibility.IMPOSSIBLE,
         why=f"this is the checkpoint of job {old!r}, not of {new!r}",
         advice="put the name back; or give this job a folder of its own",
         differences=(difference,),
@@ -120,10 +120,10 @@ def job_change(old: str, new: str) -> Change:
 def flush_change(*, flushed: bool) -> Change:
     """Return whether the job can go on at all: a flush closes its windows for good."""
     if not flushed:
-        return Change(item="end", verdict=Verdict.COMPATIBLE, why="its windows are open")
+        return Change(item="end", compatibility=Compatibility.COMPATIBLE, why="its windows are open")
     return Change(
         item="end",
-        verdict=Verdict.IMPOSSIBLE,
+        compatibility=Compatibility.IMPOSSIBLE,
         why="the job was flushed: its windows are closed for good, and its tables complete",
         advice="to process more rows, start with a new checkpoint folder",
     )

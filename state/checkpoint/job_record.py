@@ -1,41 +1,36 @@
-"""What a checkpoint says of its job: which one it is, and what must not change while it lives.
+"""The identity of a job, its tables and whether it is finished, as its checkpoint records them.
 
-Kept as one JSON file, `panekeeper/job.json`, in the checkpoint folder; written before the first batch.
+The record is one JSON file, `panekeeper/job.json`, written before the first batch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
+from importlib import metadata
 from typing import Any
 
+from state.checkpoint.folder import CheckpointFolder
+from state.checkpoint.layout import FLUSHED_FILE, JOB_FILE, TABLES_FILE
 from state.codec import STATE_VERSION
 from state.errors import CorruptState, StateVersionError
 
-JOB_FILE = "panekeeper/job.json"
-FLUSHED_FILE = "panekeeper/flushed.json"
-"""There once a flush is in the tables: the job is finished for good."""
-TABLES_FILE = "panekeeper/tables.json"
-"""Which Delta tables the job writes, role -> path (None: not wanted); written at each start."""
-MOVED_FILE = "panekeeper/moved.json"
-"""There once a savepoint of the job was restored to another folder: the tables went back with it, and fit that one."""
-RESTORING_SUFFIX = ".restoring.json"
-"""A file of this name beside the checkpoint folder says that a restore was begun and is not done: the tables may be
-older than the checkpoint, so no job may start until the restore was run again."""
+_DAMAGED = "restore this checkpoint from a savepoint, or start with a new checkpoint folder"
+_PACKAGES = ("panekeeper", "pyspark", "delta-spark", "pyarrow", "numpy")
 
 
 @dataclass(frozen=True, kw_only=True)
 class JobRecord:
-    """The durable identity of a job.
+    """The stored identity of a job.
 
     Attributes:
         name: the job's name.
-        id: tells this checkpoint from any other; a table that another checkpoint wrote knows other transaction ids.
+        id: random; differs between checkpoints, and so do the transaction ids in the tables that they write.
         declaration: fingerprint of the window and of what it computes.
         group_ids: representative id of each key group; keys are spread over them by a hash, so they never change.
-        epoch: number of restores so far; part of the transaction ids, because a restored table remembers the ids
-            of the commits it no longer holds.
-        versions: packages that wrote the checkpoint first.
+        epoch: number of restores and resets so far; part of the transaction ids, because a restored table still has
+            the ids of commits whose rows it no longer has.
+        versions: versions of the packages that wrote the checkpoint first.
         state_version: version of the stored bytes.
     """
 
@@ -60,18 +55,71 @@ class JobRecord:
         """Return the record that `to_json` wrote. Raises `CorruptState` or `StateVersionError`."""
         names = {field.name for field in fields(JobRecord)}
         if not isinstance(value, dict) or set(value) != names:
-            raise CorruptState(
-                f"{JOB_FILE} in the checkpoint is damaged; restore this checkpoint from a savepoint, "
-                "or start with a new checkpoint folder"
-            )
+            fields_text = ", ".join(sorted(names))
+            raise CorruptState(f"{JOB_FILE} in the checkpoint is damaged: its fields are not {fields_text}; {_DAMAGED}")
         problem = version_problem(value["state_version"])
         if problem is not None:
             raise StateVersionError(problem)
         return JobRecord(**{**value, "group_ids": tuple(value["group_ids"])})
 
 
+def read_record(folder: CheckpointFolder) -> JobRecord | None:
+    """Return the record of the checkpoint's job, None for a folder without one.
+
+    Raises:
+        CorruptState: the record is damaged.
+        StateVersionError: it was written by a version of Panekeeper whose state this one cannot read.
+    """
+    try:
+        value = folder.read_json(JOB_FILE)
+    except ValueError as error:
+        raise CorruptState(f"{JOB_FILE} in {folder.root} is damaged: it is not JSON; {_DAMAGED}") from error
+    return None if value is None else JobRecord.from_json(value)
+
+
+def write_record(folder: CheckpointFolder, record: JobRecord) -> None:
+    """Write the record, in place of an older one."""
+    folder.write_json(JOB_FILE, record.to_json(), replace=True)
+
+
+def write_tables(folder: CheckpointFolder, tables: Mapping[str, str | None]) -> None:
+    """Write which Delta tables the job writes: role -> path, None for a table that is not wanted. At each start."""
+    folder.write_json(TABLES_FILE, dict(tables), replace=True)
+
+
+def read_tables(folder: CheckpointFolder) -> dict[str, str]:
+    """Return role -> path of the job's Delta tables. Raises `CorruptState` if the file is damaged."""
+    try:
+        tables = folder.read_json(TABLES_FILE) or {}
+    except ValueError as error:
+        raise CorruptState(f"{TABLES_FILE} in {folder.root} is damaged: it is not JSON; {_DAMAGED}") from error
+    return {role: path for role, path in tables.items() if path is not None}
+
+
+def write_flushed(folder: CheckpointFolder, batch: int) -> None:
+    """Mark the job as finished for good: batch `batch` was a flush, and its tables are written."""
+    folder.write_json(FLUSHED_FILE, {"batch": batch}, replace=True)
+
+
+def is_flushed(folder: CheckpointFolder) -> bool:
+    """Return whether the job was flushed, so that it is finished for good."""
+    return folder.exists(FLUSHED_FILE)
+
+
+def installed_versions() -> dict[str, str]:
+    """Return the versions of the installed packages that decide what a checkpoint is written with."""
+    return {name: version for name in _PACKAGES if (version := _version(name))}
+
+
+def _version(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
 def version_problem(state_version: int) -> str | None:
-    """Say what stands in the way of reading a checkpoint of this state version; None if nothing does."""
+    """Return why a checkpoint of this state version cannot be read, and what to do; None if it can."""
     if state_version == STATE_VERSION:
         return None
     return (

@@ -1,4 +1,4 @@
-"""Is that process still there? A number alone does not say: the system gives it to another one later."""
+"""Whether a process still runs. Its number alone does not say so: the system gives it to another process later."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from pathlib import Path
 
 
 def started_at(pid: int) -> int | None:
-    """Return when a process started, in clock ticks since the machine did; None where the system does not tell."""
+    """Return when a process started, in clock ticks since the host did; None where the system does not report it."""
     fields = _stat(pid)
     return int(fields[19]) if fields else None
 
 
-def space() -> str | None:
-    """Return in which space of process numbers this process lives; None where the system does not tell.
+def pid_namespace() -> str | None:
+    """Return the PID namespace of this process, as Linux names it; None where the system has none.
 
-    Containers on one machine, or of one pod, may share its name and still not see each other's processes.
+    Containers on one host, or of one pod, may share the host's name and not see each other's processes.
     """
     try:
         return str(Path("/proc/self/ns/pid").readlink())
@@ -24,17 +24,17 @@ def space() -> str | None:
 
 
 def is_alive(pid: int, started: int | None) -> bool:
-    """Say whether process `pid` of this machine runs, and is the one that started at `started` (None: any)."""
+    """Return whether process `pid` of this host runs, and is the one that started at `started` (None: any)."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
     except PermissionError:
-        pass  # somebody else's, but there
+        pass  # another user's, but there
     fields = _stat(pid)
     if not fields:
         return True
-    ended = fields[0] in "ZX"  # a zombie only waits for its parent to ask how it ended
+    ended = fields[0] in "ZX"  # a zombie has ended; only its exit status remains
     return not ended and (started is None or int(fields[19]) == started)
 
 

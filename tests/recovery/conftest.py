@@ -13,8 +13,8 @@ import pytest
 
 from recovery.savepoint.create import savepoint as savepoint_of_any
 from recovery.storage.locations import files_at
-from state.checkpoint.job_record import JOB_FILE, TABLES_FILE, JobRecord
-from state.checkpoint.owner import RUNNING_FILE
+from state.checkpoint.job_record import JobRecord
+from state.checkpoint.layout import JOB_FILE, RUNNING_FILE, TABLES_FILE
 from state.checkpoint.process import started_at
 from tests.recovery.storage.memory_archive import MemoryArchive
 

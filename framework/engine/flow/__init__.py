@@ -1,12 +1,11 @@
-"""The streaming plan: how a row passes from a DataFrame through the windows.
+"""The streaming plan: how a row gets from a DataFrame to a key group, and its results out again.
 
-arrival_time.py    When a row arrived, as Spark expressions: its own arrival time, or the time of the batch
-control_stream.py  The pulse: time and commands as data, delivered to every key group through a small stream of
-intake.py          Intake: from the user's streaming DataFrame to the columns that are packed; bad rows are
-key_groups.py      Key groups: a fixed number of buckets that share out the keys, and the ids that spread them
-ordering.py        In which order a key group hears things: packed rows in any order in, steps out
-packing.py         Packing: an Arrow batch of rows becomes one binary segment a key group, before the shuffle
-pipeline.py        The streaming plan: intake -> pack, for each port, -> + pulse -> processor, one row a
-processor.py       The stateful processor: one key group, one batch; packed rows in, the machine run, packed
-run.py             Runs of a job: how often it was started, and which batch it may have to do once more
+arrival_time.py      When did a row arrive, as a Spark expression?
+batch_checkpoint.py  Which checkpoint is the batch that this task runs, for state handlers?
+control_stream.py    How do time and commands reach every key group?
+intake.py            Which rows of the user's DataFrame are good, and which columns are packed?
+ordering.py          In which order does a key group process the packed rows of a batch?
+packing.py           How does an Arrow batch of rows become one segment for each key group?
+pipeline.py          How are these stages wired to one streaming plan?
+processor.py         What does Spark's stateful processor do with one key group in one batch?
 """

@@ -1,110 +1,86 @@
-"""The pulse: time and commands as data, delivered to every key group through a small stream of their own.
+"""The control stream: time and commands as data, delivered to every key group by a small stream of their own.
 
-Spark runs no batch after a clean restart until a row arrives, so a pane that became due during an outage would
-wait for ever. Each start therefore writes one "resume"; it reaches every group in the first new batch and what is
-overdue happens then. While the job runs, the `Waker` writes a "tick" whenever a window's next instant has come.
-Commands ("drain", "savepoint", "flush") travel the same way. Because they stand in Spark's offset log like any
-row, a batch that is replayed sees the same time and the same commands.
+After a clean restart Spark runs no batch until a row arrives, so a pane that became due while the job was down would
+not fire. Each start therefore writes one "resume", which reaches every group in the first new batch; what is overdue
+happens there. While the job runs, the `TickScheduler` writes a "tick" whenever the next instant of a window has come.
+Commands ("drain", "savepoint", "flush") travel the same way. All of them are in Spark's offset log like any row, so a
+batch that is replayed sees the same time and the same commands.
 
-The stream is a plain JSON file source over `<checkpoint>/pulse`: no Python process, one immutable file a tick,
-numbered from 1, and no batch while nothing is written.
+The stream is a plain JSON file source over the control files of the checkpoint (`state/checkpoint/control_files.py`):
+it needs no Python process, and no batch while nothing is written.
 """
 
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from framework.engine.flow.packing import PACKED
-from state.checkpoint.owner import wall_us
+from state.checkpoint.clock import now_us
+from state.checkpoint.control_files import CHECKPOINT_COMMANDS, write_control_file
+from state.checkpoint.layout import CONTROL_FOLDER
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from framework.engine.session.checkpoint_files import CheckpointFiles
-    from state.checkpoint.folder import CheckpointFolder
 
-FOLDER = "pulse"
+BEFORE_ALL_PARTITIONS, AFTER_ALL_PARTITIONS = -1, 2**31 - 1
+"""The input partition of a control row, which orders it before or after all rows of its batch."""
 
 _SCHEMA = "kind string, us bigint, number bigint"
-FIRST, LAST = -1, 2**31 - 1
-"""Places before and after every input partition."""
 
 
-CHECKPOINTS = ("drain", "savepoint")
-"""Commands that ask for a checkpoint of a kind and leave the windows as they are."""
+def control_rows(files: CheckpointFiles, ids: tuple[int, ...]) -> DataFrame:
+    """Return the control stream as packed rows: each control file once for every key group.
 
-Kind = Literal["resume", "tick", "drain", "savepoint", "flush"]
-
-
-def beat(files: CheckpointFolder, kind: Kind) -> int:
-    """Write the next pulse file and return its number. Its time is read once, here, and is data from then on.
-
-    The job and a command from outside may write at the same time; whose number is taken goes on to the next.
+    Args:
+        files: the job's checkpoint.
+        ids: representative ids of the key groups.
     """
-    written = [int(name[:-5]) for name in files.names(FOLDER) if name.endswith(".json") and name[:-5].isdigit()]
-    number = max(written, default=0) + 1
-    row = {"kind": kind, "us": wall_us()}
-    while True:
-        try:
-            files.write_json(f"{FOLDER}/{number:012d}.json", row | {"number": number})
-        except FileExistsError:
-            number += 1
-        else:
-            return number
-
-
-def pulse_rows(files: CheckpointFiles, ids: tuple[int, ...]) -> DataFrame:
-    """Return the pulse as packed rows: each beat once for every key group."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    files.make_folder(FOLDER)
-    beats = (
+    files.make_folder(CONTROL_FOLDER)
+    rows = (
         files.spark.readStream.schema(_SCHEMA)
         .option("pathGlobFilter", "*.json")
-        .option("maxFileAge", "36500d")  # a clock that went back must not make Spark skip a beat
-        .json(files.path(FOLDER))
+        .option("maxFileAge", "36500d")  # with a clock that went back, Spark would skip a file as too old
+        .json(files.path(CONTROL_FOLDER))
     )
     groups = F.explode(F.array(*[F.lit(group) for group in ids]))
-    is_command = F.col("kind").isin(*CHECKPOINTS, "flush")  # it comes after the rows of its batch
-    return beats.select(
+    is_command = F.col("kind").isin(*CHECKPOINT_COMMANDS, "flush")  # acts after the rows of its batch
+    part = F.when(is_command, F.lit(AFTER_ALL_PARTITIONS)).otherwise(F.lit(BEFORE_ALL_PARTITIONS))
+    return rows.select(
         groups.alias("g"),
         F.lit(0).alias("port"),
         "kind",
         F.lit(None).cast("string").alias("lot"),
-        F.when(is_command, F.lit(LAST)).otherwise(F.lit(FIRST)).alias("part"),
+        part.alias("part"),
         F.col("number").alias("pos"),
         F.col("us").alias("n"),
         F.lit(None).cast("binary").alias("body"),
     ).select(*PACKED.names)
 
 
-def prune(files: CheckpointFiles, before: int) -> None:
-    """Remove beats older than number `before`: a batch that heard it is committed. The newest keeps the numbering."""
-    for name in files.names(FOLDER):
-        if name.endswith(".json") and name[:-5].isdigit() and int(name[:-5]) < before:
-            files.remove(f"{FOLDER}/{name}")
-
-
-class Waker:
-    """Writes a tick when the next wall-clock instant of the windows has come, and is silent otherwise."""
+class TickScheduler:
+    """Writes a tick to the control stream when the next wall-clock instant of the windows has come."""
 
     def __init__(self, files: CheckpointFiles) -> None:
         self._files = files
         self._due: int | None = None
         self._closed = False
         self._changed = threading.Condition()
-        self._thread = threading.Thread(target=self._run, name="panekeeper-waker", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="panekeeper-ticks", daemon=True)
         self._thread.start()
 
-    def expect(self, due_us: int | None) -> None:
-        """Tick at this instant, us since the epoch, instead of the one told before; None for not at all."""
+    def schedule(self, due_us: int | None) -> None:
+        """Write the next tick at this time (us since the epoch), None: no tick."""
         with self._changed:
             self._due = due_us
             self._changed.notify()
 
     def close(self) -> None:
-        """Tick no more."""
+        """Write no more ticks."""
         with self._changed:
             self._closed = True
             self._changed.notify()
@@ -112,15 +88,15 @@ class Waker:
     def _run(self) -> None:
         while True:
             with self._changed:
-                wait = None if self._due is None else (self._due - wall_us()) / 1e6
+                wait = None if self._due is None else (self._due - now_us()) / 1e6
                 if self._closed:
                     return
                 if wait is None or wait > 0:
                     self._wait(wait)
                     continue
-                self._due = None  # the batch that hears the tick tells the next instant
-            beat(self._files, "tick")
+                self._due = None  # the batch that processes the tick schedules the next one
+            write_control_file(self._files, "tick")
 
     def _wait(self, seconds: float | None) -> None:
-        """Wait so long, or until something changed."""
+        """Wait these seconds, or until something changed."""
         self._changed.wait(seconds)

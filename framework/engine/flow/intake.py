@@ -26,9 +26,8 @@ from pyspark.sql.types import ArrayType, BooleanType, DataType, MapType, StructT
 from framework.declarations.errors import DeclarationError
 from framework.declarations.policies import Delta
 from framework.declarations.user_policy import UserPolicy
-from framework.engine.flow import arrival_time as arrival
-from framework.engine.flow import packing
-from framework.engine.flow.key_groups import MOST_GROUPS
+from framework.engine.flow import arrival_time, packing
+from state.key_groups import MAX_KEY_GROUPS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -59,13 +58,13 @@ class Intake:
     reject: Mapping[str, str]
     on_bad: Literal["quarantine", "fail"]
     key_groups: int
-    numbers: tuple[str, ...] = ()
+    numeric_columns: tuple[str, ...] = ()
     """Columns that a policy subtracts: null and NaN are rejected."""
     punctuation: str | None = None
     """`END_OF_FILE`, or a SQL condition: the row for which it holds is the last before a window mark."""
     marks: str | None = None
     """SQL condition: rows for which it holds are window marks and no tuples."""
-    marked: bool = False
+    has_mark_column: bool = False
 
     def __post_init__(self) -> None:
         if not self.df.isStreaming:
@@ -74,8 +73,8 @@ class Intake:
             raise DeclarationError(f"name is {self.name!r}; use letters, digits, '.', '_' and '-': it names the job")
         if self.on_bad not in ("quarantine", "fail"):
             raise DeclarationError(f"on_bad is {self.on_bad!r}; it must be 'quarantine' or 'fail'")
-        if not 1 <= self.key_groups <= MOST_GROUPS:
-            raise DeclarationError(f"key_groups is {self.key_groups}; it must be in 1..{MOST_GROUPS}")
+        if not 1 <= self.key_groups <= MAX_KEY_GROUPS:
+            raise DeclarationError(f"key_groups is {self.key_groups}; it must be in 1..{MAX_KEY_GROUPS}")
         if self.watermark_us < 0:
             raise DeclarationError(f"watermark is {self.watermark_us / 1e6:g} s; the delay must not be negative")
         if self.max_ahead_us is not None and self.max_ahead_us < 0:
@@ -118,12 +117,12 @@ class Intake:
     @property
     def has_marks(self) -> bool:
         """Whether rows come with a mark column."""
-        return self.marked or self.marks is not None or (self.punctuation is not None and not self.by_file)
+        return self.has_mark_column or self.marks is not None or (self.punctuation is not None and not self.by_file)
 
     @property
     def user_columns(self) -> list[str]:
         """Names of the user's columns, marks left out."""
-        marks = packing.MARKS if self.marked else ()
+        marks = packing.MARKS if self.has_mark_column else ()
         return [name for name in self.df.columns if name not in marks]
 
     @property
@@ -176,31 +175,31 @@ class Intake:
         """
         source = self._with_marks(self.df)
         extra = [column(name) for name in packing.MARKS] if self.has_marks else []
-        extra += [column(packing.LOT)] if self.by_file else []
-        judged = source.withColumn(_REASON, self._reason())
+        extra += [column(packing.FILE_ORDER_COLUMN)] if self.by_file else []
+        checked = source.withColumn(_REASON, self._reject_reason())
         good_time = F.when(F.col(_REASON).isNull(), self._event_time())
-        frame = judged.select(
-            self._group().alias(packing.GROUP),
-            good_time.alias(packing.TIME),
-            *([arrival.micros(self._arrival()).alias(packing.ARRIVED)] if arrived else []),
-            F.when(F.col(_REASON).isNotNull(), self._rejected()).alias(packing.REJECT),
+        frame = checked.select(
+            self._group().alias(packing.KEY_GROUP_COLUMN),
+            good_time.alias(packing.EVENT_TIME_COLUMN),
+            *([arrival_time.arrival_us(self._arrival()).alias(packing.ARRIVAL_TIME_COLUMN)] if arrived else []),
+            F.when(F.col(_REASON).isNotNull(), self._rejected()).alias(packing.REJECT_COLUMN),
             *[column(name) for name in carried],
             *extra,
         )
-        if self.event_time is None or self.marked or not watermark:
+        if self.event_time is None or self.has_mark_column or not watermark:
             return frame
-        return frame.withWatermark(packing.TIME, f"{-(-self.watermark_us // 1000)} milliseconds")
+        return frame.withWatermark(packing.EVENT_TIME_COLUMN, f"{-(-self.watermark_us // 1000)} milliseconds")
 
     def _with_marks(self, df: DataFrame) -> DataFrame:
         if self.by_file:
             file = F.col("_metadata")
             age = F.lpad(F.unix_micros(file["file_modification_time"]).cast("string"), 20, "0")
             part = F.lpad(file["file_block_start"].cast("string"), 20, "0")
-            return df.withColumn(packing.LOT, F.concat_ws(" ", age, file["file_path"], part))
-        if self.marked or not self.has_marks:
+            return df.withColumn(packing.FILE_ORDER_COLUMN, F.concat_ws(" ", age, file["file_path"], part))
+        if self.has_mark_column or not self.has_marks:
             return df
         mark = F.lit(None).cast("string")
-        for rule, kind in ((self.punctuation, packing.AFTER), (self.marks, "window")):
+        for rule, kind in ((self.punctuation, packing.MARK_AFTER_ROW), (self.marks, "window")):
             if rule is not None:
                 mark = F.when(F.expr(rule), F.lit(kind)).otherwise(mark)
         nothing = {packing.MARK_VALUE: F.lit(None).cast("long"), packing.MARK_TEXT: F.lit(None).cast("string")}
@@ -218,15 +217,15 @@ class Intake:
     def _arrival(self) -> Column | None:
         return column(self.arrival_time) if self.arrival_time else None
 
-    def _reason(self) -> Column:
+    def _reject_reason(self) -> Column:
         rules: list[tuple[Column, str]] = [(F.expr(rule), reason) for reason, rule in self.reject.items()]
         if self.event_time is not None:
             time = column(self.event_time)
             rules.append((time.isNull(), NULL_EVENT_TIME))
             if self.max_ahead_us is not None:
-                is_ahead = arrival.is_ahead(time, self._arrival(), self.max_ahead_us)
+                is_ahead = arrival_time.is_ahead(time, self._arrival(), self.max_ahead_us)
                 rules.append((is_ahead, FUTURE_EVENT_TIME))
-        for name in self.numbers:
+        for name in self.numeric_columns:
             rules.append((column(name).isNull(), NULL_ATTRIBUTE))
             if self._type(name).typeName() in ("float", "double"):
                 rules.append((F.isnan(column(name)), NAN_ATTRIBUTE))
@@ -235,7 +234,7 @@ class Intake:
             reason = F.when(holds, F.lit(name)).otherwise(reason)
         if not self.has_marks:
             return reason
-        is_tuple = column(packing.MARK).isNull() | (column(packing.MARK) == packing.AFTER)
+        is_tuple = column(packing.MARK).isNull() | (column(packing.MARK) == packing.MARK_AFTER_ROW)
         return F.when(is_tuple, reason)
 
     def _rejected(self) -> Column:
@@ -247,7 +246,7 @@ class Intake:
                 F.lit("event time "),
                 column(self.event_time).cast("string"),
                 F.lit(f" is more than {limit} ahead of its arrival at "),
-                arrival.text(self._arrival()),
+                arrival_time.arrival_text(self._arrival()),
             )
             detail = F.when(F.col(_REASON) == FUTURE_EVENT_TIME, words)
         row = F.struct(*[column(name) for name in self.user_columns])

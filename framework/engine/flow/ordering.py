@@ -17,25 +17,26 @@ from typing import Any
 import pyarrow as pa
 
 from framework.core.steps import EventTimeProgress, EvictPartitions, Flush, Mark, PortStep, Rows, Step, Tick, Watermark
-from framework.engine.flow.control_stream import CHECKPOINTS, FIRST, LAST
-from framework.engine.flow.packing import REACHED, from_segment
+from framework.engine.flow.control_stream import AFTER_ALL_PARTITIONS, BEFORE_ALL_PARTITIONS
+from framework.engine.flow.packing import PROGRESS_KIND, from_segment
+from state.checkpoint.control_files import CHECKPOINT_COMMANDS
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ordering:
+class PortOrdering:
     """What must be known of a port to put its rows in order. Picklable; sent to the workers.
 
     Attributes:
         columns: the columns to keep after sorting.
         order_by: columns that declare the order of arrival; they sort the rows between two marks.
         keys: the partition columns, for marks that name a partition.
-        own_clock: whether the stream tells its own time: what our clock says would make all of it overdue.
+        has_stream_clock: whether the stream tells its own time: what our clock says would make all of it overdue.
     """
 
     columns: tuple[str, ...]
     order_by: tuple[str, ...] = ()
     keys: pa.Schema
-    own_clock: bool = False
+    has_stream_clock: bool = False
 
 
 def watermark_step(watermark_ms: int) -> list[Step]:
@@ -43,36 +44,36 @@ def watermark_step(watermark_ms: int) -> list[Step]:
     return [Watermark(watermark_ms * 1000)] if watermark_ms > 0 else []
 
 
-def arrange(packed: Iterable[Any], ports: Sequence[Ordering]) -> list[Step]:
+def to_steps(packed: Iterable[Any], ports: Sequence[PortOrdering]) -> list[Step]:
     """Return a group's packed rows as steps in their order of arrival; rejected rows and a drain are no step.
 
     `packed` are rows with port, kind, lot, part, pos, n and body, in any order: the shuffle mixes them.
     """
-    ordered = sorted((row for row in packed if row.kind not in _NO_STEP), key=_place)
+    ordered = sorted((row for row in packed if row.kind not in _NOT_A_STEP), key=_order_key)
     steps: list[Step] = []
-    for (kind, port), run in groupby(ordered, key=_sort):
-        if kind == REACHED:
+    for (kind, port), neighbours in groupby(ordered, key=_group_key):
+        if kind == PROGRESS_KIND:
             ends: dict[int, int] = {}
-            for row in run:
+            for row in neighbours:
                 ends[row.port] = max(row.n, ends.get(row.port, row.n))
             steps.append(EventTimeProgress(tuple(sorted(ends.items()))))
         elif kind == "rows":
-            table = pa.concat_tables([from_segment(row.body) for row in run]).combine_chunks()
+            table = pa.concat_tables([from_segment(row.body) for row in neighbours]).combine_chunks()
             if ports[port].order_by:
                 order = [(name, "ascending") for name in ports[port].order_by]
                 table = table.sort_by(order)  # stable: ties keep input order
             steps.append(Rows(table.select([*ports[port].columns]), port))
         else:
-            once = {(row.kind, row.lot or row.part, row.lot or row.pos): row for row in run}
-            steps.extend(step for row in once.values() for step in _steps(row, ports))
+            once = {(row.kind, row.lot or row.part, row.lot or row.pos): row for row in neighbours}
+            steps.extend(step for row in once.values() for step in _control_steps(row, ports))
     return steps
 
 
-def _steps(row: Any, ports: Sequence[Ordering]) -> Iterator[PortStep]:
+def _control_steps(row: Any, ports: Sequence[PortOrdering]) -> Iterator[PortStep]:
     """Return what a row of the pulse says to every port, or a mark to its own."""
-    if row.part in (FIRST, LAST):
+    if row.part in (BEFORE_ALL_PARTITIONS, AFTER_ALL_PARTITIONS):
         for port, ordering in enumerate(ports):
-            if row.part == LAST or not ordering.own_clock:
+            if row.part == AFTER_ALL_PARTITIONS or not ordering.has_stream_clock:
                 yield replace(_STEPS[row.kind](row.n), port=port)
     elif row.kind == "evict":
         keys = ports[row.port].keys
@@ -82,18 +83,18 @@ def _steps(row: Any, ports: Sequence[Ordering]) -> Iterator[PortStep]:
         yield replace(_STEPS[row.kind](row.n), port=row.port)
 
 
-def _sort(row: Any) -> tuple[str, int]:
+def _group_key(row: Any) -> tuple[str, int]:
     """What is taken together: rows of a port, progress of all, anything else of a port."""
-    return (REACHED, 0) if row.kind == REACHED else ("rows" if row.kind == "rows" else "", row.port)
+    return (PROGRESS_KIND, 0) if row.kind == PROGRESS_KIND else ("rows" if row.kind == "rows" else "", row.port)
 
 
-def _place(row: Any) -> tuple[int, int, str, int, int]:
+def _order_key(row: Any) -> tuple[int, int, str, int, int]:
     """Order of arrival: the pulse's ticks, then ports, files by age where they matter, partitions; a flush last."""
-    pulse = row.part if row.part in (FIRST, LAST) else int(row.kind == REACHED)
+    pulse = row.part if row.part in (BEFORE_ALL_PARTITIONS, AFTER_ALL_PARTITIONS) else int(row.kind == PROGRESS_KIND)
     return pulse, row.port, row.lot or "", row.part, row.pos
 
 
-_NO_STEP = frozenset({"rejected", *CHECKPOINTS})  # a drain lets nothing fall due [semantics 7]
+_NOT_A_STEP = frozenset({"rejected", *CHECKPOINT_COMMANDS})  # a drain lets nothing fall due [semantics 7]
 _STEPS: dict[str, Callable[[int], PortStep]] = {
     "resume": lambda us: Tick(us, resume=True),
     "tick": Tick,

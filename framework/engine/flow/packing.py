@@ -34,13 +34,13 @@ PREFIX = "_pk_"
 RESERVED = ("_t", "_at", "_seq", "_row")
 """Names that columns of the user's cannot have, because segments and stored rows carry columns so named."""
 
-GROUP = "_pk_group"
+KEY_GROUP_COLUMN = "_pk_group"
 """Number of the row's key group, 0..n-1."""
-TIME = "_pk_time"
+EVENT_TIME_COLUMN = "_pk_time"
 """Event time of a good row; null for a rejected one, so that it cannot move the watermark."""
-ARRIVED = "_pk_arrived"
+ARRIVAL_TIME_COLUMN = "_pk_arrived"
 """Arrival time of the row, us; only there if the windows ask for it."""
-REJECT = "_pk_reject"
+REJECT_COLUMN = "_pk_reject"
 """Why the row is rejected, as a JSON object with the fields of `REJECTED`, its time in us; null for a good row."""
 MARK = "_mark"
 """Null for data; else one of `MARK_KINDS`: a mark for every group, at this place in the order."""
@@ -51,12 +51,12 @@ MARK_TEXT = "_mark_text"
 
 MARKS = (MARK, MARK_VALUE, MARK_TEXT)
 
-REACHED = "reached"
+PROGRESS_KIND = "reached"
 """Kind of the packed rows that say how far event time has come on a port."""
 
-LOT = "_pk_lot"
+FILE_ORDER_COLUMN = "_pk_lot"
 """The input file and the part of it a row comes from, in a form that sorts by age; only where files end in marks."""
-AFTER = "after"
+MARK_AFTER_ROW = "after"
 """A mark that follows its row instead of standing in its place."""
 
 PACKED_SCHEMA = "g int, port int, kind string, lot string, part int, pos bigint, n bigint, body binary"
@@ -75,7 +75,7 @@ PACKED = pa.schema(
 
 MARK_KINDS = {name: name for name in ("watermark", "resume", "tick", "clock", "evict")} | {
     "window": "mark:window",
-    AFTER: "mark:window",
+    MARK_AFTER_ROW: "mark:window",
     "final": "mark:final",
 }
 
@@ -98,24 +98,24 @@ class Packer:
     """Packs the batches of one input partition. Picklable; called by Spark's `mapInArrow`.
 
     Attributes:
-        ids: representative id of each key group.
-        carried: the user's columns that travel, with the types they are cast to.
+        group_ids: representative id of each key group.
+        carried_columns: the user's columns that travel, with the types they are cast to.
         time: the column that segments carry beside the user's: `EVENT_TIME`, `AT`, or None.
         marked: whether the input has the mark columns.
         by_file: whether the input has the lot column, and the end of each file is a mark.
         fail_on_bad: raise `InputError` for a rejected row instead of passing it on.
         port: number of the input port.
-        lag_us: delay of the port's watermark, if every group is to be told how far event time has come; else None.
+        watermark_delay_us: delay of the port's watermark, if each group needs the progress of event time; else None.
     """
 
-    ids: tuple[int, ...]
-    carried: pa.Schema
+    group_ids: tuple[int, ...]
+    carried_columns: pa.Schema
     time: str | None
     marked: bool = False
     by_file: bool = False
     fail_on_bad: bool = False
     port: int = 0
-    lag_us: int | None = None
+    watermark_delay_us: int | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Pack one input partition; the position runs on over its batches."""
@@ -130,41 +130,41 @@ class Packer:
                 yield self.pack(batch, part=part, at=at)
                 latest = max((us for us in (latest, _latest(batch)) if us is not None), default=None)
             at += batch.num_rows
-        if latest is not None and self.lag_us is not None:
-            yield self.reached(latest, part=part, at=at)
+        if latest is not None and self.watermark_delay_us is not None:
+            yield self.pack_progress(latest, part=part, at=at)
 
-    def reached(self, us: int, *, part: int, at: int) -> pa.RecordBatch:
+    def pack_progress(self, us: int, *, part: int, at: int) -> pa.RecordBatch:
         """Return the packed rows that tell every group how far event time has come in an input partition."""
-        packed = _Packed(part=part, port=self.port)
-        packed.mark(self.ids, REACHED, at, us - (self.lag_us or 0))
+        packed = _PackedRows(part=part, port=self.port)
+        packed.mark(self.group_ids, PROGRESS_KIND, at, us - (self.watermark_delay_us or 0))
         return packed.batch()
 
     def pack(self, batch: pa.RecordBatch, *, part: int, at: int) -> pa.RecordBatch:
         """Return the packed rows of one batch whose first row is number `at` of its input partition."""
-        packed = _Packed(part=part, port=self.port)
+        packed = _PackedRows(part=part, port=self.port)
         table = pa.Table.from_batches([batch])
         if self.by_file:
             self._pack_files(table, at, packed)
             return packed.batch()
         start = 0
         for place, kind, value, text in [*self._marks(table), (table.num_rows, "", 0, None)]:
-            end = place + 1 if kind == AFTER else place
+            end = place + 1 if kind == MARK_AFTER_ROW else place
             if end > start:
                 self._pack_rows(table.slice(start, end - start), at + start, packed)
             if kind:
-                packed.mark(self.ids, MARK_KINDS[kind], at + place, value, text)
+                packed.mark(self.group_ids, MARK_KINDS[kind], at + place, value, text)
             start = place + 1
         return packed.batch()
 
-    def _pack_files(self, table: pa.Table, at: int, packed: _Packed) -> None:
+    def _pack_files(self, table: pa.Table, at: int, packed: _PackedRows) -> None:
         """Pack the rows file by file. Each end is told by every partition that read of the file: once is enough."""
-        lots = table.column(LOT).to_pylist()
+        lots = table.column(FILE_ORDER_COLUMN).to_pylist()
         starts = [0, *(n for n in range(1, len(lots)) if lots[n] != lots[n - 1]), len(lots)]
         for low, high in pairwise(starts):
-            packed.lot = lots[low]
+            packed.file_order = lots[low]
             self._pack_rows(table.slice(low, high - low), at + low, packed)
-            packed.lot = end_of_file(lots[low])
-            packed.mark(self.ids, MARK_KINDS["window"], at + high)
+            packed.file_order = end_of_file(lots[low])
+            packed.mark(self.group_ids, MARK_KINDS["window"], at + high)
 
     def _marks(self, table: pa.Table) -> list[tuple[int, str, int, str | None]]:
         if not self.marked:
@@ -177,47 +177,47 @@ class Packer:
             for place, mark in zip(places, found, strict=True)
         ]
 
-    def _pack_rows(self, table: pa.Table, pos: int, packed: _Packed) -> None:
-        groups = table.column(GROUP).to_numpy()
-        reject = table.column(REJECT)
+    def _pack_rows(self, table: pa.Table, pos: int, packed: _PackedRows) -> None:
+        groups = table.column(KEY_GROUP_COLUMN).to_numpy()
+        reject = table.column(REJECT_COLUMN)
         if reject.null_count == table.num_rows:
-            self._pack_segments(self._carry(table), groups, "rows", pos, packed)
+            self._pack_segments(self._select_carried(table), groups, "rows", pos, packed)
             return
         bad = pc.is_valid(reject).to_numpy(zero_copy_only=False)
         rejected = _rejected(reject.filter(pa.array(bad)).to_pylist())
         if self.fail_on_bad:
             raise _bad_input(rejected)
         self._pack_segments(rejected, groups[bad], "rejected", pos, packed)
-        good = self._carry(table.filter(pa.array(~bad)))
+        good = self._select_carried(table.filter(pa.array(~bad)))
         self._pack_segments(good, groups[~bad], "rows", pos, packed)
 
-    def _pack_segments(self, table: pa.Table, groups: np.ndarray, kind: str, pos: int, packed: _Packed) -> None:
+    def _pack_segments(self, table: pa.Table, groups: np.ndarray, kind: str, pos: int, packed: _PackedRows) -> None:
         order = np.argsort(groups, kind="stable")  # stable: arrival order stays inside each group
         table = table.take(pa.array(order))
-        cuts = np.searchsorted(groups[order], np.arange(len(self.ids) + 1)).tolist()
-        for group, low, high in zip(self.ids, cuts, cuts[1:], strict=False):
+        cuts = np.searchsorted(groups[order], np.arange(len(self.group_ids) + 1)).tolist()
+        for group, low, high in zip(self.group_ids, cuts, cuts[1:], strict=False):
             if high > low:
                 packed.add(group, kind, pos, high - low, to_segment(table.slice(low, high - low)))
 
-    def _carry(self, table: pa.Table) -> pa.Table:
-        carried = table.select(self.carried.names).cast(self.carried)
+    def _select_carried(self, table: pa.Table) -> pa.Table:
+        carried = table.select(self.carried_columns.names).cast(self.carried_columns)
         if self.time is None:
             return carried
-        when = TIME if self.time == EVENT_TIME else ARRIVED
+        when = EVENT_TIME_COLUMN if self.time == EVENT_TIME else ARRIVAL_TIME_COLUMN
         return carried.append_column(pa.field(self.time, pa.int64()), table.column(when).cast(pa.int64()))
 
 
 @dataclass
-class _Packed:
+class _PackedRows:
     """The packed rows of one batch, as they grow."""
 
     part: int
     port: int
-    lot: str | None = None
+    file_order: str | None = None
     rows: list[tuple[int, str, str | None, int, int, bytes | None]] = field(default_factory=list)
 
     def add(self, group: int, kind: str, pos: int, n: int, body: bytes | None) -> None:
-        self.rows.append((group, kind, self.lot, pos, n, body))
+        self.rows.append((group, kind, self.file_order, pos, n, body))
 
     def mark(self, groups: tuple[int, ...], kind: str, pos: int, value: int = 0, text: str | None = None) -> None:
         for group in groups:
@@ -232,17 +232,17 @@ class _Packed:
 
 def _latest(batch: pa.RecordBatch) -> int | None:
     """Return the greatest event time of good rows, us; None if no row has one."""
-    latest: int | None = pc.max(batch.column(TIME).cast(pa.int64())).as_py()
+    latest: int | None = pc.max(batch.column(EVENT_TIME_COLUMN).cast(pa.int64())).as_py()
     return latest
 
 
-def end_of_file(lot: str) -> str:
+def end_of_file(file_order: str) -> str:
     """Return the lot of the mark behind the last part of a file.
 
     >>> end_of_file("000123 a.json 000000") > "000123 a.json 999999"
     True
     """
-    return lot.rpartition(" ")[0] + " ~"
+    return file_order.rpartition(" ")[0] + " ~"
 
 
 def _rejected(texts: list[str]) -> pa.Table:
@@ -258,5 +258,5 @@ def _bad_input(rejected: pa.Table) -> InputError:
     detail = f" ({first['detail']})" if first["detail"] else ""
     return InputError(
         f"{rejected.num_rows} bad row(s), the first one {first['reason']}{detail}: {first['row']}; "
-        'mend the input, or use on_bad="quarantine" and start again: this batch is then run once more'
+        'fix the input, or use on_bad="quarantine" and start again: this batch is then run once more'
     )

@@ -18,13 +18,13 @@ from pyspark.sql.types import StructType
 
 from framework.core.job_spec import ARRIVAL_TIME, JobSpec
 from framework.declarations.operator import OperatorWithListeners
-from framework.engine.flow.control_stream import pulse_rows
+from framework.engine.flow.control_stream import control_rows
 from framework.engine.flow.intake import Intake
-from framework.engine.flow.ordering import Ordering
+from framework.engine.flow.ordering import PortOrdering
 from framework.engine.flow.packing import PACKED_SCHEMA, Packer, from_segment
-from framework.engine.flow.processor import OUTPUT_SCHEMA, GroupProcessor
-from framework.engine.flow.run import Run, begin_run
+from framework.engine.flow.processor import OUTPUT_SCHEMA, KeyGroupProcessor
 from framework.engine.session.python_worker import settle
+from state.checkpoint.run_record import RunRecord, begin_run
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -33,32 +33,34 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Inlet:
-    """One input port: where its rows come from, and the plan of its window; `alone` if it is the only one."""
+class InputPort:
+    """One input port: where its rows come from, and the plan of its window; `is_only_port` if it is the only one."""
 
     intake: Intake
     spec: JobSpec
-    alone: bool
+    is_only_port: bool
 
     @property
-    def carried(self) -> list[str]:
+    def carried_columns(self) -> list[str]:
         """Columns that travel: those of the plan, and those that declare the order of arrival."""
         return list(dict.fromkeys([*self.spec.columns.names, *self.intake.order_by]))
 
     @property
-    def timers(self) -> bool:
+    def uses_watermark_timer(self) -> bool:
         """Whether Spark's watermark drives the window; with marks in the stream, or several ports, it does not."""
-        return self.alone and self.spec.has_panes and not self.intake.marked
+        return self.is_only_port and self.spec.has_panes and not self.intake.has_mark_column
 
     @property
-    def wakes(self) -> bool:
+    def uses_wall_clock(self) -> bool:
         """Whether the window waits for instants of the wall clock."""
-        return not self.spec.has_panes and self.intake.arrival_time is None and not self.intake.marked
+        return not self.spec.has_panes and self.intake.arrival_time is None and not self.intake.has_mark_column
 
     @property
     def time(self) -> str | None:
         """The time that rows carry. Where marks tell the clock and no arrival time is declared, it is the clock's."""
-        clocked = self.spec.time_column == ARRIVAL_TIME and self.intake.marked and self.intake.arrival_time is None
+        clocked = (
+            self.spec.time_column == ARRIVAL_TIME and self.intake.has_mark_column and self.intake.arrival_time is None
+        )
         return None if clocked else self.spec.time_column
 
     def declaration(self) -> dict[str, Any]:
@@ -78,25 +80,25 @@ class Inlet:
         """Return the port's rows, packed for the key groups of these ids."""
         intake = self.intake
         packer = Packer(
-            ids=ids,
-            carried=intake.arrow_schema(self.carried),
+            group_ids=ids,
+            carried_columns=intake.arrow_schema(self.carried_columns),
             time=self.time,
             marked=intake.has_marks,
             by_file=intake.by_file,
             fail_on_bad=intake.on_bad == "fail",
             port=self.spec.port,
-            lag_us=None if self.alone or not self.spec.has_panes else intake.watermark_us,
+            watermark_delay_us=None if self.is_only_port or not self.spec.has_panes else intake.watermark_us,
         )
-        rows = intake.rows(self.carried, arrived=self.time == ARRIVAL_TIME, watermark=self.alone)
+        rows = intake.rows(self.carried_columns, arrived=self.time == ARRIVAL_TIME, watermark=self.is_only_port)
         return rows.mapInArrow(packer, PACKED_SCHEMA)
 
-    def ordering(self) -> Ordering:
+    def ordering(self) -> PortOrdering:
         """Return what the workers must know to put the port's rows in order."""
-        return Ordering(
+        return PortOrdering(
             columns=(*self.spec.columns.names, *([self.time] if self.time else [])),
             order_by=self.intake.order_by,
             keys=self.spec.keys,
-            own_clock=self.intake.arrival_time is not None or self.intake.marked,
+            has_stream_clock=self.intake.arrival_time is not None or self.intake.has_mark_column,
         )
 
 
@@ -112,22 +114,22 @@ class Pipeline:
     other_ports: tuple[Intake, ...] = ()
 
     @property
-    def ports(self) -> list[Inlet]:
+    def ports(self) -> list[InputPort]:
         """The input ports, in order."""
         intakes = (self.intake, *self.other_ports)
-        alone = not self.other_ports
+        is_only_port = not self.other_ports
         pairs = zip(intakes, self.spec.ports, strict=True)
-        return [Inlet(intake=intake, spec=spec, alone=alone) for intake, spec in pairs]
+        return [InputPort(intake=intake, spec=spec, is_only_port=is_only_port) for intake, spec in pairs]
 
     @property
-    def timers(self) -> bool:
+    def uses_watermark_timer(self) -> bool:
         """Whether Spark's watermark drives any window."""
-        return any(port.timers for port in self.ports)
+        return any(port.uses_watermark_timer for port in self.ports)
 
     @property
-    def wakes(self) -> bool:
+    def uses_wall_clock(self) -> bool:
         """Whether any window waits for instants of the wall clock."""
-        return any(port.wakes for port in self.ports)
+        return any(port.uses_wall_clock for port in self.ports)
 
     def declaration(self) -> dict[str, Any]:
         """Return what must not change between two runs on one checkpoint."""
@@ -151,13 +153,13 @@ class Pipeline:
     def packed(self, files: CheckpointFiles, ids: tuple[int, ...]) -> DataFrame:
         """Return the plan's packed output for one more run; `ids` are the key groups', `files` the checkpoint's."""
         ports = self.ports
-        processor = GroupProcessor(
+        processor = KeyGroupProcessor(
             self.spec,
             ports=tuple(port.ordering() for port in ports),
-            timers=self.timers,
-            run=begin_run(files) if self.spec.handlers else Run(),  # nobody else is told
+            timers=self.uses_watermark_timer,
+            run=begin_run(files) if self.spec.handlers else RunRecord(),  # only handlers use it
         )
-        inputs = [*(port.packed(ids) for port in ports), pulse_rows(files, ids)]
+        inputs = [*(port.packed(ids) for port in ports), control_rows(files, ids)]
         return (
             reduce(lambda rows, more: rows.unionByName(more), inputs)
             .groupBy("g")
@@ -165,7 +167,7 @@ class Pipeline:
                 statefulProcessor=processor,
                 outputStructType=OUTPUT_SCHEMA,
                 outputMode="Append",
-                timeMode="EventTime" if self.timers else "None",
+                timeMode="EventTime" if self.uses_watermark_timer else "None",
             )
         )
 

@@ -24,11 +24,13 @@ from framework.core.job_spec import JobSpec
 from framework.core.key_group import KeyGroupRunner
 from framework.core.outcome import BatchOutcome, with_port_column
 from framework.core.state_handlers import BatchCheckpoint
-from framework.engine.flow.control_stream import CHECKPOINTS, FIRST, LAST
-from framework.engine.flow.ordering import Ordering, arrange, watermark_step
+from framework.engine.flow.batch_checkpoint import batch_checkpoint
+from framework.engine.flow.control_stream import AFTER_ALL_PARTITIONS, BEFORE_ALL_PARTITIONS
+from framework.engine.flow.ordering import PortOrdering, to_steps, watermark_step
 from framework.engine.flow.packing import from_segment, to_segment
-from framework.engine.flow.run import Run
 from framework.engine.session.python_worker import hush, settle
+from state.checkpoint.control_files import CHECKPOINT_COMMANDS
+from state.checkpoint.run_record import RunRecord
 from state.spark_store import SparkStore
 
 if TYPE_CHECKING:
@@ -42,21 +44,21 @@ _TIMER_VALUE = StructType([StructField("ms", LongType())])
 hush()
 
 
-class GroupProcessor(StatefulProcessor):
+class KeyGroupProcessor(StatefulProcessor):
     """Runs the machine of a key group. Sent to the workers anew for every batch; keeps nothing but the store."""
 
     def __init__(
         self,
         spec: JobSpec,
         *,
-        ports: tuple[Ordering, ...],
+        ports: tuple[PortOrdering, ...],
         timers: bool = True,
-        run: Run,
+        run: RunRecord,
     ) -> None:
         self._spec = spec
         self._ports = ports
         self._timers = timers
-        self._run_info = run
+        self._run_record = run
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Name the state. Called once a task, and once on the driver before the query starts."""
@@ -83,7 +85,7 @@ class GroupProcessor(StatefulProcessor):
 
     def _run(self, group: int, packed: list[Row], timer_values: TimerValues) -> Iterator[Row]:
         moved = watermark_step(timer_values.getCurrentWatermarkInMs()) if self._timers else []
-        steps = arrange(packed, self._ports)
+        steps = to_steps(packed, self._ports)
         checkpoint_info = self._checkpoint_info(group, packed) if self._spec.handlers else None
         outcome = KeyGroupRunner(self._spec, self._store, checkpoint_info).run([*moved, *steps])
         if self._timers:
@@ -91,9 +93,9 @@ class GroupProcessor(StatefulProcessor):
         return iter(_output(self._spec, group, packed, outcome))
 
     def _checkpoint_info(self, group: int, packed: list[Row]) -> BatchCheckpoint:
-        asked = [row.n for row in packed if row.kind in CHECKPOINTS]
-        now = None if all(port.own_clock for port in self._ports) else max(asked, default=None)
-        return self._run_info.checkpoint_info(group, {row.kind for row in packed}, now)
+        asked = [row.n for row in packed if row.kind in CHECKPOINT_COMMANDS]
+        now = None if all(port.has_stream_clock for port in self._ports) else max(asked, default=None)
+        return batch_checkpoint(self._run_record, group, {row.kind for row in packed}, now)
 
     def _set_timer(self, due_us: int | None) -> None:
         """Keep exactly one timer, at `due_us`. Each call is a round trip, so an unchanged timer costs one read."""
@@ -123,7 +125,8 @@ def ceil_ms(us: int) -> int:
 def _output(spec: JobSpec, group: int, packed: list[Row], outcome: BatchOutcome) -> list[Row]:
     rows = [Row(tag="rejected", n=row.n, body=_rejected(spec, row)) for row in packed if row.kind == "rejected"]
     quarantined = sum(row.n for row in rows)
-    beats = [row for row in packed if row.part in (FIRST, LAST)]  # in-band marks are of the same kinds
+    # Marks in the stream are of the same kinds, at places between these two.
+    control_rows = [row for row in packed if row.part in (BEFORE_ALL_PARTITIONS, AFTER_ALL_PARTITIONS)]
     for tag, table in (("rejected", outcome.rejected), ("results", outcome.results)):
         if table is not None and table.num_rows:
             rows.append(Row(tag=tag, n=table.num_rows, body=to_segment(table)))
@@ -140,10 +143,10 @@ def _output(spec: JobSpec, group: int, packed: list[Row], outcome: BatchOutcome)
         "due_at": outcome.due_us,
         "late_us": outcome.late_us,
         "outage": outcome.outage_counts,
-        "beat": max((row.pos for row in beats if row.kind in ("resume", "tick")), default=None),
-        "resumed": any(row.kind == "resume" for row in beats),
-        "drain": max((row.pos for row in beats if row.kind == "drain"), default=None),
-        "flushed": any(row.kind == "flush" for row in beats),
+        "beat": max((row.pos for row in control_rows if row.kind in ("resume", "tick")), default=None),
+        "resumed": any(row.kind == "resume" for row in control_rows),
+        "drain": max((row.pos for row in control_rows if row.kind == "drain"), default=None),
+        "flushed": any(row.kind == "flush" for row in control_rows),
     }
     rows.append(Row(tag="counts", n=0, body=json.dumps(counts).encode()))
     return rows

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from framework.declarations.errors import CheckpointError
-from framework.engine.flow.control_stream import beat
-from framework.engine.job.reset import RESET_FILE
-from framework.engine.job.startup_checks import query_settings, read_record, require_no_half_restore
+from framework.engine.job.startup_checks import query_settings, require_no_interrupted_restore
 from framework.engine.sink import downtime
+from state.checkpoint.control_files import write_control_file
+from state.checkpoint.job_record import read_record
+from state.checkpoint.reset_intent import read_reset_intent
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -21,13 +22,13 @@ if TYPE_CHECKING:
     from framework.engine.flow.pipeline import Pipeline
     from framework.engine.job.lease import Lease
     from framework.engine.session.checkpoint_files import CheckpointFiles
-    from framework.engine.sink.batch_output import Batch
+    from framework.engine.sink.batch_output import BatchOutput
     from framework.engine.sink.delta_sink import DeltaSink
     from state.checkpoint.job_record import JobRecord
 
 
 @dataclass(frozen=True, kw_only=True)
-class Launch:
+class JobLaunch:
     """What is settled when a job starts.
 
     Attributes:
@@ -36,7 +37,7 @@ class Launch:
         pipeline: its plan.
         sink: where results go.
         trigger: how its query is triggered, as Spark names it.
-        resumed: number of the pulse file with which it resumes.
+        resume_file: number of the pulse file with which it resumes.
         lease: its right to run on the checkpoint.
         started: when it was started, seconds since the epoch.
     """
@@ -46,7 +47,7 @@ class Launch:
     pipeline: Pipeline
     sink: DeltaSink
     trigger: Mapping[str, Any]
-    resumed: int
+    resume_file: int
     lease: Lease
     started: float = field(default_factory=time.time)
 
@@ -59,14 +60,14 @@ class Launch:
         sink: DeltaSink,
         trigger: Mapping[str, Any],
         lease: Lease,
-    ) -> Launch:
+    ) -> JobLaunch:
         """Tell the windows that the job goes on, which wakes what is overdue, and return its launch."""
-        number = beat(files, "resume")
+        number = write_control_file(files, "resume")
         return cls(
-            files=files, record=record, pipeline=pipeline, sink=sink, trigger=trigger, resumed=number, lease=lease
+            files=files, record=record, pipeline=pipeline, sink=sink, trigger=trigger, resume_file=number, lease=lease
         )
 
-    def hold(self) -> None:
+    def acquire_lease(self) -> None:
         """Take the lease again, if the job has given it back, on the checkpoint as the job knows it.
 
         Raises:
@@ -74,21 +75,21 @@ class Launch:
             CheckpointError: the checkpoint was restored or reset meanwhile, or that was begun. Batches of this job
                 would have the numbers of some that its tables remember.
         """
-        self.lease.hold()
+        self.lease.acquire()
         try:
-            require_no_half_restore(self.files)
+            require_no_interrupted_restore(self.files)
             now, then = read_record(self.files), self.record
             same = now is not None and (now.id, now.epoch) == (then.id, then.epoch)
-            if not same or self.files.exists(RESET_FILE):
+            if not same or read_reset_intent(self.files) is not None:
                 raise CheckpointError(
                     f"the checkpoint {self.files.root} was restored or reset since job {self.name!r} was started; "
                     "start the job anew, which reads what is there now"
                 )
         except BaseException:
-            self.lease.abandon()
+            self.lease.roll_back()
             raise
 
-    def query(self, take: Callable[[DataFrame, int], None]) -> StreamingQuery:
+    def start_query(self, take: Callable[[DataFrame, int], None]) -> StreamingQuery:
         """Start the query, which gives each batch of packed rows to `take`, with its number."""
         packed = self.pipeline.packed(self.files, self.record.group_ids)
         writer = packed.writeStream.foreachBatch(take).queryName(self.name)
@@ -101,11 +102,16 @@ class Launch:
         return self.record.name
 
     @property
-    def paced(self) -> bool:
+    def needs_ticks(self) -> bool:
+        """Whether the windows of this run wait for instants of the wall clock."""
+        return self.pipeline.uses_wall_clock and "availableNow" not in self.trigger
+
+    @property
+    def has_trigger_interval(self) -> bool:
         """Whether the query sleeps between batches even if there is something to do."""
         return bool(self.trigger.get("processingTime", "0 seconds") != "0 seconds")
 
-    def back_after(self, batch: Batch) -> downtime.Downtime | None:
+    def downtime_report(self, batch: BatchOutput) -> downtime.Downtime | None:
         """Return what the time before this start did, if `batch` is the first one after it; None at a first start.
 
         It is told on stderr, too.
@@ -113,7 +119,7 @@ class Launch:
         previous = self.lease.previous
         if batch.outage is None or previous is None:
             return None
-        report = downtime.report(
+        report = downtime.build_report(
             self.name,
             batch.number,
             stopped_us=previous.seen_us,

@@ -10,10 +10,12 @@ passed both looks, and while the query's thread sleeps between batches.
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any, Literal
 
-from framework.declarations.durations import Duration, to_us
+from framework.declarations.durations import Duration, to_seconds, to_us
 from framework.declarations.errors import DeclarationError
+from state.checkpoint.clock import Deadline
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,6 +36,12 @@ def has_ended(query: StreamingQuery, seconds: float) -> bool:
         return False
     query.awaitTermination(0.001)  # type: ignore[arg-type]  # waits for nothing any more, and raises the error
     return True
+
+
+def wait_for_first_batch(query: StreamingQuery, started: threading.Event) -> None:
+    """Wait until the query's first batch has set `started`, or the query has ended. Raises its error."""
+    while not started.wait(0.05) and not has_ended(query, 0.01):
+        pass
 
 
 def is_running(query: StreamingQuery) -> bool:
@@ -106,3 +114,8 @@ def trigger_options(trigger: Trigger) -> dict[str, Any]:
             'such as "10 seconds"'
         )
     return {"processingTime": f"{ms} milliseconds"}
+
+
+def to_deadline(timeout: Duration | None) -> Deadline:
+    """Return the deadline that ends a timeout; None: no limit. Raises `DeclarationError` for what is no duration."""
+    return Deadline(None if timeout is None else to_seconds(timeout, "timeout"))

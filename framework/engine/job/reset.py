@@ -1,13 +1,13 @@
-"""Back to the initial state: a checkpoint forgets everything, and its job begins anew in a new epoch.
+"""Reset of a job to its initial state: the checkpoint discards what it has, and the job begins with the next epoch.
 
-    1  the intent is written: from here on a start, whoever makes it, finishes what was begun
+    1  the intent is written: from here on any start completes the reset first
     2  the view is emptied; the log, the quarantine and the metrics keep what they have
-    3  Spark's offsets, commits, sources and state are removed, and the pulse
-    4  the job's record gets the next epoch, so that Delta takes batch 0 again
+    3  Spark's offsets, commits, sources and state are removed, and the control stream
+    4  the job's record gets the next epoch, so that Delta accepts batch 0 again
     5  the intent is removed
 
-No event is told to anybody: contents are discarded [S3]. State handlers hear `reset_to_initial_state` in the first
-batch of the next run.
+Windows fire no event: their contents are discarded (docs/semantics.md section 4). State handlers are called with
+`reset_to_initial_state` in the first batch of the next run.
 """
 
 from __future__ import annotations
@@ -18,26 +18,31 @@ from typing import TYPE_CHECKING
 from framework.declarations.errors import NotConfirmed
 from framework.engine.sink.fault_points import fault_point
 from state.checkpoint.folder import batch_numbers
-from state.checkpoint.job_record import FLUSHED_FILE, JOB_FILE, JobRecord
+from state.checkpoint.job_record import JobRecord, write_record
+from state.checkpoint.layout import OFFSETS_FOLDER
+from state.checkpoint.reset_intent import (
+    REMOVED_BY_RESET,
+    ResetIntent,
+    read_reset_intent,
+    remove_reset_intent,
+    write_reset_intent,
+)
 
 if TYPE_CHECKING:
     from framework.engine.session.checkpoint_files import CheckpointFiles
     from framework.engine.sink.tables import Tables
 
-RESET_FILE = "panekeeper/reset.json"
-_FORGOTTEN = ("offsets", "commits", "sources", "state", "metadata", "pulse", FLUSHED_FILE)
-
 
 @dataclass(frozen=True, kw_only=True)
-class Forgotten:
-    """What a job forgets when it goes back to its initial state.
+class ResetPreview:
+    """What a reset to the initial state discards.
 
     Attributes:
         job: the job's name.
         checkpoint: its folder.
         batch: the last batch that was begun; None if there was none.
         open_panes: panes that took rows after that batch (live partitions, for windows in arrival order).
-        epoch: the epoch that begins.
+        epoch: the epoch that begins with the reset.
     """
 
     job: str
@@ -48,47 +53,64 @@ class Forgotten:
 
     def __str__(self) -> str:
         return (
-            f"job {self.job!r} forgets, in {self.checkpoint}: the contents of {self.open_panes} open panes or "
-            "partitions, without any event; the state of its handlers; the position in its sources after batch "
-            f"{self.batch}, which are read again from their beginning; the rows of its view. The log keeps what it "
-            "has: results of rows that are read again stand in it twice"
+            f"a reset of job {self.job!r} in {self.checkpoint} discards: the contents of {self.open_panes} open panes "
+            "or partitions, without any event; the state of its handlers; its position in the sources after batch "
+            f"{self.batch}, so that they are read again from their beginning; and the rows of its view. The log keeps "
+            "its rows, so results of rows that are read again are in it twice"
         )
 
 
 def reset_to_initial_state(
     files: CheckpointFiles, record: JobRecord, tables: Tables, *, confirm: str | None
-) -> Forgotten:
-    """Forget everything. Raises `NotConfirmed`, naming what would be forgotten, unless `confirm` is the job's name."""
-    forgotten = Forgotten(
+) -> ResetPreview:
+    """Reset the job of a checkpoint whose lease the caller holds.
+
+    Args:
+        files: the checkpoint.
+        record: what the checkpoint records of the job.
+        tables: the job's tables.
+        confirm: the job's name, which confirms the reset.
+
+    Returns:
+        What was discarded.
+
+    Raises:
+        NotConfirmed: `confirm` is not the job's name; the error says what would be discarded.
+    """
+    preview = ResetPreview(
         job=record.name,
         checkpoint=files.root,
-        batch=max(batch_numbers(files, "offsets"), default=None),
+        batch=max(batch_numbers(files, OFFSETS_FOLDER), default=None),
         open_panes=_open_panes(files, tables),
         epoch=record.epoch + 1,
     )
     if confirm != record.name:
-        raise NotConfirmed(f"{forgotten}. If that is meant, say so by confirm={record.name!r}")
-    files.write_json(RESET_FILE, {"epoch": forgotten.epoch, "view": tables.view}, replace=True)  # 1
-    finish_reset(files, record)
-    return forgotten
+        raise NotConfirmed(f"{preview}. To confirm it, pass confirm={record.name!r}")
+    write_reset_intent(files, ResetIntent(epoch=preview.epoch, view=tables.view))  # 1
+    complete_reset(files, record)
+    return preview
 
 
-def finish_reset(files: CheckpointFiles, record: JobRecord) -> JobRecord:
-    """Do what an intent says, if there is one; return the record as it stands then. May be repeated after a kill."""
-    intent = files.read_json(RESET_FILE)
+def complete_reset(files: CheckpointFiles, record: JobRecord) -> JobRecord:
+    """Complete the reset whose intent is in the checkpoint, if there is one. May be repeated after a kill.
+
+    Returns:
+        The record as it is then.
+    """
+    intent = read_reset_intent(files)
     if intent is None:
         return record
-    _empty(files, intent["view"])  # 2
-    for step, name in enumerate(_FORGOTTEN):
+    _truncate_view(files, intent.view)  # 2
+    for step, name in enumerate(REMOVED_BY_RESET):
         fault_point("during-reset", step)
         files.remove(name)  # 3
-    record = replace(record, epoch=intent["epoch"])
-    files.write_json(JOB_FILE, record.to_json(), replace=True)  # 4
-    files.remove(RESET_FILE)  # 5
+    record = replace(record, epoch=intent.epoch)
+    write_record(files, record)  # 4
+    remove_reset_intent(files)  # 5
     return record
 
 
-def _empty(files: CheckpointFiles, view: str | None) -> None:
+def _truncate_view(files: CheckpointFiles, view: str | None) -> None:
     from delta.tables import DeltaTable
 
     if view is not None and DeltaTable.isDeltaTable(files.spark, view):
@@ -96,7 +118,7 @@ def _empty(files: CheckpointFiles, view: str | None) -> None:
 
 
 def _open_panes(files: CheckpointFiles, tables: Tables) -> int:
-    """What the last batch left open, as the metrics say."""
+    """Return how many panes the last batch left open, from the metrics table."""
     from delta.tables import DeltaTable
     from pyspark.sql import functions as F  # noqa: N812
 

@@ -15,7 +15,7 @@ from framework.declarations.durations import to_datetime
 from framework.engine.job.status import Drained, JobState, Status
 
 if TYPE_CHECKING:
-    from framework.engine.sink.batch_output import Batch
+    from framework.engine.sink.batch_output import BatchOutput
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ class BatchReport:
     seconds: float
 
 
-class Ledger:
+class RunTotals:
     """Adds up batches. Written by the query's thread, read by any."""
 
     def __init__(self) -> None:
@@ -49,35 +49,35 @@ class Ledger:
         self._counts: dict[str, int] = {}
         self._open: dict[int, int] = {}  # key group -> open panes; a group that slept still has them
         self._due: dict[int, int | None] = {}
-        self._due_mark: dict[int, int | None] = {}
+        self._due_watermarks: dict[int, int | None] = {}
         self._tuples: dict[int, int | None] = {}
         self._watermark: int | None = None
         self._batch: int | None = None
         self._batches = 0
         self._firings = 0
 
-    def open_after(self, batch: Batch) -> int:
+    def open_panes_after(self, batch: BatchOutput) -> int:
         """Return how many panes are open once `batch` is done."""
         return sum({**self._open, **batch.open_panes}.values())
 
     def next_due(self) -> int | None:
         """Return the next wall-clock instant (us) at which any key group does something by itself, or None."""
         with self._lock:
-            return _least(self._due)
+            return _min(self._due)
 
     @property
     def batch(self) -> int | None:
         """The last batch whose tables are written."""
         return self._batch
 
-    def note(self, batch: Batch, *, seconds: float) -> BatchReport:
+    def add(self, batch: BatchOutput, *, seconds: float) -> BatchReport:
         """Add a batch whose tables are written and return the report of it."""
         with self._lock:
             for name, count in batch.counts.items():
                 self._counts[name] = self._counts.get(name, 0) + count
             self._open |= batch.open_panes
-            self._due |= batch.due_at
-            self._due_mark |= batch.due
+            self._due |= batch.due_us
+            self._due_watermarks |= batch.due_watermarks_us
             self._tuples |= batch.tuples
             if batch.watermark is not None:
                 self._watermark = max(batch.watermark, self._watermark or batch.watermark)
@@ -87,7 +87,7 @@ class Ledger:
                 batch=batch.number,
                 rows=batch.counts["rows_in"],
                 counts={name: count for name, count in batch.counts.items() if name != "rows_in"},
-                watermark=_time(self._watermark),
+                watermark=_to_datetime(self._watermark),
                 open_panes=sum(self._open.values()),
                 firings=batch.rows["results"],
                 seconds=seconds,
@@ -103,7 +103,7 @@ class Ledger:
                 batch=self._batch,
                 batches=self._batches,
                 rows=counts.get("rows_in", 0),
-                watermark=_time(self._watermark),
+                watermark=_to_datetime(self._watermark),
                 open_panes=sum(self._open.values()),
                 late=counts.get("refined_late", 0),
                 dropped=counts.get("dropped_late", 0),
@@ -112,7 +112,7 @@ class Ledger:
                 firings=self._firings,
             )
 
-    def left(self) -> dict[str, Any]:
+    def open_work(self) -> dict[str, Any]:
         """Return what the job would leave open if it ended now, as JSON-able fields; times in us."""
         with self._lock:
             tuples = [held for held in self._tuples.values() if held is not None]
@@ -121,28 +121,28 @@ class Ledger:
                 "open": {
                     "panes": sum(self._open.values()),
                     "tuples": sum(tuples) if tuples else None,
-                    "next_due": _least(self._due),
-                    "next_watermark": _least(self._due_mark),
+                    "next_due": _min(self._due),
+                    "next_watermark": _min(self._due_watermarks),
                 },
             }
 
     def drained(self, name: str) -> Drained:
-        """Return what the job of this name left open."""
-        left = self.left()
-        still = left["open"]
+        """Return what the job of this name open_work open."""
+        open_work = self.open_work()
+        still = open_work["open"]
         return Drained(
             name=name,
-            batch=left["batch"],
+            batch=open_work["batch"],
             open_panes=still["panes"],
             tuples=still["tuples"],
-            next_due=_time(still["next_due"]),
-            next_watermark=_time(still["next_watermark"]),
+            next_due=_to_datetime(still["next_due"]),
+            next_watermark=_to_datetime(still["next_watermark"]),
         )
 
 
-def _least(due: Mapping[int, int | None]) -> int | None:
+def _min(due: Mapping[int, int | None]) -> int | None:
     return min((at for at in due.values() if at is not None), default=None)
 
 
-def _time(us: int | None) -> datetime | None:
+def _to_datetime(us: int | None) -> datetime | None:
     return None if us is None else to_datetime(us)

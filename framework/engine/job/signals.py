@@ -8,34 +8,34 @@ import threading
 from types import FrameType
 from typing import Any, Self
 
-_WORDS = {
+_MESSAGES = {
     signal.SIGINT: "Ending after this batch; press Ctrl-C again to leave at once.",
     signal.SIGTERM: "Draining; a second SIGTERM ends at once.",
 }
 
 
-class Interrupts:
+class SignalRequests:
     """Notes which signal came first. Spark's own handler would cancel the running batch instead.
 
     Does nothing outside the main thread, where Python delivers no signals.
     """
 
     def __init__(self) -> None:
-        self.asked: signal.Signals | None = None
+        self.requested: signal.Signals | None = None
         self._before: dict[signal.Signals, Any] = {}
         self._active = threading.current_thread() is threading.main_thread()
 
     def __enter__(self) -> Self:
         if self._active:
-            self._before = {number: signal.signal(number, self._ask) for number in _WORDS}
+            self._before = {number: signal.signal(number, self._on_signal) for number in _MESSAGES}
         return self
 
     def __exit__(self, *_: object) -> None:
         for number, before in self._before.items():
             signal.signal(number, before)
 
-    def _ask(self, number: int, frame: FrameType | None) -> None:
-        self.asked = signal.Signals(number)
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        self.requested = signal.Signals(number)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        sys.stderr.write(f"\n{_WORDS[self.asked]}\n")
+        sys.stderr.write(f"\n{_MESSAGES[self.requested]}\n")

@@ -9,26 +9,26 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 from framework.declarations.errors import (
     CheckpointError,
-    CorruptState,
     ForeignCheckpoint,
     IncompatibleCheckpoint,
     JobFinished,
     SetupError,
 )
-from framework.engine.flow.key_groups import group_ids
-from framework.engine.job.reset import finish_reset
+from framework.engine.job.reset import complete_reset
 from framework.engine.session.checkpoint_files import CheckpointFiles
 from framework.engine.session.environment import check_environment
 from framework.engine.session.file_manager import MANAGER_SETTING
 from framework.engine.session.s3_settings import FILE_MANAGER, is_s3, require_s3
 from framework.engine.session.spark_errors import first_line
-from state.checkpoint.compatibility import Verdict, changes, flush_change, job_change, recorded
-from state.checkpoint.job_record import FLUSHED_FILE, JOB_FILE, MOVED_FILE, RESTORING_SUFFIX, JobRecord
+from state.checkpoint.compatibility import Compatibility, as_recorded, compare_declarations, flush_change, name_change
+from state.checkpoint.job_record import JobRecord, installed_versions, is_flushed, read_record, write_record
+from state.checkpoint.restore_markers import restore_intent_path, superseded_by
+from state.checkpoint.run_record import is_new
+from state.key_groups import group_ids
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -90,11 +90,6 @@ def query_settings(files: CheckpointFiles) -> Iterator[None]:
                 spark.conf.set(name, old)
 
 
-def is_fresh(files: CheckpointFiles) -> bool:
-    """Say whether no batch was ever begun in this checkpoint."""
-    return not files.names("offsets")
-
-
 def open_checkpoint(files: CheckpointFiles, *, name: str, declaration: Mapping[str, Any], key_groups: int) -> JobRecord:
     """Return the checkpoint's record of this job; a new folder gets one.
 
@@ -105,12 +100,12 @@ def open_checkpoint(files: CheckpointFiles, *, name: str, declaration: Mapping[s
         StateError: the record is damaged, or from another version.
         CheckpointError: the folder cannot be written, or a restore of it was interrupted.
     """
-    require_no_half_restore(files)
-    new = recorded(declaration, key_groups)
+    require_no_interrupted_restore(files)
+    new = as_recorded(declaration, key_groups)
     known = read_record(files)
     if known is not None:
-        known = finish_reset(files, known)
-    started = not is_fresh(files)
+        known = complete_reset(files, known)
+    started = not is_new(files)
     if known is None and (started or files.exists("metadata")):
         raise ForeignCheckpoint(
             f"{files.root} holds the checkpoint of a query that Panekeeper did not start; "
@@ -127,18 +122,18 @@ def open_checkpoint(files: CheckpointFiles, *, name: str, declaration: Mapping[s
         declaration=new,
         group_ids=group_ids(key_groups, partitions),
         epoch=known.epoch if known is not None and begun_anew else 0,
-        versions=versions(),
+        versions=installed_versions(),
     )
     try:
-        files.write_json(JOB_FILE, record.to_json(), replace=True)
+        write_record(files, record)
     except Exception as error:
         raise CheckpointError(f"the checkpoint folder {files.root} cannot be written: {first_line(error)}") from error
     return record
 
 
-def require_no_half_restore(files: CheckpointFiles) -> None:
+def require_no_interrupted_restore(files: CheckpointFiles) -> None:
     """Raise `CheckpointError` amid a restore, or after one to another folder. Writes nothing, not even a lease."""
-    intent = files.root.rstrip("/") + RESTORING_SUFFIX
+    intent = restore_intent_path(files.root)
     try:
         begun = CheckpointFiles(files.spark, intent).exists()
     except Exception as error:
@@ -148,32 +143,24 @@ def require_no_half_restore(files: CheckpointFiles) -> None:
             f"a restore of {files.root} was interrupted ({intent} is there), so checkpoint and tables may not fit "
             "together; run the same restore again: it goes on where it stopped"
         )
-    moved = files.read_json(MOVED_FILE)
-    if moved is not None:
+    successor = superseded_by(files)
+    if successor is not None:
         raise CheckpointError(
-            f"the job of {files.root} was restored to {moved['to']}, and its tables went back with it: start it there, "
+            f"the job of {files.root} was restored to {successor}, and its tables went back with it: start it there, "
             "and remove this folder; or restore a savepoint to this folder"
         )
 
 
-def read_record(files: CheckpointFiles) -> JobRecord | None:
-    """Return what the checkpoint says of its job, None for a folder without. Raises `StateError`."""
-    try:
-        value = files.read_json(JOB_FILE)
-    except ValueError as error:
-        raise CorruptState(
-            f"{JOB_FILE} in {files.root} is damaged; restore this checkpoint from a savepoint, "
-            "or start with a new checkpoint folder"
-        ) from error
-    return None if value is None else JobRecord.from_json(value)
-
-
 def _require_same(files: CheckpointFiles, known: JobRecord, name: str, declaration: Mapping[str, Any]) -> None:
-    """Refuse what `changes` does not call compatible."""
-    job = job_change(known.name, name)
-    if job.verdict is not Verdict.COMPATIBLE:
+    """Refuse what `compare_declarations` does not call compatible."""
+    job = name_change(known.name, name)
+    if job.compatibility is not Compatibility.COMPATIBLE:
         raise ForeignCheckpoint(f"{files.root}: {job.why}; {job.advice}")
-    refused = [one for one in changes(known.declaration, declaration) if one.verdict is not Verdict.COMPATIBLE]
+    refused = [
+        one
+        for one in compare_declarations(known.declaration, declaration)
+        if one.compatibility is not Compatibility.COMPATIBLE
+    ]
     if refused:
         lines = "\n".join(f"  {difference} ({one.why})" for one in refused for difference in one.differences)
         advice = "; ".join(dict.fromkeys(one.advice for one in refused))
@@ -181,19 +168,6 @@ def _require_same(files: CheckpointFiles, known: JobRecord, name: str, declarati
             f"job {name!r} is declared otherwise than its checkpoint {files.root}:\n{lines}\n"
             f"{advice[:1].upper()}{advice[1:]}."
         )
-    end = flush_change(flushed=files.exists(FLUSHED_FILE))
-    if end.verdict is not Verdict.COMPATIBLE:
+    end = flush_change(flushed=is_flushed(files))
+    if end.compatibility is not Compatibility.COMPATIBLE:
         raise JobFinished(f"job {name!r} in {files.root}: {end.why}. {end.advice[:1].upper()}{end.advice[1:]}.")
-
-
-def versions() -> dict[str, str]:
-    """Return the versions of the packages that decide what a checkpoint is written with."""
-    names = ("panekeeper", "pyspark", "delta-spark", "pyarrow", "numpy")
-    return {name: version for name in names if (version := _version(name))}
-
-
-def _version(name: str) -> str | None:
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return None

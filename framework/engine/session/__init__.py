@@ -1,13 +1,13 @@
-"""The Spark session that jobs run in, and the files and errors of Spark.
+"""The Spark session that jobs run in, and Spark's files and errors.
 
-checkpoint_files.py  Small files beside Spark's own in the checkpoint folder, written and read the way Spark
-environment.py       Decides whether this machine can run Panekeeper at all, and says in one line what to
-file_manager.py      Which of Spark's file managers writes the files of a checkpoint, by where the checkpoint
-jars.py              Keeps the Java libraries of Delta and S3 in a folder of this machine: only the first start
-local_cache.py       Folders that are made once and kept on this machine: Java libraries, a view of Spark
-python_worker.py     What a Python process that Spark starts should know about itself
-s3_settings.py       Checkpoints and tables on S3, by Hadoop's file system `s3a`: what a session and a query
-session.py           Builds the Spark session that Panekeeper's jobs run in: one place for every setting, each
-spark_errors.py      What went wrong, in one sentence: Spark's errors translated to those of the tree in
-spark_home.py        A view of the installed Spark without its packed Python sources, so that Python workers
+checkpoint_files.py  How are small files written to a checkpoint the way Spark does it?
+environment.py       Can this machine run Panekeeper, and if not, what must be installed?
+file_manager.py      Which of Spark's file managers writes the files of a checkpoint?
+jars.py              Where do the Java libraries of Delta and S3 come from?
+local_cache.py       Which folders are made once and kept on this machine?
+python_worker.py     What does a Python process do first that Spark has started?
+s3_settings.py       Which settings reach checkpoints and tables on S3?
+session.py           Which settings does the Spark session of jobs have, and why?
+spark_errors.py      Which error of Panekeeper is an error of Spark?
+spark_home.py        How do Python workers start without Spark's packed sources?
 """

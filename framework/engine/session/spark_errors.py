@@ -15,10 +15,10 @@ from contextlib import contextmanager
 from framework.declarations import errors
 from framework.declarations.errors import CorruptState, JobFailed, OutputNotWritable, PanekeeperError
 
-_OURS = re.compile(r"^\s*(?:[\w.]+: )?(?:\w+\.)*(\w+): (.+)$")
+_PANEKEEPER_ERROR = re.compile(r"^\s*(?:[\w.]+: )?(?:\w+\.)*(\w+): (.+)$")
 _LOCAL_FULL = ("No space left on device", "Disk quota exceeded")
 _STATE_LOST = ("CANNOT_LOAD_STATE_STORE", "STATE_STORE_", "RocksDBException", "FAILED_TO_READ_DELTA_FILE")
-_WORKER_LATE = ("Python worker failed to connect back", "PYTHON_WORKER_FAILED_TO_CONNECT")
+_WORKER_TIMEOUT = ("Python worker failed to connect back", "PYTHON_WORKER_FAILED_TO_CONNECT")
 
 
 class BatchFailed(RuntimeError):
@@ -29,14 +29,14 @@ class BatchFailed(RuntimeError):
     """
 
 
-class _KnownFailures(logging.Filter):
+class _SuppressBatchFailed(logging.Filter):
     """Keeps the gateway from printing a traceback of `BatchFailed`: the error itself is raised where it is awaited."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         return not (record.exc_info and isinstance(record.exc_info[1], BatchFailed))
 
 
-logging.getLogger("py4j.clientserver").addFilter(_KnownFailures())
+logging.getLogger("py4j.clientserver").addFilter(_SuppressBatchFailed())
 
 
 def translate(error: BaseException, job: str) -> PanekeeperError:
@@ -60,7 +60,7 @@ def translate(error: BaseException, job: str) -> PanekeeperError:
 
 
 @contextmanager
-def full_disk_told(job: str) -> Iterator[None]:
+def translate_full_disk(job: str) -> Iterator[None]:
     """Say it in our words if a disk is full, whoever wrote to it; other errors pass.
 
     Raises:
@@ -76,10 +76,10 @@ def full_disk_told(job: str) -> Iterator[None]:
         raise
 
 
-def is_slow_worker(error: BaseException) -> bool:
+def is_worker_timeout(error: BaseException) -> bool:
     """Say whether Spark gave up on a Python worker that was slow to start: a busy machine, no fault of the job."""
     text = full_text(error)
-    return any(words in text for words in _WORKER_LATE)
+    return any(words in text for words in _WORKER_TIMEOUT)
 
 
 def first_line(error: BaseException) -> str:
@@ -103,7 +103,7 @@ def _raised_by_us(text: str) -> PanekeeperError | None:
     """Find the last line `package.Name: message` of a Python traceback that names an error of ours."""
     lines = text.splitlines()
     for number in range(len(lines) - 1, -1, -1):
-        match = _OURS.match(lines[number])
+        match = _PANEKEEPER_ERROR.match(lines[number])
         kind = getattr(errors, match[1], None) if match else None
         if match and isinstance(kind, type) and issubclass(kind, PanekeeperError):
             return kind(match[2])

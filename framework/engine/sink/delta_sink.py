@@ -40,7 +40,7 @@ from framework.declarations.durations import to_datetime
 from framework.declarations.errors import PanekeeperError
 from framework.engine.flow.intake import column
 from framework.engine.flow.pipeline import unpack
-from framework.engine.sink.batch_output import Batch, collect
+from framework.engine.sink.batch_output import BatchOutput, run_and_collect
 from framework.engine.sink.downtime import DOWNTIME, Downtime
 from framework.engine.sink.fault_points import fault_point, fault_point_in_tasks, hold_between_tables
 from framework.engine.sink.tables import METRICS, Tables
@@ -59,18 +59,24 @@ class DeltaSink:
     spec: JobSpec
     tables: Tables
 
-    def run_plan(self, packed: DataFrame, number: int) -> Batch:
+    def run_plan(self, packed: DataFrame, number: int) -> BatchOutput:
         """Step 2: run the stateful plan once. `packed` must be persisted; `commit` reads it again."""
         fault_point("before-plan", number)
         fault_point_in_tasks("mid-batch", number)
-        batch = collect(packed, number, groups=len(self.record.group_ids))
+        batch = run_and_collect(packed, number, groups=len(self.record.group_ids))
         if not batch.balanced:
             raise PanekeeperError(f"batch {number} does not balance, so it is not committed: {batch.counts}")
         fault_point("before-delta", number)
         return batch
 
     def commit(
-        self, packed: DataFrame, batch: Batch, *, open_panes: int, started: float, downtime: Downtime | None = None
+        self,
+        packed: DataFrame,
+        batch: BatchOutput,
+        *,
+        open_panes: int,
+        started: float,
+        downtime: Downtime | None = None,
     ) -> None:
         """Step 3: one idempotent commit for each table that gets rows.
 
@@ -85,7 +91,7 @@ class DeltaSink:
             self._append_metrics(packed.sparkSession, batch, open_panes, started)  # 3d
         fault_point("after-delta-commit", batch.number)
 
-    def _commits(self, packed: DataFrame, batch: Batch) -> list[Callable[[], None]]:
+    def _commits(self, packed: DataFrame, batch: BatchOutput) -> list[Callable[[], None]]:
         commits: list[Callable[[], None]] = []
         if batch.rows["results"]:
             results = _rows(packed, batch, "results", self.spec.results_schema)
@@ -95,8 +101,10 @@ class DeltaSink:
             commits.append(lambda: self._append(rejected, "quarantine", self.tables.quarantine, batch.number))  # 3b
         if batch.rows["results"] and self.tables.view is not None:
             view = self.tables.view
-            copied = "results" not in batch.small
-            commits.append(lambda: self._merge(self._newest(packed, batch), view, _since(batch), copied=copied))  # 3c
+            copied = "results" not in batch.driver_tables
+            commits.append(
+                lambda: self._merge(self._newest_rows(packed, batch), view, _pane_range_condition(batch), copied=copied)
+            )  # 3c
         return commits
 
     def _append(self, frame: DataFrame, table: str, path: str, number: int) -> None:
@@ -110,37 +118,37 @@ class DeltaSink:
         `copied` says whether Delta must take a copy of the source: what came along in the driver is one already. (The
         setting is of the query's own session: Spark clones one for each query.)
         """
-        same = [f"t.{_quoted(name)} <=> s.{_quoted(name)}" for name in self._pane] or ["true"]
+        same = [f"t.{_quoted(name)} <=> s.{_quoted(name)}" for name in self._view_key] or ["true"]
         newest.sparkSession.conf.set("spark.databricks.delta.merge.materializeSource", "auto" if copied else "none")
         target = DeltaTable.forPath(newest.sparkSession, path).alias("t")
         merge = target.merge(newest.alias("s"), " AND ".join([*same, *since]))
-        newer = f"s.{self._version} > t.{self._version}"
+        newer = f"s.{self._version_column} > t.{self._version_column}"
         merge.whenMatchedUpdateAll(newer).whenNotMatchedInsertAll().execute()
 
-    def _newest(self, packed: DataFrame, batch: Batch) -> DataFrame:
+    def _newest_rows(self, packed: DataFrame, batch: BatchOutput) -> DataFrame:
         """Return the newest row of this batch for each row of the view."""
-        results = batch.small.get("results")
+        results = batch.driver_tables.get("results")
         if results is not None:
-            return packed.sparkSession.createDataFrame(_last_of_each(results, self._pane))
+            return packed.sparkSession.createDataFrame(_last_of_each_pane(results, self._view_key))
         frame = unpack(packed, "results", self.spec.results_schema)
         every = F.struct(*[column(name) for name in frame.columns])
-        newest = frame.groupBy(*[column(name) for name in self._pane]).agg(
-            F.max_by(every, self._version).alias("newest")
+        newest = frame.groupBy(*[column(name) for name in self._view_key]).agg(
+            F.max_by(every, self._version_column).alias("newest")
         )
         return newest.select("newest.*")
 
     @property
-    def _pane(self) -> list[str]:
+    def _view_key(self) -> list[str]:
         """What a row of the view stands for: a partition and pane, or a partition; of one of several ports."""
         port = [PORT] if self.spec.other_ports else []
         return [*self.spec.keys.names, *port, *(["pane_start", "pane_end"] if self.spec.has_panes else [])]
 
     @property
-    def _version(self) -> str:
+    def _version_column(self) -> str:
         """The column by which a newer row is told from an older one."""
         return "refinement" if self.spec.has_panes else "firing"
 
-    def _append_metrics(self, spark: SparkSession, batch: Batch, open_panes: int, started: float) -> None:
+    def _append_metrics(self, spark: SparkSession, batch: BatchOutput, open_panes: int, started: float) -> None:
         row: dict[str, Any] = {
             "batch": batch.number,
             "batch_time": datetime.fromtimestamp(started, UTC),
@@ -169,22 +177,22 @@ def _commit_in_parallel(spark: SparkSession, commits: Sequence[Callable[[], None
             running.result()
 
 
-def _rows(packed: DataFrame, batch: Batch, tag: str, schema: pa.Schema) -> DataFrame:
+def _rows(packed: DataFrame, batch: BatchOutput, tag: str, schema: pa.Schema) -> DataFrame:
     """Return one output of the batch: from the driver if it came along, else from the persisted packed rows."""
-    small = batch.small.get(tag)
+    small = batch.driver_tables.get(tag)
     if small is None:
         return unpack(packed, tag, schema)
     return packed.sparkSession.createDataFrame(small.cast(schema)).coalesce(1)
 
 
-def _since(batch: Batch) -> list[str]:
-    results = batch.small.get("results")
+def _pane_range_condition(batch: BatchOutput) -> list[str]:
+    results = batch.driver_tables.get("results")
     if results is None or "pane_start" not in results.schema.names:
         return []
     return [f"t.pane_start >= timestamp_micros({pc.min(results.column('pane_start')).value})"]
 
 
-def _last_of_each(results: pa.Table, pane: list[str]) -> pa.Table:
+def _last_of_each_pane(results: pa.Table, pane: list[str]) -> pa.Table:
     """Keep the last row of each pane: a group's firings stand in the order in which they happened."""
     if not pane:
         return results.slice(results.num_rows - 1)

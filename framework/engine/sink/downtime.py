@@ -84,7 +84,7 @@ class Downtime:
         return "\n".join([f"job {self.job!r} is back:", *lines])
 
 
-def report(
+def build_report(
     job: str,
     batch: int,
     *,
@@ -94,7 +94,7 @@ def report(
     outage: Mapping[str, int],
     late_us: int | None,
 ) -> Downtime:
-    """Return the report of an outage; times in us since the epoch, `outage` as `Batch.outage` has it."""
+    """Return the report of an outage; times in us since the epoch, `outage` as `BatchOutput.outage` has it."""
     return Downtime(
         job=job,
         batch=batch,

@@ -100,7 +100,7 @@ class _HeldCommits:
     """Commits of which all but the first wait for the faults."""
 
     def __init__(self, faults: list[Fault]) -> None:
-        self._faults = faults
+        self._armed_faults = faults
         self._over = threading.Event()
         self._error: Exception | None = None
 
@@ -119,7 +119,7 @@ class _HeldCommits:
 
     def _trigger(self) -> None:
         try:
-            for fault in self._faults:
+            for fault in self._armed_faults:
                 fault.trigger()
         except Exception as error:
             self._error = error

@@ -29,14 +29,14 @@ from framework.engine.sink.downtime import DOWNTIME
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-COUNTS = ("rows_in", "admitted", "refined_late", "dropped_late", "outside", "quarantined")
+ROW_COUNT_COLUMNS = ("rows_in", "admitted", "refined_late", "dropped_late", "outside", "quarantined")
 """Where the rows of a batch went: the first is the sum of the others."""
 
 METRICS = StructType(
     [
         StructField("batch", LongType()),
         StructField("batch_time", TimestampType()),
-        *[StructField(name, LongType()) for name in COUNTS],
+        *[StructField(name, LongType()) for name in ROW_COUNT_COLUMNS],
         StructField("balanced", BooleanType()),
         StructField("watermark", TimestampType()),
         StructField("open_panes", LongType()),
@@ -81,7 +81,7 @@ class Tables:
         return {path: columns[role] for role, path in asdict(self).items() if path is not None}
 
 
-def prepare(spark: SparkSession, tables: Tables, spec: JobSpec, *, fresh: bool) -> None:
+def create_or_check(spark: SparkSession, tables: Tables, spec: JobSpec, *, fresh: bool) -> None:
     """Make the tables that are not there and check those that are; `fresh`: the checkpoint has run no batch yet.
 
     Raises:

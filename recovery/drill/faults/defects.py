@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from framework.engine.flow import pipeline
-from framework.engine.flow.processor import GroupProcessor
+from framework.engine.flow.processor import KeyGroupProcessor
 from framework.engine.sink.delta_sink import DeltaSink
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def inject_defect(what: Defect) -> None:
         what: the defect.
     """
     if what == "store loses a batch":
-        pipeline.GroupProcessor = LosingProcessor  # type: ignore[attr-defined]
+        pipeline.KeyGroupProcessor = LosingProcessor  # type: ignore[attr-defined]
     else:
         append = {"sink commits twice": _append_without_transaction, "sink skips a commit": _append_skipping_batch}[
             what
@@ -53,7 +53,7 @@ def _append_skipping_batch(self: DeltaSink, frame: DataFrame, table: str, path: 
         _append(self, frame, table, path, number)
 
 
-class LosingProcessor(GroupProcessor):
+class LosingProcessor(KeyGroupProcessor):
     """A processor that stores nothing of one batch, which Spark commits."""
 
     def init(self, handle: StatefulProcessorHandle) -> None:

@@ -12,8 +12,7 @@ from recovery.cli.main import FAILED, main
 from recovery.errors import ArchiveDenied, ArchiveError
 from recovery.storage.locations import open_archive
 from recovery.storage.s3_options import S3Options
-from state.checkpoint.job_record import JOB_FILE
-from state.checkpoint.owner import RUNNING_FILE
+from state.checkpoint.layout import JOB_FILE, RUNNING_FILE
 
 if TYPE_CHECKING:
     from tests.recovery.conftest import FakeCheckpoint

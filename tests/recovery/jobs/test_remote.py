@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from framework.engine.flow.control_stream import beat
-from framework.engine.job.lease import Lease, take
+from framework.engine.job.lease import Lease, acquire
 from panekeeper import CheckpointError, DrainTimeout, ForeignCheckpoint, JobFailed, JobNotRunning
 from recovery.cli.main import main
 from recovery.jobs.remote import drain, status
+from state.checkpoint.control_files import write_control_file
 from state.checkpoint.folder import LocalFolder
-from state.checkpoint.job_record import FLUSHED_FILE, JOB_FILE
-from state.checkpoint.owner import RUNNING_FILE, STOPPED_FILE, read_holder
+from state.checkpoint.layout import FLUSHED_FILE, JOB_FILE, RUNNING_FILE, STOPPED_FILE
+from state.checkpoint.owner import read_owner
 
 ROOT = Path(__file__).resolve().parents[3]
 LEFT = {"open": {"panes": 2, "tuples": 40, "next_due": 86_400_000_000}, "batch": 2}
@@ -71,7 +71,7 @@ def vanish(lease: Lease, folder: LocalFolder) -> None:
     """Let the process that holds the lease be one that has ended without a word."""
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
         process.wait()
-    gone = asdict(lease._me) | {"pid": process.pid}
+    gone = asdict(lease._owner) | {"pid": process.pid}
     lease.release("ended")
     folder.remove(STOPPED_FILE)
     folder.write_json(RUNNING_FILE, gone, replace=True)
@@ -80,9 +80,9 @@ def vanish(lease: Lease, folder: LocalFolder) -> None:
 def test_status_tells_a_running_job_from_one_that_ended_failed_or_vanished(checkpoint: LocalFolder) -> None:
     """By its lease while there is one, else by the last word of the job; numbers of half-written files do not count."""
     assert status(checkpoint)["state"] == "new"
-    lease = take(checkpoint, "readings", now=lambda: 5)
+    lease = acquire(checkpoint, "readings", now=lambda: 5)
     told = status(checkpoint)
-    holder = read_holder(checkpoint)
+    holder = read_owner(checkpoint)
     assert holder is not None
     assert told == {
         "checkpoint": checkpoint.root,
@@ -103,7 +103,7 @@ def test_status_tells_a_running_job_from_one_that_ended_failed_or_vanished(check
     lease.release("failed")
     told = status(checkpoint)
     assert (told["state"], told["running"], told["pid"], told["stopped_us"]) == ("failed", False, None, 5)
-    again = take(checkpoint, "readings", now=lambda: 7)
+    again = acquire(checkpoint, "readings", now=lambda: 7)
     vanish(again, checkpoint)
     told = status(checkpoint)
     assert (told["state"], told["running"], told["seen_us"], told["resumable"]) == ("lost", False, 7, True)
@@ -133,12 +133,12 @@ def test_a_folder_without_a_checkpoint_of_ours_is_refused(tmp_path: Path) -> Non
 
 def test_a_drain_is_heard_and_waited_for(checkpoint: LocalFolder) -> None:
     """It returns once the lease is given back and the logs agree, with what the job left."""
-    lease = take(checkpoint, "readings")
-    beat(checkpoint, "resume")
+    lease = acquire(checkpoint, "readings")
+    write_control_file(checkpoint, "resume")
 
     def end() -> None:
         assert pulse(checkpoint) == ["resume", "drain"]
-        lease.note(**LEFT)
+        lease.add_end_fields(**LEFT)
         lease.release("ended")
 
     clock = Clock(lambda: None, end, lambda: log_file(checkpoint, "commits", "2"))
@@ -157,10 +157,10 @@ def test_a_drain_is_heard_and_waited_for(checkpoint: LocalFolder) -> None:
 
 def test_a_drain_says_nothing_of_what_the_job_did_not_say(checkpoint: LocalFolder) -> None:
     """Least of all what an earlier job said."""
-    earlier = take(checkpoint, "readings")
-    earlier.note(**LEFT)
+    earlier = acquire(checkpoint, "readings")
+    earlier.add_end_fields(**LEFT)
     earlier.release("ended")
-    lease = take(checkpoint, "readings")
+    lease = acquire(checkpoint, "readings")
     log_file(checkpoint, "commits", "2")
     clock = Clock(lambda: lease.release("ended"))
     told = drain(checkpoint, now=clock.now, sleep=clock.sleep)
@@ -169,14 +169,14 @@ def test_a_drain_says_nothing_of_what_the_job_did_not_say(checkpoint: LocalFolde
 
 def test_a_drain_takes_the_next_number_and_is_written_again_if_another_took_its_file(checkpoint: LocalFolder) -> None:
     """A beat of the job at the same instant costs neither of them its beat."""
-    lease = take(checkpoint, "readings")
+    lease = acquire(checkpoint, "readings")
     log_file(checkpoint, "commits", "2")
 
     class Raced(LocalFolder):
         def names(self, folder: str) -> list[str]:
             found = super().names(folder)
             if folder == "pulse" and not found:
-                beat(LocalFolder(self.path), "tick")  # after we have looked
+                write_control_file(LocalFolder(self.path), "tick")  # after we have looked
             return found
 
     def overwrite() -> None:
@@ -195,10 +195,10 @@ def test_nobody_is_asked_where_no_job_runs(checkpoint: LocalFolder) -> None:
     """Never started, ended, or vanished: each is told, and no drain is left behind for the next start."""
     with pytest.raises(JobNotRunning, match="none ever ended there"):
         drain(checkpoint)
-    take(checkpoint, "readings", now=lambda: 0).release("ended")
+    acquire(checkpoint, "readings", now=lambda: 0).release("ended")
     with pytest.raises(JobNotRunning, match="the last one ended 1970-01-01 00:00:00 UTC"):
         drain(checkpoint)
-    vanish(take(checkpoint, "readings", now=lambda: 0), checkpoint)
+    vanish(acquire(checkpoint, "readings", now=lambda: 0), checkpoint)
     with pytest.raises(JobNotRunning, match="is gone without a word, last seen 1970"):
         drain(checkpoint)
     assert pulse(checkpoint) == []
@@ -206,19 +206,19 @@ def test_nobody_is_asked_where_no_job_runs(checkpoint: LocalFolder) -> None:
 
 def test_a_drain_that_takes_too_long_goes_on_without_us(checkpoint: LocalFolder) -> None:
     """The error says so, after exactly the time that was given."""
-    lease = take(checkpoint, "readings")
+    lease = acquire(checkpoint, "readings")
     clock = Clock()
     with pytest.raises(DrainTimeout, match=r"within 3 s. It goes on draining and stays resumable"):
         drain(checkpoint, timeout=3, now=clock.now, sleep=clock.sleep)
     assert clock.us == 3_000_000
-    assert lease.look()
+    assert lease.release_if_ended()
     lease.release("ended")
 
 
 @pytest.mark.parametrize("how", ["failed", "vanished"])
 def test_a_job_that_does_not_live_to_drain_is_no_success(checkpoint: LocalFolder, how: str) -> None:
     """One that failed has left word of it; one that vanished is found out by its process."""
-    lease = take(checkpoint, "readings")
+    lease = acquire(checkpoint, "readings")
     clock = Clock(lambda: lease.release("failed") if how == "failed" else vanish(lease, checkpoint))
     expected, message = {
         "failed": (JobFailed, "failed before it had drained"),
@@ -232,14 +232,14 @@ def test_the_command_drains_a_job_of_another_thread(
     checkpoint: LocalFolder, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """From the command line to the words of the answer, on the real clock."""
-    lease = take(checkpoint, "readings")
+    lease = acquire(checkpoint, "readings")
     heard = threading.Event()
 
     def job() -> None:
         while not checkpoint.names("pulse"):
             heard.wait(0.01)
         log_file(checkpoint, "commits", "2")
-        lease.note(**LEFT)
+        lease.add_end_fields(**LEFT)
         lease.release("ended")
 
     running = threading.Thread(target=job)

@@ -14,11 +14,11 @@ from recovery.restore.clone import clone
 from recovery.restore.intent import STEPS
 from recovery.restore.restore import restore
 from recovery.restore.superseded import mark_superseded
-from recovery.savepoint.checkpoint_reader import read_record
 from recovery.storage.delta_log import SavedTable
 from recovery.storage.local_files import LocalFiles
 from recovery.storage.locations import checkpoint_at
-from state.checkpoint.job_record import FLUSHED_FILE, JOB_FILE, MOVED_FILE, JobRecord
+from state.checkpoint.job_record import JobRecord, read_record
+from state.checkpoint.layout import FLUSHED_FILE, JOB_FILE, SUPERSEDED_FILE
 from state.errors import CorruptState
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 
@@ -231,7 +231,7 @@ def test_word_is_left_wherever_the_job_was(job: FakeCheckpoint, archive: MemoryA
     new, newer = (LocalFiles(Path(FakeCheckpoint(tmp_path / name).place)) for name in ("new", "newer"))
 
     def moved() -> list[str | None]:
-        found = [folder.read_json(MOVED_FILE) for folder in (job.files, new, newer)]
+        found = [folder.read_json(SUPERSEDED_FILE) for folder in (job.files, new, newer)]
         return [None if one is None else Path(one["to"]).name for one in found]
 
     mark_superseded(manifest, new, None)

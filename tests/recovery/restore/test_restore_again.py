@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from framework.engine.job.reset import RESET_FILE
 from recovery.errors import DamagedSavepoint, NoSuchSavepoint, SavepointRefused
 from recovery.restore.intent import STEPS, read_intent
 from recovery.restore.restore import restore
-from recovery.savepoint.checkpoint_reader import read_record
 from recovery.savepoint.manifest import manifest_file
 from recovery.savepoint.restore_paths import RestorePaths
 from recovery.upgrade.rescale import rescale
+from state.checkpoint.job_record import read_record
+from state.checkpoint.layout import RESET_FILE
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 from tests.recovery.restore.test_restore import Killed, killed_at, without_record
 from tests.recovery.storage.memory_archive import MemoryArchive

@@ -8,15 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from framework.engine.job.reset import RESET_FILE
 from recovery.errors import DamagedSavepoint, NoSuchSavepoint, SavepointError, SavepointRefused
 from recovery.savepoint.catalog import savepoints, show, verify
 from recovery.savepoint.checkpoint_reader import read_checkpoint, with_new_path
 from recovery.savepoint.manifest import Manifest
 from recovery.storage.delta_log import has_version
 from recovery.storage.local_files import LocalFiles
-from state.checkpoint.job_record import FLUSHED_FILE
-from state.checkpoint.owner import RUNNING_FILE
+from state.checkpoint.layout import FLUSHED_FILE, RESET_FILE, RUNNING_FILE
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 from tests.recovery.storage.memory_archive import MemoryArchive
 

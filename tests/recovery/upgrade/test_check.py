@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from framework.engine.job.startup_checks import versions
 from panekeeper import Batched, Count, Time, TimeInterval, Tumbling
 from recovery.cli.upgrade import PLAN
 from recovery.savepoint.manifest import Manifest
 from recovery.storage.blobs import SavedFile
 from recovery.storage.delta_log import SavedTable
 from recovery.upgrade.check import DeclaredJob, UpgradeReport, compare_savepoint
-from state.checkpoint.compatibility import Verdict, recorded
-from state.checkpoint.job_record import FLUSHED_FILE
+from state.checkpoint.compatibility import Compatibility, as_recorded
+from state.checkpoint.job_record import installed_versions
+from state.checkpoint.layout import FLUSHED_FILE
 from state.codec import STATE_VERSION
 
 WINDOW = Tumbling(Time(30)).declaration()
@@ -39,19 +39,19 @@ SAVED = Manifest(
     job_id="0123456789ab",
     epoch=0,
     state_version=STATE_VERSION,
-    declaration=recorded(DECLARED, 8),
+    declaration=as_recorded(DECLARED, 8),
     batch=2,
     unfinished=None,
     settings=PINNED,
-    versions=versions(),
+    versions=installed_versions(),
     tables={"log": SavedTable(path="/log", version=3), "view": SavedTable(path="/view", version=1)},
     files=(),
 )
 OFFERED = DeclaredJob(
     name="readings",
-    declaration=recorded(DECLARED, 8),
+    declaration=as_recorded(DECLARED, 8),
     settings=PINNED,
-    versions=versions(),
+    versions=installed_versions(),
     tables={"log": "/log", "view": "/view"},
     columns={"log": [], "view": []},
 )
@@ -59,20 +59,22 @@ OFFERED = DeclaredJob(
 
 def declared(key_groups: int = 8, **changed: Any) -> DeclaredJob:
     """The same job with another declaration."""
-    return replace(OFFERED, declaration=recorded(DECLARED | changed, key_groups))
+    return replace(OFFERED, declaration=as_recorded(DECLARED | changed, key_groups))
 
 
 def troubles(upgrade: UpgradeReport) -> dict[str, str]:
     """Item -> verdict of what is not compatible."""
-    return {one.item: one.verdict.value for one in upgrade.items if one.verdict is not Verdict.COMPATIBLE}
+    return {
+        one.item: one.compatibility.value for one in upgrade.items if one.compatibility is not Compatibility.COMPATIBLE
+    }
 
 
 def test_a_job_that_did_not_change_can_go_on() -> None:
     """Each part of it is told, and none needs anything."""
     upgrade = compare_savepoint(SAVED, OFFERED)
-    assert upgrade.verdict is Verdict.COMPATIBLE
+    assert upgrade.verdict is Compatibility.COMPATIBLE
     assert not any(one.advice for one in upgrade.items)
-    assert compare_savepoint(SAVED, replace(OFFERED, handlers={"Best": None})).verdict is Verdict.COMPATIBLE
+    assert compare_savepoint(SAVED, replace(OFFERED, handlers={"Best": None})).verdict is Compatibility.COMPATIBLE
     told = [one.item for one in upgrade.items]
     assert {"state", "job", "end", "window", "aggregate n", "aggregate top", "key_groups", "table log"} <= {*told}
     assert len(told) == len(set(told))
@@ -146,7 +148,7 @@ def test_what_can_be_no_continuation_is_impossible(
     """Another job, state of another version, a job that was finished, a table that others have changed."""
     upgrade = compare_savepoint(saved, offered)
     assert troubles(upgrade) == {item: "impossible"}
-    assert upgrade.verdict is Verdict.IMPOSSIBLE
+    assert upgrade.verdict is Compatibility.IMPOSSIBLE
     assert advice in next(one.advice for one in upgrade.items if one.item == item)
 
 
@@ -155,7 +157,7 @@ def test_a_table_that_does_not_fit_other_results_needs_the_same_flush() -> None:
     aggregates, output = ADDED, DECLARED["output"] | {"low": "int64"}
     columns = {"log": ["low: absent in the table, bigint in the results"]}
     upgrade = compare_savepoint(SAVED, replace(declared(aggregate=aggregates, output=output), columns=columns))
-    assert upgrade.verdict is Verdict.NEEDS_FLUSH
+    assert upgrade.verdict is Compatibility.NEEDS_FLUSH
     assert troubles(upgrade)["table log"] == "needs a flush"
 
 
@@ -165,12 +167,12 @@ def test_harmless_changes_are_told_and_let_pass() -> None:
     offered = replace(
         OFFERED,
         settings=PINNED | {"spark.sql.shuffle.partitions": "16"},
-        versions=versions() | {"pyspark": "4.2.7"},
+        versions=installed_versions() | {"pyspark": "4.2.7"},
         tables={"log": "/elsewhere", "view": None, "metrics": "/metrics"},
         columns={},
     )
     upgrade = compare_savepoint(SAVED, offered)
-    assert upgrade.verdict is Verdict.COMPATIBLE
+    assert upgrade.verdict is Compatibility.COMPATIBLE
     told = {one.item: one for one in upgrade.items}
     assert "panekeeper rescale" in told["setting spark.sql.shuffle.partitions"].advice
     assert "on a clone first" in told["package pyspark"].advice

@@ -13,7 +13,7 @@ from recovery.cli.upgrade import RESCALE
 from recovery.errors import SavepointRefused
 from recovery.savepoint.checkpoint_copy import rewrite_paths
 from recovery.upgrade.rescale import rescale
-from state.checkpoint.job_record import RESTORING_SUFFIX
+from state.checkpoint.layout import RESTORING_SUFFIX
 from tests.recovery.conftest import FakeCheckpoint
 from tests.recovery.storage.memory_archive import MemoryArchive
 

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from framework.core.job_spec import ARRIVAL_TIME, EVENT_TIME, TIMESTAMP
 from framework.core.steps import EventTimeProgress, Flush, Mark, Rows, Tick, Watermark
 from framework.declarations.errors import InputError
-from framework.engine.flow.control_stream import FIRST, LAST
-from framework.engine.flow.ordering import Ordering, arrange
-from framework.engine.flow.packing import GROUP, REJECT, TIME, Packer, from_segment
+from framework.engine.flow.control_stream import AFTER_ALL_PARTITIONS, BEFORE_ALL_PARTITIONS
+from framework.engine.flow.ordering import PortOrdering, to_steps
+from framework.engine.flow.packing import EVENT_TIME_COLUMN, KEY_GROUP_COLUMN, REJECT_COLUMN, Packer, from_segment
 from framework.engine.flow.processor import ceil_ms
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -33,9 +33,9 @@ def frame(rows: list[tuple[int, int]], *, bad: dict[int, str] | None = None, **c
         for i in range(len(rows))
     ]
     arrays = {
-        GROUP: pa.array([group for group, _ in rows], pa.int32()),
-        TIME: pa.array([None if i in bad else v for i, (_, v) in enumerate(rows)], TIMESTAMP),
-        REJECT: pa.array(rejected, pa.string()),
+        KEY_GROUP_COLUMN: pa.array([group for group, _ in rows], pa.int32()),
+        EVENT_TIME_COLUMN: pa.array([None if i in bad else v for i, (_, v) in enumerate(rows)], TIMESTAMP),
+        REJECT_COLUMN: pa.array(rejected, pa.string()),
         "v": pa.array([v for _, v in rows], pa.int32()),
         **{name: pa.array(values) for name, values in columns.items()},
     }
@@ -44,7 +44,7 @@ def frame(rows: list[tuple[int, int]], *, bad: dict[int, str] | None = None, **c
 
 def packer(**options: Any) -> Packer:
     """A packer of `v` and event time for three groups."""
-    return Packer(ids=IDS, carried=CARRIED, time=EVENT_TIME, **options)
+    return Packer(group_ids=IDS, carried_columns=CARRIED, time=EVENT_TIME, **options)
 
 
 def packed_rows(*batches: pa.RecordBatch) -> list[SimpleNamespace]:
@@ -54,8 +54,8 @@ def packed_rows(*batches: pa.RecordBatch) -> list[SimpleNamespace]:
 
 def heard(rows: list[SimpleNamespace], group: int, *order_by: str) -> list[Any]:
     """What one group hears, in order: the values of `v` for rows, the step itself for a mark."""
-    port = Ordering(columns=("v",), order_by=order_by, keys=pa.schema([]))
-    steps = arrange([row for row in rows if row.g == IDS[group]], [port])
+    port = PortOrdering(columns=("v",), order_by=order_by, keys=pa.schema([]))
+    steps = to_steps([row for row in rows if row.g == IDS[group]], [port])
     return [step.table["v"].to_pylist() if isinstance(step, Rows) else step for step in steps]
 
 
@@ -83,7 +83,7 @@ def test_rejected_rows_travel_apart() -> None:
 
 def test_rows_carry_their_arrival_if_the_windows_ask_for_it() -> None:
     """Windows of the wall clock get the time at which each row arrived, us, in a column of its own."""
-    packed = Packer(ids=IDS, carried=CARRIED, time=ARRIVAL_TIME).pack(
+    packed = Packer(group_ids=IDS, carried_columns=CARRIED, time=ARRIVAL_TIME).pack(
         frame([(0, 1), (0, 2)], _pk_arrived=[5, 9]), part=0, at=0
     )
     assert [from_segment(row.body).column(ARRIVAL_TIME).to_pylist() for row in packed_rows(packed)] == [[5, 9]]
@@ -127,8 +127,10 @@ def test_arrival_order_survives_the_shuffle(parts: list[list[tuple[int, int]]], 
 def test_time_comes_before_the_rows_and_a_flush_after_them() -> None:
     """Ticks of the pulse precede every input partition, a flush follows them all; order_by sorts in between."""
     rows = packed_rows(packer().pack(frame([(0, 9), (0, 3)]), part=0, at=0))
-    rows.append(SimpleNamespace(g=12, port=0, kind="flush", lot=None, part=LAST, pos=5, n=0, body=None))
-    rows.append(SimpleNamespace(g=12, port=0, kind="tick", lot=None, part=FIRST, pos=4, n=77, body=None))
+    rows.append(SimpleNamespace(g=12, port=0, kind="flush", lot=None, part=AFTER_ALL_PARTITIONS, pos=5, n=0, body=None))
+    rows.append(
+        SimpleNamespace(g=12, port=0, kind="tick", lot=None, part=BEFORE_ALL_PARTITIONS, pos=4, n=77, body=None)
+    )
 
     assert heard(rows, 0) == [Tick(77), [9, 3], Flush()]
     assert heard(rows, 0, "v") == [Tick(77), [3, 9], Flush()]
@@ -137,33 +139,35 @@ def test_time_comes_before_the_rows_and_a_flush_after_them() -> None:
 def test_ports_are_heard_one_after_the_other_and_the_clock_before_all() -> None:
     """Whichever task read them; a port whose stream tells its own time does not hear ours, all hear a flush."""
     ports = [
-        Ordering(columns=("v",), keys=pa.schema([])),
-        Ordering(columns=("v",), keys=pa.schema([]), own_clock=True),
-        Ordering(columns=("v",), order_by=("v",), keys=pa.schema([])),
+        PortOrdering(columns=("v",), keys=pa.schema([])),
+        PortOrdering(columns=("v",), keys=pa.schema([]), has_stream_clock=True),
+        PortOrdering(columns=("v",), order_by=("v",), keys=pa.schema([])),
     ]
     rows = [
-        SimpleNamespace(g=12, port=0, kind="flush", lot=None, part=LAST, pos=5, n=0, body=None),
+        SimpleNamespace(g=12, port=0, kind="flush", lot=None, part=AFTER_ALL_PARTITIONS, pos=5, n=0, body=None),
         *packed_rows(packer(port=2).pack(frame([(0, 9), (0, 3)]), part=0, at=0)),
         *packed_rows(packer(port=1).pack(frame([(0, 8), (0, 4)]), part=1, at=0)),
         *packed_rows(packer(port=0).pack(frame([(0, 7)]), part=2, at=0)),
-        SimpleNamespace(g=12, port=0, kind="tick", lot=None, part=FIRST, pos=4, n=77, body=None),
+        SimpleNamespace(g=12, port=0, kind="tick", lot=None, part=BEFORE_ALL_PARTITIONS, pos=4, n=77, body=None),
     ]
-    steps = [step for step in arrange(rows, ports) if not isinstance(step, Rows)]
+    steps = [step for step in to_steps(rows, ports) if not isinstance(step, Rows)]
     assert steps == [Tick(77), Tick(77, port=2), Flush(), Flush(1), Flush(2)]
-    tables = [(step.port, step.table["v"].to_pylist()) for step in arrange(rows, ports) if isinstance(step, Rows)]
+    tables = [(step.port, step.table["v"].to_pylist()) for step in to_steps(rows, ports) if isinstance(step, Rows)]
     assert tables == [(0, [7]), (1, [8, 4]), (2, [3, 9])]
 
 
 def test_every_group_is_told_how_far_event_time_has_come_on_each_of_several_ports() -> None:
     """The greatest of its input partitions, less the port's delay, after the rows; a rejected row tells nothing."""
-    ports = [Ordering(columns=("v",), keys=pa.schema([]))] * 2
+    ports = [PortOrdering(columns=("v",), keys=pa.schema([]))] * 2
     batches = [
-        *packer(port=1, lag_us=5)(iter([frame([(0, 30), (0, 20)]), frame([(1, 40), (0, 99)], bad={1: "WHY"})])),
-        *packer(port=0, lag_us=0)(iter([frame([(2, 50)])])),
-        *packer(port=0, lag_us=0)(iter([frame([(2, 7)], bad={0: "WHY"})])),
-        packer(port=1, lag_us=5).reached(10, part=9, at=0),
+        *packer(port=1, watermark_delay_us=5)(
+            iter([frame([(0, 30), (0, 20)]), frame([(1, 40), (0, 99)], bad={1: "WHY"})])
+        ),
+        *packer(port=0, watermark_delay_us=0)(iter([frame([(2, 50)])])),
+        *packer(port=0, watermark_delay_us=0)(iter([frame([(2, 7)], bad={0: "WHY"})])),
+        packer(port=1, watermark_delay_us=5).pack_progress(10, part=9, at=0),
     ]
-    told = [arrange([row for row in packed_rows(*batches) if row.g == group], ports)[-1] for group in IDS]
+    told = [to_steps([row for row in packed_rows(*batches) if row.g == group], ports)[-1] for group in IDS]
     assert told == [EventTimeProgress(((0, 50), (1, 35)))] * len(IDS)
 
 

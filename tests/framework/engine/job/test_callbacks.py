@@ -5,41 +5,41 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from framework.engine.job.callbacks import Hearing
+from framework.engine.job.callbacks import BatchCallbacks
 
 
 def test_who_comes_later_hears_what_was_told_before() -> None:
     """Then what is told after, like everybody."""
-    hearing = Hearing()
+    callbacks = BatchCallbacks()
     first: list[Any] = []
     second: list[Any] = []
-    hearing.add(first.append)
-    hearing.tell(one := _report())
-    hearing.add(second.append)
-    hearing.tell(two := _report())
+    callbacks.add(first.append)
+    callbacks.notify(one := _report())
+    callbacks.add(second.append)
+    callbacks.notify(two := _report())
     assert first == second == [one, two]
 
 
 def test_a_thread_is_in_a_callback_while_it_is_called() -> None:
     """Of old batches or a new one; another thread is not, and nobody is afterwards, not even after an error."""
-    hearing = Hearing()
+    callbacks = BatchCallbacks()
     seen: list[tuple[bool, bool]] = []
 
     def look(_: Any) -> None:
         with ThreadPoolExecutor(1) as another:
-            seen.append((hearing.is_calling(), another.submit(hearing.is_calling).result()))
+            seen.append((callbacks.is_calling(), another.submit(callbacks.is_calling).result()))
 
     def fail(_: Any) -> None:
         raise ZeroDivisionError
 
-    hearing.tell(_report())
-    hearing.add(look)
-    hearing.tell(_report())
+    callbacks.notify(_report())
+    callbacks.add(look)
+    callbacks.notify(_report())
     assert seen == [(True, False)] * 2
     try:
-        hearing.add(fail)
+        callbacks.add(fail)
     except ZeroDivisionError:
-        assert not hearing.is_calling()
+        assert not callbacks.is_calling()
     else:
         raise AssertionError("the error of a callback went unheard")
 

@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
-from framework.engine.job.lease import TAKING_FILE, Previous, take
+from framework.engine.job.lease import acquire
 from panekeeper import CheckpointError, CheckpointInUse
-from state.checkpoint.owner import RUNNING_FILE, STOPPED_FILE, Holder, read_holder
+from state.checkpoint.layout import RUNNING_FILE, STOPPED_FILE, TAKING_FILE
+from state.checkpoint.owner import LeaseOwner, PreviousRun, read_owner
 from state.checkpoint.process import is_alive, started_at
 
 SECOND = 1_000_000
@@ -72,12 +73,12 @@ def process() -> Iterator[subprocess.Popen[bytes]]:
         running.kill()
 
 
-def left_by(folder: Memory, **given: Any) -> Holder:
+def left_by(folder: Memory, **given: Any) -> LeaseOwner:
     """Leave the lease of another job in the folder."""
-    before = take(Memory(), "first", now=Clock(50))
-    fields: dict[str, Any] = asdict(before._me) | {"token": "theirs"} | given
+    before = acquire(Memory(), "first", now=Clock(50))
+    fields: dict[str, Any] = asdict(before._owner) | {"token": "theirs"} | given
     before.release("ended")
-    holder = Holder(**fields)
+    holder = LeaseOwner(**fields)
     folder.write_json(RUNNING_FILE, asdict(holder), replace=True)
     return holder
 
@@ -101,7 +102,7 @@ def test_a_job_whose_process_lives_is_not_disturbed(process: subprocess.Popen[by
     first = left_by(folder, pid=process.pid, started=started_at(process.pid), since=86_400 * SECOND)
     files = dict(folder.files)
     with pytest.raises(CheckpointInUse) as raised:
-        take(folder, "second", now=Clock(10**15))
+        acquire(folder, "second", now=Clock(10**15))
     text = str(raised.value)
     assert f"job 'first' (host {first.host}, process {process.pid}, since 1970-01-02 00:00:00 UTC) runs on" in text
     assert "panekeeper drain memory" in text
@@ -114,9 +115,9 @@ def test_a_dead_process_is_followed_and_its_last_sign_of_life_is_known(process: 
     left_by(folder, pid=process.pid, started=started_at(process.pid), since=3, seen=9)
     process.kill()
     process.wait()
-    lease = take(folder, "second", now=Clock(20))
-    assert lease.previous == Previous(name="first", since_us=3, seen_us=9, clean=False)
-    holder = read_holder(folder)
+    lease = acquire(folder, "second", now=Clock(20))
+    assert lease.previous == PreviousRun(name="first", since_us=3, seen_us=9, clean=False)
+    holder = read_owner(folder)
     assert holder is not None
     assert (holder.name, holder.since, holder.seen) == ("second", 20, 20)
     lease.release("ended")
@@ -135,22 +136,22 @@ def test_on_another_machine_a_minute_of_silence_means_death(
     clock = Clock((5 + silent) * SECOND)
     if refused:
         with pytest.raises(CheckpointInUse, match="job 'first'"):
-            take(folder, "second", now=clock)
+            acquire(folder, "second", now=clock)
     else:
-        take(folder, "second", now=clock).release("ended")
+        acquire(folder, "second", now=clock).release("ended")
 
 
 def test_in_one_process_the_job_itself_is_asked() -> None:
     """While it runs the second start is refused; once it has ended, even unnoticed, the next one starts."""
     folder, clock, state = Memory(), Clock(7), ["running"]
-    first = take(folder, "first", now=clock)
-    first.watch(lambda: None if state == ["running"] else state[0])
+    first = acquire(folder, "first", now=clock)
+    first.set_end_check(lambda: None if state == ["running"] else state[0])
     with pytest.raises(CheckpointInUse, match="job 'first'"):
-        take(folder, "second", now=clock)
+        acquire(folder, "second", now=clock)
 
     state[0], clock.us = "failed", 8
-    second = take(folder, "second", now=clock)
-    assert second.previous == Previous(name="first", since_us=7, seen_us=8, clean=True)
+    second = acquire(folder, "second", now=clock)
+    assert second.previous == PreviousRun(name="first", since_us=7, seen_us=8, clean=True)
     assert folder.read_json(STOPPED_FILE)["state"] == "failed"
     second.release("ended")
 
@@ -158,9 +159,9 @@ def test_in_one_process_the_job_itself_is_asked() -> None:
 def test_an_end_leaves_word_of_when_and_how_and_what_was_left() -> None:
     """The lease is gone, `stopped.json` is there, and whoever comes next knows that it was clean."""
     folder, clock = Memory(), Clock(1)
-    first = take(folder, "first", now=clock)
+    first = acquire(folder, "first", now=clock)
     assert first.previous is None
-    first.note(batch=4, open={"panes": 2})
+    first.add_end_fields(batch=4, open={"panes": 2})
     clock.us = 5
     first.release("flushed")
     first.release("ended")
@@ -177,25 +178,25 @@ def test_an_end_leaves_word_of_when_and_how_and_what_was_left() -> None:
         "batch": 4,
         "open": {"panes": 2},
     }
-    second = take(folder, "second", now=clock)
-    assert second.previous == Previous(name="first", since_us=1, seen_us=5, clean=True)
+    second = acquire(folder, "second", now=clock)
+    assert second.previous == PreviousRun(name="first", since_us=1, seen_us=5, clean=True)
     second.release("ended")
 
 
 def test_a_job_that_has_ended_may_take_its_lease_again_and_crash_with_it() -> None:
     """A flush starts an ended job once more; a clean end before does not hide the crash after it."""
     folder, clock = Memory(), Clock(1)
-    lease = take(folder, "first", now=clock)
+    lease = acquire(folder, "first", now=clock)
     lease.release("ended")
     clock.us = 10
-    lease.hold()
-    lease.hold()
+    lease.acquire()
+    lease.acquire()
     crashed = folder.files[RUNNING_FILE]
-    lease.abandon()
+    lease.roll_back()
     folder.files[RUNNING_FILE] = crashed
 
-    second = take(folder, "second", now=clock)
-    assert second.previous == Previous(name="first", since_us=10, seen_us=10, clean=False)
+    second = acquire(folder, "second", now=clock)
+    assert second.previous == PreviousRun(name="first", since_us=10, seen_us=10, clean=False)
     second.release("ended")
 
 
@@ -204,12 +205,12 @@ def test_a_start_that_fails_leaves_what_was_there() -> None:
     folder = Memory()
     left_by(folder, host="elsewhere", seen=9)
     files = dict(folder.files)
-    lease = take(folder, "second", now=Clock(100 * SECOND))
-    lease.abandon()
+    lease = acquire(folder, "second", now=Clock(100 * SECOND))
+    lease.roll_back()
     assert folder.files == files
 
     empty = Memory()
-    take(empty, "first").abandon()
+    acquire(empty, "first").roll_back()
     assert empty.files == {}
 
 
@@ -217,12 +218,12 @@ def test_signs_of_life_are_renewed_until_the_job_has_ended() -> None:
     """Each one moves `seen`; the one that finds the job ended releases the lease; the thread ends with it."""
     folder, clock, state = Memory(), Clock(1), ["running"]
     before = set(threading.enumerate())
-    lease = take(folder, "first", now=clock)
+    lease = acquire(folder, "first", now=clock)
     (renewing,) = set(threading.enumerate()) - before
-    lease.watch(lambda: None if state == ["running"] else state[0])
+    lease.set_end_check(lambda: None if state == ["running"] else state[0])
     clock.us = 6
     lease.renew()
-    holder = read_holder(folder)
+    holder = read_owner(folder)
     assert holder is not None
     assert (holder.since, holder.seen) == (1, 6)
 
@@ -237,7 +238,7 @@ def test_signs_of_life_are_renewed_until_the_job_has_ended() -> None:
 def test_a_lease_that_was_taken_away_is_let_go() -> None:
     """A machine that slept for minutes finds another job in its place, and leaves that one's lease alone."""
     folder = Memory()
-    lease = take(folder, "first", now=Clock(1))
+    lease = acquire(folder, "first", now=Clock(1))
     left_by(folder, host="elsewhere", name="second")
     files = dict(folder.files)
     lease.renew()
@@ -248,11 +249,11 @@ def test_a_lease_that_was_taken_away_is_let_go() -> None:
 def test_a_disk_that_is_gone_fails_neither_the_job_nor_its_end() -> None:
     """Giving back a lease never raises: the end of the job is what its caller has to hear of."""
     folder = Memory()
-    lease = take(folder, "first")
+    lease = acquire(folder, "first")
     folder.broken = True
     lease.release("ended")
     folder.broken = False
-    take(folder, "second").abandon()
+    acquire(folder, "second").roll_back()
 
 
 def test_a_folder_that_cannot_be_written_is_named() -> None:
@@ -260,7 +261,7 @@ def test_a_folder_that_cannot_be_written_is_named() -> None:
     folder = Memory()
     folder.broken = True
     with pytest.raises(CheckpointError, match="memory cannot be written: the disk is gone"):
-        take(folder, "first")
+        acquire(folder, "first")
 
 
 def test_a_damaged_lease_is_not_guessed_at() -> None:
@@ -268,7 +269,7 @@ def test_a_damaged_lease_is_not_guessed_at() -> None:
     folder = Memory()
     folder.files[RUNNING_FILE] = '{"name": "first"}'
     with pytest.raises(CheckpointError, match="if you are sure that no job runs there"):
-        take(folder, "second")
+        acquire(folder, "second")
 
 
 def test_who_dies_while_starting_is_no_obstacle() -> None:
@@ -277,5 +278,5 @@ def test_who_dies_while_starting_is_no_obstacle() -> None:
     starter = left_by(folder, host="elsewhere", seen=0)
     folder.files[TAKING_FILE] = folder.files.pop(RUNNING_FILE)
     with pytest.raises(CheckpointInUse, match=f"job '{starter.name}' .* is being started"):
-        take(folder, "second", now=Clock(SECOND))
-    take(folder, "second", now=Clock(61 * SECOND)).release("ended")
+        acquire(folder, "second", now=Clock(SECOND))
+    acquire(folder, "second", now=Clock(61 * SECOND)).release("ended")

@@ -8,10 +8,10 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from framework.engine.job.lease import take
+from framework.engine.job.lease import acquire
 from panekeeper import CheckpointInUse
 from state.checkpoint.folder import LocalFolder
-from state.checkpoint.owner import read_holder
+from state.checkpoint.owner import read_owner
 
 ROOT = Path(__file__).resolve().parents[4]
 
@@ -20,11 +20,11 @@ import sys
 from pathlib import Path
 from panekeeper import CheckpointInUse
 from state.checkpoint.folder import LocalFolder
-from framework.engine.job.lease import take
+from framework.engine.job.lease import acquire
 print("ready", flush=True)
 sys.stdin.readline()
 try:
-    take(LocalFolder(Path(sys.argv[1])), "rival")
+    acquire(LocalFolder(Path(sys.argv[1])), "rival")
     print("won", flush=True)
 except CheckpointInUse:
     print("refused", flush=True)
@@ -39,14 +39,14 @@ def test_of_many_starters_in_one_process_one_wins(tmp_path: Path) -> None:
     def start(number: int) -> str | None:
         gate.wait()
         try:
-            take(LocalFolder(tmp_path), f"job-{number}").watch(lambda: None)
+            acquire(LocalFolder(tmp_path), f"job-{number}").set_end_check(lambda: None)
         except CheckpointInUse:
             return None
         return f"job-{number}"
 
     with ThreadPoolExecutor(8) as pool:
         winners = [name for name in pool.map(start, range(8)) if name]
-    holder = read_holder(LocalFolder(tmp_path))
+    holder = read_owner(LocalFolder(tmp_path))
     assert holder is not None
     assert winners == [holder.name]
 

@@ -8,15 +8,15 @@ import threading
 
 import pytest
 
-from framework.engine.job.signals import Interrupts
+from framework.engine.job.signals import SignalRequests
 
 
 def test_the_first_ctrl_c_is_a_request_and_the_second_an_interrupt(capsys: pytest.CaptureFixture[str]) -> None:
     """The handler that was there before comes back afterwards."""
     before = signal.getsignal(signal.SIGINT)
-    with Interrupts() as interrupts:
+    with SignalRequests() as signals:
         os.kill(os.getpid(), signal.SIGINT)
-        assert interrupts.asked
+        assert signals.requested
         assert "press Ctrl-C again" in capsys.readouterr().err
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
@@ -29,8 +29,8 @@ def test_outside_the_main_thread_nothing_is_touched() -> None:
 
     def wait() -> None:
         before = signal.getsignal(signal.SIGINT)
-        with Interrupts() as interrupts:
-            seen.append(signal.getsignal(signal.SIGINT) is before and not interrupts.asked)
+        with SignalRequests() as signals:
+            seen.append(signal.getsignal(signal.SIGINT) is before and not signals.requested)
 
     thread = threading.Thread(target=wait)
     thread.start()

@@ -8,7 +8,7 @@ import os
 import pytest
 
 from framework.declarations.errors import CorruptState, InputError, JobFailed, OutputNotWritable
-from framework.engine.session.spark_errors import full_disk_told, is_slow_worker, translate
+from framework.engine.session.spark_errors import is_worker_timeout, translate, translate_full_disk
 
 WORKER = """An exception was thrown from the Python worker. Please see the stack trace below.
 Traceback (most recent call last):
@@ -56,14 +56,14 @@ def test_errors_with_a_name_a_user_can_act_on() -> None:
 
 def test_a_full_disk_at_a_start_is_told_whoever_wrote_to_it() -> None:
     """Other errors pass as they are, ours among them."""
-    with pytest.raises(OutputNotWritable, match="make room and start it again"), full_disk_told("x"):
+    with pytest.raises(OutputNotWritable, match="make room and start it again"), translate_full_disk("x"):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     for error in (InputError("a bad row"), OSError("odd")):
-        with pytest.raises(type(error), match=str(error)), full_disk_told("x"):
+        with pytest.raises(type(error), match=str(error)), translate_full_disk("x"):
             raise error
 
 
 def test_a_worker_that_was_slow_to_start_is_told_apart() -> None:
     """Only that error is worth another try."""
-    assert is_slow_worker(RuntimeError("org.apache.spark.SparkException: Python worker failed to connect back."))
-    assert not is_slow_worker(RuntimeError("No space left on device"))
+    assert is_worker_timeout(RuntimeError("org.apache.spark.SparkException: Python worker failed to connect back."))
+    assert not is_worker_timeout(RuntimeError("No space left on device"))

@@ -1,0 +1,62 @@
+"""Time: the wall clock that checkpoints are stamped with, and how long a caller waits."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+
+_LOCK_POLL_SECONDS = 0.05
+
+
+def now_us() -> int:
+    """Return the wall-clock time of this host, us since the epoch."""
+    return time.time_ns() // 1000
+
+
+def format_time(us: int) -> str:
+    """Return a time for messages, to the second.
+
+    >>> format_time(1_700_000_000_000_000)
+    '2023-11-14 22:13:20 UTC'
+    """
+    return f"{datetime.fromtimestamp(us / 1e6, tz=UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+class Deadline:
+    """A limit on how long a caller waits, which each step of the waiting checks.
+
+    Attributes:
+        seconds: the limit, from its construction; infinite if there is none.
+    """
+
+    def __init__(self, seconds: float | None, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self.seconds = math.inf if seconds is None else seconds
+        self._clock = clock  # returns seconds from any fixed time; a test gives its own
+        self._at = clock() + self.seconds
+
+    def seconds_left(self) -> float:
+        """Return the seconds that are left, 0 or less once it has passed."""
+        return self._at - self._clock()
+
+    def has_passed(self) -> bool:
+        """Return whether no time is left."""
+        return self.seconds_left() <= 0
+
+    def require(self) -> None:
+        """Raise `TimeoutError` if it has passed."""
+        if self.has_passed():
+            raise TimeoutError
+
+    @contextmanager
+    def acquire(self, lock: threading.Lock) -> Iterator[None]:
+        """Hold the lock for the block. Raises `TimeoutError` if others hold it until the deadline."""
+        while not lock.acquire(timeout=_LOCK_POLL_SECONDS):
+            self.require()
+        try:
+            yield
+        finally:
+            lock.release()

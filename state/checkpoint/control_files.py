@@ -1,0 +1,70 @@
+"""Control files: time and commands for a job, one immutable JSON file each, in the folder of the control stream.
+
+A file has the fields `kind` (`ControlKind`), `us` (the wall-clock time at which it was written, us since the epoch) and
+`number` (that of its name). The job writes them, and so do commands from another process. The job reads them as a
+stream (`framework/engine/flow/control_stream.py`), so a batch that is replayed sees the same time and commands.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from state.checkpoint.clock import now_us
+from state.checkpoint.folder import CheckpointFolder
+from state.checkpoint.layout import CONTROL_FOLDER, control_file, control_file_number
+
+ControlKind = Literal["resume", "tick", "drain", "savepoint", "flush"]
+"""`resume`: the job was started. `tick`: an instant of the wall clock has come. The others are commands."""
+
+CHECKPOINT_COMMANDS = ("drain", "savepoint")
+"""Commands that make a batch a checkpoint of a kind, and leave the windows as they are."""
+
+
+def write_control_file(folder: CheckpointFolder, kind: ControlKind) -> int:
+    """Write the next control file and return its number. The clock is read once, here; from then on its time is data.
+
+    Several processes may write at the same time: if the number is taken, the next one is tried.
+    """
+    number = max(_numbers(folder), default=0) + 1
+    row = {"kind": kind, "us": now_us()}
+    while True:
+        try:
+            folder.write_json(control_file(number), row | {"number": number})
+        except FileExistsError:
+            number += 1
+        else:
+            return number
+
+
+def remove_processed(folder: CheckpointFolder, number: int) -> None:
+    """Remove the control files before this number, which a committed batch has read. The newest keeps the numbering."""
+    for one in _numbers(folder):
+        if one < number:
+            folder.remove(control_file(one))
+
+
+class ControlCommand:
+    """A command on its way to a job, which no other writer of control files can displace.
+
+    A checkpoint that only Java's file systems reach may have no exclusive create: another process may then replace the
+    file. `rewrite_if_lost` is called while the command is waited for.
+
+    Attributes:
+        number: of the control file that carries the command now.
+    """
+
+    def __init__(self, folder: CheckpointFolder, kind: ControlKind) -> None:
+        self._folder = folder
+        self._kind: ControlKind = kind
+        self.number = write_control_file(folder, kind)
+
+    def rewrite_if_lost(self) -> None:
+        """Write the command again under another number if its file was replaced by another process."""
+        row = self._folder.read_json(control_file(self.number))
+        if row is not None and row["kind"] != self._kind:
+            self.number = write_control_file(self._folder, self._kind)
+
+
+def _numbers(folder: CheckpointFolder) -> list[int]:
+    found = map(control_file_number, folder.names(CONTROL_FOLDER))
+    return [number for number in found if number is not None]

@@ -1,0 +1,67 @@
+"""The layout of a checkpoint folder: the name of every file and folder in it, and of the file beside it.
+
+A name that is written to a checkpoint is stored state: changing one makes older checkpoints unreadable. Who writes
+which file, and what is in it:
+
+    panekeeper/job.json      which job this is (`job_record.py`)
+    panekeeper/tables.json   its Delta tables (`job_record.py`)
+    panekeeper/flushed.json  a flush is in the tables: the job is finished for good (`job_record.py`)
+    panekeeper/running.json  the job that runs, by its lease (`owner.py`)
+    panekeeper/taking.json   a start that is deciding whether it may take the lease (`framework/engine/job/lease.py`)
+    panekeeper/stopped.json  how the last job ended and what it left open (`owner.py`)
+    panekeeper/runs.json     how often the job was started (`run_record.py`)
+    panekeeper/reset.json    a reset to the initial state that was not completed (`reset_intent.py`)
+    panekeeper/moved.json    where the job was restored to, with its tables (`restore_markers.py`)
+    pulse/<number>.json      the control stream (`control_files.py`)
+
+Beside the folder, `<checkpoint>.restoring.json` is the intent of a restore (`restore_markers.py`). The other folders
+are Spark's.
+"""
+
+from __future__ import annotations
+
+OWN_FOLDER = "panekeeper"
+JOB_FILE = f"{OWN_FOLDER}/job.json"
+TABLES_FILE = f"{OWN_FOLDER}/tables.json"
+FLUSHED_FILE = f"{OWN_FOLDER}/flushed.json"
+RUNNING_FILE = f"{OWN_FOLDER}/running.json"
+TAKING_FILE = f"{OWN_FOLDER}/taking.json"
+STOPPED_FILE = f"{OWN_FOLDER}/stopped.json"
+RUNS_FILE = f"{OWN_FOLDER}/runs.json"
+RESET_FILE = f"{OWN_FOLDER}/reset.json"
+SUPERSEDED_FILE = f"{OWN_FOLDER}/moved.json"
+
+RESTORING_SUFFIX = ".restoring.json"
+"""Added to the name of the checkpoint folder."""
+
+CONTROL_FOLDER = "pulse"
+
+OFFSETS_FOLDER = "offsets"
+COMMITS_FOLDER = "commits"
+SOURCES_FOLDER = "sources"
+STATE_FOLDER = "state"
+METADATA_FILE = "metadata"
+
+SPARK_NAMES = (OFFSETS_FOLDER, COMMITS_FOLDER, SOURCES_FOLDER, STATE_FOLDER, METADATA_FILE)
+"""What Spark keeps in a checkpoint."""
+
+_DIGITS = 12
+
+
+def control_file(number: int) -> str:
+    """Return the name of a control file; they are numbered from 1.
+
+    >>> control_file(7)
+    'pulse/000000000007.json'
+    """
+    return f"{CONTROL_FOLDER}/{number:0{_DIGITS}d}.json"
+
+
+def control_file_number(name: str) -> int | None:
+    """Return the number of the control file with this name in its folder, None for another file.
+
+    >>> control_file_number("000000000007.json"), control_file_number("7.json.tmp")
+    (7, None)
+    """
+    stem, dot, kind = name.partition(".")
+    return int(stem) if (dot, kind) == (".", "json") and len(stem) == _DIGITS and stem.isdecimal() else None

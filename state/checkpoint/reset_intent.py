@@ -1,0 +1,40 @@
+"""The intent of a reset to the initial state: written before anything is removed, removed when all is done."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+from state.checkpoint.folder import CheckpointFolder
+from state.checkpoint.layout import CONTROL_FOLDER, FLUSHED_FILE, RESET_FILE, SPARK_NAMES
+
+REMOVED_BY_RESET = (*SPARK_NAMES, CONTROL_FOLDER, FLUSHED_FILE)
+"""What a reset removes from the checkpoint, in this order; all of it may be missing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResetIntent:
+    """A reset that was started.
+
+    Attributes:
+        epoch: the epoch that begins with it.
+        view: path of the view, which is emptied; None if the job has none.
+    """
+
+    epoch: int
+    view: str | None
+
+
+def write_reset_intent(folder: CheckpointFolder, intent: ResetIntent) -> None:
+    """Write the intent: from here on a start completes the reset before it does anything else."""
+    folder.write_json(RESET_FILE, asdict(intent), replace=True)
+
+
+def read_reset_intent(folder: CheckpointFolder) -> ResetIntent | None:
+    """Return the intent of a reset that was not completed, None if there is none."""
+    value = folder.read_json(RESET_FILE)
+    return None if value is None else ResetIntent(epoch=value["epoch"], view=value["view"])
+
+
+def remove_reset_intent(folder: CheckpointFolder) -> None:
+    """Remove the intent: the reset is complete."""
+    folder.remove(RESET_FILE)

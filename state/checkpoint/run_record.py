@@ -1,0 +1,59 @@
+"""How often a job was started, and which of its batches was interrupted: `panekeeper/runs.json`, and Spark's logs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from state.checkpoint.folder import CheckpointFolder, batch_numbers
+from state.checkpoint.layout import COMMITS_FOLDER, OFFSETS_FOLDER, RUNS_FILE
+from state.errors import CorruptState
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRecord:
+    """The state of a checkpoint when a run of its job begins.
+
+    Attributes:
+        number: how often the job was started, this time included.
+        no_batch_committed: whether no batch was committed yet.
+        interrupted_batch: number of the batch that was begun and not committed, which runs again first; None if there
+            is none.
+        attempt: how often that batch will have been begun.
+    """
+
+    number: int = 1
+    no_batch_committed: bool = True
+    interrupted_batch: int | None = None
+    attempt: int = 1
+
+
+def begin_run(folder: CheckpointFolder) -> RunRecord:
+    """Count one more run of the job and return its record. Called by the driver, before the query starts."""
+    stored = folder.read_json(RUNS_FILE) or {"runs": 0, "begun": None, "attempts": 0}
+    offsets, commits = batch_numbers(folder, OFFSETS_FOLDER), batch_numbers(folder, COMMITS_FOLDER)
+    begun = offsets[-1] if offsets and offsets[-1:] != commits[-1:] else None
+    attempts = 0 if begun is None else 1 + (stored["attempts"] if stored["begun"] == begun else 0)
+    runs = stored["runs"] + 1
+    folder.write_json(RUNS_FILE, {"runs": runs, "begun": begun, "attempts": attempts}, replace=True)
+    return RunRecord(number=runs, no_batch_committed=not commits, interrupted_batch=begun, attempt=attempts + 1)
+
+
+def is_new(folder: CheckpointFolder) -> bool:
+    """Return whether no batch was ever begun in this checkpoint."""
+    return not folder.names(OFFSETS_FOLDER)
+
+
+def last_batches(folder: CheckpointFolder) -> tuple[int | None, int | None]:
+    """Return the last batch that was begun and the last one that was committed; None if there is none."""
+    commits = batch_numbers(folder, COMMITS_FOLDER)  # first: a batch must not look committed before it began
+    return max(batch_numbers(folder, OFFSETS_FOLDER), default=None), max(commits, default=None)
+
+
+def require_all_batches_committed(folder: CheckpointFolder) -> None:
+    """Raise `CorruptState` unless the last batch that was begun is committed."""
+    begun, committed = last_batches(folder)
+    if begun != committed:
+        raise CorruptState(
+            f"the job of {folder.root} has ended, but batch {begun} was begun and the last committed one is "
+            f"{committed}; start the job again, which runs that batch once more"
+        )
