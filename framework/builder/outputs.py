@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from framework.declarations.errors import DeclarationError, ForeignCheckpoint
 from framework.engine.flow.pipeline import Pipeline, unpack
-from framework.engine.job.query import Trigger, trigger_options
+from framework.engine.job.query import QueryTrigger, trigger_options
 from state.checkpoint.control_files import write_control_file
 from state.checkpoint.job_record import read_record, write_tables
 from state.checkpoint.run_record import is_new
@@ -119,13 +119,13 @@ class DeltaJob:
         """The folders of its tables."""
         return self._tables
 
-    def start(self, *, checkpoint: str | os.PathLike[str], trigger: Trigger = "continuous") -> Job:
+    def start(self, *, checkpoint: str | os.PathLike[str], trigger: QueryTrigger = "immediate") -> Job:
         """Start the job, or resume it from `checkpoint`. Returns once the first batch runs.
 
         Args:
             checkpoint: a folder of this job's own, on any file system that Spark can write (for S3: `s3a://bucket/path`
                 and `session(s3=True)`).
-            trigger: `"available_now"` processes what is there and ends; `"continuous"` runs until stopped; a duration
+            trigger: `"available_now"` processes what is there and ends; `"immediate"` runs until stopped; a duration
                 such as `"10 seconds"`, of a millisecond or more, begins a batch at that period until stopped.
 
         Returns:

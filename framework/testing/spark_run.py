@@ -27,7 +27,7 @@ from framework.engine.flow.pipeline import spark_schema
 from framework.engine.job.job import Job
 from framework.engine.job.launch import JobLaunch
 from framework.engine.job.lease import acquire_for_start
-from framework.engine.job.query import Trigger, trigger_options
+from framework.engine.job.query import QueryTrigger, trigger_options
 from framework.engine.job.startup_checks import open_checkpoint
 from framework.engine.session.checkpoint_files import CheckpointFiles
 from framework.engine.sink.batch_output import run_and_collect
@@ -157,7 +157,7 @@ class SparkRun:
         )
         return stream.window(self.vector.window).operator(recorder_for(self.vector), output=OUTPUT)
 
-    def job(self, trigger: Trigger) -> Job:
+    def job(self, trigger: QueryTrigger) -> Job:
         """Start the job as `to_delta().start()` does, with the list in place of the tables."""
         pipeline = self.computed()._pipeline  # noqa: SLF001 -- the kit is part of the framework
         files = CheckpointFiles(self.spark, str(self.checkpoint))

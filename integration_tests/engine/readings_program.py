@@ -1,6 +1,6 @@
 """A program that processes the readings in a folder and ends; the kill tests run it as a process of its own.
 
-python readings_program.py FOLDER [continuous | POINT:BATCH]
+python readings_program.py FOLDER [immediate | POINT:BATCH]
 
 With POINT:BATCH it kills itself and its Java virtual machine when that batch reaches that fault point.
 """
@@ -15,7 +15,7 @@ from framework.engine.sink import fault_points
 from panekeeper import TimeInterval, agg, session, windowed
 
 
-def main(folder: Path, trigger: Literal["available_now", "continuous"] = "available_now") -> None:
+def main(folder: Path, trigger: Literal["available_now", "immediate"] = "available_now") -> None:
     """Run the job over what is there, or until it is asked to end."""
     spark = session("readings", cores=2, **{"spark.sql.shuffle.partitions": 4})
     reader = spark.readStream.schema("sensor string, at timestamp, value bigint")
@@ -48,4 +48,4 @@ if __name__ == "__main__":
     folder, *how = sys.argv[1:]
     if how and ":" in how[0]:
         fault_points.arm(Kill(how[0]))
-    main(Path(folder), "continuous" if how == ["continuous"] else "available_now")
+    main(Path(folder), "immediate" if how == ["immediate"] else "available_now")

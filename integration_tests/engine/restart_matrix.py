@@ -137,7 +137,7 @@ class StoppedRun(SparkRun):
         if self.way.stop == "drain":
             if self.waiting:
                 self.write([])
-            job = self.job("continuous")
+            job = self.job("immediate")
             job.process_available()
             job.drain(timeout=300)
             self.done = len(self.files)

@@ -73,7 +73,7 @@ class FailingInDrain(StateHandler):
             raise RuntimeError("the pump is stuck")
 
 
-def start(readings: Readings, *handlers: StateHandler, trigger: Any = "continuous") -> Job:
+def start(readings: Readings, *handlers: StateHandler, trigger: Any = "immediate") -> Job:
     """Start a job that keeps pairs of readings of a sensor, and a running total."""
     stream = windowed(readings.stream(), name="pairs", partition_by="sensor", key_groups=1)
     paired = stream.window(Tumbling(Count(2)))

@@ -23,7 +23,7 @@ def left(readings: Readings, name: str) -> Any:
 def test_a_second_start_is_refused_by_name_until_the_first_job_has_stopped(readings: Readings) -> None:
     """The refused start changes nothing for the running job; afterwards the checkpoint is free."""
     readings.put(("a", "10:00:10", 1))
-    first = readings.start(trigger="continuous")
+    first = readings.start(trigger="immediate")
     running = left(readings, "running.json")
     with pytest.raises(CheckpointInUse, match=rf"job 'readings' .*process {running['pid']}.*two jobs would overwrite"):
         readings.start()

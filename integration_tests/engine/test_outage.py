@@ -101,7 +101,7 @@ def test_an_hour_of_idleness_costs_a_handful_of_batches(
 
     monkeypatch.setattr(control_stream.TickScheduler, "_wait", wait)
     readings.put(("a", "10:00:10", 1))
-    job = start(readings, Tumbling(Time(1200)), trigger="continuous")
+    job = start(readings, Tumbling(Time(1200)), trigger="immediate")
     tumbled = _reports(job, until=lambda: len(waits) == 3)
     job.stop()
 

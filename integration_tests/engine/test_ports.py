@@ -96,7 +96,7 @@ def test_two_streams_meet_in_one_job_that_is_drained_resumed_and_flushed(reading
     quotes = Quotes(readings)
     readings.put(("a", "10:00:10", 1), ("b", "10:00:11", 2))
     quotes.put(("a", 70), ("b", 50), ("a", None), ("a", 60), ("a", 10))
-    drained = start(quotes, trigger="continuous").drain(timeout=300)
+    drained = start(quotes, trigger="immediate").drain(timeout=300)
     assert (drained.open_panes, drained.tuples) == (4, 2 + 4)
     assert emitted(readings) == []
 

@@ -66,7 +66,7 @@ def test_a_running_job_stops_between_two_batches_and_resumes_there(readings: Rea
     for minute in range(6):
         readings.put(("a", f"10:{minute:02d}:10", 1), ("b", f"10:{minute:02d}:20", 2))
     second = threading.Event()
-    job = readings.start(trigger="continuous")
+    job = readings.start(trigger="immediate")
     job.on_batch(lambda report: second.set() if report.batch == 1 else None)
     assert second.wait(timeout=300)
     job.stop()
@@ -85,7 +85,7 @@ def test_a_stop_asked_for_while_a_batch_is_planned_lets_it_finish(readings: Read
     """Spark interrupts itself if it finds the query ended between writing a batch's offsets and running it."""
     for minute in range(6):
         readings.put(("a", f"10:{minute:02d}:10", 1))
-    job = readings.start(trigger="continuous")
+    job = readings.start(trigger="immediate")
     while readings.numbers("offsets")[-1] < 2:
         time.sleep(0.001)  # a batch whose offsets have just been written is being planned
     job.stop()
@@ -99,9 +99,9 @@ def test_a_query_that_ends_before_a_stop_looks_again_has_ended(
 ) -> None:
     """It slept when it was asked to end, woke up, and is gone before the second look finds it awake."""
     readings.put(("a", "10:00:10", 1))
-    job = readings.start(trigger="continuous")
+    job = readings.start(trigger="immediate")
     job.process_available()
-    look, before = query._asleep, [False]
+    look, before = query._is_idle, [False]
 
     def slow_look(running: StreamingQuery) -> bool:
         thread = query._thread(running)
@@ -110,7 +110,7 @@ def test_a_query_that_ends_before_a_stop_looks_again_has_ended(
         before.append(look(running))
         return before[-1]
 
-    monkeypatch.setattr(query, "_asleep", slow_look)
+    monkeypatch.setattr(query, "_is_idle", slow_look)
     job.stop()
 
     assert job.status().state.value == "ended"
@@ -122,7 +122,7 @@ def test_a_callback_may_stop_the_job_when_it_is_told_of_an_earlier_batch(reading
     for minute in range(4):
         readings.put(("a", f"10:{minute:02d}:10", 1))
     first = threading.Event()
-    job = readings.start(trigger="continuous")
+    job = readings.start(trigger="immediate")
     job.on_batch(lambda _: first.set())
     assert first.wait(timeout=300)
     job.on_batch(lambda _: job.stop())
@@ -135,7 +135,7 @@ def test_ctrl_c_lets_the_running_batch_finish(readings: Readings) -> None:
     """The interrupt is raised once the job has ended between two batches."""
     readings.put(("a", "10:00:10", 1))
     readings.put(("a", "10:00:20", 2))
-    job = readings.start(trigger="continuous")
+    job = readings.start(trigger="immediate")
     job.on_batch(lambda report: os.kill(os.getpid(), signal.SIGINT) if report.batch == 1 else None)
     with pytest.raises(KeyboardInterrupt):
         job.await_end(timeout=300)
@@ -147,7 +147,7 @@ def test_ctrl_c_lets_the_running_batch_finish(readings: Readings) -> None:
 def test_a_running_job_takes_what_is_available_and_then_a_flush(readings: Readings) -> None:
     """`process_available()` returns once the files are in the tables; `flush()` of a running job ends it."""
     readings.put(("a", "10:00:10", 1))
-    job = readings.start(trigger="continuous")
+    job = readings.start(trigger="immediate")
     job.process_available()
     assert job.status().rows == 1
     readings.put(("a", "10:00:20", 2))

@@ -65,7 +65,7 @@ def far(readings: Readings, bucket: str) -> Far:
 def test_back_to_a_savepoint_on_s3_and_on_again_gives_what_it_would_have_given(far: Far) -> None:
     """It is made while the job runs; the restore is killed amid it, and until it is completed no job starts."""
     far.put(0, 1)
-    job = far.start("continuous")
+    job = far.start("immediate")
     job.process_available()
     before = far.tables()
     made = savepoint(far.checkpoint, "one", to=far.place, spark=far.readings.spark)

@@ -92,7 +92,7 @@ def test_back_to_a_savepoint_and_on_again_gives_what_it_would_have_given(saved: 
 def test_a_running_job_is_saved_between_two_of_its_batches_and_goes_on(saved: Saved) -> None:
     """What it does meanwhile and after is not in the savepoint; going back to it loses and doubles nothing."""
     saved.put(0, 1)
-    job = saved.readings.start(trigger="continuous")
+    job = saved.readings.start(trigger="immediate")
     job.process_available()
     before = {table: saved.readings.rows(table) for table in ("log", "view")}
     made = savepoint(job.checkpoint, "one", to=saved.place)  # its session reads the copy

@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 from recovery.errors import ArchiveDenied, ArchiveError, SavepointRefused
 from recovery.storage.archive import ByteSink
-from state.checkpoint.folder import LocalFolder, create
+from state.checkpoint.folder import LocalFolder, move_new
 
 _PART_SUFFIX = ".part"
 
@@ -72,7 +72,7 @@ class LocalFiles(LocalFolder):
         Raises:
             FileExistsError: a file of that name is there.
         """
-        with self._write_then_rename(name, create) as target:
+        with self._write_then_rename(name, move_new) as target:
             target.write(data)
 
     def open_new(self, name: str) -> AbstractContextManager[BinaryIO]:

@@ -83,16 +83,16 @@ class LocalFolder:
         try:
             written.write_text(json.dumps(value))
             if replace:
-                _forget_checksum(path)
+                _remove_checksum(path)
                 written.replace(path)
             else:
-                create(written, path)
+                move_new(written, path)
         finally:
             written.unlink(missing_ok=True)
 
     def remove(self, name: str) -> None:
         """Remove a file; nothing happens if it is not there."""
-        _forget_checksum(self.path / name)
+        _remove_checksum(self.path / name)
         (self.path / name).unlink(missing_ok=True)
 
 
@@ -115,7 +115,7 @@ def local_path(checkpoint: str) -> Path | None:
     return Path("/" + rest.lstrip("/")) if scheme == "file" else None
 
 
-def create(written: Path, path: Path) -> None:
+def move_new(written: Path, path: Path) -> None:
     """Give a written file its name. Raises `FileExistsError` if the name is taken, which a rename would not."""
     try:
         os.link(written, path)
@@ -128,6 +128,6 @@ def create(written: Path, path: Path) -> None:
             os.fsync(stream.fileno())
 
 
-def _forget_checksum(path: Path) -> None:
+def _remove_checksum(path: Path) -> None:
     """Remove the checksum that Hadoop may have left beside a file: it would call the new content damaged."""
     path.with_name(f".{path.name}.crc").unlink(missing_ok=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from framework.engine.session.environment import Versions, java_major, problem
+from framework.engine.session.environment import Versions, find_problem, java_major
 
 ROOT = Path(__file__).resolve().parents[2]
 GOOD = {
@@ -31,7 +31,7 @@ def versions(*, python: tuple[int, int] = (3, 11), java: int | None = 17, **pack
 @pytest.mark.parametrize("java", [17, 21])
 def test_a_machine_that_fits_has_no_problem(java: int) -> None:
     """Java 17 and 21 are both welcome."""
-    assert problem(versions(java=java)) is None
+    assert find_problem(versions(java=java)) is None
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_a_machine_that_fits_has_no_problem(java: int) -> None:
 )
 def test_what_is_missing_or_wrong_is_said_in_one_line(machine: Versions, words: list[str]) -> None:
     """The line names what was found, what is needed, and what to do."""
-    line = problem(machine)
+    line = find_problem(machine)
     assert line is not None
     assert "\n" not in line
     assert [word for word in words if word not in line] == []

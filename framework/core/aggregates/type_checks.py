@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 
 import pyarrow as pa
@@ -10,16 +9,16 @@ import pyarrow as pa
 from framework.core.aggregates.hashing import is_hashable
 from framework.core.aggregates.ordering import has_absolute_code, has_rank
 from framework.declarations.errors import DeclarationError
+from framework.declarations.suggestions import did_you_mean
 
 
 def column_type(schema: pa.Schema, column: str, aggregate_text: str) -> pa.DataType:
     """Return the type of a column; `aggregate_text` is the aggregate as written, for the message."""
     if column in schema.names:
         return schema.field(column).type
-    near = difflib.get_close_matches(column, schema.names, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
     raise DeclarationError(
-        f"{aggregate_text}: there is no column {column!r}; columns are {', '.join(schema.names)}{hint}"
+        f"{aggregate_text}: there is no column {column!r}; columns are {', '.join(schema.names)}"
+        f"{did_you_mean(column, schema.names)}"
     )
 
 

@@ -10,7 +10,6 @@ Rules are tried in this order, and the first that holds is the reason: the user'
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,8 +24,10 @@ from pyspark.sql.types import ArrayType, BooleanType, DataType, MapType, StructT
 
 from framework.declarations.errors import DeclarationError
 from framework.declarations.policies import Delta
+from framework.declarations.suggestions import did_you_mean
 from framework.declarations.user_policy import UserPolicy
 from framework.engine.flow import arrival_time, packing
+from framework.engine.session.columns import column
 from state.key_groups import MAX_KEY_GROUPS
 
 if TYPE_CHECKING:
@@ -134,8 +135,7 @@ class Intake:
         """Raise `DeclarationError` for a name that is no column; `what` says who asked for it."""
         for name in names:
             if name not in self.user_columns:
-                close = difflib.get_close_matches(name, self.user_columns, n=1)
-                hint = f"; did you mean {close[0]!r}?" if close else ""
+                hint = did_you_mean(name, self.user_columns)
                 raise DeclarationError(
                     f"{what}: there is no column {name!r}{hint} (columns: {', '.join(self.user_columns)})"
                 )
@@ -278,11 +278,6 @@ class Intake:
             raise DeclarationError(f"{what}: {rule!r} is no condition on these columns: {text}") from None
         if not isinstance(kind, BooleanType):
             raise DeclarationError(f"{what}: {rule!r} is a {kind.simpleString()}, not a condition")
-
-
-def column(name: str) -> Column:
-    """Return the top-level column of exactly this name, dots and all."""
-    return F.col("`" + name.replace("`", "``") + "`")
 
 
 def _require_timestamp(what: str, name: str, kind: DataType) -> None:

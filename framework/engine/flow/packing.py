@@ -28,7 +28,7 @@ import pyarrow.compute as pc
 
 from framework.core.job_spec import EVENT_TIME, REJECTED_SCHEMA
 from framework.declarations.errors import InputError
-from framework.engine.session.python_worker import settle
+from framework.engine.session.python_worker import freeze_gc
 
 PREFIX = "_pk_"
 RESERVED = ("_t", "_at", "_seq", "_row")
@@ -121,7 +121,7 @@ class Packer:
         """Pack one input partition; the position runs on over its batches."""
         from pyspark import TaskContext
 
-        settle()
+        freeze_gc()
         context = TaskContext.get()
         part = context.partitionId() if context else 0
         at, latest = 0, None

@@ -23,7 +23,7 @@ from framework.engine.flow.intake import Intake
 from framework.engine.flow.ordering import PortOrdering
 from framework.engine.flow.packing import PACKED_SCHEMA, Packer, from_segment
 from framework.engine.flow.processor import OUTPUT_SCHEMA, KeyGroupProcessor
-from framework.engine.session.python_worker import settle
+from framework.engine.session.python_worker import freeze_gc
 from state.checkpoint.run_record import RunRecord, begin_run
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ class Unpacker:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Unpack one partition."""
-        settle()
+        freeze_gc()
         for batch in batches:
             for body in batch.column(0):
                 yield from from_segment(body.as_py()).cast(self.schema).to_batches()

@@ -28,7 +28,7 @@ from framework.engine.flow.batch_checkpoint import batch_checkpoint
 from framework.engine.flow.control_stream import AFTER_ALL_PARTITIONS, BEFORE_ALL_PARTITIONS
 from framework.engine.flow.ordering import PortOrdering, to_steps, watermark_step
 from framework.engine.flow.packing import from_segment, to_segment
-from framework.engine.session.python_worker import hush, settle
+from framework.engine.session.python_worker import freeze_gc, silence_stdout
 from state.checkpoint.control_files import CHECKPOINT_COMMANDS
 from state.checkpoint.run_record import RunRecord
 from state.spark_store import SparkStore
@@ -41,7 +41,7 @@ TIMER = "timer"
 
 _TIMER_VALUE = StructType([StructField("ms", LongType())])
 
-hush()
+silence_stdout()
 
 
 class KeyGroupProcessor(StatefulProcessor):
@@ -62,7 +62,7 @@ class KeyGroupProcessor(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Name the state. Called once a task, and once on the driver before the query starts."""
-        settle()
+        freeze_gc()
         self._handle = handle
         self._store = SparkStore(handle)
         self._registered = handle.getValueState(TIMER, _TIMER_VALUE)

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-Trigger = Literal["available_now", "continuous"] | Duration
+QueryTrigger = Literal["available_now", "immediate"] | Duration
 """Process what is there and end; run until stopped, a batch as soon as there are rows; or a batch at this period."""
 
 _STATES = "org.apache.spark.sql.execution.streaming.runtime"
-_SLEEPS_IN = ("MicroBatchExecution.executeOneBatch", "util.SystemClock.waitTillTime")  # the callers of Thread.sleep
-_INNERMOST = 6  # frames; the JVM's own part of a sleep is one to three of them
+_IDLE_FRAMES = ("MicroBatchExecution.executeOneBatch", "util.SystemClock.waitTillTime")  # the callers of Thread.sleep
+_FRAMES_TO_CHECK = 6  # frames; the JVM's own part of a sleep is one to three of them
 
 
 def has_ended(query: StreamingQuery, seconds: float) -> bool:
@@ -68,10 +68,10 @@ def end_between_batches(query: StreamingQuery, spark: SparkSession) -> bool:
     lock = query._jsq.streamingQuery().awaitProgressLock()  # noqa: SLF001 -- a query has no public lock
     lock.lock()
     try:
-        if not _asleep(query):
+        if not _is_idle(query):
             return False
         _set_state(query, spark, "TERMINATED")
-        if not _asleep(query):
+        if not _is_idle(query):
             _set_state(query, spark, "ACTIVE")
             return False
     finally:
@@ -86,31 +86,36 @@ def _set_state(query: StreamingQuery, spark: SparkSession, name: str) -> None:
     query._jsq.streamingQuery().state().set(state)  # noqa: SLF001 -- as above
 
 
-def _asleep(query: StreamingQuery) -> bool:
+def _is_idle(query: StreamingQuery) -> bool:
     """Whether the query's thread sleeps between two batches: in its own loop, or on the clock of its trigger."""
     frames = _thread(query).getStackTrace()
-    names = [frames[at].toString() for at in range(min(len(frames), _INNERMOST))]
+    names = [frames[at].toString() for at in range(min(len(frames), _FRAMES_TO_CHECK))]
     callers = [name for name in names if "java.lang.Thread" not in name]
-    return len(callers) < len(names) and bool(callers) and any(place in callers[0] for place in _SLEEPS_IN)
+    return len(callers) < len(names) and bool(callers) and any(place in callers[0] for place in _IDLE_FRAMES)
 
 
 def _thread(query: StreamingQuery) -> Any:
     return query._jsq.streamingQuery().queryExecutionThread()  # noqa: SLF001 -- as above
 
 
-def trigger_options(trigger: Trigger) -> dict[str, Any]:
+def trigger_options(trigger: QueryTrigger) -> dict[str, Any]:
     """Return the trigger as Spark names it. Raises `DeclarationError` for anything else."""
     if trigger == "available_now":
         return {"availableNow": True}
-    if trigger == "continuous":
+    if trigger == "immediate":
         return {"processingTime": "0 seconds"}
+    if trigger == "continuous":
+        raise DeclarationError(
+            "trigger is 'continuous', which is Spark's continuous processing, an engine without micro-batches; use "
+            "trigger='immediate': a batch starts as soon as the one before has ended and there are rows"
+        )
     try:
         ms = to_us(trigger, "trigger") // 1000
     except DeclarationError:
         ms = 0
     if ms <= 0:
         raise DeclarationError(
-            f"trigger is {trigger!r}; it must be 'available_now', 'continuous' or a duration of a millisecond or more, "
+            f"trigger is {trigger!r}; it must be 'available_now', 'immediate' or a duration of a millisecond or more, "
             'such as "10 seconds"'
         )
     return {"processingTime": f"{ms} milliseconds"}

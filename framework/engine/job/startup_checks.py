@@ -112,16 +112,16 @@ def open_checkpoint(files: CheckpointFiles, *, name: str, declaration: Mapping[s
             "give this job a folder of its own"
         )
     if known is not None and started:
-        _require_same(files, known, name, new)
+        _require_compatible(files, known, name, new)
         return known
     partitions = int(files.spark.conf.get("spark.sql.shuffle.partitions") or 200)
-    begun_anew = known is not None and known.epoch > 0 and known.name == name
+    started_over = known is not None and known.epoch > 0 and known.name == name
     record = JobRecord(
         name=name,
-        id=known.id if known is not None and begun_anew else uuid.uuid4().hex[:12],
+        id=known.id if known is not None and started_over else uuid.uuid4().hex[:12],
         declaration=new,
         group_ids=group_ids(key_groups, partitions),
-        epoch=known.epoch if known is not None and begun_anew else 0,
+        epoch=known.epoch if known is not None and started_over else 0,
         versions=installed_versions(),
     )
     try:
@@ -151,7 +151,7 @@ def require_no_interrupted_restore(files: CheckpointFiles) -> None:
         )
 
 
-def _require_same(files: CheckpointFiles, known: JobRecord, name: str, declaration: Mapping[str, Any]) -> None:
+def _require_compatible(files: CheckpointFiles, known: JobRecord, name: str, declaration: Mapping[str, Any]) -> None:
     """Refuse what `compare_declarations` does not call compatible."""
     job = name_change(known.name, name)
     if job.compatibility is not Compatibility.COMPATIBLE:

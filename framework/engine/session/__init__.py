@@ -1,6 +1,7 @@
 """The Spark session that jobs run in, and Spark's files and errors.
 
 checkpoint_files.py  How are small files written to a checkpoint the way Spark does it?
+columns.py           How is the name of a column quoted?
 environment.py       Can this machine run Panekeeper, and if not, what must be installed?
 file_manager.py      Which of Spark's file managers writes the files of a checkpoint?
 jars.py              Where do the Java libraries of Delta and S3 come from?

@@ -18,7 +18,7 @@ from state.checkpoint.folder import LocalFolder, local_path
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_TAKEN = ("FileAlreadyExistsException", "Status Code: 412")  # as Hadoop says it, and as S3 does
+_ALREADY_EXISTS = ("FileAlreadyExistsException", "Status Code: 412")  # as Hadoop says it, and as S3 does
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class CheckpointFiles:
         try:
             self._write(name, bytearray(json.dumps(value).encode()), replace=replace)
         except Exception as error:
-            if any(words in full_text(error) for words in _TAKEN):
+            if any(words in full_text(error) for words in _ALREADY_EXISTS):
                 raise FileExistsError(f"{name} in {self.root} is already there") from error
             raise
 

@@ -41,12 +41,12 @@ def check_environment() -> None:
     Raises:
         SetupError: something is missing or has the wrong version; one line says what to install.
     """
-    line = problem(installed())
+    line = find_problem(installed())
     if line is not None:
         raise SetupError(line)
 
 
-def problem(versions: Versions) -> str | None:
+def find_problem(versions: Versions) -> str | None:
     """The first thing that is wrong with these versions, as the line a user reads; None if all is well."""
     if versions.python < PYTHON_MINIMUM:
         return f"Python {_dotted(versions.python)} is too old: Panekeeper needs Python 3.11 or newer."

@@ -15,7 +15,7 @@ import pyspark
 
 from framework.declarations.errors import SetupError
 from framework.engine.session.environment import DELTA_VERSION, SPARK_SERIES
-from framework.engine.session.local_cache import kept
+from framework.engine.session.local_cache import cached_folder
 
 _HADOOP_VERSION = "3.5.0"  # Spark 4.2's own
 _AWS_VERSION = "2.35.4"  # what this Hadoop was built with
@@ -112,7 +112,7 @@ def s3_jars() -> list[Path]:
 
 
 def _jars(libraries: _Libraries) -> list[Path]:
-    return sorted(kept(f"jars/{libraries.folder}", lambda work: _resolve(libraries, work)).glob("*.jar"))
+    return sorted(cached_folder(f"jars/{libraries.folder}", lambda work: _resolve(libraries, work)).glob("*.jar"))
 
 
 def _resolve(libraries: _Libraries, work: Path) -> Path:
@@ -133,16 +133,16 @@ def _resolve(libraries: _Libraries, work: Path) -> Path:
     environment = os.environ | {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HOME": str(Path(pyspark.__file__).parent)}
     ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if ran.returncode != 0 or not list((work / "jars").glob(f"*{libraries.main}*.jar")):
-        said = [line.strip() for line in ran.stderr.splitlines() if line.strip()]
+        output = [line.strip() for line in ran.stderr.splitlines() if line.strip()]
         raise SetupError(
             f"{libraries.what} ({', '.join(libraries.coordinates)}) could not be fetched from Maven Central; "
             f"the first start needs the network, or a mirror in DEFAULT_ARTIFACT_REPOSITORY. "
-            f"Spark said: {_reason(said)}"
+            f"Spark output: {_failure_line(output)}"
         )
     return work / "jars"
 
 
-def _reason(said: list[str]) -> str:
+def _failure_line(output: list[str]) -> str:
     """The line of Spark's output that tells most: the first that speaks of a failure, else the last."""
-    failures = [line for line in said if "not found" in line or "Exception" in line or "unresolved" in line]
-    return (failures or said or ["nothing"])[0 if failures else -1]
+    failures = [line for line in output if "not found" in line or "Exception" in line or "unresolved" in line]
+    return (failures or output or ["nothing"])[0 if failures else -1]

@@ -15,7 +15,7 @@ def cache_folder() -> Path:
     return Path(given) if given else Path.home() / ".cache" / "panekeeper"
 
 
-def kept(name: str, make: Callable[[Path], Path]) -> Path:
+def cached_folder(name: str, make: Callable[[Path], Path]) -> Path:
     """Return a folder of the cache, made first if it is not there: whole or not at all, whoever else makes it, too.
 
     Args:

@@ -14,18 +14,18 @@ import sys
 from functools import cache
 from pathlib import Path
 
-_ASKS = "pyspark.sql.streaming.transform_with_state_driver_worker"
+_STATE_SERVER_MODULE = "pyspark.sql.streaming.transform_with_state_driver_worker"
 
 
-def hush() -> None:
+def silence_stdout() -> None:
     """Say nothing more, if this is the process that only asks. Called as soon as something of ours is loaded."""
     started = getattr(sys.modules.get("__main__"), "__spec__", None)
-    if started is not None and started.name == _ASKS:
+    if started is not None and started.name == _STATE_SERVER_MODULE:
         sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 -- for as long as the process lives
 
 
 @cache
-def settle() -> None:
+def freeze_gc() -> None:
     """Leave what is imported by now out of every later collection. Once a process; called where work begins."""
     gc.collect()
     gc.freeze()

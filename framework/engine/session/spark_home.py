@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pyspark
 
-from framework.engine.session.local_cache import kept
+from framework.engine.session.local_cache import cached_folder
 
-_PARTS = ("bin", "conf", "data", "jars", "sbin")  # `conf` is the user's to make, now or later
+_LINKED_FOLDERS = ("bin", "conf", "data", "jars", "sbin")  # `conf` is the user's to make, now or later
 
 
 def spark_home() -> Path:
@@ -22,12 +22,12 @@ def spark_home() -> Path:
     installed = Path(pyspark.__file__).parent
     name = f"{pyspark.__version__}-{hashlib.sha256(str(installed).encode()).hexdigest()[:12]}"
     try:
-        return kept(f"spark/{name}", lambda view: _linked(view, installed))
+        return cached_folder(f"spark/{name}", lambda view: _linked_view(view, installed))
     except OSError:
         return installed
 
 
-def _linked(view: Path, installed: Path) -> Path:
-    for part in _PARTS:
+def _linked_view(view: Path, installed: Path) -> Path:
+    for part in _LINKED_FOLDERS:
         (view / part).symlink_to(installed / part)
     return view

@@ -38,8 +38,8 @@ from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 from framework.core.job_spec import PORT, JobSpec
 from framework.declarations.durations import to_datetime
 from framework.declarations.errors import PanekeeperError
-from framework.engine.flow.intake import column
 from framework.engine.flow.pipeline import unpack
+from framework.engine.session.columns import column, quoted
 from framework.engine.sink.batch_output import BatchOutput, run_and_collect
 from framework.engine.sink.downtime import DOWNTIME, Downtime
 from framework.engine.sink.fault_points import fault_point, fault_point_in_tasks, hold_between_tables
@@ -118,7 +118,7 @@ class DeltaSink:
         `copied` says whether Delta must take a copy of the source: what came along in the driver is one already. (The
         setting is of the query's own session: Spark clones one for each query.)
         """
-        same = [f"t.{_quoted(name)} <=> s.{_quoted(name)}" for name in self._view_key] or ["true"]
+        same = [f"t.{quoted(name)} <=> s.{quoted(name)}" for name in self._view_key] or ["true"]
         newest.sparkSession.conf.set("spark.databricks.delta.merge.materializeSource", "auto" if copied else "none")
         target = DeltaTable.forPath(newest.sparkSession, path).alias("t")
         merge = target.merge(newest.alias("s"), " AND ".join([*same, *since]))
@@ -199,7 +199,3 @@ def _last_of_each_pane(results: pa.Table, pane: list[str]) -> pa.Table:
     numbered = results.append_column("_row", pa.array(range(results.num_rows), pa.int64()))
     last = numbered.group_by(pane).aggregate([("_row", "max")]).column("_row_max")
     return results.take(last)
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

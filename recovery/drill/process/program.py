@@ -100,9 +100,7 @@ class Program:
         else:
             declared = drill_job(name).declare(spark_for_drill(request.master), Path(request.files), folder)
             checkpoint = folder / "checkpoint"
-            job = declared.start(
-                checkpoint=checkpoint, trigger="available_now" if request.do == "run" else "continuous"
-            )
+            job = declared.start(checkpoint=checkpoint, trigger="available_now" if request.do == "run" else "immediate")
         self.events.write(name, "started")
         job.on_batch(lambda report: self.on_batch(name, job, report))
         return job

@@ -52,7 +52,7 @@ def test_a_url_is_kept_as_it_is() -> None:
 
 TRIGGERS: list[tuple[Any, dict[str, Any]]] = [
     ("available_now", {"availableNow": True}),
-    ("continuous", {"processingTime": "0 seconds"}),
+    ("immediate", {"processingTime": "0 seconds"}),
     ("10 seconds", {"processingTime": "10000 milliseconds"}),
     ("5m", {"processingTime": "300000 milliseconds"}),
     (minutes(1), {"processingTime": "60000 milliseconds"}),
@@ -66,10 +66,14 @@ def test_a_trigger_is_a_word_or_a_duration(trigger: Any, options: dict[str, Any]
     assert trigger_options(trigger) == options
 
 
+def test_the_word_continuous_is_refused_as_another_engine_of_spark() -> None:
+    """It is Spark's continuous processing, so the message names the word that is meant."""
+    with pytest.raises(DeclarationError, match=r"Spark's continuous processing.* use trigger='immediate'"):
+        trigger_options("continuous")
+
+
 @pytest.mark.parametrize("trigger", ["now", "availableNow", "10", 0, "0s", "999us", None, True])
 def test_what_is_no_trigger_is_refused_with_all_that_are(trigger: Any) -> None:
     """The message names the value, both words and a duration."""
-    with pytest.raises(
-        DeclarationError, match=r"trigger is .*'available_now', 'continuous' or a duration .*10 seconds"
-    ):
+    with pytest.raises(DeclarationError, match=r"trigger is .*'available_now', 'immediate' or a duration .*10 seconds"):
         trigger_options(trigger)
