@@ -73,7 +73,7 @@ class Drills:
         seed: of the input and of random kills.
         only: a part of `scenario x job`, or a pattern with `*`; None for all.
         reduced: run fewer scenarios, with several faults in each: minutes instead of an hour.
-        budget_seconds: start no scenario after so long.
+        budget_seconds: start no scenario after this time.
         job: drill this job file instead of the built-in jobs.
         savepoint: (location, name); that job begins as a clone of it.
         endpoint: URL of the S3 store with that savepoint; None for Amazon's.

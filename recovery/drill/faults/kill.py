@@ -52,7 +52,7 @@ def kill_until_task_fails(
     Args:
         tracker: of the Spark context.
         kill: kills workers and returns how many.
-        seconds: give up after so long.
+        seconds: after which to give up.
     """
     killed = 0
     seen: set[int] = set()

@@ -34,7 +34,7 @@ class ProgramRequest:
         events_file: events are appended to this file.
         point: the fault point at which the fault is triggered.
         batch: the first batch in which the fault is triggered.
-        until: stop after so many batches; only for a user's own job, whose input is not written by the drill.
+        until: stop after this number of batches; only for a user's own job, whose input is not written by the drill.
         victim: what is killed: the program, its Python workers, or its executors.
         master: URL of the cluster; None for local mode.
         ahead_hours: how far the wall clock is set ahead; None for the real one.
