@@ -113,3 +113,11 @@ def test_every_example_in_a_docstring_gives_what_it_prints(module: str) -> None:
     result = doctest.testmod(importlib.import_module(module))
     assert result.attempted > 0
     assert result.failed == 0
+
+
+def test_the_index_of_the_documentation_links_to_every_page() -> None:
+    """A page without a link from docs/README.md is hard to find."""
+    docs = ROOT / "docs"
+    linked = set(re.findall(r"\]\(([\w./-]+\.md)\)", (docs / "README.md").read_text(encoding="utf-8")))
+    pages = {path.relative_to(docs).as_posix() for path in docs.rglob("*.md")} - {"README.md"}
+    assert pages - linked == set()
