@@ -1,7 +1,9 @@
-"""Panekeeper's public API: declare a window, say what it computes, start the job, and save and restore it.
+"""Panekeeper's public API: everything that a user imports, except the test kit in `panekeeper.testing`.
 
-Importing this package starts no Spark: `session`, `windowed` and whatever else needs pyspark is loaded when it is
-first used, so declarations and `panekeeper.testing.play` work and can be tested without Java.
+testing.py  how are the events of a window checked without Spark? `play` and `difference`
+
+Importing this package loads no pyspark and no boto3: `session`, `windowed` and all else that needs them is loaded on
+first use, so declarations and `panekeeper.testing.play` work without Java.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from framework.declarations import aggregates as agg
-from framework.declarations.durations import days, hours, minutes, seconds
+from framework.declarations.durations import Duration, days, hours, minutes, seconds
 from framework.declarations.errors import (
     CheckpointError,
     CheckpointInUse,
@@ -39,6 +41,19 @@ from framework.declarations.operator import Emit, Listener, Operator
 from framework.declarations.policies import Count, Delta, PartitionAge, PartitionCount, Punctuation, Time, TupleCount
 from framework.declarations.user_policy import UserPolicy
 from framework.declarations.windows import Batched, Sliding, TimeInterval, Tumbling
+from recovery.errors import (
+    ArchiveDenied,
+    ArchiveError,
+    ArchiveNotFound,
+    ArchiveUnreachable,
+    DamagedSavepoint,
+    ForeignManifest,
+    NewerSavepoint,
+    NoSuchSavepoint,
+    SavepointError,
+    SavepointRefused,
+    TableVersionLost,
+)
 from state.handler import CheckpointReason, OpenPartition, StateContext, StateHandler
 
 if TYPE_CHECKING:
@@ -48,20 +63,24 @@ if TYPE_CHECKING:
     from framework.engine.job.run_totals import BatchReport
     from framework.engine.job.status import Drained, Status
     from framework.engine.session.session import session
-    from recovery.errors import SavepointError
     from recovery.restore.clone import clone
     from recovery.restore.restore import restore
     from recovery.savepoint.catalog import prune, savepoints, verify
-    from recovery.savepoint.create import savepoint
+    from recovery.savepoint.create import Savepoint, savepoint
     from recovery.storage.archive import Archive
     from recovery.storage.locations import register_archive
     from recovery.storage.s3_options import S3Options
+    from recovery.upgrade.check import check_upgrade
     from recovery.upgrade.rescale import rescale
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Archive",
+    "ArchiveDenied",
+    "ArchiveError",
+    "ArchiveNotFound",
+    "ArchiveUnreachable",
     "BatchReport",
     "Batched",
     "CheckpointError",
@@ -69,15 +88,18 @@ __all__ = [
     "CheckpointReason",
     "CorruptState",
     "Count",
+    "DamagedSavepoint",
     "DeclarationError",
     "Delta",
     "DrainTimeout",
     "Drained",
+    "Duration",
     "Emit",
     "Event",
     "EventError",
     "EventType",
     "ForeignCheckpoint",
+    "ForeignManifest",
     "IncompatibleCheckpoint",
     "InputError",
     "Job",
@@ -86,6 +108,8 @@ __all__ = [
     "JobNotRunning",
     "LifecycleError",
     "Listener",
+    "NewerSavepoint",
+    "NoSuchSavepoint",
     "NotConfirmed",
     "OpenPartition",
     "Operator",
@@ -97,7 +121,9 @@ __all__ = [
     "Punctuation",
     "Reason",
     "S3Options",
+    "Savepoint",
     "SavepointError",
+    "SavepointRefused",
     "SchemaMismatch",
     "SetupError",
     "SinkError",
@@ -107,6 +133,7 @@ __all__ = [
     "StateHandler",
     "StateVersionError",
     "Status",
+    "TableVersionLost",
     "Time",
     "TimeInterval",
     "Timing",
@@ -115,6 +142,7 @@ __all__ = [
     "UserPolicy",
     "__version__",
     "agg",
+    "check_upgrade",
     "clone",
     "days",
     "hours",
@@ -133,23 +161,24 @@ __all__ = [
 ]
 
 _LOADED_WHEN_USED = {
+    "Archive": "recovery.storage.archive",
     "BatchReport": "framework.engine.job.job",
     "Drained": "framework.engine.job.status",
     "Job": "framework.engine.job.job",
-    "Status": "framework.engine.job.status",
-    "Archive": "recovery.storage.archive",
     "S3Options": "recovery.storage.s3_options",
-    "SavepointError": "recovery.errors",
+    "Savepoint": "recovery.savepoint.create",
+    "Status": "framework.engine.job.status",
+    "check_upgrade": "recovery.upgrade.check",
     "clone": "recovery.restore.clone",
+    "ports": "framework.builder.ports",
     "prune": "recovery.savepoint.catalog",
     "register_archive": "recovery.storage.locations",
     "rescale": "recovery.upgrade.rescale",
     "restore": "recovery.restore.restore",
     "savepoint": "recovery.savepoint.create",
     "savepoints": "recovery.savepoint.catalog",
-    "verify": "recovery.savepoint.catalog",
-    "ports": "framework.builder.ports",
     "session": "framework.engine.session.session",
+    "verify": "recovery.savepoint.catalog",
     "windowed": "framework.builder.windowed",
 }
 
@@ -158,3 +187,7 @@ def __getattr__(name: str) -> Any:
     if name not in _LOADED_WHEN_USED:
         raise AttributeError(f"module 'panekeeper' has no attribute {name!r}")
     return getattr(import_module(_LOADED_WHEN_USED[name]), name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__]
