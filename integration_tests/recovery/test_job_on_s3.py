@@ -57,13 +57,13 @@ class Far:
 
 @pytest.fixture
 def far(readings: Readings, bucket: str) -> Far:
-    """The readings, far away."""
+    """The readings on S3."""
     return Far(readings, bucket)
 
 
 @pytest.mark.extended
-def test_back_to_a_savepoint_on_s3_and_on_again_gives_what_it_would_have_given(far: Far) -> None:
-    """It is made while the job runs; the restore is killed amid it, and until it is completed no job starts."""
+def test_a_job_restored_from_s3_and_resumed_gives_the_same_results(far: Far) -> None:
+    """The savepoint is of a running job; the restore is killed, and until it is completed no job starts."""
     far.put(0, 1)
     job = far.start("immediate")
     job.process_available()
@@ -94,8 +94,8 @@ def test_back_to_a_savepoint_on_s3_and_on_again_gives_what_it_would_have_given(f
 
 
 @pytest.mark.extended
-def test_a_rescaled_job_on_s3_goes_on_with_the_same_results(far: Far) -> None:
-    """The state is dealt out anew in the bucket; killed when the old checkpoint is aside, the restore completes it."""
+def test_a_rescaled_job_on_s3_resumes_with_the_same_results(far: Far) -> None:
+    """The state is distributed again in the bucket; killed when the old checkpoint is moved, a restore completes it."""
     spark = far.readings.spark
     far.put(0, 1)
     far.run()

@@ -1,4 +1,4 @@
-"""Another number of shuffle partitions: what the job goes on to say is what it would have said without."""
+"""With another number of shuffle partitions, a job has the results that it would have had without."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def by_command(readings: Readings, partitions: int) -> dict[str, Any]:
     return dict(json.loads(done.stdout))
 
 
-def test_a_rescaled_job_goes_on_with_the_same_results(readings: Readings, fail_at: Callable[[str, int], None]) -> None:
-    """Fewer partitions after a batch that failed between two tables; then more, killed on the way and completed."""
+def test_a_rescaled_job_resumes_with_the_same_results(readings: Readings, fail_at: Callable[[str, int], None]) -> None:
+    """Fewer after a batch that failed between two tables; then more, killed on the way and completed."""
 
     def killed(partitions: int, after: str) -> None:
         def reached(step: str) -> None:

@@ -114,7 +114,7 @@ def test_more_files_than_one_page_of_a_listing_are_all_seen(archive: Archive) ->
     assert archive.sizes("savepoints/") == {}
 
 
-def test_files_are_encrypted_as_asked(s3: Any, endpoint: str, tmp_path: Path) -> None:
+def test_files_are_encrypted_as_the_options_say(s3: Any, endpoint: str, tmp_path: Path) -> None:
     """Blobs and manifests alike."""
     archive = open_archive("s3://bucket", S3Options(endpoint=endpoint, encryption="aws:kms", kms_key="key-1"))
     (tmp_path / "file").write_text("x")
@@ -135,8 +135,8 @@ def test_an_altered_object_is_found(job: FakeCheckpoint, archive: Archive, s3: A
 
 
 @pytest.mark.usefixtures("s3")
-def test_a_missing_bucket_is_told(job: FakeCheckpoint, options: S3Options) -> None:
-    """When something is put, listed or looked for."""
+def test_a_missing_bucket_is_reported(job: FakeCheckpoint, options: S3Options) -> None:
+    """When a file is stored, listed or read."""
     missing = open_archive("s3://nowhere/x", options)
     with pytest.raises(ArchiveNotFound, match="there is no bucket 'nowhere'"):
         savepoint(job.folder, "one", to=missing)
@@ -146,7 +146,7 @@ def test_a_missing_bucket_is_told(job: FakeCheckpoint, options: S3Options) -> No
         missing.put_file("x", job.folder / "metadata")
 
 
-def test_missing_credentials_are_told(archive: Archive, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_missing_credentials_are_reported(archive: Archive, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """With what to set up."""
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
@@ -157,7 +157,7 @@ def test_missing_credentials_are_told(archive: Archive, monkeypatch: pytest.Monk
         archive.sizes()
 
 
-def test_refused_permissions_are_told_without_any_secret(archive: Archive, endpoint: str, tmp_path: Path) -> None:
+def test_refused_permissions_are_reported_without_any_secret(archive: Archive, endpoint: str, tmp_path: Path) -> None:
     """The server checks permissions from now on, and these credentials have none."""
     path = tmp_path / "file"
     path.write_text("x")
@@ -178,13 +178,13 @@ def test_refused_permissions_are_told_without_any_secret(archive: Archive, endpo
 
 
 def _check_permissions(endpoint: str, *, after: int) -> None:
-    """Let the server check permissions once it has answered so many calls."""
+    """Let the server check permissions after a number of calls."""
     headers = {"Content-Type": "text/plain"}
     request = Request(f"{endpoint}/moto-api/reset-auth", data=str(after).encode(), headers=headers, method="POST")  # noqa: S310 -- ours
     urlopen(request).close()  # noqa: S310 -- as above
 
 
-def test_an_endpoint_where_nobody_answers_is_told_without_its_password() -> None:
+def test_an_endpoint_that_does_not_respond_is_reported_without_its_password() -> None:
     """A port that nothing listens on, and what is no URL."""
     dead = open_archive("s3://bucket", S3Options(endpoint="http://me:hunter2@127.0.0.1:9", attempts=1))
     with pytest.raises(ArchiveUnreachable, match=r"does not respond at http://127.0.0.1:9") as refused:

@@ -1,4 +1,4 @@
-"""Savepoints of a real job: back to one and on again gives the tables of a job that was never taken back."""
+"""Savepoints of a real job: restored to one and resumed, it has the tables of a job that was never restored."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def saved(readings: Readings) -> Saved:
     return Saved(readings)
 
 
-def test_back_to_a_savepoint_and_on_again_gives_what_it_would_have_given(saved: Saved) -> None:
-    """Tables, state and place in the source go back together; batches that are run again are not skipped."""
+def test_a_job_restored_and_resumed_gives_the_same_results(saved: Saved) -> None:
+    """Tables, state and source position are restored together; batches that are run again are not skipped."""
     saved.run(0, 1)
     made = saved.save("one")
     assert set(made.manifest.tables) == {"log", "view", "quarantine", "metrics", "downtime"}
@@ -89,8 +89,8 @@ def test_back_to_a_savepoint_and_on_again_gives_what_it_would_have_given(saved: 
 
 
 @pytest.mark.extended
-def test_a_running_job_is_saved_between_two_of_its_batches_and_goes_on(saved: Saved) -> None:
-    """What it does meanwhile and after is not in the savepoint; going back to it loses and doubles nothing."""
+def test_a_running_job_is_saved_between_two_of_its_batches_and_keeps_running(saved: Saved) -> None:
+    """What it does meanwhile and after is not in the savepoint; a restore of it loses and doubles nothing."""
     saved.put(0, 1)
     job = saved.readings.start(trigger="immediate")
     job.process_available()
@@ -153,7 +153,7 @@ def test_a_restore_killed_after_any_step_is_completed_by_the_same_call(saved: Sa
 
 
 @pytest.mark.extended
-def test_a_batch_that_stands_in_some_tables_only_is_not_in_the_savepoint(
+def test_a_batch_that_is_in_some_tables_only_is_not_in_the_savepoint(
     saved: Saved, fail_at: Callable[[str, int], None]
 ) -> None:
     """It was interrupted between two commits: the savepoint is as of the batch before it, in each table."""
@@ -169,7 +169,7 @@ def test_a_batch_that_stands_in_some_tables_only_is_not_in_the_savepoint(
 
 
 @pytest.mark.extended
-def test_what_cannot_be_restored_is_told_before_anything_is_touched(saved: Saved) -> None:
+def test_what_cannot_be_restored_is_reported_before_anything_is_changed(saved: Saved) -> None:
     """A damaged file, state that was damaged before it was saved, a table whose old files were vacuumed."""
     saved.run(0, 1)
     made = saved.save("one")
@@ -214,8 +214,8 @@ def _vacuum(readings: Readings, table: str) -> None:
 
 @pytest.mark.extended
 @pytest.mark.parametrize("deep", [False, True])
-def test_a_clone_runs_beside_the_job_and_leaves_it_alone(saved: Saved, tmp_path: Path, *, deep: bool) -> None:
-    """It goes on from the savepoint to the same results, in tables of its own."""
+def test_a_clone_runs_beside_the_job_and_does_not_change_it(saved: Saved, tmp_path: Path, *, deep: bool) -> None:
+    """It resumes from the savepoint with the same results, in tables of its own."""
     saved.run(0, 1)
     saved.save("one")
     before = saved.readings.log()
@@ -232,7 +232,7 @@ def test_a_clone_runs_beside_the_job_and_leaves_it_alone(saved: Saved, tmp_path:
 
 @pytest.mark.extended
 def test_a_savepoint_can_be_restored_to_another_folder(saved: Saved) -> None:
-    """A beat that was heard is not heard again. From the old checkpoint, which no longer fits, no job starts."""
+    """No control file is processed twice. No job starts from the old checkpoint, which no longer fits the tables."""
     saved.run(0, 1)
     saved.save("one")
     saved.run(2, 3)

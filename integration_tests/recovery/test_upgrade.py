@@ -41,7 +41,7 @@ CHANGES: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-def test_a_plan_says_what_a_start_does(
+def test_plan_reports_what_a_start_does(
     readings: Readings, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """For declarations, and for job files on the command line, of which nothing is started."""

@@ -23,16 +23,16 @@ savepoint = partial(savepoint_of_any, decode=False)
 
 
 class FakeCheckpoint:
-    """The checkpoint of a stopped job: two state partitions, a file source and the pulse. It writes no tables."""
+    """The checkpoint of a stopped job without tables: two shuffle partitions, a file source, the control stream."""
 
-    def __init__(self, place: Path | str, *, job: str = "readings", job_id: str = "0123456789ab") -> None:
-        self.place = str(place)
-        files = files_at(place)
+    def __init__(self, root: Path | str, *, job: str = "readings", job_id: str = "0123456789ab") -> None:
+        self.root = str(root)
+        files = files_at(root)
         assert files is not None
         self.files = files
         self.url = files.root if "://" in files.root else f"file://{files.root}"
         self.batch = -1
-        self.beats = 0
+        self.control_files = 0
         record = JobRecord(
             name=job,
             id=job_id,
@@ -45,32 +45,32 @@ class FakeCheckpoint:
         short = self.url.replace("file://", "file:")  # as Spark spells it there
         self.put("state/0/_metadata/v2/0", f'v2\n{{"paths":["{short}/state/0/_stateSchema/default/0_x"]}}')
         self.put("state/0/_stateSchema/default/0_x", "schema")
-        self.beat(1)
+        self.write_control_file(1)
 
     @property
     def folder(self) -> Path:
         """Where it is, on a local disk."""
-        return Path(self.place)
+        return Path(self.root)
 
-    def beside(self) -> list[str]:
-        """What stands in the folder that holds it."""
+    def siblings(self) -> list[str]:
+        """The names in the folder that contains it."""
         return self.files.parent().names("")
 
     def put(self, path: str, text: str) -> None:
         self.files.put_bytes(path, text.encode())
 
     def lease(self, *, pid: int, host: str | None = None) -> None:
-        """Let a process hold the lease."""
-        said = {"name": "readings", "host": host or socket.gethostname(), "pid": pid, "started": started_at(pid)}
-        self.put(RUNNING_FILE, json.dumps({**said, "token": "t", "since": 0, "seen": 0}))
+        """Let a process be the owner of the lease."""
+        owner = {"name": "readings", "host": host or socket.gethostname(), "pid": pid, "started": started_at(pid)}
+        self.put(RUNNING_FILE, json.dumps({**owner, "token": "t", "since": 0, "seen": 0}))
 
     def tables(self, **paths: str | None) -> None:
         self.put(TABLES_FILE, json.dumps(paths))
 
-    def beat(self, number: int) -> None:
-        """Let the next batch read a beat, which is written now unless it was before."""
+    def write_control_file(self, number: int) -> None:
+        """Let the next batch read a control file, which is written now unless it is there."""
         name = f"{number:012d}.json"
-        self.beats = number
+        self.control_files = number
         if not self.files.exists(f"pulse/{name}"):
             self.put(f"pulse/{name}", f'{{"kind": "tick", "us": 0, "number": {number}}}')
         self.put(f"sources/1/{number - 1}", f'v1\n{{"path":"{self.url}/pulse/{name}","batchId":{number - 1}}}')
@@ -80,12 +80,14 @@ class FakeCheckpoint:
         number = self.batch + 1
         settings = json.dumps({"batchWatermarkMs": 0, "conf": {"spark.sql.shuffle.partitions": "2"}})
         self.put(f"sources/0/{number}", f'v1\n{{"path":"file:///in/{number}.json"}}')
-        self.put(f"offsets/{number}", f'v1\n{settings}\n{{"logOffset":{number}}}\n{{"logOffset":{self.beats - 1}}}')
+        self.put(
+            f"offsets/{number}", f'v1\n{settings}\n{{"logOffset":{number}}}\n{{"logOffset":{self.control_files - 1}}}'
+        )
         for partition in (0, 1):
             self.put(f"state/0/{partition}/{number + 1}_u{number}.changelog", f"{number} of {partition} " * 20)
 
     def run(self, batches: int = 1) -> FakeCheckpoint:
-        """Do whole batches."""
+        """Commit batches."""
         for _ in range(batches):
             self.begin()
             self.batch += 1
@@ -117,21 +119,21 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 @pytest.fixture(params=["disk", "s3"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def storage(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """An empty folder: once on a disk, once on S3."""
     return str(tmp_path) if request.param == "disk" else f"{request.getfixturevalue('bucket')}/jobs"
 
 
 @pytest.fixture
 def job(tmp_path: Path) -> FakeCheckpoint:
-    """A job that did three batches and was stopped."""
+    """A job that committed three batches and was stopped."""
     return FakeCheckpoint(tmp_path / "checkpoint").run(3)
 
 
 @pytest.fixture
-def placed(place: str) -> FakeCheckpoint:
+def stored_job(storage: str) -> FakeCheckpoint:
     """The same, on a disk and on S3."""
-    return FakeCheckpoint(f"{place}/checkpoint").run(3)
+    return FakeCheckpoint(f"{storage}/checkpoint").run(3)
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ LEFT = {"open": {"panes": 2, "tuples": 40, "next_due": 86_400_000_000}, "batch":
 
 
 class Clock:
-    """A clock that moves only while somebody waits; `meanwhile` is what the job does at the n-th wait."""
+    """A clock that moves only while the caller waits; `meanwhile` is what the job does at the n-th wait."""
 
     def __init__(self, *meanwhile: Callable[[], None]) -> None:
         self.us = 0
@@ -63,12 +63,12 @@ def log_file(folder: LocalFolder, log: str, name: str) -> None:
 
 
 def pulse(folder: LocalFolder) -> list[str]:
-    """The kinds of the beats in the folder, by number."""
+    """The kinds of the control files in the folder, by number."""
     return [folder.read_json(f"pulse/{name}")["kind"] for name in folder.names("pulse")]
 
 
 def vanish(lease: Lease, folder: LocalFolder) -> None:
-    """Let the process that holds the lease be one that has ended without a word."""
+    """Let the owner of the lease be a process that exited without releasing it."""
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
         process.wait()
     gone = asdict(lease._owner) | {"pid": process.pid}
@@ -77,14 +77,14 @@ def vanish(lease: Lease, folder: LocalFolder) -> None:
     folder.write_json(RUNNING_FILE, gone, replace=True)
 
 
-def test_status_tells_a_running_job_from_one_that_ended_failed_or_vanished(checkpoint: LocalFolder) -> None:
-    """By its lease while there is one, else by the last word of the job; numbers of half-written files do not count."""
+def test_status_distinguishes_running_ended_failed_and_crashed_jobs(checkpoint: LocalFolder) -> None:
+    """By its lease while there is one, else by its end record; numbers of half-written files do not count."""
     assert status(checkpoint)["state"] == "new"
     lease = acquire(checkpoint, "readings", now=lambda: 5)
-    told = status(checkpoint)
+    result = status(checkpoint)
     holder = read_owner(checkpoint)
     assert holder is not None
-    assert told == {
+    assert result == {
         "checkpoint": checkpoint.root,
         "job": "readings",
         "state": "running",
@@ -101,26 +101,26 @@ def test_status_tells_a_running_job_from_one_that_ended_failed_or_vanished(check
     }
 
     lease.release("failed")
-    told = status(checkpoint)
-    assert (told["state"], told["running"], told["pid"], told["stopped_us"]) == ("failed", False, None, 5)
+    result = status(checkpoint)
+    assert (result["state"], result["running"], result["pid"], result["stopped_us"]) == ("failed", False, None, 5)
     again = acquire(checkpoint, "readings", now=lambda: 7)
     vanish(again, checkpoint)
-    told = status(checkpoint)
-    assert (told["state"], told["running"], told["seen_us"], told["resumable"]) == ("lost", False, 7, True)
+    result = status(checkpoint)
+    assert (result["state"], result["running"], result["seen_us"], result["resumable"]) == ("lost", False, 7, True)
 
 
-def test_status_says_why_a_job_cannot_go_on(checkpoint: LocalFolder) -> None:
+def test_status_says_why_a_job_cannot_resume(checkpoint: LocalFolder) -> None:
     """After a flush, and where Spark's logs were mixed up; a batch begun and not finished is no reason."""
     log_file(checkpoint, "commits", "5")
     assert "do not belong together" in status(checkpoint)["why_not"]
     checkpoint.write_json(FLUSHED_FILE, {"batch": 2})
-    told = status(checkpoint)
-    assert (told["state"], told["resumable"]) == ("flushed", False)
-    assert "closed for good" in told["why_not"]
+    result = status(checkpoint)
+    assert (result["state"], result["resumable"]) == ("flushed", False)
+    assert "closed for good" in result["why_not"]
 
 
-def test_a_folder_without_a_checkpoint_of_ours_is_refused(tmp_path: Path) -> None:
-    """It is said which folder is wanted; a damaged record is not taken for none."""
+def test_a_folder_without_a_checkpoint_of_panekeeper_is_refused(tmp_path: Path) -> None:
+    """The error says which folder to give; a damaged record is not taken for none."""
     folder = LocalFolder(tmp_path)
     for command in (status, drain):
         with pytest.raises(ForeignCheckpoint, match="the folder that start"):
@@ -131,8 +131,8 @@ def test_a_folder_without_a_checkpoint_of_ours_is_refused(tmp_path: Path) -> Non
         status(folder)
 
 
-def test_a_drain_is_heard_and_waited_for(checkpoint: LocalFolder) -> None:
-    """It returns once the lease is given back and the logs agree, with what the job left."""
+def test_a_drain_waits_until_the_job_has_ended(checkpoint: LocalFolder) -> None:
+    """It returns once the lease is released and the logs agree, with the open work of the job."""
     lease = acquire(checkpoint, "readings")
     write_control_file(checkpoint, "resume")
 
@@ -142,8 +142,8 @@ def test_a_drain_is_heard_and_waited_for(checkpoint: LocalFolder) -> None:
         lease.release("ended")
 
     clock = Clock(lambda: None, end, lambda: log_file(checkpoint, "commits", "2"))
-    told = drain(checkpoint, now=clock.now, sleep=clock.sleep)
-    assert told == {
+    result = drain(checkpoint, now=clock.now, sleep=clock.sleep)
+    assert result == {
         "checkpoint": checkpoint.root,
         "job": "readings",
         "state": "ended",
@@ -155,20 +155,20 @@ def test_a_drain_is_heard_and_waited_for(checkpoint: LocalFolder) -> None:
     }
 
 
-def test_a_drain_says_nothing_of_what_the_job_did_not_say(checkpoint: LocalFolder) -> None:
-    """Least of all what an earlier job said."""
+def test_a_drain_reports_no_open_work_that_the_job_did_not_record(checkpoint: LocalFolder) -> None:
+    """Nor what an earlier job has recorded."""
     earlier = acquire(checkpoint, "readings")
     earlier.add_end_fields(**LEFT)
     earlier.release("ended")
     lease = acquire(checkpoint, "readings")
     log_file(checkpoint, "commits", "2")
     clock = Clock(lambda: lease.release("ended"))
-    told = drain(checkpoint, now=clock.now, sleep=clock.sleep)
-    assert not {"open", "batch"} & set(told)
+    result = drain(checkpoint, now=clock.now, sleep=clock.sleep)
+    assert not {"open", "batch"} & set(result)
 
 
 def test_a_drain_takes_the_next_number_and_is_written_again_if_another_took_its_file(checkpoint: LocalFolder) -> None:
-    """A beat of the job at the same instant costs neither of them its beat."""
+    """If the job writes a control file at the same time, neither file is lost."""
     lease = acquire(checkpoint, "readings")
     log_file(checkpoint, "commits", "2")
 
@@ -191,8 +191,8 @@ def test_a_drain_takes_the_next_number_and_is_written_again_if_another_took_its_
     drain(Raced(checkpoint.path), now=clock.now, sleep=clock.sleep)
 
 
-def test_nobody_is_asked_where_no_job_runs(checkpoint: LocalFolder) -> None:
-    """Never started, ended, or vanished: each is told, and no drain is left behind for the next start."""
+def test_no_drain_is_written_where_no_job_runs(checkpoint: LocalFolder) -> None:
+    """Never started, ended, or crashed: the error says which, and no command is left for the next start."""
     with pytest.raises(JobNotRunning, match="none ever ended there"):
         drain(checkpoint)
     acquire(checkpoint, "readings", now=lambda: 0).release("ended")
@@ -204,8 +204,8 @@ def test_nobody_is_asked_where_no_job_runs(checkpoint: LocalFolder) -> None:
     assert pulse(checkpoint) == []
 
 
-def test_a_drain_that_takes_too_long_goes_on_without_us(checkpoint: LocalFolder) -> None:
-    """The error says so, after exactly the time that was given."""
+def test_a_drain_that_takes_too_long_continues_after_the_timeout(checkpoint: LocalFolder) -> None:
+    """The error says so, after exactly the timeout."""
     lease = acquire(checkpoint, "readings")
     clock = Clock()
     with pytest.raises(DrainTimeout, match=r"within 3 s. It goes on draining and stays resumable"):
@@ -216,8 +216,8 @@ def test_a_drain_that_takes_too_long_goes_on_without_us(checkpoint: LocalFolder)
 
 
 @pytest.mark.parametrize("how", ["failed", "vanished"])
-def test_a_job_that_does_not_live_to_drain_is_no_success(checkpoint: LocalFolder, how: str) -> None:
-    """One that failed has left word of it; one that vanished is found out by its process."""
+def test_a_job_that_ends_before_it_drained_is_an_error(checkpoint: LocalFolder, how: str) -> None:
+    """One that failed has recorded it; one that crashed is detected by its process."""
     lease = acquire(checkpoint, "readings")
     clock = Clock(lambda: lease.release("failed") if how == "failed" else vanish(lease, checkpoint))
     expected, message = {
@@ -231,13 +231,13 @@ def test_a_job_that_does_not_live_to_drain_is_no_success(checkpoint: LocalFolder
 def test_the_command_drains_a_job_of_another_thread(
     checkpoint: LocalFolder, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """From the command line to the words of the answer, on the real clock."""
+    """From the command line to the printed lines, on the real clock."""
     lease = acquire(checkpoint, "readings")
-    heard = threading.Event()
+    stopping = threading.Event()
 
     def job() -> None:
         while not checkpoint.names("pulse"):
-            heard.wait(0.01)
+            stopping.wait(0.01)
         log_file(checkpoint, "commits", "2")
         lease.add_end_fields(**LEFT)
         lease.release("ended")
@@ -254,8 +254,8 @@ def test_the_command_drains_a_job_of_another_thread(
 def test_exit_codes_and_json(checkpoint: LocalFolder, capsys: pytest.CaptureFixture[str]) -> None:
     """0 with the fields on stdout; 1 with the error named, in JSON too; 2 for a wrong command line."""
     assert main(["status", f"file://{checkpoint.root}", "--json"]) == 0
-    told: dict[str, Any] = json.loads(capsys.readouterr().out)
-    assert (told["job"], told["last_offset"], told["last_commit"], told["running"]) == ("readings", 2, 1, False)
+    result: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert (result["job"], result["last_offset"], result["last_commit"], result["running"]) == ("readings", 2, 1, False)
 
     assert main(["status", checkpoint.root]) == 0
     text = capsys.readouterr().out
@@ -273,8 +273,8 @@ def test_exit_codes_and_json(checkpoint: LocalFolder, capsys: pytest.CaptureFixt
         assert reason in capsys.readouterr().err
 
 
-def test_a_local_checkpoint_is_looked_at_without_spark(checkpoint: LocalFolder) -> None:
-    """Not even pyspark is loaded, so the answer is there at once."""
+def test_a_local_checkpoint_is_read_without_spark(checkpoint: LocalFolder) -> None:
+    """Not even pyspark is imported."""
     program = (
         "import sys; sys.modules.update(pyspark=None, delta=None, py4j=None); from recovery.cli.main import main; "
         f"sys.exit(main(['status', {checkpoint.root!r}]))"

@@ -35,18 +35,18 @@ class Killed(Exception):
 
 
 def killed_at(step: str, archive: MemoryArchive) -> None:
-    """Begin to restore savepoint "one" and die after a step."""
+    """Begin to restore savepoint "one" and be killed after a step."""
 
-    def reached(at: str) -> None:
+    def on_step(at: str) -> None:
         if at == step:
             raise Killed
 
     with pytest.raises(Killed):
-        restore(archive, "one", on_step=reached)
+        restore(archive, "one", on_step=on_step)
 
 
 def record(folder: Path | str) -> JobRecord:
-    """What a checkpoint says of its job."""
+    """The job record of a checkpoint."""
     found = read_record(checkpoint_at(folder))
     assert found is not None
     return found
@@ -57,19 +57,21 @@ def without_record(contents: dict[str, str]) -> dict[str, str]:
     return {path: text for path, text in contents.items() if path != JOB_FILE}
 
 
-def test_a_restore_brings_back_every_file_and_raises_the_epoch(placed: FakeCheckpoint, archive: MemoryArchive) -> None:
-    """What came after the savepoint is gone, leases and marks too; nothing is left beside the folder."""
-    before = placed.contents()
-    savepoint(placed.place, "one", to=archive)
-    placed.run(2).beat(2)
-    placed.put(FLUSHED_FILE, '{"batch": 4}')
-    placed.lease(pid=2**22 + 1)
+def test_a_restore_brings_back_every_file_and_raises_the_epoch(
+    stored_job: FakeCheckpoint, archive: MemoryArchive
+) -> None:
+    """What came after the savepoint is gone, with leases and markers; nothing is left beside the folder."""
+    before = stored_job.contents()
+    savepoint(stored_job.root, "one", to=archive)
+    stored_job.run(2).write_control_file(2)
+    stored_job.put(FLUSHED_FILE, '{"batch": 4}')
+    stored_job.lease(pid=2**22 + 1)
     plan = restore(archive, "one")
 
-    assert without_record(placed.contents()) == without_record(before)
+    assert without_record(stored_job.contents()) == without_record(before)
     assert (plan.epoch, plan.forgotten, plan.batch, plan.replaces) == (1, (3, 4), 2, True)
-    assert (record(placed.place).id, record(placed.place).epoch) == ("0123456789ab", 1)
-    assert placed.beside() == ["checkpoint"]
+    assert (record(stored_job.root).id, record(stored_job.root).epoch) == ("0123456789ab", 1)
+    assert stored_job.siblings() == ["checkpoint"]
 
 
 def test_each_restore_has_a_greater_epoch_than_any_before(job: FakeCheckpoint, archive: MemoryArchive) -> None:
@@ -94,77 +96,79 @@ def test_where_earlier_epochs_are_not_known_the_checkpoint_gets_a_new_id(
     assert len({"0123456789ab", *ids}) == 4
 
 
-def test_a_dry_run_changes_nothing(placed: FakeCheckpoint, archive: MemoryArchive) -> None:
-    """It tells the same plan."""
-    savepoint(placed.place, "one", to=archive)
-    before = placed.run().contents()
+def test_a_dry_run_changes_nothing(stored_job: FakeCheckpoint, archive: MemoryArchive) -> None:
+    """It returns the same preview as the restore."""
+    savepoint(stored_job.root, "one", to=archive)
+    before = stored_job.run().contents()
     plan = restore(archive, "one", dry_run=True)
-    assert placed.contents() == before
-    assert placed.beside() == ["checkpoint"]
+    assert stored_job.contents() == before
+    assert stored_job.siblings() == ["checkpoint"]
     assert restore(archive, "one") == plan
 
 
 @pytest.mark.parametrize("step", STEPS)
 def test_a_restore_killed_after_any_step_is_completed_by_the_same_call(
-    placed: FakeCheckpoint, archive: MemoryArchive, step: str
+    stored_job: FakeCheckpoint, archive: MemoryArchive, step: str
 ) -> None:
-    """With the result of one that nobody disturbed."""
-    before = placed.contents()
-    savepoint(placed.place, "one", to=archive)
-    placed.run(2)
+    """With the result of one that was not interrupted."""
+    before = stored_job.contents()
+    savepoint(stored_job.root, "one", to=archive)
+    stored_job.run(2)
     killed_at(step, archive)
     restore(archive, "one")
-    assert without_record(placed.contents()) == without_record(before)
-    assert record(placed.place).epoch == 1
-    assert placed.beside() == ["checkpoint"]
+    assert without_record(stored_job.contents()) == without_record(before)
+    assert record(stored_job.root).epoch == 1
+    assert stored_job.siblings() == ["checkpoint"]
 
 
 def test_an_interrupted_restore_must_be_completed_before_another(
-    placed: FakeCheckpoint, archive: MemoryArchive
+    stored_job: FakeCheckpoint, archive: MemoryArchive
 ) -> None:
     """Its tables may have gone back already."""
-    savepoint(placed.place, "one", to=archive)
-    savepoint(placed.run().place, "two", to=archive)
+    savepoint(stored_job.root, "one", to=archive)
+    savepoint(stored_job.run().root, "two", to=archive)
     killed_at("tables", archive)
     with pytest.raises(SavepointRefused, match=r"a restore of savepoint 'one' .* was interrupted"):
         restore(archive, "two")
     with pytest.raises(SavepointRefused, match=r"a restore of .* was interrupted"):
-        savepoint(placed.place, "three", to=archive)
+        savepoint(stored_job.root, "three", to=archive)
     restore(archive, "one")
     restore(archive, "two")
 
 
-def test_an_interrupted_restore_whose_copy_is_gone_begins_anew(placed: FakeCheckpoint, archive: MemoryArchive) -> None:
-    """It is never taken for done."""
-    savepoint(placed.place, "one", to=archive)
-    placed.run()
+def test_an_interrupted_restore_whose_copy_is_gone_begins_again(
+    stored_job: FakeCheckpoint, archive: MemoryArchive
+) -> None:
+    """It is never taken for complete."""
+    savepoint(stored_job.root, "one", to=archive)
+    stored_job.run()
     killed_at("tables", archive)
-    placed.files.parent().child("checkpoint.incoming").clear()
+    stored_job.files.parent().child("checkpoint.incoming").clear()
     restore(archive, "one")
-    assert not placed.files.exists("commits/3")
-    assert placed.beside() == ["checkpoint"]
+    assert not stored_job.files.exists("commits/3")
+    assert stored_job.siblings() == ["checkpoint"]
 
 
-def test_a_damaged_savepoint_is_noticed_before_anything_is_touched(
-    placed: FakeCheckpoint, archive: MemoryArchive
+def test_a_damaged_savepoint_is_noticed_before_anything_is_changed(
+    stored_job: FakeCheckpoint, archive: MemoryArchive
 ) -> None:
     """The checkpoint stays as it is, and jobs may start from it."""
-    made = savepoint(placed.place, "one", to=archive)
-    before = placed.run().contents()
+    made = savepoint(stored_job.root, "one", to=archive)
+    before = stored_job.run().contents()
     blob = made.manifest.files[-1].blob
     archive.files[blob] = archive.files[blob][:-1]
     with pytest.raises(DamagedSavepoint, match="is damaged"):
         restore(archive, "one")
-    assert placed.contents() == before
-    assert placed.beside() == ["checkpoint", "checkpoint.incoming"]
+    assert stored_job.contents() == before
+    assert stored_job.siblings() == ["checkpoint", "checkpoint.incoming"]
 
 
 @pytest.mark.parametrize("log", ["offsets/3", "commits/3", "sources/1/0"])
 @pytest.mark.parametrize("kept", [0, 1, 3, 12, 60])
-def test_a_checkpoint_whose_logs_are_cut_short_is_told_and_can_be_restored(
+def test_a_checkpoint_with_truncated_logs_is_reported_and_can_be_restored(
     job: FakeCheckpoint, archive: MemoryArchive, log: str, kept: int
 ) -> None:
-    """As by a disk that lost its last writes: no savepoint is made of it, and which batches go is not known."""
+    """As by a disk that lost its last writes: no savepoint is made of it, and the discarded batches are unknown."""
     before = job.contents()
     savepoint(job.folder, "one", to=archive)
     job.run()
@@ -178,20 +182,20 @@ def test_a_checkpoint_whose_logs_are_cut_short_is_told_and_can_be_restored(
     assert without_record(job.contents()) == without_record(before)
 
 
-def test_a_running_job_is_not_restored(placed: FakeCheckpoint, archive: MemoryArchive) -> None:
+def test_a_running_job_is_not_restored(stored_job: FakeCheckpoint, archive: MemoryArchive) -> None:
     """It would go on writing from what it has in memory."""
-    savepoint(placed.place, "one", to=archive)
-    placed.lease(pid=os.getpid())
+    savepoint(stored_job.root, "one", to=archive)
+    stored_job.lease(pid=os.getpid())
     with pytest.raises(SavepointRefused, match="is in use"):
         restore(archive, "one")
     with pytest.raises(SavepointRefused, match="is in use"):  # its tables would go back under it
-        restore(archive, "one", checkpoint=f"{placed.place}-other")
+        restore(archive, "one", checkpoint=f"{stored_job.root}-other")
 
 
 def test_a_folder_that_is_not_this_jobs_is_left_alone(
     job: FakeCheckpoint, archive: MemoryArchive, tmp_path: Path
 ) -> None:
-    """Another job's checkpoint, or files of anyone."""
+    """Another job's checkpoint, or other files."""
     savepoint(job.folder, "one", to=archive)
     other = FakeCheckpoint(tmp_path / "other", job="other").run()
     with pytest.raises(SavepointRefused, match="the checkpoint of job 'other'"):
@@ -216,7 +220,7 @@ def test_a_link_to_the_checkpoint_stays_a_link(job: FakeCheckpoint, archive: Mem
 def test_in_another_folder_the_names_that_spark_wrote_are_changed(
     job: FakeCheckpoint, archive: MemoryArchive, tmp_path: Path
 ) -> None:
-    """Else the pulse would be heard twice, and the state be read from the old folder."""
+    """Else control files would be processed twice, and the state be read from the old folder."""
     savepoint(job.folder, "one", to=archive)
     new = tmp_path / "new"
     restore(archive, "one", checkpoint=new)
@@ -224,32 +228,36 @@ def test_in_another_folder_the_names_that_spark_wrote_are_changed(
     assert f"file:{new}/state/0/_stateSchema" in (new / "state/0/_metadata/v2/0").read_text()
 
 
-def test_word_is_left_wherever_the_job_was(job: FakeCheckpoint, archive: MemoryArchive, tmp_path: Path) -> None:
+def test_every_other_checkpoint_of_the_tables_is_marked_as_superseded(
+    job: FakeCheckpoint, archive: MemoryArchive, tmp_path: Path
+) -> None:
     """Tables fit one checkpoint: not the folder the savepoint is of, nor those to which it was restored before."""
     manifest = savepoint(job.folder, "one", to=archive).manifest
     manifest = replace(manifest, tables={"log": SavedTable(path=str(tmp_path / "log"), version=1)})
-    new, newer = (LocalFiles(Path(FakeCheckpoint(tmp_path / name).place)) for name in ("new", "newer"))
+    new, newer = (LocalFiles(Path(FakeCheckpoint(tmp_path / name).root)) for name in ("new", "newer"))
 
-    def moved() -> list[str | None]:
+    def superseded_by() -> list[str | None]:
         found = [folder.read_json(SUPERSEDED_FILE) for folder in (job.files, new, newer)]
         return [None if one is None else Path(one["to"]).name for one in found]
 
     mark_superseded(manifest, new, None)
-    assert moved() == ["new", None, None]
+    assert superseded_by() == ["new", None, None]
     mark_superseded(manifest, newer, None)
-    assert moved() == ["newer", "newer", None]
+    assert superseded_by() == ["newer", "newer", None]
     with pytest.raises(SavepointRefused, match="make the savepoint of that one"):
         savepoint(job.folder, "two", to=archive)
     mark_superseded(manifest, job.files, None)  # the folder itself is replaced by the copy after that
-    assert moved() == ["newer", "newer", "checkpoint"]
+    assert superseded_by() == ["newer", "newer", "checkpoint"]
     mark_superseded(
         replace(manifest, tables={}), LocalFiles(tmp_path / "other"), None
     )  # as a clone: no table of theirs
-    assert moved() == ["newer", "newer", "checkpoint"]
+    assert superseded_by() == ["newer", "newer", "checkpoint"]
 
 
-def test_what_the_disk_says_is_told_as_our_error(job: FakeCheckpoint, archive: MemoryArchive, tmp_path: Path) -> None:
-    """With what to do."""
+def test_an_error_of_the_disk_is_raised_as_a_savepoint_error(
+    job: FakeCheckpoint, archive: MemoryArchive, tmp_path: Path
+) -> None:
+    """It says how to complete the restore."""
     savepoint(job.folder, "one", to=archive)
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(SavepointError, match="run the same restore again"):
@@ -257,7 +265,7 @@ def test_what_the_disk_says_is_told_as_our_error(job: FakeCheckpoint, archive: M
 
 
 def test_a_clone_is_another_job_beside_the_first(job: FakeCheckpoint, archive: MemoryArchive, tmp_path: Path) -> None:
-    """Its own id, epoch and query; the original is not touched, and the folder must be new."""
+    """Its own id, epoch and query; the original is not changed, and the folder must be new."""
     savepoint(job.folder, "one", to=archive)
     before = job.contents()
     made = clone(archive, "one", into=tmp_path / "clone")

@@ -17,7 +17,7 @@ NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
 
 
 class MeanwhileArchive(MemoryArchive):
-    """Does something once, right before a file of a certain kind is stored or removed."""
+    """Calls a function once, right before a file of a certain kind is stored or removed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ def later(minutes: int) -> datetime:
 
 @pytest.mark.parametrize("moment", ["put blobs/", "put savepoints/two"])
 def test_a_prune_leaves_the_blobs_of_a_savepoint_that_is_being_made(job: FakeCheckpoint, moment: str) -> None:
-    """Those it sends, and those it found there: the savepoint that brought them goes in this very moment."""
+    """Those it sends, and those it reuses, although the savepoint that brought them is removed meanwhile."""
     archive = MeanwhileArchive()
     savepoint(job.folder, "one", to=archive, made_at=NOON)
     savepoint(FakeCheckpoint(job.folder.with_name("b")).run().folder, "newer", to=archive, made_at=later(1))
@@ -62,8 +62,8 @@ def test_a_prune_leaves_the_blobs_of_a_savepoint_that_is_being_made(job: FakeChe
 
 
 @pytest.mark.parametrize("moment", ["delete savepoints/", "delete blobs/"])
-def test_no_savepoint_begins_while_a_prune_is_at_work(job: FakeCheckpoint, moment: str) -> None:
-    """It might find a blob there that is removed a moment later."""
+def test_no_savepoint_begins_while_a_prune_is_running(job: FakeCheckpoint, moment: str) -> None:
+    """It might reuse a blob that is then removed."""
     archive = MeanwhileArchive()
     savepoint(job.folder, "one", to=archive, made_at=NOON)
     savepoint(job.run().folder, "two", to=archive, made_at=later(1))
@@ -79,8 +79,8 @@ def test_no_savepoint_begins_while_a_prune_is_at_work(job: FakeCheckpoint, momen
     verify(archive, "three")
 
 
-def test_what_a_killed_one_left_is_not_believed_for_ever(job: FakeCheckpoint) -> None:
-    """After two days its word is removed, and all goes on."""
+def test_the_marker_of_a_killed_activity_expires(job: FakeCheckpoint) -> None:
+    """After two days it is removed, and no activity is refused any more."""
     archive = MemoryArchive()
     with activity_marker(archive, "savepoint", NOON), activity_marker(archive, "prune", NOON):
         left = {name: archive.files[name] for name in archive.sizes("working/")}

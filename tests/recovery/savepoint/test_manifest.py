@@ -31,11 +31,11 @@ MANIFEST = Manifest(
 
 
 def test_a_manifest_is_read_as_it_was_written() -> None:
-    """Every field comes back."""
+    """With every field."""
     assert Manifest.decode(MANIFEST.encode(), "one") == MANIFEST
 
 
-def test_a_manifest_cut_anywhere_is_truncated() -> None:
+def test_a_manifest_truncated_anywhere_is_damaged() -> None:
     """No prefix of it is taken for the whole."""
     data = MANIFEST.encode()
     for end in [0, *range(40, len(data), 7)]:
@@ -44,7 +44,7 @@ def test_a_manifest_cut_anywhere_is_truncated() -> None:
 
 
 def test_an_altered_manifest_fails_its_checksum() -> None:
-    """Another version of a table, say."""
+    """For example in the version of a table."""
     with pytest.raises(DamagedSavepoint, match="checksum"):
         Manifest.decode(MANIFEST.encode().replace(b'"version": 9', b'"version": 8'), "one")
 
@@ -57,12 +57,12 @@ def test_a_manifest_under_another_name_is_not_taken() -> None:
 
 @pytest.mark.parametrize("data", [b"{}", b"[1]", b"hello", b"\xff\xfe", b'{"kind": "other", "format": 1}'])
 def test_a_file_of_someone_else_is_foreign(data: bytes) -> None:
-    """It is not called damaged: nothing of ours was lost."""
+    """It is not reported as damaged."""
     with pytest.raises(ForeignManifest, match="was not written by Panekeeper"):
         Manifest.decode(data, "one")
 
 
-def test_a_newer_format_is_told_before_its_content_is_looked_at() -> None:
+def test_a_newer_format_is_reported_before_its_content_is_checked() -> None:
     """Its checksum may be computed otherwise."""
     whole = json.loads(MANIFEST.encode()) | {"format": 2, "sha256": "?"}
     with pytest.raises(NewerSavepoint, match="has format 2, this Panekeeper reads up to 1"):

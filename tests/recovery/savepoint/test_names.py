@@ -23,23 +23,23 @@ def test_a_name_is_given_once(job: FakeCheckpoint, archive: MemoryArchive) -> No
         savepoint(job.folder, "one", to=archive)
 
 
-def test_of_two_savepoints_of_one_name_made_at_the_same_time_the_first_stays(placed: FakeCheckpoint) -> None:
-    """Whoever comes second is told, here and on S3."""
-    location = f"{placed.place}-savepoints"
-    other = FakeCheckpoint(f"{placed.place}-other").run()
+def test_of_two_savepoints_of_one_name_made_at_the_same_time_the_first_stays(stored_job: FakeCheckpoint) -> None:
+    """The second one is refused, on a disk and on S3."""
+    location = f"{stored_job.root}-savepoints"
+    other = FakeCheckpoint(f"{stored_job.root}-other").run()
     made: list[Manifest] = []
 
     def meanwhile(_: TransferProgress) -> None:
         if not made:
-            made.append(savepoint(other.place, "one", to=location).manifest)
+            made.append(savepoint(other.root, "one", to=location).manifest)
 
     with pytest.raises(SavepointRefused, match=r"there is a savepoint 'one' in .* already"):
-        savepoint(placed.place, "one", to=location, progress=meanwhile)
+        savepoint(stored_job.root, "one", to=location, progress=meanwhile)
     assert show(location, "one") == made[0]
 
 
-def test_a_manifest_that_was_kept_though_the_store_failed_is_our_own(job: FakeCheckpoint) -> None:
-    """The store is sent it once more, and says that it is there."""
+def test_a_manifest_that_was_stored_by_a_call_that_failed_is_not_taken_for_anothers(job: FakeCheckpoint) -> None:
+    """The call is tried again, and the store reports that the file is there."""
 
     class Stuttering(MemoryArchive):
         def put_new(self, name: str, data: bytes) -> None:

@@ -19,48 +19,52 @@ SPARK: Any = object()
 
 @pytest.mark.parametrize("inside", ["", "/savepoints", "/panekeeper/deep/savepoints", ".incoming/savepoints"])
 def test_savepoints_in_the_checkpoint_are_refused_before_a_restore_removes_them(
-    placed: FakeCheckpoint, inside: str
+    stored_job: FakeCheckpoint, inside: str
 ) -> None:
-    """In the folder itself, anywhere below it, and where its copy will stand; nothing is written or removed."""
-    location, outside = placed.place + inside, placed.place + "-savepoints"
-    savepoint(placed.place, "one", to=outside)
-    before = placed.contents()
+    """In the folder itself, anywhere below it, and where its copy will be; nothing is written or removed."""
+    location, outside = stored_job.root + inside, stored_job.root + "-savepoints"
+    savepoint(stored_job.root, "one", to=outside)
+    before = stored_job.contents()
     for act in (
-        lambda: savepoint(placed.place, "two", to=location),
-        lambda: rescale(placed.place, 4, to=location, spark=SPARK),
+        lambda: savepoint(stored_job.root, "two", to=location),
+        lambda: rescale(stored_job.root, 4, to=location, spark=SPARK),
     ):
         with pytest.raises(SavepointRefused, match=r"lies in .*/checkpoint, .* move the savepoints"):
             act()
-    assert placed.contents() == before
-    assert placed.beside() == ["checkpoint", "checkpoint-savepoints"]
+    assert stored_job.contents() == before
+    assert stored_job.siblings() == ["checkpoint", "checkpoint-savepoints"]
 
 
-def test_savepoints_that_came_to_lie_in_the_checkpoint_are_not_restored_over_themselves(placed: FakeCheckpoint) -> None:
+def test_savepoints_that_came_to_lie_in_the_checkpoint_are_not_restored_over_themselves(
+    stored_job: FakeCheckpoint,
+) -> None:
     """They can be restored to another folder, and stay as they are."""
-    location = f"{placed.place}/savepoints"
-    savepoint(placed.place, "one", to=f"{placed.place}-savepoints")
-    saved = open_archive(f"{placed.place}-savepoints")
+    location = f"{stored_job.root}/savepoints"
+    savepoint(stored_job.root, "one", to=f"{stored_job.root}-savepoints")
+    saved = open_archive(f"{stored_job.root}-savepoints")
     for name in saved.sizes():
-        placed.files.child("savepoints").put_bytes(name, placed.files.parent().read(f"checkpoint-savepoints/{name}"))
+        stored_job.files.child("savepoints").put_bytes(
+            name, stored_job.files.parent().read(f"checkpoint-savepoints/{name}")
+        )
     for dry_run in (True, False):
         with pytest.raises(SavepointRefused, match="a restore replaces that folder with all in it"):
             restore(location, "one", dry_run=dry_run)
-    restore(location, "one", checkpoint=f"{placed.place}-new")
+    restore(location, "one", checkpoint=f"{stored_job.root}-new")
     verify(location, "one")
 
 
-def test_a_checkpoint_among_the_blobs_is_refused_and_one_beside_them_is_not(place: str) -> None:
+def test_a_checkpoint_among_the_blobs_is_refused_and_one_beside_them_is_not(storage: str) -> None:
     """A prune removes what no savepoint needs, but only where savepoints are kept."""
-    beside = FakeCheckpoint(f"{place}/checkpoint").run()
-    savepoint(beside.place, "one", to=place)
-    restore(place, "one")
-    among = FakeCheckpoint(f"{place}/blobs/checkpoint").run()
+    beside = FakeCheckpoint(f"{storage}/checkpoint").run()
+    savepoint(beside.root, "one", to=storage)
+    restore(storage, "one")
+    among = FakeCheckpoint(f"{storage}/blobs/checkpoint").run()
     with pytest.raises(SavepointRefused, match="lies among the files of the location"):
-        savepoint(among.place, "two", to=place)
+        savepoint(among.root, "two", to=storage)
 
 
-def test_a_folder_is_known_by_whatever_link_it_is_named(job: FakeCheckpoint, tmp_path: Path) -> None:
-    """And a name that only begins like another is another."""
+def test_an_overlap_is_found_through_links(job: FakeCheckpoint, tmp_path: Path) -> None:
+    """A name that only begins like another one is no overlap."""
     (tmp_path / "link").symlink_to(job.folder)
     with pytest.raises(SavepointRefused, match="move the savepoints"):
         savepoint(job.folder, "one", to=tmp_path / "link" / "savepoints")

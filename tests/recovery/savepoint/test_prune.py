@@ -62,7 +62,7 @@ def test_no_content_is_sent_twice(history: list[tuple[str, dict[str, int]]]) -> 
 
 
 def test_prune_removes_nothing_while_a_manifest_cannot_be_read(job: FakeCheckpoint, archive: MemoryArchive) -> None:
-    """What it needs is not known."""
+    """The blobs it needs are not known."""
     savepoint(job.folder, "one", to=archive)
     savepoint(job.run().folder, "two", to=archive)
     archive.files[manifest_file("two")] = archive.files[manifest_file("two")][:100]
@@ -72,7 +72,7 @@ def test_prune_removes_nothing_while_a_manifest_cannot_be_read(job: FakeCheckpoi
     assert archive.files == before
 
 
-def test_prune_takes_away_what_a_killed_savepoint_left(job: FakeCheckpoint, archive: MemoryArchive) -> None:
+def test_prune_removes_what_a_killed_savepoint_left(job: FakeCheckpoint, archive: MemoryArchive) -> None:
     """Blobs without a manifest."""
     savepoint(job.folder, "one", to=archive)
     archive.files["blobs/" + "00" * 32] = b"left"
@@ -81,6 +81,6 @@ def test_prune_takes_away_what_a_killed_savepoint_left(job: FakeCheckpoint, arch
 
 
 def test_prune_keeps_at_least_one(archive: MemoryArchive) -> None:
-    """Keeping none is no retention but a removal."""
+    """To keep none is refused."""
     with pytest.raises(SavepointRefused, match="keep is 0"):
         prune(archive, keep=0)

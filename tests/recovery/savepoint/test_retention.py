@@ -1,4 +1,4 @@
-"""A table that soon forgets its old versions is told of when the savepoint is made, and not when it is wanted."""
+"""A savepoint warns of tables that keep old versions for a short time only."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def table(folder: Path, *commits: dict[str, str] | None) -> str:
 
 
 def warned(path: str, *, days: int = 7) -> list[str]:
-    """What is said of one table."""
+    """The warnings for one table."""
     manifest = replace(SAVED, tables={"log": SavedTable(path=path, version=0)})
     return short_retention(manifest, keep_for=timedelta(days=days))
 
 
-def test_deltas_own_defaults_do_for_a_week_and_not_for_more(tmp_path: Path) -> None:
+def test_deltas_defaults_keep_versions_for_a_week(tmp_path: Path) -> None:
     """A week for files that were removed, thirty days for the log."""
     path = table(tmp_path / "log", {}, None)
     assert warned(path) == []
@@ -54,8 +54,8 @@ def test_deltas_own_defaults_do_for_a_week_and_not_for_more(tmp_path: Path) -> N
         ({FILES: "for ever"}, []),
     ],
 )
-def test_what_a_table_says_of_itself_counts(tmp_path: Path, properties: dict[str, str], names: list[str]) -> None:
-    """The commit that was last to set properties says it; the warning tells what to write."""
+def test_the_properties_of_a_table_count(tmp_path: Path, properties: dict[str, str], names: list[str]) -> None:
+    """Those of the last commit that set any; the warning has the statement that changes them."""
     lines = warned(table(tmp_path / "log", {FILES: "interval 1 hour"}, None, properties, None))
     assert [name for line in lines for name in (FILES, LOG) if name in line] == names
     assert all("SET TBLPROPERTIES" in line and "'interval 7 days'" in line for line in lines)
@@ -73,13 +73,13 @@ def test_properties_are_found_in_a_checkpoint_of_the_log(tmp_path: Path) -> None
 def test_the_command_warns_and_succeeds(
     job: FakeCheckpoint, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The savepoint was made; the warning stands on stderr and in the fields."""
+    """The savepoint is made; the warning is on stderr and in the fields."""
     path = table(tmp_path / "log", {FILES: "interval 1 hour"})
     job.tables(log=path)
     to = ["--to", str(tmp_path / "s"), "--no-decode"]
     assert main(["savepoint", str(job.folder), "one", *to, "--json"]) == 0
-    told = capsys.readouterr()
-    assert told.err.startswith("panekeeper savepoint: warning: table log keeps old versions for 1 hour only")
-    assert len(json.loads(told.out)["warnings"]) == 1
+    printed = capsys.readouterr()
+    assert printed.err.startswith("panekeeper savepoint: warning: table log keeps old versions for 1 hour only")
+    assert len(json.loads(printed.out)["warnings"]) == 1
     assert main(["savepoint", str(job.folder), "two", *to, "--keep-days", "0"]) == 0
     assert not capsys.readouterr().err

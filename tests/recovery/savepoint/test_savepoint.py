@@ -24,46 +24,48 @@ def paths(manifest: Manifest) -> set[str]:
     return {file.path for file in manifest.files}
 
 
-def test_a_savepoint_holds_every_file_of_a_cleanly_stopped_job(placed: FakeCheckpoint, archive: MemoryArchive) -> None:
+def test_a_savepoint_holds_every_file_of_a_cleanly_stopped_job(
+    stored_job: FakeCheckpoint, archive: MemoryArchive
+) -> None:
     """Nothing is left out but Hadoop's hidden checksums."""
-    placed.put("offsets/.2.crc", "x")
-    made = savepoint(placed.place, "one", to=archive)
-    assert paths(made.manifest) == set(placed.contents()) - {"offsets/.2.crc"}
+    stored_job.put("offsets/.2.crc", "x")
+    made = savepoint(stored_job.root, "one", to=archive)
+    assert paths(made.manifest) == set(stored_job.contents()) - {"offsets/.2.crc"}
     assert (made.manifest.batch, made.manifest.unfinished) == (2, None)
     assert made.manifest.settings == {"spark.sql.shuffle.partitions": "2"}
     assert show(archive, "one") == made.manifest
 
 
 def test_a_batch_without_its_commit_is_left_out_wherever_it_wrote(
-    placed: FakeCheckpoint, archive: MemoryArchive
+    stored_job: FakeCheckpoint, archive: MemoryArchive
 ) -> None:
-    """Its offsets, its source's log, its state and its metadata: the copy is as of the last commit, and says so."""
-    before = set(placed.contents())
-    placed.begin()
-    placed.put("state/0/_metadata/v2/3", "v2\n{}")
-    placed.put(FLUSHED_FILE, '{"batch": 3}')
-    made = savepoint(placed.place, "one", to=archive)
+    """Its offsets, its source's log, its state and its metadata: the copy is as of the last commit."""
+    before = set(stored_job.contents())
+    stored_job.begin()
+    stored_job.put("state/0/_metadata/v2/3", "v2\n{}")
+    stored_job.put(FLUSHED_FILE, '{"batch": 3}')
+    made = savepoint(stored_job.root, "one", to=archive)
     assert paths(made.manifest) == before
     assert (made.manifest.batch, made.manifest.unfinished) == (2, 3)
 
 
-def test_a_finished_job_stays_finished(placed: FakeCheckpoint, archive: MemoryArchive) -> None:
-    """The mark of a flush that was committed is part of the savepoint; the lease of a process never is."""
-    placed.put(FLUSHED_FILE, '{"batch": 2}')
-    placed.lease(pid=1, host="elsewhere")
-    found = paths(savepoint(placed.place, "one", to=archive).manifest)
+def test_a_finished_job_stays_finished(stored_job: FakeCheckpoint, archive: MemoryArchive) -> None:
+    """The record of a committed flush is part of the savepoint; the lease never is."""
+    stored_job.put(FLUSHED_FILE, '{"batch": 2}')
+    stored_job.lease(pid=1, host="elsewhere")
+    found = paths(savepoint(stored_job.root, "one", to=archive).manifest)
     assert FLUSHED_FILE in found
     assert RUNNING_FILE not in found
 
 
-def test_a_second_savepoint_sends_only_what_is_new(placed: FakeCheckpoint, archive: MemoryArchive) -> None:
+def test_a_second_savepoint_sends_only_what_is_new(stored_job: FakeCheckpoint, archive: MemoryArchive) -> None:
     """One more batch costs the bytes of that batch."""
-    first = savepoint(placed.place, "one", to=archive)
-    again = savepoint(placed.place, "two", to=archive)
-    later = savepoint(placed.run().place, "three", to=archive)
+    first = savepoint(stored_job.root, "one", to=archive)
+    again = savepoint(stored_job.root, "two", to=archive)
+    later = savepoint(stored_job.run().root, "three", to=archive)
     assert (first.bytes_reused, again.bytes_sent) == (0, 0)
     assert again.bytes_reused == first.bytes_sent
-    new = sum(len(text) for path, text in placed.contents().items() if path not in paths(first.manifest))
+    new = sum(len(text) for path, text in stored_job.contents().items() if path not in paths(first.manifest))
     assert 0 < later.bytes_sent <= new
 
 
@@ -78,12 +80,12 @@ def test_a_blob_that_an_earlier_savepoint_left_damaged_is_sent_again(
     assert verify(archive, "one").files == verify(archive, "two").files
 
 
-class Forgetful:
+class Altering:
     """An archive that alters what it is given."""
 
     def __init__(self, inner: MemoryArchive) -> None:
         self._inner = inner
-        self.location = "forgetful"
+        self.location = "altering"
         self.sizes, self.exists, self.get, self.remove = inner.sizes, inner.exists, inner.get, inner.remove
 
     def put_file(self, name: str, path: Path) -> None:
@@ -99,7 +101,7 @@ class Forgetful:
 def test_no_manifest_is_written_if_the_copy_comes_back_altered(job: FakeCheckpoint, archive: MemoryArchive) -> None:
     """A savepoint exists only if all of it was read back."""
     with pytest.raises(DamagedSavepoint, match="came back altered"):
-        savepoint(job.folder, "one", to=Forgetful(archive))
+        savepoint(job.folder, "one", to=Altering(archive))
     assert savepoints(archive) == {}
 
 
@@ -114,17 +116,19 @@ def test_verify_names_what_is_damaged_or_missing(job: FakeCheckpoint, archive: M
         verify(archive, "one")
 
 
-def test_a_running_job_is_saved_as_of_the_batch_it_takes_for_it(placed: FakeCheckpoint, archive: MemoryArchive) -> None:
-    """Not as of a later one, which it may have done meanwhile; what that one wrote and heard is left out."""
-    placed.lease(pid=os.getpid())
+def test_a_running_job_is_saved_as_of_the_batch_it_takes_for_it(
+    stored_job: FakeCheckpoint, archive: MemoryArchive
+) -> None:
+    """Not as of a later one, which it may have committed meanwhile; what that one wrote and read is left out."""
+    stored_job.lease(pid=os.getpid())
 
     def work(_: float) -> None:
-        placed.beat(2)  # the command, which savepoint() wrote
-        placed.run(1)
-        placed.beat(3)
-        placed.run(1)
+        stored_job.write_control_file(2)  # the command, which savepoint() wrote
+        stored_job.run(1)
+        stored_job.write_control_file(3)
+        stored_job.run(1)
 
-    made = savepoint(placed.place, "one", to=archive, sleep=work)
+    made = savepoint(stored_job.root, "one", to=archive, sleep=work)
     assert made.manifest.batch == 3
     kept = paths(made.manifest)
     assert {path for path in kept if path.startswith("pulse/")} == {f"pulse/{n:012d}.json" for n in (1, 2)}
@@ -132,32 +136,30 @@ def test_a_running_job_is_saved_as_of_the_batch_it_takes_for_it(placed: FakeChec
     assert not {"offsets/4", "commits/4", "state/0/1/5_u4.changelog"} & kept
 
 
-def test_a_running_job_that_does_nothing_is_not_waited_for_without_end(
-    placed: FakeCheckpoint, archive: MemoryArchive
-) -> None:
-    """The lease of a live process means that a batch will come; that of a dead one means nothing."""
-    placed.lease(pid=os.getpid())
+def test_a_running_job_that_commits_no_batch_is_a_timeout(stored_job: FakeCheckpoint, archive: MemoryArchive) -> None:
+    """Only while the owner of the lease lives: that of a crashed process is not waited for."""
+    stored_job.lease(pid=os.getpid())
     with pytest.raises(SavepointRefused, match=r"has finished no batch within 0 s, .* drain it first"):
-        savepoint(placed.place, "one", to=archive, timeout=0)
-    placed.lease(pid=2**22 + 1)
-    savepoint(placed.place, "two", to=archive)
+        savepoint(stored_job.root, "one", to=archive, timeout=0)
+    stored_job.lease(pid=2**22 + 1)
+    savepoint(stored_job.root, "two", to=archive)
 
 
-def test_a_job_that_ends_instead_is_saved_as_it_ended(placed: FakeCheckpoint, archive: MemoryArchive) -> None:
-    """Nobody will hear the command any more, and a next run is not troubled by it."""
-    placed.lease(pid=os.getpid())
-    made = savepoint(placed.place, "one", to=archive, sleep=lambda _: placed.lease(pid=2**22 + 1))
+def test_a_job_that_ends_instead_is_saved_as_it_ended(stored_job: FakeCheckpoint, archive: MemoryArchive) -> None:
+    """No batch reads the command any more, and it is no part of the savepoint."""
+    stored_job.lease(pid=os.getpid())
+    made = savepoint(stored_job.root, "one", to=archive, sleep=lambda _: stored_job.lease(pid=2**22 + 1))
     assert made.manifest.batch == 2
     assert "pulse/000000000002.json" not in paths(made.manifest)
 
 
-def test_a_file_that_a_working_job_removes_is_not_missed(job: FakeCheckpoint) -> None:
-    """The copy begins anew, with what is there then."""
-    beat = job.folder / "pulse" / "000000000001.json"
+def test_the_copy_is_tried_again_if_the_job_removes_a_file(job: FakeCheckpoint) -> None:
+    """It then has the files that are there."""
+    control_file = job.folder / "pulse" / "000000000001.json"
 
     class Meanwhile(MemoryArchive):
         def put_file(self, name: str, path: Path) -> None:
-            beat.unlink(missing_ok=True)  # the job needs it no more
+            control_file.unlink(missing_ok=True)  # the job does not need it any more
             super().put_file(name, path)
 
     archive = Meanwhile()
@@ -166,7 +168,7 @@ def test_a_file_that_a_working_job_removes_is_not_missed(job: FakeCheckpoint) ->
     assert verify(archive, "one").files == len(made.manifest.files)
 
 
-def test_a_copy_that_never_gets_to_an_end_is_given_up(job: FakeCheckpoint) -> None:
+def test_the_copy_is_given_up_after_five_attempts(job: FakeCheckpoint) -> None:
     """A job that removes files faster than they are copied must be drained first."""
 
     class Race(MemoryArchive):
@@ -184,7 +186,7 @@ def test_a_copy_that_never_gets_to_an_end_is_given_up(job: FakeCheckpoint) -> No
     assert savepoints(archive) == {}
 
 
-def test_what_is_no_checkpoint_is_told(job: FakeCheckpoint, archive: MemoryArchive, tmp_path: Path) -> None:
+def test_a_folder_that_is_no_checkpoint_is_refused(job: FakeCheckpoint, archive: MemoryArchive, tmp_path: Path) -> None:
     """A folder without a job, a job without a batch, a checkpoint far away."""
     with pytest.raises(SavepointError, match="holds no checkpoint"):
         savepoint(tmp_path / "nowhere", "one", to=archive)
@@ -199,19 +201,19 @@ def test_what_is_no_checkpoint_is_told(job: FakeCheckpoint, archive: MemoryArchi
 
 
 @pytest.mark.parametrize("forgotten", [(), ("commits/0", "commits/1", "commits/2")])
-def test_a_job_that_is_half_way_to_its_initial_state_is_not_saved(
-    placed: FakeCheckpoint, archive: MemoryArchive, forgotten: tuple[str, ...]
+def test_a_job_whose_reset_was_interrupted_is_not_saved(
+    stored_job: FakeCheckpoint, archive: MemoryArchive, forgotten: tuple[str, ...]
 ) -> None:
-    """A start would complete that in the copy, too, and forget all that was saved."""
-    placed.put(RESET_FILE, '{"epoch": 1, "view": null}')
+    """A start would complete the reset in the copy, too, and discard its state."""
+    stored_job.put(RESET_FILE, '{"epoch": 1, "view": null}')
     for name in forgotten:
-        placed.files.remove(name)
+        stored_job.files.remove(name)
     with pytest.raises(SavepointRefused, match=r"was not completed .* start the job once, which completes it"):
-        savepoint(placed.place, "one", to=archive)
+        savepoint(stored_job.root, "one", to=archive)
     assert archive.files == {}
 
 
-def test_a_way_back_to_the_initial_state_that_begins_meanwhile_is_not_copied(job: FakeCheckpoint) -> None:
+def test_a_reset_that_begins_meanwhile_is_not_copied(job: FakeCheckpoint) -> None:
     """The savepoint is as of the batch before it."""
     found = read_checkpoint(job.files)
     job.put(RESET_FILE, '{"epoch": 1, "view": null}')
@@ -220,7 +222,7 @@ def test_a_way_back_to_the_initial_state_that_begins_meanwhile_is_not_copied(job
 
 
 def test_an_unknown_name_lists_the_known_ones(job: FakeCheckpoint, archive: MemoryArchive) -> None:
-    """So that a typing error is seen at once."""
+    """A typing error shows at once."""
     savepoint(job.folder, "before-upgrade", to=archive)
     with pytest.raises(NoSuchSavepoint, match="it holds before-upgrade"):
         show(archive, "before-upgrad")
@@ -236,10 +238,10 @@ def commit(table: Path, version: int, *, at: int, batch: int | None = None, role
     (log / f"{version:020d}.json").write_text("\n".join(json.dumps(action) for action in actions))
 
 
-def test_the_tables_of_a_clean_stop_are_taken_as_they_stand(
+def test_the_tables_of_a_clean_stop_are_saved_at_their_newest_versions(
     job: FakeCheckpoint, archive: MemoryArchive, tmp_path: Path
 ) -> None:
-    """Their newest versions."""
+    """No batch after the savepoint's can be in them."""
     for version in range(4):
         commit(tmp_path / "log", version, at=version)
     job.tables(log=str(tmp_path / "log"), view=None)
@@ -247,10 +249,10 @@ def test_the_tables_of_a_clean_stop_are_taken_as_they_stand(
     assert {role: table.version for role, table in made.manifest.tables.items()} == {"log": 3}
 
 
-def test_tables_that_hold_part_of_an_unfinished_batch_are_taken_before_it(
+def test_tables_that_hold_part_of_an_uncommitted_batch_are_saved_as_before_it(
     job: FakeCheckpoint, archive: MemoryArchive, tmp_path: Path
 ) -> None:
-    """Batch 3 stands in the log and the view, not yet in the metrics; 3 is run again, and must not stand twice.
+    """Batch 3 is in the log and the view, not yet in the metrics; it is run again and must not be there twice.
 
     time      10    20       21       22          30       31
     log       0     1 (b2)                        2 (b3)
@@ -282,7 +284,7 @@ def test_a_log_that_was_cleaned_up_no_longer_has_its_old_versions(tmp_path: Path
     assert [version for version in range(7) if has_version(LocalFiles(tmp_path), version)] == [4, 5]
 
 
-def test_names_of_the_folder_are_changed_only_where_spark_put_them() -> None:
+def test_the_name_of_the_folder_is_changed_only_where_spark_wrote_it() -> None:
     """In the logs of file sources and the metadata of the state; with one slash or three, and as a URL quotes them."""
     old, new = "/a/my job", "/b"
     text = b'{"path":"file:///a/my%20job/pulse/1.json"} file:/a/my job/state file:///a/my%20job2/x'

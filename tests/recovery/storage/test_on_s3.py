@@ -1,4 +1,4 @@
-"""What is particular to a checkpoint on S3: names, markers, copies cut short, and what is said when S3 says no."""
+"""What is particular to a checkpoint on S3: names, markers, interrupted copies, and errors of S3."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.recovery.storage.memory_archive import MemoryArchive
 
 
 @pytest.fixture
-def far(bucket: str) -> FakeCheckpoint:
+def s3_job(bucket: str) -> FakeCheckpoint:
     """A job on S3 that did three batches and was stopped."""
     return FakeCheckpoint(f"{bucket}/jobs/checkpoint").run(3)
 
@@ -37,17 +37,17 @@ class Killed(Exception):
     """Stands for the end of the process."""
 
 
-class Deaths:
-    """Kills whoever makes the call of this number that changes anything on S3; 0 only counts."""
+class KillAtCall:
+    """Kills the caller at the call of this number that changes anything on S3; 0 only counts."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         session = boto3.session.Session()
-        session.events.register("before-call.s3", self._look)
+        session.events.register("before-call.s3", self._count)
         monkeypatch.setattr(boto3.session, "Session", lambda **_: session)
         self.at = 0
         self.calls = 0
 
-    def _look(self, model: Any, **_: Any) -> None:
+    def _count(self, model: Any, **_: Any) -> None:
         if not model.name.startswith(("Get", "Head", "List")):
             self.calls += 1
             if self.calls == self.at:
@@ -58,49 +58,49 @@ def test_a_restore_killed_amid_its_copies_is_completed_by_the_same_call(
     bucket: str, archive: MemoryArchive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before the first copy, amid them, before the originals are removed: in neither place anything is lost."""
-    deaths = Deaths(monkeypatch)
+    kill = KillAtCall(monkeypatch)
 
     def job(name: str) -> tuple[FakeCheckpoint, dict[str, str]]:
         made = FakeCheckpoint(f"{bucket}/{name}/checkpoint").run(1)
         before = made.contents()
-        savepoint(made.place, name, to=archive)
+        savepoint(made.root, name, to=archive)
         made.run(1)
         return made, before
 
     counts = {}
     job("lives")
-    deaths.calls = 0
-    restore(archive, "lives", on_step=lambda step: counts.update({step: deaths.calls}))
+    kill.calls = 0
+    restore(archive, "lives", on_step=lambda step: counts.update({step: kill.calls}))
     tables, aside, in_place = counts["tables"], counts["aside"], counts["in place"]
     for at in ((tables + aside) // 2, aside - 1, (aside + in_place) // 2, in_place - 1):
         made, before = job(f"dies-at-{at}")
-        deaths.calls, deaths.at = 0, at
+        kill.calls, kill.at = 0, at
         with pytest.raises(Killed):
             restore(archive, f"dies-at-{at}")
-        deaths.at = 0
+        kill.at = 0
         restore(archive, f"dies-at-{at}")
         after = made.contents()
         assert {name: text for name, text in after.items() if name != JOB_FILE} == {
             name: text for name, text in before.items() if name != JOB_FILE
         }
         assert json.loads(after[JOB_FILE])["epoch"] == 1
-        assert made.beside() == ["checkpoint"]
+        assert made.siblings() == ["checkpoint"]
 
 
-def test_a_savepoint_of_one_place_is_restored_to_another(
-    far: FakeCheckpoint, job: FakeCheckpoint, bucket: str, tmp_path: Path, archive: MemoryArchive
+def test_a_savepoint_is_restored_from_one_storage_to_another(
+    s3_job: FakeCheckpoint, job: FakeCheckpoint, bucket: str, tmp_path: Path, archive: MemoryArchive
 ) -> None:
     """From S3 to a folder, from a folder to S3, and within S3; Spark finds the names that it would have written."""
-    savepoint(far.place, "far", to=archive)
-    savepoint(job.place, "near", to=archive)
+    savepoint(s3_job.root, "far", to=archive)
+    savepoint(job.root, "near", to=archive)
     moves = [
         ("far", str(tmp_path / "here"), f"file://{tmp_path}/here"),
         ("near", f"{bucket}/there", f"{bucket}/there"),
         ("far", f"{bucket}/jobs/other", f"{bucket}/jobs/other"),
     ]
-    for name, place, url in moves:
-        restore(archive, name, checkpoint=place)
-        files = checkpoint_at(place)
+    for name, location, url in moves:
+        restore(archive, name, checkpoint=location)
+        files = checkpoint_at(location)
         assert f'"path":"{url}/pulse/000000000001.json"' in files.read("sources/1/0").decode()
         assert f'["{url}/state/0/_stateSchema/default/0_x"]' in files.read("state/0/_metadata/v2/0").decode()
     savepoint(tmp_path / "here", "back", to=archive)
@@ -117,11 +117,11 @@ def test_names_are_quoted_where_spark_quotes_them() -> None:
 
 
 def test_a_clone_of_a_job_on_s3_is_another_job(
-    far: FakeCheckpoint, bucket: str, tmp_path: Path, archive: MemoryArchive
+    s3_job: FakeCheckpoint, bucket: str, tmp_path: Path, archive: MemoryArchive
 ) -> None:
-    """In a folder here, and on S3; the original is not touched."""
-    before = far.contents()
-    savepoint(far.place, "one", to=archive)
+    """In a local folder, and on S3; the original is not changed."""
+    before = s3_job.contents()
+    savepoint(s3_job.root, "one", to=archive)
     for into in (str(tmp_path / "clone"), f"{bucket}/clone"):
         made = clone(archive, "one", into=into)
         record = read_record(checkpoint_at(made.checkpoint))
@@ -129,49 +129,49 @@ def test_a_clone_of_a_job_on_s3_is_another_job(
         assert (made.checkpoint, record.id != "0123456789ab") == (f"{into}/checkpoint", True)
         with pytest.raises(SavepointRefused, match="not empty"):
             clone(archive, "one", into=into)
-    assert far.contents() == before
+    assert s3_job.contents() == before
 
 
-def test_markers_that_hadoop_leaves_for_folders_are_no_files(far: FakeCheckpoint, archive: MemoryArchive) -> None:
-    """They are not saved, and they go with the checkpoint that is replaced."""
-    before = far.contents()
+def test_markers_that_hadoop_leaves_for_folders_are_no_files(s3_job: FakeCheckpoint, archive: MemoryArchive) -> None:
+    """They are not saved, and are removed with the checkpoint that is replaced."""
+    before = s3_job.contents()
     client = boto3.client("s3")
     for marker in ("checkpoint/", "checkpoint/pulse/", "checkpoint/state/0/"):
         client.put_object(Bucket="bucket", Key=f"jobs/{marker}", Body=b"")
-    made = savepoint(far.place, "one", to=archive)
+    made = savepoint(s3_job.root, "one", to=archive)
     assert {file.path for file in made.manifest.files} == set(before)
     restore(archive, "one")
-    assert far.beside() == ["checkpoint"]
+    assert s3_job.siblings() == ["checkpoint"]
     keys = [one["Key"] for one in client.list_objects_v2(Bucket="bucket")["Contents"]]
     assert sorted(keys) == sorted(f"jobs/checkpoint/{name}" for name in before)
 
 
-def test_checkpoint_and_savepoints_may_lie_on_s3_both(
-    far: FakeCheckpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_checkpoint_and_savepoints_may_both_be_on_s3(
+    s3_job: FakeCheckpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """By command; s3:// is s3a://, a second savepoint sends only what is new, and no copy is left on this machine."""
+    """By command; s3:// is s3a://, a second savepoint sends only what is new, and no copy is left on this host."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
-    def told(*arguments: str) -> dict[str, Any]:
+    def run_json(*arguments: str) -> dict[str, Any]:
         assert main([*arguments, "--json"]) == 0
         return dict(json.loads(capsys.readouterr().out))
 
-    place, url = "s3://bucket/savepoints", far.place.replace("s3a:", "s3:")
-    first = told("savepoint", url, "one", "--to", place, "--no-decode")
-    far.run()
-    second = told("savepoint", far.place, "two", "--to", place, "--no-decode")
+    location, url = "s3://bucket/savepoints", s3_job.root.replace("s3a:", "s3:")
+    first = run_json("savepoint", url, "one", "--to", location, "--no-decode")
+    s3_job.run()
+    second = run_json("savepoint", s3_job.root, "two", "--to", location, "--no-decode")
     assert (first["batch"], second["batch"], second["bytes_reused"]) == (2, 3, first["bytes_sent"])
-    assert verify(open_archive(place), "one").files == first["files"]
-    assert told("restore", place, "one", "--dry-run")["forgotten"] == [3, 3]
-    assert told("restore", place, "one")["checkpoint"] == far.place
-    assert told("status", url)["last_commit"] == 2
+    assert verify(open_archive(location), "one").files == first["files"]
+    assert run_json("restore", location, "one", "--dry-run")["forgotten"] == [3, 3]
+    assert run_json("restore", location, "one")["checkpoint"] == s3_job.root
+    assert run_json("status", url)["last_commit"] == 2
     assert list(tmp_path.iterdir()) == []
 
 
-def test_tables_on_s3_are_saved_as_of_the_batch_while_the_job_goes_on(
-    far: FakeCheckpoint, bucket: str, archive: MemoryArchive
+def test_tables_on_s3_are_saved_as_of_the_batch_while_the_job_runs(
+    s3_job: FakeCheckpoint, bucket: str, archive: MemoryArchive
 ) -> None:
-    """The job did a batch more meanwhile, whose rows stand in its table already; only the end of the log is read."""
+    """The job commits a batch more meanwhile, whose rows are in its table; only the end of the log is read."""
     log = checkpoint_at(f"{bucket}/tables/log")
     for version in range(6):
         actions: list[dict[str, Any]] = [{"commitInfo": {"timestamp": version, "operation": "WRITE"}}]
@@ -179,69 +179,74 @@ def test_tables_on_s3_are_saved_as_of_the_batch_while_the_job_goes_on(
             actions.append({"txn": {"appId": "readings/log@0123456789ab#0", "version": version - 1}})
         log.put_bytes(f"_delta_log/{version:020d}.json", "\n".join(map(json.dumps, actions)).encode())
     log.put_bytes(f"_delta_log/{0:020d}.json", b"an old commit, in which nobody needs to look")
-    far.tables(log=log.root, view=None)
-    far.lease(pid=os.getpid())
+    s3_job.tables(log=log.root, view=None)
+    s3_job.lease(pid=os.getpid())
 
     def work(_: float) -> None:
-        far.beat(2)  # the command, which savepoint() wrote
-        far.run(2)
+        s3_job.write_control_file(2)  # the command, which savepoint() wrote
+        s3_job.run(2)
 
-    made = savepoint(far.place, "one", to=archive, sleep=work)
+    made = savepoint(s3_job.root, "one", to=archive, sleep=work)
     assert (made.manifest.batch, made.manifest.tables["log"].version) == (3, 4)
 
 
-def test_two_commands_never_take_the_same_number(far: FakeCheckpoint) -> None:
-    """A file that must not be there yet is created on condition."""
+def test_two_commands_never_take_the_same_number(s3_job: FakeCheckpoint) -> None:
+    """A file that must not be there is created with a condition."""
     with pytest.raises(FileExistsError, match=r"pulse/000000000001\.json in s3a://bucket/jobs/checkpoint"):
-        far.files.write_json("pulse/000000000001.json", {})
-    far.files.write_json("pulse/000000000001.json", {"kind": "tick"}, replace=True)
-    assert far.files.read_json("pulse/000000000001.json") == {"kind": "tick"}
-    assert far.files.read_json("pulse/000000000002.json") is None
+        s3_job.files.write_json("pulse/000000000001.json", {})
+    s3_job.files.write_json("pulse/000000000001.json", {"kind": "tick"}, replace=True)
+    assert s3_job.files.read_json("pulse/000000000001.json") == {"kind": "tick"}
+    assert s3_job.files.read_json("pulse/000000000002.json") is None
 
 
-def test_status_of_a_job_on_s3_needs_no_spark(far: FakeCheckpoint) -> None:
+def test_status_of_a_job_on_s3_needs_no_spark(s3_job: FakeCheckpoint) -> None:
     """It reads the same small files."""
-    told = status(checkpoint_folder(far.place))
-    assert (told["checkpoint"], told["job"], told["last_commit"], told["resumable"]) == (far.place, "readings", 2, True)
+    result = status(checkpoint_folder(s3_job.root))
+    assert (result["checkpoint"], result["job"], result["last_commit"], result["resumable"]) == (
+        s3_job.root,
+        "readings",
+        2,
+        True,
+    )
 
 
-def test_a_bucket_that_is_not_there_is_told(far: FakeCheckpoint, archive: MemoryArchive, tmp_path: Path) -> None:
+def test_a_bucket_that_is_not_there_is_reported(s3_job: FakeCheckpoint, archive: MemoryArchive, tmp_path: Path) -> None:
     """Nothing can be saved or restored there; but a job whose bucket is gone is restored elsewhere."""
     with pytest.raises(ArchiveNotFound, match="there is no bucket 'nowhere'"):
         savepoint("s3a://nowhere/checkpoint", "one", to=archive)
-    savepoint(far.place, "one", to=archive)
+    savepoint(s3_job.root, "one", to=archive)
     with pytest.raises(ArchiveNotFound, match="there is no bucket 'nowhere'"):
         restore(archive, "one", checkpoint="s3a://nowhere/checkpoint")
-    far.files.clear()
+    s3_job.files.clear()
     boto3.client("s3").delete_bucket(Bucket="bucket")
     restore(archive, "one", checkpoint=tmp_path / "here")
     assert (tmp_path / "here" / "commits" / "2").is_file()
 
 
 def test_no_message_and_no_manifest_holds_a_secret(
-    far: FakeCheckpoint, archive: MemoryArchive, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    s3_job: FakeCheckpoint, archive: MemoryArchive, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Refused permissions, a wrong endpoint, credentials in the URL."""
-    savepoint(far.place, "one", to=archive)
+    savepoint(s3_job.root, "one", to=archive)
     assert SECRET.encode() not in b"".join(archive.files.values())
 
     @set_initial_no_auth_action_count(0)  # from now on permissions are looked at, and there are none
     def refused(act: Callable[[], object]) -> str:
-        with pytest.raises(ArchiveDenied, match=r"refuses the credentials, .* permit listing") as told:
+        with pytest.raises(ArchiveDenied, match=r"refuses the credentials, .* permit listing") as denied:
             act()
-        return str(told.value)
+        return str(denied.value)
 
     for act in (
-        lambda: savepoint(far.place, "two", to=archive),
+        lambda: savepoint(s3_job.root, "two", to=archive),
         lambda: restore(archive, "one"),
-        lambda: clone(archive, "one", into=f"{far.place}-clone"),
+        lambda: clone(archive, "one", into=f"{s3_job.root}-clone"),
     ):
-        said = refused(act)
-        assert SECRET not in said
-        assert "AKIATEST" not in said
+        text = refused(act)
+        assert SECRET not in text
+        assert "AKIATEST" not in text
     monkeypatch.setenv("AWS_ENDPOINT_URL", "nonsense://me:hunter2@host")
-    for checkpoint in (far.place, "s3a://AKIA:hunter2@bucket/checkpoint"):
+    for checkpoint in (s3_job.root, "s3a://AKIA:hunter2@bucket/checkpoint"):
         assert main(["savepoint", checkpoint, "two", "--to", "/nowhere"]) == FAILED
-        said = capsys.readouterr().err
-        assert len(said.splitlines()) == 1
-        assert "hunter2" not in said
+        text = capsys.readouterr().err
+        assert len(text.splitlines()) == 1
+        assert "hunter2" not in text

@@ -30,8 +30,8 @@ class Call:
         )
 
 
-def test_a_failing_store_is_tried_again_until_patience_ends() -> None:
-    """With growing pauses, counted from the first failure of the call."""
+def test_a_failing_store_is_tried_again_until_the_retry_time_ends() -> None:
+    """With growing delays, counted from the first failure of the call."""
     call = Call(10)
     assert [call.ends(503) for _ in range(6)] == [0.25, 0.5, 1, 2, 4, 4]
     call.now += 9.9
@@ -40,15 +40,15 @@ def test_a_failing_store_is_tried_again_until_patience_ends() -> None:
     assert call.ends(503) is None
 
 
-def test_what_is_not_the_stores_fault_is_left_to_boto3() -> None:
-    """A refusal, and a success."""
+def test_what_is_no_failure_of_the_store_is_left_to_boto3() -> None:
+    """A refused call, and a success."""
     call = Call(10)
     assert call.ends(403) is None
     assert call.ends(200) is None
 
 
-def test_a_line_that_breaks_is_tried_again_only_where_somebody_has_answered_before() -> None:
-    """Else the URL is wrong, and who typed it should hear so soon."""
+def test_a_broken_connection_is_tried_again_only_if_the_store_has_responded_before() -> None:
+    """Else the URL is probably wrong, and the error should come soon."""
     call = Call(10)
     assert call.ends(None) is None
     call.ends(200)

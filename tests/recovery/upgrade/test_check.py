@@ -1,4 +1,4 @@
-"""What a change of a job means for what is stored, told before anything is started."""
+"""What a change of a job means for its stored state, reported before anything is started."""
 
 from __future__ import annotations
 
@@ -62,22 +62,22 @@ def declared(key_groups: int = 8, **changed: Any) -> DeclaredJob:
     return replace(OFFERED, declaration=as_recorded(DECLARED | changed, key_groups))
 
 
-def troubles(upgrade: UpgradeReport) -> dict[str, str]:
+def not_compatible(upgrade: UpgradeReport) -> dict[str, str]:
     """Item -> verdict of what is not compatible."""
     return {
         one.item: one.compatibility.value for one in upgrade.items if one.compatibility is not Compatibility.COMPATIBLE
     }
 
 
-def test_a_job_that_did_not_change_can_go_on() -> None:
-    """Each part of it is told, and none needs anything."""
+def test_a_job_that_did_not_change_is_compatible() -> None:
+    """Each part of it is listed, and none needs anything."""
     upgrade = compare_savepoint(SAVED, OFFERED)
     assert upgrade.verdict is Compatibility.COMPATIBLE
     assert not any(one.advice for one in upgrade.items)
     assert compare_savepoint(SAVED, replace(OFFERED, handlers={"Best": None})).verdict is Compatibility.COMPATIBLE
-    told = [one.item for one in upgrade.items]
-    assert {"state", "job", "end", "window", "aggregate n", "aggregate top", "key_groups", "table log"} <= {*told}
-    assert len(told) == len(set(told))
+    items = [one.item for one in upgrade.items]
+    assert {"state", "job", "end", "window", "aggregate n", "aggregate top", "key_groups", "table log"} <= {*items}
+    assert len(items) == len(set(items))
 
 
 ADDED = {**DECLARED["aggregate"], "low": {"kind": "min", "columns": ["value"]}}
@@ -106,10 +106,12 @@ FEWER = {"n": DECLARED["aggregate"]["n"]}
         (declared(something={"new": 1}), ["something"]),
     ],
 )
-def test_what_stored_state_does_not_survive_needs_a_flush(offered: DeclaredJob, items: list[str]) -> None:
+def test_a_change_that_the_stored_state_is_not_compatible_with_needs_a_flush(
+    offered: DeclaredJob, items: list[str]
+) -> None:
     """The parts that changed are named, and no others; each says why and what to do."""
     upgrade = compare_savepoint(SAVED, offered)
-    assert troubles(upgrade) == dict.fromkeys(items, "needs a flush")
+    assert not_compatible(upgrade) == dict.fromkeys(items, "needs a flush")
     for one in upgrade.items:
         if one.item in items:
             assert one.why != "unchanged"
@@ -142,27 +144,25 @@ def test_what_stored_state_does_not_survive_needs_a_flush(offered: DeclaredJob, 
         ),
     ],
 )
-def test_what_can_be_no_continuation_is_impossible(
-    saved: Manifest, offered: DeclaredJob, item: str, advice: str
-) -> None:
-    """Another job, state of another version, a job that was finished, a table that others have changed."""
+def test_a_resume_as_another_job_is_impossible(saved: Manifest, offered: DeclaredJob, item: str, advice: str) -> None:
+    """Another name, state of another version, a job that was flushed, a table with other columns."""
     upgrade = compare_savepoint(saved, offered)
-    assert troubles(upgrade) == {item: "impossible"}
+    assert not_compatible(upgrade) == {item: "impossible"}
     assert upgrade.verdict is Compatibility.IMPOSSIBLE
     assert advice in next(one.advice for one in upgrade.items if one.item == item)
 
 
 def test_a_table_that_does_not_fit_other_results_needs_the_same_flush() -> None:
-    """It is no second trouble beside the results that changed."""
+    """It is no second problem beside the results that changed."""
     aggregates, output = ADDED, DECLARED["output"] | {"low": "int64"}
     columns = {"log": ["low: absent in the table, bigint in the results"]}
     upgrade = compare_savepoint(SAVED, replace(declared(aggregate=aggregates, output=output), columns=columns))
     assert upgrade.verdict is Compatibility.NEEDS_FLUSH
-    assert troubles(upgrade)["table log"] == "needs a flush"
+    assert not_compatible(upgrade)["table log"] == "needs a flush"
 
 
-def test_harmless_changes_are_told_and_let_pass() -> None:
-    """How missed work is caught up, other settings and packages, other tables."""
+def test_harmless_changes_are_listed_as_compatible() -> None:
+    """Another catch-up, other settings and packages, other tables."""
     assert Tumbling(Time(30), catch_up="skip").declaration() == WINDOW
     offered = replace(
         OFFERED,
@@ -173,16 +173,16 @@ def test_harmless_changes_are_told_and_let_pass() -> None:
     )
     upgrade = compare_savepoint(SAVED, offered)
     assert upgrade.verdict is Compatibility.COMPATIBLE
-    told = {one.item: one for one in upgrade.items}
-    assert "panekeeper rescale" in told["setting spark.sql.shuffle.partitions"].advice
-    assert "on a clone first" in told["package pyspark"].advice
-    assert told["table log"].why == "new rows go to /elsewhere; the rows in /log stay there"
-    assert told["table view"].why == "no longer written: it stays as it is"
-    assert told["table metrics"].why == "a new table, /metrics: its first rows are those of the next batch"
+    items = {one.item: one for one in upgrade.items}
+    assert "panekeeper rescale" in items["setting spark.sql.shuffle.partitions"].advice
+    assert "on a clone first" in items["package pyspark"].advice
+    assert items["table log"].why == "new rows go to /elsewhere; the rows in /log stay there"
+    assert items["table view"].why == "no longer written: it stays as it is"
+    assert items["table metrics"].why == "a new table, /metrics: its first rows are those of the next batch"
 
 
-def test_the_command_tells_all_and_succeeds_only_if_the_job_can_go_on() -> None:
-    """A line for each part, and under it what differs and what to do."""
+def test_the_command_prints_all_and_succeeds_only_if_the_job_can_resume() -> None:
+    """A line for each part, and below it what differs and what to do."""
     good, bad = compare_savepoint(SAVED, OFFERED).fields(), compare_savepoint(SAVED, declared(key_groups=16)).fields()
     assert PLAN.succeeded(good)
     assert not PLAN.succeeded(bad)

@@ -33,7 +33,7 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def tables_of(job: DeltaJob) -> Any:
-    """Where its results go: here that only marks it."""
+    """Its tables, which tell the jobs of this test apart."""
     return job.tables
 
 
@@ -49,7 +49,7 @@ def tables_of(job: DeltaJob) -> Any:
     ],
 )
 def test_a_file_declares_a_job(write: Any, text: str, name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """By a function, by a variable, by another name, or by starting it; what it prints is no output of ours."""
+    """By a function, by a variable, by another name, or by starting it; what it prints goes to stderr."""
     before = DeltaJob.start
     job = load_job(write(text) + name, spark=SPARK)
     assert tables_of(job) == "mine"
@@ -74,16 +74,16 @@ def test_a_file_declares_a_job(write: Any, text: str, name: str, capsys: pytest.
         ),
     ],
 )
-def test_a_file_without_a_job_is_refused_in_words(write: Any, text: str, message: str) -> None:
-    """Each says what to write; afterwards queries can be started as before."""
+def test_a_file_without_a_job_is_refused(write: Any, text: str, message: str) -> None:
+    """The error says what to write; afterwards queries can be started as before."""
     before = (Computation.transform, DataStreamWriter.start)
     with pytest.raises(JobFileError, match=message):
         load_job(write(text), spark=SPARK)
     assert (Computation.transform, DataStreamWriter.start) == before
 
 
-def test_what_else_can_be_wrong_with_a_file(write: Any, tmp_path: Path) -> None:
-    """It is not there; it starts before it defines; its declaration is wrong, which is told as it is."""
+def test_other_errors_of_a_file_are_reported(write: Any, tmp_path: Path) -> None:
+    """It is not there; it starts before it defines; its declaration is wrong, which is raised as it is."""
     with pytest.raises(JobFileError, match="there is no file"):
         load_job(tmp_path / "none.py")
     with pytest.raises(JobFileError, match="starts a job before it has defined later"):

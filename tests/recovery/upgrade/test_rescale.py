@@ -1,4 +1,4 @@
-"""What is refused before a job is rescaled, and how a copy gets to know its folder."""
+"""What is refused before a job is rescaled, and how the name of the folder is rewritten."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SPARK: Any = object()
 
 
 def test_rescaling_is_refused_before_anything_is_saved(job: FakeCheckpoint, archive: MemoryArchive) -> None:
-    """A number that cannot be, the number that is, a restore that was interrupted, a job that runs."""
+    """A number below 1, the present number, an interrupted restore, a running job."""
 
     def refuse(partitions: int, message: str) -> None:
         with pytest.raises(SavepointRefused, match=message):
@@ -38,13 +38,13 @@ def test_rescaling_is_refused_before_anything_is_saved(job: FakeCheckpoint, arch
     assert not archive.files
 
 
-def test_a_copy_is_told_where_it_will_be(job: FakeCheckpoint) -> None:
-    """Full names are written anew, and the checksum of what stood there goes; other files are left alone."""
+def test_the_name_of_the_folder_is_rewritten_in_a_copy(job: FakeCheckpoint) -> None:
+    """Hadoop's checksums of the old content are removed; other files are not changed."""
     new = Path("/some/where/else")
     job.put("state/0/_metadata/v2/.0.crc", "sum")
     job.put("state/0/0/.1.changelog.crc", "sum")
     job.put("state/0/0/text", f"file:{job.folder}/x")
-    rewrite_paths(job.files, old=job.place, new=str(new))
+    rewrite_paths(job.files, old=job.root, new=str(new))
     found = job.contents()
     assert f'"file:{new}/state/0/_stateSchema/default/0_x"' in found["state/0/_metadata/v2/0"]
     assert f"file://{new}/pulse/" in found["sources/1/0"]
@@ -53,8 +53,8 @@ def test_a_copy_is_told_where_it_will_be(job: FakeCheckpoint) -> None:
     assert "state/0/0/.1.changelog.crc" in found
 
 
-def test_the_command_tells_the_way_back_and_how_groups_are_spread() -> None:
-    """So that a number that helps nobody is seen at once."""
+def test_the_command_prints_how_to_undo_it_and_how_groups_are_distributed() -> None:
+    """A number that is too large shows at once."""
     fields = {"checkpoint": "/cp", "savepoint": "one", "location": "/s", "old": 4, "new": 9, "values": 70}
     text = RESCALE.format({**fields, "busiest": 3, "idle": 2})
     assert text.splitlines() == [
