@@ -2,7 +2,7 @@
 
 Every value starts with a frame: magic, state version, length and CRC-32 of the body. A table is an Arrow IPC
 stream with zstd buffers (reading back costs by stored byte, so small is fast); a header is one JSON object
-followed by named tables. Nothing here knows what the fields mean: that is `state.records`.
+followed by named tables. What the fields mean is in `state.records`.
 """
 
 from __future__ import annotations

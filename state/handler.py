@@ -1,11 +1,11 @@
-"""The StateHandler contract: how an operator's own state takes part in every checkpoint [S3].
+"""The StateHandler contract: how an operator's own state takes part in every checkpoint (docs/semantics.md section 7).
 
 Every micro-batch is a checkpoint. In each key group that has something to do an instance of the handler lives through
 
     reset (or nothing, at the very first) -> the batch's events -> drain -> checkpoint -> close
 
-and is thrown away. What it wrote in `checkpoint` is stored with the batch, whole or not at all, and is what the next
-instance finds in `reset`. A handler that forgets to write something is therefore wrong at once, and not on the day of
+and is discarded. What it wrote in `checkpoint` is stored with the batch, completely or not at all, and is what the next
+instance reads in `reset`. So a handler that does not write all of its state fails in the next batch, and not only after
 a crash.
 
 Windows act first (outstanding evictions are delivered, contents stored or restored), then the handlers in the order of
@@ -37,12 +37,12 @@ class CheckpointReason(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class OpenPartition:
-    """A live window partition, as `drain` may look at it.
+    """A live window partition, as `drain` can inspect it.
 
     Attributes:
         key: the value of the one partition column, or a tuple of several.
-        tuples: how many it holds, those waiting for their batch included.
-        last_insertion: when a tuple last came.
+        tuples: the rows it holds, those of the next window batch included.
+        last_insertion: when the last row came.
     """
 
     key: Any
@@ -51,15 +51,15 @@ class OpenPartition:
 
 
 class WindowControl(Protocol):
-    """What a handler may see of the windows, and do to them; the core implements it."""
+    """How a handler inspects the windows and evicts partitions; implemented by the core."""
 
     @property
     def now(self) -> datetime | None:
-        """What the wall clock last said."""
+        """The last time of the wall clock."""
         ...
 
     def evict_partition(self, key: Any) -> None:
-        """Let go of a partition."""
+        """Evict a partition."""
         ...
 
     def partitions(self) -> list[OpenPartition]:
@@ -68,7 +68,7 @@ class WindowControl(Protocol):
 
 
 class StateContext:
-    """What a handler is told, and what it may do, in each of its methods.
+    """What a handler receives, and what it can do, in each of its methods.
 
     Attributes:
         checkpoint: number of the checkpoint (of the micro-batch): the one being taken; in `reset` the one that is
@@ -77,8 +77,8 @@ class StateContext:
         reason: why the checkpoint is taken.
         attempt: how often this batch has been begun, from 1: above 1, side effects may already have happened.
         restarted: whether this is the group's first batch of a run: after a stop, a crash or a restore.
-        now: what the wall clock last said to this group's windows; when a drain was asked for, if it is one (but not
-            where `arrival_time` is the clock). None before anything was said.
+        now: the last time of the wall clock for this group's windows; for a drain, the time at which it was requested
+            (but not where `arrival_time` is the clock). None before the first.
     """
 
     def __init__(  # noqa: PLR0913 -- only the lifecycle makes contexts
@@ -105,12 +105,12 @@ class StateContext:
         self._windows = windows
 
     def write(self, name: str, value: Any) -> None:
-        """Keep a value under a name, with this checkpoint. Only in `checkpoint`; what is not written is forgotten.
+        """Store a value under a name, with this checkpoint. Only in `checkpoint`; what is not written is discarded.
 
         A value is None, a bool, int, float, str, bytes, date, datetime, timedelta or Decimal, a list, tuple or dict of
         such, or a `pyarrow.Table`. Raises `LifecycleError` for another one, and outside `checkpoint`.
         """
-        self._only_in("write", "checkpoint")
+        self._require_phase("write", "checkpoint")
         if not isinstance(value, pa.Table):
             try:
                 to_json(value)
@@ -123,7 +123,7 @@ class StateContext:
 
     def read(self, name: str, default: Any = None) -> Any:
         """Return what was written under a name, or the default. Only in `reset`."""
-        self._only_in("read", "reset")
+        self._require_phase("read", "reset")
         return self._values.get(name, default)
 
     @property
@@ -132,17 +132,17 @@ class StateContext:
         return len(self._windows)
 
     def evict_partition(self, key: Any, *, port: int = 0) -> None:
-        """Let go of a window partition: PARTITION_EVICTION with all it holds, then the key starts anew [S3].
+        """Evict a window partition: PARTITION_EVICTION with all it holds; the key then starts as a new one.
 
-        Only in `drain`, and only of a partitioned window in arrival order: else `LifecycleError`. A key that has no
-        partition is none to let go of. Other ports keep theirs.
+        Only in `drain`, and only of a partitioned window in arrival order: else `LifecycleError`. Nothing
+        happens for a key that has no partition. Other ports keep theirs (docs/semantics.md section 7).
         """
-        self._only_in("evict_partition", "drain")
+        self._require_phase("evict_partition", "drain")
         self._window(port).evict_partition(key)
 
     def partitions(self, *, port: int = 0) -> list[OpenPartition]:
         """Return the live partitions of a port, in this key group. Only in `drain`, of windows in arrival order."""
-        self._only_in("partitions", "drain")
+        self._require_phase("partitions", "drain")
         return self._window(port).partitions()
 
     def _window(self, port: int) -> WindowControl:
@@ -150,7 +150,7 @@ class StateContext:
             raise LifecycleError(f"there is no port {port}: this operator has {self.ports}, numbered from 0")
         return self._windows[port]
 
-    def _only_in(self, what: str, phase: str) -> None:
+    def _require_phase(self, what: str, phase: str) -> None:
         if self._phase != phase:
             raise LifecycleError(f"{what}() is for {phase}(); it was called in {self._phase}()")
 
@@ -165,30 +165,30 @@ class StateHandler:
     version: ClassVar[int] = 1
     """Version of what `checkpoint` writes; raise it when its meaning changes."""
     reads: ClassVar[frozenset[int]] = frozenset()
-    """Older versions that `reset` understands too; another one is refused before any event."""
+    """Older versions that `reset` can read, too; any other is refused before any event."""
     non_blocking: ClassVar[bool] = False
-    """Whether `prepare_for_non_blocking_checkpoint` is wanted."""
+    """Whether `prepare_for_non_blocking_checkpoint` is called."""
 
     def drain(self, ctx: StateContext) -> None:
-        """Finish what is outstanding, before the checkpoint; partitions may be evicted here, and only here."""
+        """Complete outstanding work before the checkpoint. Partitions can be evicted here, and only here."""
 
     def prepare_for_non_blocking_checkpoint(self, ctx: StateContext) -> None:
-        """Set aside what `checkpoint` will write; called between the two if `non_blocking`."""
+        """Copy what `checkpoint` will write; called between `drain` and `checkpoint` if `non_blocking`."""
 
     def checkpoint(self, ctx: StateContext) -> None:
-        """Write the state by `ctx.write`. Nothing may be emitted any more."""
+        """Write the state by `ctx.write`. Nothing can be emitted here."""
 
     def retire_checkpoint(self, ctx: StateContext) -> None:
-        """Hear that an earlier checkpoint is no longer needed. Not promised for each of them."""
+        """Called when an earlier checkpoint is no longer needed; not guaranteed for each of them."""
 
     def reset(self, ctx: StateContext) -> None:
-        """Take the state back by `ctx.read`, before any event of the batch. `ctx.restarted` tells a new run."""
+        """Restore the state by `ctx.read`, before any event of the batch. `ctx.restarted` is true in a new run."""
 
     def reset_to_initial_state(self, ctx: StateContext) -> None:
-        """Begin as though just created: a run that begins again and finds no checkpoint of an earlier one."""
+        """Start with initial state: the job ran before, but no checkpoint of it was completed, or it was reset."""
 
     def close(self) -> None:
-        """Let go of resources: this instance is not used again."""
+        """Release resources: this instance is not used again."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,6 @@
-"""Every durable field of a key group, in one place: what is not here does not survive a stop.
+"""Every stored field of a key group, in one place: what is not here is not persisted.
 
-The contents themselves (slices of partial aggregates, raw rows) are segments of the `GroupStore`; a record lists
+The contents themselves (slices of partial aggregates, raw rows) are segments of the `KeyGroupStore`; a record lists
 which segments there are. A field added here needs a new `STATE_VERSION` in `state.codec`.
 """
 
@@ -24,7 +24,7 @@ class PaneRecord:
     """One open pane of a time-interval window."""
 
     complete: bool = False
-    """The watermark has reached its end while it existed [S1]."""
+    """The watermark has reached its end while the pane existed (docs/semantics.md section 6)."""
     rounds: int = 0
     """Trigger rounds so far: the index of the next one."""
     ledger: bool = False
@@ -159,7 +159,7 @@ class HorizonRecord:
 
     @classmethod
     def decode(cls, value: bytes | None) -> HorizonRecord:
-        """Return the record that `encode` wrote; without one, no port has told any time."""
+        """Return the record that `encode` wrote; without one, no port has any event time yet."""
         return cls() if value is None else cls(reached=dict(decode_header(value)[0]["reached"]))
 
 
@@ -170,7 +170,7 @@ class LifecycleRecord:
     checkpoint: int
     """Number of that checkpoint: of its micro-batch."""
     previous: int | None
-    """The one before it, which the handlers have not yet been told to retire."""
+    """The one before it, which the handlers have not retired yet."""
     run: int
     """Number of the run that took it: how often the job had been started."""
     handlers: list[HandlerState]

@@ -25,7 +25,7 @@ _KEY = StructType([StructField("kind", StringType()), StructField("slot", LongTy
 
 
 class SparkStore:
-    """A `GroupStore` on the state of the key that Spark is processing. Made in `StatefulProcessor.init`."""
+    """A `KeyGroupStore` on the state of the key that Spark is processing. Made in `StatefulProcessor.init`."""
 
     def __init__(self, handle: StatefulProcessorHandle) -> None:
         self._header = handle.getValueState(HEADER, _VALUE)

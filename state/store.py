@@ -1,7 +1,7 @@
-"""Where one key group keeps what must survive: one header and a map of segments.
+"""The store of one key group's persisted state: one header and a map of segments.
 
-The protocol is all that the core knows. `MemoryStore` is the whole truth in a dictionary (tests, `play()`);
-`state.spark_store.SparkStore` puts the same calls on Spark's state store.
+The core uses the protocol only. `MemoryStore` keeps it in a dictionary (tests, `play()`);
+`state.spark_store.SparkStore` in Spark's state store.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import Protocol
 from state.errors import CorruptState
 
 
-class GroupStore(Protocol):
-    """The durable memory of one key group. Called by the core, inside one micro-batch.
+class KeyGroupStore(Protocol):
+    """The persisted state of one key group. Called by the core, inside one micro-batch.
 
     A segment is written under (kind, slot, seq) and removed whole; `kind` says what it holds, `slot` is a number
-    that lets whole spans go at once (a bucket of event time, a partition), `seq` tells entries of a slot apart.
+    by which related segments are removed together (a bucket of event time, a partition), `seq` numbers those of a slot.
     """
 
     def read_header(self) -> bytes | None:
@@ -27,11 +27,11 @@ class GroupStore(Protocol):
         ...
 
     def read(self, kind: str, slot: int, seq: int) -> bytes:
-        """Return one segment. Raises `CorruptState` if it is not there: the header promised it."""
+        """Return one segment. Raises `CorruptState` if it is not there although the header lists it."""
         ...
 
     def find(self, kind: str, slot: int, seq: int) -> bytes | None:
-        """Return one segment, or None: nothing promised it."""
+        """Return one segment, or None if there is none."""
         ...
 
     def write(self, kind: str, slot: int, seq: int, value: bytes) -> None:
@@ -44,7 +44,7 @@ class GroupStore(Protocol):
 
 
 class MemoryStore:
-    """A `GroupStore` in a dictionary: what a restart keeps is exactly `header` and `entries`.
+    """A `KeyGroupStore` in a dictionary: what a restart keeps is exactly `header` and `entries`.
 
     >>> store = MemoryStore()
     >>> store.write("slices", 3, 0, b"x")
@@ -84,11 +84,11 @@ class MemoryStore:
         self.entries.pop((kind, slot, seq), None)
 
     def copy(self) -> MemoryStore:
-        """Return an independent store with the same bytes: what a process that starts anew would find."""
-        twin = MemoryStore()
-        twin.header = self.header
-        twin.entries = dict(self.entries)
-        return twin
+        """Return an independent store with the same bytes: what a restarted process would read."""
+        copied = MemoryStore()
+        copied.header = self.header
+        copied.entries = dict(self.entries)
+        return copied
 
 
 class PortStore:
@@ -98,7 +98,7 @@ class PortStore:
     several.
     """
 
-    def __init__(self, store: GroupStore, port: int) -> None:
+    def __init__(self, store: KeyGroupStore, port: int) -> None:
         self._store = store
         self._port = port
 

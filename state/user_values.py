@@ -34,7 +34,7 @@ def to_json(value: Any) -> Any:
     {'seen': {'$tuple': [1, {'$bytes': 'eA=='}]}}
     """
     if value is None or isinstance(value, bool | int | str):
-        return _plain(value)
+        return _is_plain_json(value)
     if isinstance(value, float):
         return value if math.isfinite(value) else {"$float": repr(value)}
     if isinstance(value, list):
@@ -43,7 +43,7 @@ def to_json(value: Any) -> Any:
         if all(isinstance(key, str) and not key.startswith("$") for key in value):
             return {key: to_json(item) for key, item in value.items()}
         return {"$dict": [[to_json(key), to_json(item)] for key, item in value.items()]}
-    return _tagged(value)
+    return _to_tagged(value)
 
 
 def from_json(value: Any) -> Any:
@@ -60,14 +60,14 @@ def from_json(value: Any) -> Any:
     return _READ[tags[0]](value[tags[0]])
 
 
-def _plain(value: Any) -> Any:
+def _is_plain_json(value: Any) -> Any:
     kinds = (bool, int, str, type(None))
     if type(value) not in kinds:  # an enum or a subclass would come back as its base
         raise TypeError(f"{value!r} is a {type(value).__name__}")
     return value
 
 
-def _tagged(value: Any) -> Any:
+def _to_tagged(value: Any) -> Any:
     if isinstance(value, bytes):
         return {"$bytes": base64.b64encode(value).decode()}
     if isinstance(value, datetime):

@@ -21,7 +21,7 @@ from framework.core.panes.batch import TimeIntervalBatch
 from framework.core.port_watermarks import PortWatermarks
 from framework.core.state_handlers import BatchCheckpoint, StateHandlerCalls
 from framework.core.steps import EventTimeProgress, Step
-from state.store import GroupStore, PortStore
+from state.store import KeyGroupStore, PortStore
 
 
 class KeyGroupRunner:
@@ -32,7 +32,7 @@ class KeyGroupRunner:
     >>> machine.run([Rows(table), Watermark(60_000_000)]).results  # doctest: +SKIP
     """
 
-    def __init__(self, spec: JobSpec, store: GroupStore, checkpoint_info: BatchCheckpoint | None = None) -> None:
+    def __init__(self, spec: JobSpec, store: KeyGroupStore, checkpoint_info: BatchCheckpoint | None = None) -> None:
         self._spec = spec
         self._store = store
         self._checkpoint_info = checkpoint_info
@@ -65,7 +65,7 @@ class KeyGroupRunner:
         return merge_outcomes(spec, outcomes)
 
 
-def _open_window(spec: JobSpec, store: GroupStore) -> TimeIntervalBatch | ArrivalBatch:
+def _open_window(spec: JobSpec, store: KeyGroupStore) -> TimeIntervalBatch | ArrivalBatch:
     """Return the window of one port, restored from its part of the store."""
     own = PortStore(store, spec.port) if spec.port else store
     return TimeIntervalBatch(spec, own) if spec.has_panes else ArrivalBatch(spec, own)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from framework.core.steps import EventTimeProgress, Watermark
 from state.records import HORIZON, HorizonRecord
-from state.store import GroupStore
+from state.store import KeyGroupStore
 
 _SEGMENT = (HORIZON, 0, 0)
 
@@ -18,7 +18,7 @@ _SEGMENT = (HORIZON, 0, 0)
 class PortWatermarks:
     """How far the ports with panes have come, as one key group knows it."""
 
-    def __init__(self, store: GroupStore, ports: Sequence[int]) -> None:
+    def __init__(self, store: KeyGroupStore, ports: Sequence[int]) -> None:
         self._store = store
         self._ports = ports
 

@@ -31,7 +31,7 @@ from state.handler import (
     require_readable,
 )
 from state.records import HANDLERS, LifecycleRecord
-from state.store import GroupStore
+from state.store import KeyGroupStore
 
 _SEGMENT = (HANDLERS, 0, 0)
 
@@ -63,7 +63,9 @@ class BatchCheckpoint:
 class StateHandlerCalls:
     """The handlers of one key group, through one or more checkpoints. Made anew for every batch."""
 
-    def __init__(self, handlers: Sequence[StateHandler], store: GroupStore, checkpoint_info: BatchCheckpoint) -> None:
+    def __init__(
+        self, handlers: Sequence[StateHandler], store: KeyGroupStore, checkpoint_info: BatchCheckpoint
+    ) -> None:
         self._handlers = handlers
         self._store = store
         self._checkpoint_info = checkpoint_info

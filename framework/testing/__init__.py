@@ -48,7 +48,7 @@ def play(
             random split.
         restart_after: after which input items the process stops and resumes from its durable state: "none", "each",
             or their positions from 0. A restart ends the micro-batch.
-        spark: the session to play on; `framework.session()` if not given. Only for `engine="spark"`.
+        spark: the session to play on; `panekeeper.session()` if not given. Only for `engine="spark"`.
 
     Raises:
         DeclarationError: an unknown field or argument, or a window that cannot be.

@@ -16,7 +16,7 @@ from framework.core.state_handlers import BatchCheckpoint, NoPartitionControl, S
 from framework.declarations.errors import DeclarationError
 from framework.testing.fields import known, listed, need, truth
 from state.handler import StateContext, StateHandler
-from state.store import GroupStore, MemoryStore
+from state.store import KeyGroupStore, MemoryStore
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -119,7 +119,7 @@ def parse(vector: Mapping[str, Any]) -> tuple[Declared, list[Act]]:
     return declared, list(_acts(listed(need(vector, "input", "the vector"), "input")))
 
 
-def perform(act: Act, declared: Declared, store: GroupStore) -> list[Call]:
+def perform(act: Act, declared: Declared, store: KeyGroupStore) -> list[Call]:
     """Do one act on handlers made anew, and return the calls it led to."""
     calls: list[Call] = []
     handlers = [Recorder(name, calls, non_blocking=declared.non_blocking) for name in declared.handlers]

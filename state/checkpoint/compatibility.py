@@ -1,7 +1,7 @@
-"""What a change of the declaration means for the state that is stored: the one place that decides.
+"""Whether a job with a changed declaration can continue from the stored state: the only place that decides.
 
-A start refuses by these rules (`startup.py`), and `panekeeper plan` tells them before anything is started
-(`recovery/upgrade/check.py`). Pure: two declarations in, one change for each part of them out.
+A start is refused by these rules (`framework/engine/job/startup_checks.py`), and `panekeeper plan` reports them before
+anything is started (`recovery/upgrade/check.py`). Pure: two declarations in, one change for each part of them out.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from state.checkpoint.fingerprint import Difference, compare, fingerprint
 
 
 class Compatibility(Enum):
-    """Whether a job can go on from what is stored, in rising order of trouble."""
+    """Whether a job can continue from the stored state; the later, the worse."""
 
     COMPATIBLE = "compatible"
     NEEDS_FLUSH = "needs a flush"
@@ -27,7 +27,7 @@ FLUSH = (
     "put the declaration back; or flush the job as it was declared, and start the new one with a new checkpoint folder "
     "and new tables, on the rows that the old one has not read"
 )
-"""What to do about a change that stored state does not survive."""
+"""What to do about a change that the stored state is not compatible with."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,22 +50,22 @@ class Change:
 
 
 _WHY = {
-    "window": "what is stored was cut and counted by the other window",
-    "partition_by": "what is stored belongs to partitions by the other columns",
+    "window": "the stored state was computed by the other window",
+    "partition_by": "the stored state belongs to partitions by the other columns",
     "event_time": "open panes hold rows that were placed by the other time",
-    "arrival_time": "what is stored was counted from the other clock",
+    "arrival_time": "the stored state was computed with the other clock",
     "punctuation": "open windows hold rows that were gathered by the other marks",
     "marks": "open windows hold rows that were gathered by the other marks",
     "column": "stored rows have the other columns",
     "aggregate": "what is open holds no partial result of it, or one of the other kind",
-    "operator": "what is open was gathered for the other operator, and its state is known by its name",
-    "handlers": "the state of handlers is known by their names and their order",
-    "output": "results of what is open would have other columns than those that stand in the tables",
-    "key_groups": "keys were dealt out to the other number of groups, for the life of the checkpoint",
+    "operator": "what is open was gathered for the other operator, and its state is stored under its name",
+    "handlers": "the state of handlers is stored under their names, in their order",
+    "output": "results of what is open would have other columns than those in the tables",
+    "key_groups": "keys were assigned to the other number of groups, for the life of the checkpoint",
 }
-_OTHER = "what is stored was written under the other declaration"
+_OTHER = "the stored state was written under the other declaration"
 _PORT = "port_"  # the further input ports, each with a window of its own
-_BY_NAME = {"aggregate", "column", "output"}  # parts of these are told one by one
+_BY_NAME = {"aggregate", "column", "output"}  # parts of these are compared one by one
 
 
 def as_recorded(declaration: Mapping[str, Any], key_groups: int) -> dict[str, Any]:
@@ -74,7 +74,7 @@ def as_recorded(declaration: Mapping[str, Any], key_groups: int) -> dict[str, An
 
 
 def compare_declarations(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
-    """Return what became of each part of a recorded declaration, in the order of the new one.
+    """Return the change of each part of a recorded declaration, in the order of the new one.
 
     >>> [c] = compare_declarations({"key_groups": 8}, {"key_groups": 16})
     >>> c.item, c.compatibility.value
@@ -104,7 +104,7 @@ def _change(item: str, differences: tuple[Difference, ...]) -> Change:
 
 
 def name_change(old: str, new: str) -> Change:
-    """Return what another name of the job means: the name is a part of its transactions with the tables."""
+    """Return what a changed name of the job means: the name is part of its transaction ids in the tables."""
     if old == new:
         return Change(item="job", compatibility=Compatibility.COMPATIBLE, why="unchanged")
     difference = Difference(field="name", old=old, new=new)
@@ -118,7 +118,7 @@ def name_change(old: str, new: str) -> Change:
 
 
 def flush_change(*, flushed: bool) -> Change:
-    """Return whether the job can go on at all: a flush closes its windows for good."""
+    """Return whether the job can continue at all: a flush closes its windows for good."""
     if not flushed:
         return Change(item="end", compatibility=Compatibility.COMPATIBLE, why="its windows are open")
     return Change(

@@ -1,4 +1,4 @@
-"""Is this the job that wrote the checkpoint? A declaration is flattened to dotted fields and compared.
+"""The fields of a declaration, flattened to dotted names, and in which of them two declarations differ.
 
 A window that changed across a restart gives silently wrong results, so a difference is an error that shows the
 differing fields, not a sentence in the documentation.

@@ -1,8 +1,8 @@
-"""The small files of a checkpoint, told apart from where they lie: what a lease and the command line need of a folder.
+"""The small files of a checkpoint, wherever it is: what a lease and the command line need of a folder.
 
-`CheckpointFiles` keeps them wherever Spark can, through its Java machine. `LocalFolder` does the same on a local disk
-in plain Python, so looking at a checkpoint from outside starts no Java, and its create is atomic: of two processes
-that create the same file, one is told that it is there.
+`CheckpointFiles` keeps them wherever Spark can, through its Java virtual machine. `LocalFolder` does the same locally
+in plain Python, so a command that reads a checkpoint starts no Java, and its create is atomic: of two processes
+that create the same file, one gets `FileExistsError`.
 """
 
 from __future__ import annotations
@@ -129,5 +129,5 @@ def move_new(written: Path, path: Path) -> None:
 
 
 def _remove_checksum(path: Path) -> None:
-    """Remove the checksum that Hadoop may have left beside a file: it would call the new content damaged."""
+    """Remove the checksum that Hadoop may have left beside a file: with it the new content would count as damaged."""
     path.with_name(f".{path.name}.crc").unlink(missing_ok=True)

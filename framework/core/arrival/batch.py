@@ -22,13 +22,13 @@ from framework.core.steps import EvictPartitions, Flush, Mark, PortStep, Rows, T
 from framework.declarations.user_policy import UserPolicy
 from framework.declarations.windows import Tumbling, attribute_policies
 from state.records import SequenceRecord
-from state.store import GroupStore
+from state.store import KeyGroupStore
 
 
 class ArrivalBatch:
     """The window of one port for one batch: restored when made, stored by `save`."""
 
-    def __init__(self, spec: JobSpec, store: GroupStore) -> None:
+    def __init__(self, spec: JobSpec, store: KeyGroupStore) -> None:
         self._store = store
         self._stored_header = store.read_header()
         self._record = record = SequenceRecord.decode(self._stored_header)

@@ -13,7 +13,7 @@ from framework.core.job_spec import ARRIVAL_NUMBER, ARRIVAL_TIME
 from framework.core.partition_keys import PartitionKeys
 from state.codec import decode_table, encode_table
 from state.records import SequenceRecord
-from state.store import GroupStore
+from state.store import KeyGroupStore
 
 ROWS_KIND = "rows"
 _SEGMENT_COLUMN = "_piece"
@@ -25,7 +25,7 @@ _REWRITE_FACTOR = 2
 class RowBuffer:
     """Live rows; `codes` (partition of each row) and `at` (arrival time, us) are parallel to `rows`."""
 
-    def __init__(self, keys: PartitionKeys, columns: pa.Schema, store: GroupStore, record: SequenceRecord) -> None:
+    def __init__(self, keys: PartitionKeys, columns: pa.Schema, store: KeyGroupStore, record: SequenceRecord) -> None:
         self._keys = keys
         self._store = store
         self._record = record

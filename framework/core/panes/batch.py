@@ -19,13 +19,13 @@ from framework.core.state_handlers import NoPartitionControl
 from framework.core.steps import Flush, PortStep, Rows, Watermark
 from framework.declarations.windows import TimeInterval
 from state.records import NO_WATERMARK, IntervalRecord
-from state.store import GroupStore
+from state.store import KeyGroupStore
 
 
 class TimeIntervalBatch:
     """The window of one port for one batch: restored when made, stored by `save`."""
 
-    def __init__(self, spec: JobSpec, store: GroupStore) -> None:
+    def __init__(self, spec: JobSpec, store: KeyGroupStore) -> None:
         assert isinstance(spec.window, TimeInterval)
         self._store = store
         self._stored_header = store.read_header()
@@ -65,7 +65,7 @@ class TimeIntervalBatch:
 
 def _build_contents_and_output(
     spec: JobSpec,
-    store: GroupStore,
+    store: KeyGroupStore,
     record: IntervalRecord,
     keys: PartitionKeys,
     geometry: Geometry,

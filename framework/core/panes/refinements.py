@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from framework.core.partition_keys import PartitionKeys, with_keys
 from state.codec import decode_table, encode_table
-from state.store import GroupStore
+from state.store import KeyGroupStore
 
 PANE_COLUMN = "_pane"
 BEFORE_COLUMN = "_before"
@@ -77,7 +77,7 @@ class PendingRefinements:
 class FiringCounts:
     """How often refined partitions have fired, one ledger segment a pane, read only when that pane fires again."""
 
-    def __init__(self, store: GroupStore, keys: PartitionKeys) -> None:
+    def __init__(self, store: KeyGroupStore, keys: PartitionKeys) -> None:
         self._store = store
         self._keys = keys
 

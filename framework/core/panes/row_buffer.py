@@ -16,7 +16,7 @@ from framework.core.partition_keys import PartitionKeys
 from framework.core.row_ranges import gather_ranges
 from state.codec import decode_table, encode_table
 from state.records import IntervalRecord
-from state.store import GroupStore
+from state.store import KeyGroupStore
 
 ROWS_KIND = "rows"
 SLICE_COLUMN = "_slice"
@@ -27,7 +27,7 @@ _MAX_SEGMENTS_PER_SLOT = 16
 class PaneRowBuffer:
     """The rows of the slots touched in this batch; `record.segments` says in how many pieces each slot is stored."""
 
-    def __init__(self, keys: PartitionKeys, geometry: Geometry, store: GroupStore, record: IntervalRecord) -> None:
+    def __init__(self, keys: PartitionKeys, geometry: Geometry, store: KeyGroupStore, record: IntervalRecord) -> None:
         self._keys = keys
         self._geometry = geometry
         self._store = store

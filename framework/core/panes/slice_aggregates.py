@@ -16,7 +16,7 @@ from framework.core.panes.pane_index import CellIndex
 from framework.core.partition_keys import PartitionKeys, first_seen, with_keys
 from state.codec import decode_table, encode_table
 from state.records import IntervalRecord
-from state.store import GroupStore
+from state.store import KeyGroupStore
 
 SLICES_KIND = "slices"
 SLICE_COLUMN = "_slice"
@@ -30,7 +30,7 @@ class SliceAggregates:
         accumulators: list[Accumulator],
         keys: PartitionKeys,
         geometry: Geometry,
-        store: GroupStore,
+        store: KeyGroupStore,
         record: IntervalRecord,
     ) -> None:
         self._accumulators = accumulators

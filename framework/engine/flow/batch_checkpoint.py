@@ -1,7 +1,7 @@
 """The checkpoint that a micro-batch is, as state handlers see it: its number, reason and attempt.
 
-The driver knows the run when it begins (`state/checkpoint/run_record.py`), so the record travels with the plan; the
-rest is known to the task that runs the batch.
+The record of the run (`state/checkpoint/run_record.py`) is made by the driver before the query starts, and travels with
+the plan; the rest is in the context of the task that runs the batch.
 """
 
 from __future__ import annotations

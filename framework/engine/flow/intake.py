@@ -132,7 +132,7 @@ class Intake:
         return [self._type(name) for name in self.partition_by]
 
     def require(self, what: str, names: Sequence[str]) -> None:
-        """Raise `DeclarationError` for a name that is no column; `what` says who asked for it."""
+        """Raise `DeclarationError` for a name that is no column; `what` is the option that names it."""
         for name in names:
             if name not in self.user_columns:
                 hint = did_you_mean(name, self.user_columns)

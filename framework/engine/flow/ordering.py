@@ -1,9 +1,8 @@
-"""In which order a key group hears things: packed rows in any order in, steps out.
+"""The order in which a key group processes a batch: packed rows in any order in, steps out.
 
-What the pulse tells at the beginning of a batch comes first, for every port; then the rows and marks of port 0 by
-their place, then those of port 1, and so on; then how far event time has come on each; a flush last. So what is overdue
-happens before any new tuple, and which of two ports a tuple came to decides its place inside a batch, not which task
-read it first.
+The time of the control stream comes first, for every port; then the rows and marks of port 0 by their place, then those
+of port 1, and so on; then the progress of event time on each; a flush last. So what is overdue happens before any new
+row, and the place of a row inside a batch depends on its port, not on which task read it first.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ class PortOrdering:
         columns: the columns to keep after sorting.
         order_by: columns that declare the order of arrival; they sort the rows between two marks.
         keys: the partition columns, for marks that name a partition.
-        has_stream_clock: whether the stream tells its own time: what our clock says would make all of it overdue.
+        has_stream_clock: whether the stream has its own time, so that ticks of the wall clock do not apply to it.
     """
 
     columns: tuple[str, ...]
@@ -70,7 +69,7 @@ def to_steps(packed: Iterable[Any], ports: Sequence[PortOrdering]) -> list[Step]
 
 
 def _control_steps(row: Any, ports: Sequence[PortOrdering]) -> Iterator[PortStep]:
-    """Return what a row of the pulse says to every port, or a mark to its own."""
+    """Return the steps of a control row for every port, or of a mark for its own."""
     if row.part in (BEFORE_ALL_PARTITIONS, AFTER_ALL_PARTITIONS):
         for port, ordering in enumerate(ports):
             if row.part == AFTER_ALL_PARTITIONS or not ordering.has_stream_clock:
@@ -89,12 +88,12 @@ def _group_key(row: Any) -> tuple[str, int]:
 
 
 def _order_key(row: Any) -> tuple[int, int, str, int, int]:
-    """Order of arrival: the pulse's ticks, then ports, files by age where they matter, partitions; a flush last."""
-    pulse = row.part if row.part in (BEFORE_ALL_PARTITIONS, AFTER_ALL_PARTITIONS) else int(row.kind == PROGRESS_KIND)
-    return pulse, row.port, row.lot or "", row.part, row.pos
+    """Order of arrival: ticks, then ports, files by age where they end in marks, input partitions; a flush last."""
+    phase = row.part if row.part in (BEFORE_ALL_PARTITIONS, AFTER_ALL_PARTITIONS) else int(row.kind == PROGRESS_KIND)
+    return phase, row.port, row.lot or "", row.part, row.pos
 
 
-_NOT_A_STEP = frozenset({"rejected", *CHECKPOINT_COMMANDS})  # a drain lets nothing fall due [semantics 7]
+_NOT_A_STEP = frozenset({"rejected", *CHECKPOINT_COMMANDS})  # nothing becomes due by a drain
 _STEPS: dict[str, Callable[[int], PortStep]] = {
     "resume": lambda us: Tick(us, resume=True),
     "tick": Tick,

@@ -1,12 +1,12 @@
 """Packing: an Arrow batch of rows becomes one binary segment a key group, before the shuffle.
 
 Spark hands Python state one row at a time; a few large segments cost some hundred times less. This file decides
-how rows are cut into segments and in which order they will be put together again. It knows nothing of windows.
+which rows are in a segment and in which order segments are put together again. It has no notion of windows.
 
 A packed row is `(g, port, kind, lot, part, pos, n, body)`:
 
-    g     representative id of the key group (`groups.py`)
-    port  number of the input port, 0 if there is one; 0 for the pulse, which is for all
+    g     representative id of the key group (`state/key_groups.py`)
+    port  number of the input port, 0 if there is one; 0 for the control stream, which is for all ports
     kind  "rows" | "rejected" | "reached" | "watermark" | "resume" | "tick" | "clock" | "evict" | "mark:window" |
           "mark:final" | "flush"
     lot   the input file, where the end of each file is a mark: files then come whole and in the order of their age
@@ -39,20 +39,20 @@ KEY_GROUP_COLUMN = "_pk_group"
 EVENT_TIME_COLUMN = "_pk_time"
 """Event time of a good row; null for a rejected one, so that it cannot move the watermark."""
 ARRIVAL_TIME_COLUMN = "_pk_arrived"
-"""Arrival time of the row, us; only there if the windows ask for it."""
+"""Arrival time of the row, us; only there if the windows need it."""
 REJECT_COLUMN = "_pk_reject"
 """Why the row is rejected, as a JSON object with the fields of `REJECTED`, its time in us; null for a good row."""
 MARK = "_mark"
 """Null for data; else one of `MARK_KINDS`: a mark for every group, at this place in the order."""
 MARK_VALUE = "_mark_value"
-"""The time of a mark that tells one, us."""
+"""The time of a mark that carries one, us."""
 MARK_TEXT = "_mark_text"
 """What else a mark says: of "evict", the partition, as a JSON list of its columns' values."""
 
 MARKS = (MARK, MARK_VALUE, MARK_TEXT)
 
 PROGRESS_KIND = "reached"
-"""Kind of the packed rows that say how far event time has come on a port."""
+"""Kind of the packed rows with the progress of event time on a port."""
 
 FILE_ORDER_COLUMN = "_pk_lot"
 """The input file and the part of it a row comes from, in a form that sorts by age; only where files end in marks."""
@@ -134,7 +134,7 @@ class Packer:
             yield self.pack_progress(latest, part=part, at=at)
 
     def pack_progress(self, us: int, *, part: int, at: int) -> pa.RecordBatch:
-        """Return the packed rows that tell every group how far event time has come in an input partition."""
+        """Return the packed rows that carry the progress of event time in an input partition to every group."""
         packed = _PackedRows(part=part, port=self.port)
         packed.mark(self.group_ids, PROGRESS_KIND, at, us - (self.watermark_delay_us or 0))
         return packed.batch()
@@ -157,7 +157,7 @@ class Packer:
         return packed.batch()
 
     def _pack_files(self, table: pa.Table, at: int, packed: _PackedRows) -> None:
-        """Pack the rows file by file. Each end is told by every partition that read of the file: once is enough."""
+        """Pack the rows file by file. Each input partition that read of a file marks its end; `to_steps` keeps one."""
         lots = table.column(FILE_ORDER_COLUMN).to_pylist()
         starts = [0, *(n for n in range(1, len(lots)) if lots[n] != lots[n - 1]), len(lots)]
         for low, high in pairwise(starts):
@@ -246,7 +246,7 @@ def end_of_file(file_order: str) -> str:
 
 
 def _rejected(texts: list[str]) -> pa.Table:
-    """Return rejected rows, each told as JSON without the fields that are null."""
+    """Return rejected rows from their JSON texts, which omit null fields."""
     rows = [json.loads(text) for text in texts]
     return pa.table(
         {f.name: pa.array([row.get(f.name) for row in rows], f.type) for f in REJECTED_SCHEMA}, schema=REJECTED_SCHEMA

@@ -1,6 +1,6 @@
-"""The streaming plan: intake -> pack, for each port, -> + pulse -> processor, one row a segment all the way.
+"""The streaming plan: intake -> pack, for each port, -> + control stream -> processor, one row for each segment.
 
-Only wiring; each stage says in its own file what it decides. The plan's output is packed rows of three tags
+Only connections: what a stage decides is in its own file. The plan's output is packed rows of three tags
 (`processor.OUTPUT_SCHEMA`); `unpack` turns those of one tag into ordinary rows.
 """
 
@@ -57,7 +57,7 @@ class InputPort:
 
     @property
     def time(self) -> str | None:
-        """The time that rows carry. Where marks tell the clock and no arrival time is declared, it is the clock's."""
+        """The time column of the packed rows, or None: where marks set the clock and no arrival time is declared."""
         clocked = (
             self.spec.time_column == ARRIVAL_TIME and self.intake.has_mark_column and self.intake.arrival_time is None
         )
@@ -93,7 +93,7 @@ class InputPort:
         return rows.mapInArrow(packer, PACKED_SCHEMA)
 
     def ordering(self) -> PortOrdering:
-        """Return what the workers must know to put the port's rows in order."""
+        """Return what the workers need to put the port's rows in order."""
         return PortOrdering(
             columns=(*self.spec.columns.names, *([self.time] if self.time else [])),
             order_by=self.intake.order_by,

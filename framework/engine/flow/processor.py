@@ -1,10 +1,10 @@
-"""The stateful processor: one key group, one batch; packed rows in, the machine run, packed rows out.
+"""The stateful processor: one key group, one batch; packed rows in, packed rows out.
 
-It wires: in which order a group hears things is `order.py`'s business, what a window does with them
-`framework.core.key_group`'s.
+It only connects: `ordering.py` decides in which order a group processes the rows, `framework.core.key_group` what its
+windows do with them.
 
 With event time Spark keeps one timer a group, at the watermark at which the group next has something to do; so a
-batch that only moves the watermark wakes the groups that are due, and nobody else.
+batch that only moves the watermark triggers the timers of the groups that are due, and of no others.
 
 A packed output row is `(tag, n, body)`: "results" and "rejected" are Arrow segments of n rows, "counts" is a JSON
 object for the driver.
@@ -45,7 +45,7 @@ silence_stdout()
 
 
 class KeyGroupProcessor(StatefulProcessor):
-    """Runs the machine of a key group. Sent to the workers anew for every batch; keeps nothing but the store."""
+    """Runs one key group. Sent to the workers again for every batch; keeps nothing outside the store."""
 
     def __init__(
         self,
@@ -93,8 +93,8 @@ class KeyGroupProcessor(StatefulProcessor):
         return iter(_output(self._spec, group, packed, outcome))
 
     def _checkpoint_info(self, group: int, packed: list[Row]) -> BatchCheckpoint:
-        asked = [row.n for row in packed if row.kind in CHECKPOINT_COMMANDS]
-        now = None if all(port.has_stream_clock for port in self._ports) else max(asked, default=None)
+        commands = [row.n for row in packed if row.kind in CHECKPOINT_COMMANDS]
+        now = None if all(port.has_stream_clock for port in self._ports) else max(commands, default=None)
         return batch_checkpoint(self._run_record, group, {row.kind for row in packed}, now)
 
     def _set_timer(self, due_us: int | None) -> None:

@@ -1,4 +1,4 @@
-"""Who wants to hear of each batch: callbacks, called with every report once and in order, from whatever thread."""
+"""The callbacks of `on_batch`: each is called with every report once and in order, whichever thread added it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MAX_KEPT_REPORTS = 1000
 
 
 class BatchCallbacks:
-    """The callbacks of one job, and the reports that one which comes later is still to hear."""
+    """The callbacks of one job, and the newest reports, which a callback that is added later gets first."""
 
     def __init__(self) -> None:
         self._reports: deque[BatchReport] = deque(maxlen=_MAX_KEPT_REPORTS)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class JobLaunch:
-    """What is settled when a job starts.
+    """What is decided when a job starts.
 
     Attributes:
         files: the job's checkpoint.
@@ -37,7 +37,7 @@ class JobLaunch:
         pipeline: its plan.
         sink: where results go.
         trigger: how its query is triggered, as Spark names it.
-        resume_file: number of the pulse file with which it resumes.
+        resume_file: number of the control file that its start has written.
         lease: its right to run on the checkpoint.
         started: when it was started, seconds since the epoch.
     """
@@ -61,19 +61,19 @@ class JobLaunch:
         trigger: Mapping[str, Any],
         lease: Lease,
     ) -> JobLaunch:
-        """Tell the windows that the job goes on, which wakes what is overdue, and return its launch."""
+        """Write to the control stream that the job resumes, so that what is overdue happens, and return its launch."""
         number = write_control_file(files, "resume")
         return cls(
             files=files, record=record, pipeline=pipeline, sink=sink, trigger=trigger, resume_file=number, lease=lease
         )
 
     def acquire_lease(self) -> None:
-        """Take the lease again, if the job has given it back, on the checkpoint as the job knows it.
+        """Acquire the lease again, if the job has released it, and check that the checkpoint is still the same.
 
         Raises:
             CheckpointInUse: another job runs there now.
             CheckpointError: the checkpoint was restored or reset meanwhile, or that was begun. Batches of this job
-                would have the numbers of some that its tables remember.
+                would have numbers that its tables have as committed already.
         """
         self.lease.acquire()
         try:
@@ -83,7 +83,7 @@ class JobLaunch:
             if not same or read_reset_intent(self.files) is not None:
                 raise CheckpointError(
                     f"the checkpoint {self.files.root} was restored or reset since job {self.name!r} was started; "
-                    "start the job anew, which reads what is there now"
+                    "start the job again by its start(), which reads what is there now"
                 )
         except BaseException:
             self.lease.roll_back()
@@ -108,13 +108,13 @@ class JobLaunch:
 
     @property
     def has_trigger_interval(self) -> bool:
-        """Whether the query sleeps between batches even if there is something to do."""
+        """Whether the query is idle between batches even if there are rows."""
         return bool(self.trigger.get("processingTime", "0 seconds") != "0 seconds")
 
     def downtime_report(self, batch: BatchOutput) -> downtime.Downtime | None:
         """Return what the time before this start did, if `batch` is the first one after it; None at a first start.
 
-        It is told on stderr, too.
+        It is printed on stderr, too.
         """
         previous = self.lease.previous
         if batch.outage is None or previous is None:

@@ -1,11 +1,11 @@
 """How a streaming query is triggered, and how it is ended at the boundary between two batches.
 
 `StreamingQuery.stop()` interrupts the thread that runs the batch. If that thread is inside a Python `foreachBatch`
-(nearly always, with a busy stream), Spark 4.2 answers with a StackOverflowError, and the batch is left half done.
-So the query is *asked* to end instead: its state is set to TERMINATED, which Spark looks at before it begins the
-next batch. Spark looks at it once more, though, when a batch is planned and before it runs, and interrupts itself
-there. So there are two safe places to ask from, and no other: inside `foreachBatch`, where the running batch has
-passed both looks, and while the query's thread sleeps between batches.
+(nearly always, with a busy stream), Spark 4.2 throws a StackOverflowError, and the batch is left uncommitted.
+So the state of the query is set to TERMINATED instead, which Spark checks before it begins the next batch. Spark checks
+it once more when a batch is planned and before it runs, and interrupts itself there. So there are two safe places to
+set it, and no other: inside `foreachBatch`, where the running batch has passed both checks, and while the query's
+thread is idle between batches.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def is_running(query: StreamingQuery) -> bool:
     """Whether the query's thread lives.
 
     Not `query.isActive`, and not the answer of `awaitTermination` either, which is the same: both call a query ended
-    that was asked to end and still finishes its batch; and running, one that ended before it could be asked to stay.
+    whose state was set to TERMINATED while its batch still runs; and running, one that ended before it was set back.
     """
     return bool(_thread(query).isAlive())
 
@@ -59,7 +59,7 @@ def end_after_batch(query: StreamingQuery, spark: SparkSession) -> None:
 
 
 def end_between_batches(query: StreamingQuery, spark: SparkSession) -> bool:
-    """End the query if its thread sleeps, as it does with nothing to do or until its next trigger; say whether it did.
+    """End the query if its thread is idle: without rows, or until its next trigger. Return whether it was.
 
     Spark constructs a batch under a lock. With that lock held here, a thread that was asleep before and after its state
     was set has not looked at it in between: it will, and begins nothing. One that woke up may have seen the old state
@@ -76,7 +76,7 @@ def end_between_batches(query: StreamingQuery, spark: SparkSession) -> bool:
             return False
     finally:
         lock.unlock()
-    query.stop()  # wakes it: it might sleep for hours
+    query.stop()  # interrupts the idle thread, which might wait for hours
     return True
 
 
@@ -87,7 +87,7 @@ def _set_state(query: StreamingQuery, spark: SparkSession, name: str) -> None:
 
 
 def _is_idle(query: StreamingQuery) -> bool:
-    """Whether the query's thread sleeps between two batches: in its own loop, or on the clock of its trigger."""
+    """Return whether the query's thread is idle between two batches: in its loop, or until its next trigger."""
     frames = _thread(query).getStackTrace()
     names = [frames[at].toString() for at in range(min(len(frames), _FRAMES_TO_CHECK))]
     callers = [name for name in names if "java.lang.Thread" not in name]

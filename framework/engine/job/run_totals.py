@@ -61,7 +61,7 @@ class RunTotals:
         return sum({**self._open, **batch.open_panes}.values())
 
     def next_due(self) -> int | None:
-        """Return the next wall-clock instant (us) at which any key group does something by itself, or None."""
+        """Return the next wall-clock instant (us) at which any key group does something without a row, or None."""
         with self._lock:
             return _min(self._due)
 

@@ -51,7 +51,7 @@ def check_session(spark: SparkSession, places: Iterable[str]) -> None:
     for name, wanted in _DELTA.items():
         if wanted not in (spark.conf.get(name, "") or ""):
             raise SetupError(
-                f"this Spark session has no Delta: take it from framework.session(), or build it with {name}={wanted}"
+                f"this Spark session has no Delta: take it from panekeeper.session(), or build it with {name}={wanted}"
             )
     if any(is_s3(place) for place in places):
         require_s3(spark)
@@ -62,7 +62,7 @@ def check_state_settings(spark: SparkSession, checkpoint: str) -> None:
     name = f"{_STATE}.providerClass"
     if spark.conf.get(name, None) != _QUERY_SETTINGS[name]:
         raise SetupError(
-            "a query of your own on transform() needs a session from framework.session(), "
+            "a query of your own on transform() needs a session from panekeeper.session(), "
             f"or one with {name}={_QUERY_SETTINGS[name]}"
         )
     if is_s3(checkpoint) and spark.conf.get(MANAGER_SETTING, None) != FILE_MANAGER:

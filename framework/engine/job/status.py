@@ -8,7 +8,7 @@ from enum import Enum
 
 
 class JobState(Enum):
-    """Where a job is in its life; it only moves downwards here, but an ended one may be started anew."""
+    """The state of a job. It changes from RUNNING to one of the others; an ended or failed job may be started again."""
 
     RUNNING = "running"
     ENDED = "ended"

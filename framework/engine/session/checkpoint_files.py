@@ -53,7 +53,7 @@ class CheckpointFiles:
     def write_json(self, name: str, value: Any, *, replace: bool = False) -> None:
         """Write a JSON file atomically, on one line. Raises `FileExistsError` if it is there, unless `replace`."""
         local = local_path(self.path("")) if replace else None
-        if local is not None:  # there Spark's manager drops, without a word, what should replace a file
+        if local is not None:  # there Spark's manager does not replace a file, and reports no error
             LocalFolder(local).write_json(name, value, replace=True)
             return
         try:

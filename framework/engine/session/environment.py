@@ -1,6 +1,6 @@
 """Decides whether this machine can run Panekeeper at all, and says in one line what to install if not.
 
-Knows versions and nothing of Spark's settings; imports no pyspark, so that it can speak before pyspark fails.
+It checks versions only, not settings of Spark; it imports no pyspark, so that it works where pyspark does not.
 """
 
 from __future__ import annotations

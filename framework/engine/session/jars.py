@@ -1,7 +1,7 @@
-"""Keeps the Java libraries of Delta and S3 in a folder of this machine: only the first start asks the network.
+"""Keeps the Java libraries of Delta and S3 in a folder of this machine: only the first start needs the network.
 
 They are resolved by Spark's own client (Ivy), which verifies checksums and honours a user's mirrors
-(`DEFAULT_ARTIFACT_REPOSITORY`, `spark.jars.ivySettings` in `SPARK_CONF_DIR`). Knows no session.
+(`DEFAULT_ARTIFACT_REPOSITORY`, `spark.jars.ivySettings` in `SPARK_CONF_DIR`). Needs no session.
 """
 
 from __future__ import annotations
@@ -143,6 +143,6 @@ def _resolve(libraries: _Libraries, work: Path) -> Path:
 
 
 def _failure_line(output: list[str]) -> str:
-    """The line of Spark's output that tells most: the first that speaks of a failure, else the last."""
+    """Return the line of Spark's output that names the failure: the first with a word of one, else the last."""
     failures = [line for line in output if "not found" in line or "Exception" in line or "unresolved" in line]
     return (failures or output or ["nothing"])[0 if failures else -1]

@@ -16,7 +16,7 @@ def cache_folder() -> Path:
 
 
 def cached_folder(name: str, make: Callable[[Path], Path]) -> Path:
-    """Return a folder of the cache, made first if it is not there: whole or not at all, whoever else makes it, too.
+    """Return a folder of the cache, made first if it is not there; complete, also if several processes make it.
 
     Args:
         name: its path in the cache.

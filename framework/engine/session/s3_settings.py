@@ -1,6 +1,6 @@
 """Checkpoints and tables on S3, by Hadoop's file system `s3a`: what a session and a query need for it.
 
-S3 has no rename: a file that is written under one name and renamed to another is copied, and may be seen half done.
+S3 has no rename: a file that is written under one name and renamed to another is copied, and may be seen incomplete.
 So a checkpoint there is written by another of Spark's file managers, which ends an upload or gives it up: a file is
 there whole or not at all.
 
@@ -40,7 +40,7 @@ def s3_settings(environment: Mapping[str, str]) -> dict[str, str]:
     endpoint = environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL")
     region = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION")
     settings = {
-        # The default stream remembers what it read of a file; ours are replaced (a sign of life, every few seconds).
+        # The default stream caches what it read of a file; ours are replaced (a heartbeat, every few seconds).
         f"{_S3A}.input.stream.type": "classic",
         # Uploads by the same client as all else: the other one is built for an older Netty than Spark's.
         f"{_S3A}.optimized.copy.from.local.enabled": "false",
@@ -56,10 +56,10 @@ def s3_settings(environment: Mapping[str, str]) -> dict[str, str]:
 
 def require_s3(spark: SparkSession) -> None:
     """Raise `SetupError` unless checkpoints of this session may lie on S3."""
-    jvm: Any = spark._jvm  # noqa: SLF001 -- only the Java side knows what it can load
+    jvm: Any = spark._jvm  # noqa: SLF001 -- only the Java side can check its classes
     for name in ("org.apache.hadoop.fs.s3a.S3AFileSystem", FILE_MANAGER):
         if not jvm.org.apache.spark.util.Utils.classIsLoadable(name):
             raise SetupError(
-                "this Spark session does not know S3: take it from framework.session(s3=True), and stop the one that "
-                f"runs in this process first (its Java side has no {name})"
+                "this Spark session has no access to S3: take it from panekeeper.session(s3=True), and stop the one "
+                f"that runs in this process first (its Java side has no {name})"
             )

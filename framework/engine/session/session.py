@@ -1,6 +1,6 @@
 """Builds the Spark session that Panekeeper's jobs run in: one place for every setting, each with its reason.
 
-Knows nothing of windows. A setting that a checkpoint pins at its first start is marked "pinned".
+It has no notion of windows. A setting that a checkpoint pins at its first start is marked "pinned".
 `python -m framework.engine.session.session` fetches the Java libraries of Delta and S3 and starts nothing else.
 """
 
@@ -46,7 +46,7 @@ def session(
         app_name: what Spark calls the program.
         cores: how many cores of this machine to use ("*": all); without meaning when `spark.master` is given.
         s3: let checkpoints and tables lie on S3, as `s3a://bucket/path`. The store and the credentials are those of the
-            environment variables that boto3 knows: `AWS_ENDPOINT_URL` (not needed for Amazon's own), `AWS_REGION`,
+            environment variables that boto3 reads: `AWS_ENDPOINT_URL` (not needed for Amazon's own), `AWS_REGION`,
             `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`; on Amazon's machines, of their role.
         **conf: Spark settings by their own names, which win over ours:
             `session(**{"spark.master": "spark://host:7077"})`.
@@ -65,7 +65,7 @@ def session(
     elif _DELTA_EXTENSION not in (running.conf.get("spark.sql.extensions", "") or ""):
         raise SetupError(
             "A Spark session without Delta is already running in this process: stop it first, or start it with "
-            "framework.session()."
+            "panekeeper.session()."
         )
     elif s3:
         require_s3(running)
@@ -75,7 +75,7 @@ def session(
 
 
 def _running() -> SparkSession | None:
-    """The session of this process, also from a thread that did not make it: there Spark knows no "active" one."""
+    """The session of this process, also from a thread that did not make it: there Spark has no "active" one."""
     try:
         return SparkSession.active()
     except PySparkException:
@@ -101,9 +101,9 @@ def _submitted() -> dict[str, str]:
 
 
 def spark_settings(*, cores: int, memory: int, jars: list[Path]) -> dict[str, str]:
-    """Every setting of ours, for a machine with so many cores and so many bytes of memory."""
+    """Return every setting of ours, for a machine with `cores` cores and `memory` bytes of memory."""
     return {
-        # Delta, from local files: no start but the first asks the network.
+        # Delta, from local files: no start but the first needs the network.
         "spark.jars": ",".join(map(str, jars)),
         "spark.sql.extensions": _DELTA_EXTENSION,
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",

@@ -22,7 +22,7 @@ _WORKER_TIMEOUT = ("Python worker failed to connect back", "PYTHON_WORKER_FAILED
 
 
 class BatchFailed(RuntimeError):
-    """Tells Spark that a batch failed; what happened is kept by the job and raised by whoever waits for it.
+    """Reports to Spark that a batch failed. The job keeps the error itself and raises it where the job is awaited.
 
     Its text is short on purpose: Spark 4.2 matches what a Python `foreachBatch` raises with a regular expression
     that overflows its stack on a long one.
@@ -61,7 +61,7 @@ def translate(error: BaseException, job: str) -> PanekeeperError:
 
 @contextmanager
 def translate_full_disk(job: str) -> Iterator[None]:
-    """Say it in our words if a disk is full, whoever wrote to it; other errors pass.
+    """Translate the error of a full disk that the block raises; other errors pass.
 
     Raises:
         OutputNotWritable: a disk is full.

@@ -2,7 +2,7 @@
 
 Spark puts `python/lib/pyspark.zip` of its home in front of all else in every Python process that it starts, and one is
 started with each query. Python keeps nothing compiled for sources in an archive: each of these processes would compile
-pyspark anew (0.6 s of a core instead of 0.1). The packages of this interpreter hold the same sources, compiled.
+pyspark again (0.6 s of a core instead of 0.1). The packages of this interpreter hold the same sources, compiled.
 """
 
 from __future__ import annotations

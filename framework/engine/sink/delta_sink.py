@@ -145,7 +145,7 @@ class DeltaSink:
 
     @property
     def _version_column(self) -> str:
-        """The column by which a newer row is told from an older one."""
+        """The column whose value is greater in the newer of two rows."""
         return "refinement" if self.spec.has_panes else "firing"
 
     def _append_metrics(self, spark: SparkSession, batch: BatchOutput, open_panes: int, started: float) -> None:

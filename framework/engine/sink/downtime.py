@@ -40,10 +40,10 @@ class Downtime:
     Attributes:
         job: the job's name.
         batch: the batch in which what was overdue happened.
-        stopped_at: when the run before ended; its last sign of life, if it was killed.
+        stopped_at: when the run before ended; if it crashed, the time of its last heartbeat.
         started_at: when this run began.
         seconds: the time between; negative if the clock went back.
-        clean: whether the run before ended by itself, by a drain, a stop or a flush.
+        clean: whether the run before ended by a drain, a stop or a flush, or because its source was exhausted.
         timers_overdue: partitions with a tumble, a trigger or a batch that had fallen due.
         results: rows of the log that this led to.
         tuples_aged_out: tuples that left their windows at once.
