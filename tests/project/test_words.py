@@ -1,0 +1,117 @@
+"""One word, one meaning: words that docs/glossary.md replaces occur nowhere, in no name and in no sentence."""
+
+from __future__ import annotations
+
+import io
+import re
+import tokenize
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.project.sources import MARKDOWN, SOURCES, name_of
+
+WORDS = {
+    r"shelf|shelves": "catalog",
+    r"errands?": "request, or messages of a drill's process",
+    r"hush(ed|es)?": "quiet",
+    r"quarrels?|rivals?": "conflict, concurrent starts",
+    r"signs? of life": "heartbeat",
+    r"(let|lets|letting) (\w+ )?go|lets? go of": "evict, release",
+    r"(what|that) (survives?|survived)|must survive": "persisted state, is persisted",
+    r"without a word": "silently, without releasing its lease",
+    r"mend(s|ed|ing)?": "fix",
+    r"half done": "not committed",
+    r"ledgers?|tall(y|ies)": "totals, counts",
+    r"judg(e|es|ed|ing)": "comparison, validate",
+    r"portions?": "round",
+    r"anew": "again, from scratch",
+    r"hears?|heard|hearing": "receive",
+    r"forgets?|forgot|forgotten": "evict, discard",
+    r"remembers?|remembered": "stores, has",
+    r"stretch(es)?": "range of rows",
+    r"wakes?|woken|asleep": "schedule, be idle",
+    r"born|borne": "be created",
+    r"lots": "window batches, input files",
+    r"beats?": "control file, control row",
+}
+"""Word -> what to say in its place."""
+
+NAMES_ONLY = {
+    r"apart": "overlap",
+    r"begun": "interrupted",
+    r"settled?": "committed",
+    r"patience": "timeout, retry time",
+    r"lab": "damage",
+    r"holder": "owner",
+}
+"""As WORDS, for words that have a meaning in plain English: they name nothing."""
+
+NAMELESS = {"common", "helper", "helpers", "manager", "misc", "util", "utils"}
+"""No file is called so: the name says what is in it."""
+
+EXEMPT = {"docs/glossary.md", "tests/project/test_words.py"}
+TEXTS = [path for path in (*MARKDOWN, *SOURCES) if name_of(path) not in EXEMPT]
+NOT_YET = {
+    r"quarrels?|rivals?",
+    r"signs? of life",
+    r"(let|lets|letting) (\w+ )?go|lets? go of",
+    r"(what|that) (survives?|survived)|must survive",
+    r"without a word",
+    r"mend(s|ed|ing)?",
+    r"half done",
+    r"ledgers?|tall(y|ies)",
+    r"judg(e|es|ed|ing)",
+    r"portions?",
+    r"anew",
+    r"hears?|heard|hearing",
+    r"forgets?|forgot|forgotten",
+    r"remembers?|remembered",
+    r"stretch(es)?",
+    r"wakes?|woken|asleep",
+    r"born|borne",
+    r"lots",
+    r"beats?",
+    r"apart",
+    r"begun",
+    r"patience",
+    r"holder",
+}
+"""Words that still occur: this list only gets shorter."""
+
+CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+@cache
+def words_of(path: Path) -> str:
+    """The text of a file with its names taken apart: `lets_go` and `LetsGo` read as "lets go"."""
+    return " ".join(CAMEL.sub(" ", path.read_text(encoding="utf-8").replace("_", " ")).split())
+
+
+@cache
+def names_of(path: Path) -> frozenset[str]:
+    """The words of all names in a file, and of the file's own."""
+    code = io.StringIO(path.read_text(encoding="utf-8"))
+    names = [token.string for token in tokenize.generate_tokens(code.readline) if token.type == tokenize.NAME]
+    return frozenset(word.lower() for name in (*names, path.stem) for word in re.split(r"_+", CAMEL.sub("_", name)))
+
+
+@pytest.mark.parametrize("word", [word for word in WORDS if word not in NOT_YET])
+def test_a_word_that_was_replaced_is_nowhere(word: str) -> None:
+    """Neither in prose nor in a message nor as a part of a name."""
+    pattern = re.compile(rf"(?i:(?<![a-z])(?:{word})(?![a-z]))")
+    found = {name_of(path): match[0] for path in TEXTS if (match := pattern.search(words_of(path)))}
+    assert found == {}, f"say {WORDS[word]}"
+
+
+@pytest.mark.parametrize("word", [word for word in NAMES_ONLY if word not in NOT_YET])
+def test_a_word_with_another_meaning_names_nothing(word: str) -> None:
+    """In sentences it may stand."""
+    found = {name_of(path): name for path in SOURCES for name in names_of(path) if re.fullmatch(word, name)}
+    assert found == {}, f"say {NAMES_ONLY[word]}"
+
+
+def test_no_file_is_a_drawer_for_odds_and_ends() -> None:
+    """Its name says what is in it."""
+    assert [name_of(path) for path in SOURCES if path.stem in NAMELESS] == []
