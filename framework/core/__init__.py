@@ -1,31 +1,20 @@
-"""READ THIS FIRST: how a row passes through a window.
+"""How a row passes through a window. Read this first.
 
-The core is pure: numpy and Arrow, no Spark, no clock, no disk. A micro-batch of one key group is a list of
-`steps` (rows, watermarks, ticks, marks); a `Machine` takes it, with the store that holds what survived, and gives an
-`Outcome`. The same machine runs in the tests and in Spark's workers.
+The core is pure: numpy and Arrow, no Spark, no clock, no disk. A micro-batch of one key group is a list of steps (rows,
+watermarks, ticks, marks, commands). A `KeyGroupRunner` processes it on the store that holds the persisted state, and
+returns a `BatchOutcome`. The same runner is used by the tests and by Spark's workers. What is stored is described in
+`state.records` and nowhere else.
 
-    steps.py       what a batch is made of; time and commands are data
-    plan.py        what the job asks for: window, partition columns, aggregates or operator
-    machine.py     one batch of one key group: windows in port order, then state handlers
-    lifecycle.py   the state handlers of a key group
-    outcome.py     what a batch did; several ports as one
-    horizon.py     the watermark of several ports
-    keys.py        partitions as small numbers, for one batch
-    aggregates/    how sums, extremes, sketches fold and merge, column-wise
-
-Time-interval windows:
-
-    interval_batch.py  one batch of one window: read the header, take the steps, write the header
-    interval.py    the life of panes: assign -> apply -> decide -> emit
-    geometry.py    where panes and slices lie: arithmetic on event time
-    cells.py       what a partition has in a pane: runs of sorted rows
-    slices.py      contents as partial aggregates (nobody asked for raw rows)
-    rowlog.py      contents as raw rows (an operator did)
-    pending.py     who must fire again, and how often it fired: refinements
-    answers.py     a firing becomes result rows: aggregates
-    operating.py   ... or calls of an operator
-
-Tumbling, sliding and batched windows, over tuples in arrival order: `sequence/`, which has its own introduction.
-
-Durable fields are in `state.records` and nowhere else.
+steps.py             what is a micro-batch made of?
+job_spec.py          what does a job ask of its windows: window, partition columns, aggregates or operator?
+key_group.py         how does one batch of one key group run: windows in port order, then state handlers?
+state_handlers.py    which method of the state handlers is called when?
+outcome.py           what did a batch do, and how do the outcomes of several ports become one?
+port_watermarks.py   what is the watermark of several ports?
+partition_keys.py    how are partition keys numbered within a batch?
+emit_buffer.py       what has an operator emitted?
+row_ranges.py        how are ranges of rows laid end to end?
+panes/               windows of panes in event time
+arrival/             windows in arrival order: tumbling, sliding, batched
+aggregates/          how do aggregates fold rows and merge partial results, on columns?
 """

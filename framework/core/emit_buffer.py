@@ -11,19 +11,19 @@ from framework.declarations.errors import DeclarationError
 
 
 class Origin(NamedTuple):
-    """The event that results were emitted for: what the window adds to each emitted row."""
+    """The event for which rows were emitted: what the window adds to each of them."""
 
     code: int
     instant_or_pane: int
-    """Number of the pane, or the wall-clock instant where there are none."""
+    """Number of the pane; for a window in arrival order the wall-clock instant, us."""
     refinement: int | None = None
     reason: str | None = None
     is_window_mark: bool = False
-    """The row is the last of a tumble."""
+    """Whether the row is the last of a tumble."""
 
 
 class EmitBuffer:
-    """What an operator emits; the `Emit` it is given. Rows are kept until `take`, so that events stay cheap."""
+    """The `Emit` that an operator receives. Rows are collected until `pop_rows`, so that emitting one is cheap."""
 
     def __init__(self, output: pa.Schema) -> None:
         self._output = output
@@ -55,7 +55,7 @@ class EmitBuffer:
             origins[-1] = self.origin._replace(is_window_mark=True)
 
     def pop_rows(self) -> list[tuple[pa.Table, list[Origin]]]:
-        """Return what was emitted since the last call, with the origin of each row."""
+        """Return the rows emitted since the last call, with the origin of each."""
         self._complete_row()
         taken, self._completed = self._completed, []
         return taken
@@ -75,10 +75,10 @@ class EmitBuffer:
 
 
 def lazy_take(table: pa.Table, rows: list[int]) -> Callable[[], pa.Table]:
-    """Return the content made of these rows, not yet taken."""
+    """Return a function that takes these rows of a table: content that is made when it is read."""
     return lambda: table.take(pa.array(rows, pa.int64()))
 
 
 def lazy_slice(table: pa.Table, low: int, high: int) -> Callable[[], pa.Table]:
-    """Return the content made of rows low..high-1, not yet sliced."""
+    """Return a function that slices rows low..high-1 of a table: content that is made when it is read."""
     return lambda: table.slice(low, high - low)

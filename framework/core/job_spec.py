@@ -1,4 +1,4 @@
-"""What one job asks of its windows: the part of the declaration that travels to the workers."""
+"""What one job asks of its windows: the part of the declaration that is sent to the workers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class PortSpec:
     Attributes:
         window: the declared window.
         keys: its partition columns, of the same types as those of port 0; the names may differ.
-        columns: the columns that its segments carry beside their time, the partition columns among them.
+        columns: the columns of its segments beside the time, the partition columns among them.
     """
 
     window: Window
@@ -47,16 +47,16 @@ class PortSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class JobSpec:
-    """Everything the machine of a key group must know. Picklable; the same on the driver and on every worker.
+    """All that the runner of a key group needs. Picklable; the same on the driver and on every worker.
 
-    `window`, `keys` and `columns` are those of port 0, the only one unless there are `further` ones.
+    `window`, `keys` and `columns` are those of port 0, the only port unless there are `other_ports`.
 
     Attributes:
         window: the declared window.
         keys: the partition columns, in order; empty if the window is not partitioned.
-        columns: the columns that a segment carries beside `_t`, the partition columns among them.
-        further: the ports after port 0, in order. Only an operator can have them.
-        port: number of the port that this plan is for, in the plans that `ports` returns.
+        columns: the columns of a segment beside the time, the partition columns among them.
+        other_ports: the ports after port 0, in order. Only an operator can have them.
+        port: number of the port that this spec is for, in the specs that `ports` returns.
         aggregates: result column -> aggregate, in order; None if an operator handles the events.
         operator: handles the events; None if there are aggregates.
         output: the user's result columns (of the aggregates or of the operator).
@@ -75,7 +75,7 @@ class JobSpec:
 
     @property
     def ports(self) -> tuple[JobSpec, ...]:
-        """A plan for each port alone, in port order: what the window of that port must know."""
+        """A spec for each port alone, in port order: what the window of that port needs."""
         other_ports = enumerate(self.other_ports, 1)
         own = [
             replace(self, window=p.window, keys=p.keys, columns=p.columns, other_ports=(), port=n)
@@ -97,7 +97,7 @@ class JobSpec:
 
     @property
     def time_column(self) -> str:
-        """The time that segments carry beside the plan's columns: `EVENT_TIME` or `AT`."""
+        """The time column of segments: `EVENT_TIME` or `ARRIVAL_TIME`."""
         return EVENT_TIME if self.has_panes else ARRIVAL_TIME
 
     @property

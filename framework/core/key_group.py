@@ -1,10 +1,10 @@
-"""The machine of one key group: one micro-batch in, what follows from it out.
+"""One micro-batch of one key group: steps in, outcome out.
 
-A machine is built anew for every batch from what the store holds and is thrown away after it; nothing else lasts.
-That is why a restart is nothing special.
+A runner is built from the store for each batch and discarded after it; only the store persists. So a restart is no
+special case.
 
 It decides the order of what concerns all ports of an operator: windows in port order, then its state handlers in the
-order of their registration, for every method [S3].
+order of their registration, for every method (docs/semantics.md section 7).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class KeyGroupRunner:
 
     >>> from state.store import MemoryStore
     >>> machine = Machine(plan, MemoryStore())  # doctest: +SKIP
-    >>> machine.run([Rows(table), Watermark(60_000_000)]).results  # doctest: +SKIP
+    >>> runner.run([Rows(table), Watermark(60_000_000)]).results  # doctest: +SKIP
     """
 
     def __init__(self, spec: JobSpec, store: KeyGroupStore, checkpoint_info: BatchCheckpoint | None = None) -> None:
@@ -38,12 +38,16 @@ class KeyGroupRunner:
         self._checkpoint_info = checkpoint_info
 
     def run(self, steps: Iterable[Step]) -> BatchOutcome:
-        """Do one batch, in order, and write the state. Raises `StateError` if what is stored cannot be used."""
+        """Process one batch, in order, and write the state.
+
+        Raises:
+            StateError: the stored state cannot be used.
+        """
         if not self._spec.handlers:
             return self._run(self._spec, steps, None)
         if self._checkpoint_info is None:
-            raise ValueError("a plan with state handlers needs to know which checkpoint this is")
-        # Each group has instances of its own, and none of them outlives the batch.
+            raise ValueError("a job spec with state handlers needs a BatchCheckpoint")
+        # Each key group has instances of its own, for one batch.
         operator, handlers = copy.deepcopy((self._spec.operator, self._spec.handlers))
         spec = replace(self._spec, operator=operator, handlers=handlers)
         with closing(StateHandlerCalls(handlers, self._store, self._checkpoint_info)) as lifecycle:

@@ -1,4 +1,4 @@
-"""What one batch did in one key group; the outcomes of several ports are one."""
+"""What one batch did in one key group, and how the outcomes of several ports become one."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ class BatchOutcome:
 
     Attributes:
         results: rows of the result log, or None.
-        rejected: rows that join no window (`framework.core.job_spec.REJECTED`), or None.
+        rejected: rows that join no window (`framework.core.job_spec.REJECTED_SCHEMA`), or None.
         counts: where the rows went: rows_in is the sum of admitted, refined_late, dropped_late and outside.
-        due: the watermark (us) at which this group next has something to do; None if nothing is open.
-        due_at: the wall-clock instant (us) at which something happens by itself; None if nothing will.
+        due_watermark_us: the watermark at which this group next has work; None if no pane is open.
+        due_us: the wall-clock instant at which this group next has work; None without a timer.
         late_us: how long after its instant the most overdue wall-clock work of this batch was done; None if none was.
         open_panes: panes that still take rows; live partitions, for a window in arrival order.
         watermark: the watermark acted on (us), None before the first.
-        tuples: how many tuples are kept; None where only partial results are.
-        outage: what the first tick after the process was down did (`sequence.tally`); None in a batch without one.
+        kept_rows: number of rows that are kept; None where only partial results are.
+        outage_counts: what the first tick after the process was down did (`arrival.outage_counts`); None in a batch
+            without one.
     """
 
     results: pa.Table | None
@@ -40,7 +41,7 @@ class BatchOutcome:
 
 
 def merge_outcomes(spec: JobSpec, outcomes: Sequence[BatchOutcome]) -> BatchOutcome:
-    """Return the outcomes of the plan's ports as one, in port order."""
+    """Return the outcomes of a job's ports, given in port order, as one."""
     if not spec.other_ports:
         return outcomes[0]
     outages = [one.outage_counts for one in outcomes if one.outage_counts is not None]
@@ -60,9 +61,9 @@ def merge_outcomes(spec: JobSpec, outcomes: Sequence[BatchOutcome]) -> BatchOutc
 
 
 def with_port_column(table: pa.Table, port: int, schema: pa.Schema, *, keys: Sequence[str] = ()) -> pa.Table:
-    """Return rows of one port as rows of all: with its number, null in what its rows have not got.
+    """Return rows of one port in the schema of all ports: with its number, null in the columns that its rows lack.
 
-    `keys` are the names of the first columns in `schema`: each port calls its partition columns by its own.
+    `keys` are the names of the first columns in `schema`: each port has names of its own for its partition columns.
     """
     table = table.rename_columns([*keys, *table.column_names[len(keys) :]])
     missing = pa.nulls(table.num_rows)

@@ -1,6 +1,6 @@
-"""Partition keys as small numbers: every partition seen in this batch gets a code, in order of first sight.
+"""Partition keys as small numbers: each partition of a batch gets a code, in the order in which the keys come up.
 
-Codes live for one batch only; durable tables carry the key columns by value.
+A code is valid within one batch only. Stored tables have the key columns by value.
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ import pyarrow.compute as pc
 
 
 class PartitionKeys:
-    """The partitions met so far in this batch. Null is a legal key; without partition columns all is key 0."""
+    """The partitions that came up in this batch so far. Null is a legal key.
+
+    Without partition columns all rows have code 0.
+    """
 
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
@@ -22,7 +25,7 @@ class PartitionKeys:
 
     @property
     def count(self) -> int:
-        """How many partitions have a code."""
+        """Number of partitions that have a code."""
         return self._code_of_key.num_rows if len(self.schema) else 1
 
     def encode(self, table: pa.Table) -> np.ndarray:
@@ -55,7 +58,7 @@ class PartitionKeys:
 
 
 def with_keys(table: pa.Table, keys: PartitionKeys, codes: np.ndarray) -> pa.Table:
-    """Return the table with the partition columns of `codes` put in front: how a code becomes durable."""
+    """Return the table with the partition columns of `codes` put in front: a table that can be stored."""
     taken = keys.take(codes)
     return pa.table([*taken.columns, *table.columns], names=[*taken.column_names, *table.column_names])
 

@@ -1,7 +1,7 @@
-"""The watermark of several ports: the least of how far event time has come on each [semantics 6.5].
+"""The watermark of several ports: the least of their event times (docs/semantics.md section 6.5).
 
-Every key group is told how far each port has come, in all groups together, and remembers it. So a restart changes
-nothing; Spark would forget how far each of several streams had come, and wait until all have spoken again.
+Every key group receives the greatest event time of each port, over all groups, and stores it. So a restart changes
+nothing. Spark would lose the event time of each of several streams, and wait until every one has rows again.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ _SEGMENT = (HORIZON, 0, 0)
 
 
 class PortWatermarks:
-    """How far the ports with panes have come, as one key group knows it."""
+    """The greatest event times of the ports with panes, stored in one key group."""
 
     def __init__(self, store: KeyGroupStore, ports: Sequence[int]) -> None:
         self._store = store
         self._ports = ports
 
     def advance(self, step: EventTimeProgress) -> list[Watermark]:
-        """Remember the progress; return the watermark for each port, none before all of them have told a time."""
+        """Store the progress. Return the watermark for each port; none until every port has had an event time."""
         before = self._store.find(*_SEGMENT)
         record = HorizonRecord.decode(before)
         for port, us in step.max_event_times:

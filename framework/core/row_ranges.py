@@ -6,7 +6,7 @@ import numpy as np
 
 
 def gather_ranges(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return (positions, offsets): the ranges low..high-1 laid end to end, and where each begins (one more at the end).
+    """Return (positions, offsets): the ranges low..high-1 end to end, and where each begins (one more at the end).
 
     >>> gather_ranges(np.array([5, 0]), np.array([7, 1]))
     (array([5, 6, 0]), array([0, 2, 3]))

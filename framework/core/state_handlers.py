@@ -1,9 +1,11 @@
-"""Calling the state handlers of one key group: which method, in which order, with what they wrote before [S3].
+"""Calls of the state handlers of one key group: which method, in which order, with what they wrote before.
+
+The rule is docs/semantics.md section 7.
 
     begin       reset(last checkpoint) for a group that has one; reset_to_initial_state() if the job ran before and no
                 checkpoint of it was ever completed; nothing at the very first start
     retire      the checkpoint before the last one is no longer needed: the last one is committed, or the batch after
-                it would not run. So it is the first thing that handlers hear after their reset
+                it would not run. So it is the first call after the reset
     drain       drain all, [prepare all that are non-blocking]
     checkpoint  checkpoint all; what they wrote is stored
     close       the instances are not used again
@@ -38,7 +40,7 @@ _SEGMENT = (HANDLERS, 0, 0)
 
 @dataclass(frozen=True, kw_only=True)
 class BatchCheckpoint:
-    """The checkpoint that a batch is.
+    """The checkpoint that a micro-batch is.
 
     Attributes:
         checkpoint: number of the micro-batch.
@@ -46,9 +48,9 @@ class BatchCheckpoint:
         reason: why it is taken.
         attempt: how often this batch has been begun, from 1.
         run: how often the job has been started, from 1.
-        fresh: whether no batch had been committed when this run began.
-        now_us: when a checkpoint was asked for that did not come by itself, us since the epoch. Handlers are told;
-            windows are not: a drain lets nothing fall due [semantics 7].
+        no_batch_committed: whether no batch had been committed when this run began.
+        now_us: when the checkpoint was requested, us since the epoch; None if nobody requested it. Handlers get this
+            time, windows do not: a drain makes nothing due (docs/semantics.md section 7).
     """
 
     checkpoint: int
@@ -61,7 +63,7 @@ class BatchCheckpoint:
 
 
 class StateHandlerCalls:
-    """The handlers of one key group, through one or more checkpoints. Made anew for every batch."""
+    """Calls the handlers of one key group through one or more checkpoints. A new instance for each batch."""
 
     def __init__(
         self, handlers: Sequence[StateHandler], store: KeyGroupStore, checkpoint_info: BatchCheckpoint
@@ -75,9 +77,15 @@ class StateHandlerCalls:
         self._restarted = False
 
     def begin(self, windows: Sequence[WindowControl], *, retire: bool = True) -> None:
-        """Give the handlers their state back, before any event of the batch.
+        """Reset the handlers to their stored state, before any event of the batch.
 
-        `windows` are what they may act on, one for each port.
+        Args:
+            windows: what the handlers may act on, one for each port.
+            retire: whether to retire the checkpoint before the last one at once.
+
+        Raises:
+            CorruptState: the checkpoint has another number of handlers.
+            StateVersionError: a handler cannot read the version that is stored.
         """
         self._windows = windows
         stored = self._store.find(*_SEGMENT)
@@ -101,7 +109,7 @@ class StateHandlerCalls:
             self.retire()
 
     def retire(self) -> None:
-        """Tell the handlers that the checkpoint before the last one is no longer needed."""
+        """Call `retire_checkpoint` for the checkpoint before the last one, which is no longer needed."""
         if self._previous is not None:
             previous, self._previous = self._previous, None
             self._call_all(lambda handler, ctx: handler.retire_checkpoint(ctx), "retire_checkpoint", previous)
@@ -128,7 +136,7 @@ class StateHandlerCalls:
         self._store.write(*_SEGMENT, record.encode())
 
     def close(self) -> None:
-        """Let the handlers go, each of them, whatever one of them raises; the first error is raised at the end."""
+        """Close every handler, whatever one of them raises; the first error is raised at the end."""
         errors = []
         for handler in self._handlers:
             try:
@@ -156,19 +164,19 @@ class StateHandlerCalls:
         )
 
     def _now(self) -> datetime | None:
-        told = [] if self._checkpoint_info.now_us is None else [to_datetime(self._checkpoint_info.now_us)]
+        requested = [] if self._checkpoint_info.now_us is None else [to_datetime(self._checkpoint_info.now_us)]
         seen = [window.now for window in self._windows if window.now is not None]
-        return max(told + seen, default=None)
+        return max(requested + seen, default=None)
 
 
 class NoPartitionControl:
-    """A time interval has no partitions that could be let go [S0]."""
+    """The `WindowControl` of a time interval, which has no partitions that could be evicted."""
 
     now: datetime | None = None
 
     def evict_partition(self, key: Any) -> None:
         """Raise `LifecycleError`."""
-        raise LifecycleError(f"partition {key!r} cannot be evicted: a time interval has no partition eviction [S0]")
+        raise LifecycleError(f"partition {key!r} cannot be evicted: a time interval has no partition eviction")
 
     def partitions(self) -> list[OpenPartition]:
         """Raise `LifecycleError`."""

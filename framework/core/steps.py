@@ -1,10 +1,10 @@
-"""What a micro-batch is made of, for one key group: rows, and the time and commands that came between them.
+"""What a micro-batch is made of, for one key group: rows, and the time and commands between them.
 
-Time and commands are data. Nothing behind this point reads a clock; a batch that is replayed is the same list of
-steps and gives the same outcome.
+Time and commands are data. The core reads no clock: a batch that is run again is the same list of steps and has the
+same outcome.
 
-Each step but `Progress` is for the window of one input port, `port`; a time or a command for several is a step for
-each.
+Each step except `EventTimeProgress` is for the window of one input port, `port`. A time or a command for several ports
+is one step for each.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ import pyarrow as pa
 
 @dataclass(frozen=True)
 class Rows:
-    """Tuples in arrival order: the columns of the plan, and our own.
+    """Rows in arrival order: the columns of the job spec, and one of Panekeeper's.
 
-    `_t` (int64, us) is the event time, for a time interval; `_at` (int64, us) the arrival time, if one is declared:
-    else tuples arrive when the clock last said so.
+    `_t` (int64, us) is the event time, for a time interval. `_at` (int64, us) is the arrival time, if one is declared;
+    without it rows arrive at the time of the last tick.
     """
 
     table: pa.Table
@@ -37,9 +37,9 @@ class Watermark:
 
 @dataclass(frozen=True)
 class EventTimeProgress:
-    """How far event time has come on some of several ports: (port, us less the port's delay), of this batch.
+    """The greatest event time of this batch on some of several ports, less the port's watermark delay: (port, us).
 
-    It comes after the rows of all ports: those of a batch are judged by what was known before it.
+    It follows the rows of all ports: whether they are late is decided by the watermark before the batch.
     """
 
     max_event_times: tuple[tuple[int, int], ...]
@@ -47,10 +47,10 @@ class EventTimeProgress:
 
 @dataclass(frozen=True)
 class Tick:
-    """The wall clock says so; us since the epoch.
+    """The time of the wall clock, us since the epoch.
 
-    `resume` marks the first tick after the process was down: what fell due meanwhile is overdue, not on time.
-    `closed` says that no more rows of this very instant come, so that a batched window may update at it.
+    `resume` marks the first tick after the process was down: what became due meanwhile is overdue, not on time.
+    `is_last_at_instant` says that no more rows of this instant come, so that a batched window may update at it.
     """
 
     us: int
@@ -61,7 +61,7 @@ class Tick:
 
 @dataclass(frozen=True)
 class Mark:
-    """A punctuation in the stream: the end of a window's worth of tuples, or of the stream."""
+    """A mark in the stream: a window mark, or the final mark, which is the end of the stream."""
 
     kind: Literal["window", "final"]
     port: int = 0
@@ -76,13 +76,13 @@ class Flush:
 
 @dataclass(frozen=True)
 class EvictPartitions:
-    """Let go of these partitions; a table of the partition columns. Only windows in arrival order know it [S3]."""
+    """Evict these partitions, a table of the partition columns. Only for windows in arrival order (section 4)."""
 
     keys: pa.Table
     port: int = 0
 
 
 PortStep = Rows | Watermark | Tick | Mark | Flush | EvictPartitions
-"""What the window of one port takes."""
+"""A step for the window of one port."""
 
 Step = PortStep | EventTimeProgress

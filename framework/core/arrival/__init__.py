@@ -1,21 +1,22 @@
-"""Windows over tuples in arrival order: tumbling, sliding, batched.
+"""Windows in arrival order: tumbling, sliding, batched.
 
-READ THIS: a partition is a log, a window is a range of it, policies move cursors. Inside one batch the rows of a
-partition that are still wanted are numbered from 0 (content first, then what waits, then the new rows); every policy
-answers with such numbers, computed on columns for all partitions at once. What happened is a table of *moments*
-(which partition, what, when, which range), sorted into the documented order and handed to an answer.
+The rows of a partition that are still needed are numbered from 0 within a batch: the content first, then the rows that
+wait outside, then the new ones. A window is a range of these positions, and policies move its ends, on columns for all
+partitions at once. What happened is a table of events (which partition, what, when, which range), sorted into the
+documented order and given to the output.
 
-    partitions.py  what is remembered of each partition between batches
-    log.py         the rows that are still wanted, of all partitions
-    stretch.py     the new rows of one round, and where each partition's rows lie
-    starts.py      eviction policies of sliding windows: where the content begins after each row
-    fires.py       trigger policies: at which rows or instants a sliding window fires
-    tumbling.py    where a tumbling window is cut
-    batched.py     what enters and leaves at each batch instant
-    cells.py       tumbling aggregates without rows: one partial result a partition
-    moments.py     the table of what happened, and its order
-    answers.py     moments become result rows or calls of an operator
-    window.py      the machine: rounds, clock, marks, partition eviction
-
-To add a policy: docs/add-a-policy.md.
+batch.py                what is loaded, processed and stored in one batch?
+window.py               what happens in a round, at a tick, at a mark, at a flush?
+round.py                which rows are new in a round, and where are the rows of each partition?
+contents.py             what is kept of a window: rows, or partial results?
+row_buffer.py           which rows are still needed, and how are they stored?
+tumbling_aggregates.py  how are partial results of tumbling windows kept in place of rows?
+partitions.py           what is stored for each partition?
+policies/               what does each eviction policy and trigger do?
+batched.py              what enters and leaves a batched window at each batch instant?
+partition_eviction.py   which partitions are evicted, and after which row?
+event_table.py          what happened, and in which order?
+output.py               how do events become result rows, or calls of an operator?
+window_control.py       what can a state handler see of the window, and evict?
+outage_counts.py        what did an outage do to the windows?
 """

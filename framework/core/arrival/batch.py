@@ -1,4 +1,4 @@
-"""One batch of a window in arrival order: load what it needs, take the steps, write what changed."""
+"""One batch of a window in arrival order: load what it needs, process the steps, write what changed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from state.store import KeyGroupStore
 
 
 class ArrivalBatch:
-    """The window of one port for one batch: restored when made, stored by `save`."""
+    """The window of one port for one batch: loaded when it is made, stored by `save`."""
 
     def __init__(self, spec: JobSpec, store: KeyGroupStore) -> None:
         self._store = store
@@ -56,7 +56,7 @@ class ArrivalBatch:
         self.control = ArrivalWindowControl(self._window, record, keys, partitions)
 
     def process(self, step: PortStep) -> None:
-        """Do one step. Event time means nothing here."""
+        """Process one step; those of event time do not concern this window."""
         window = self._window
         match step:
             case Rows(table) if table.num_rows and window.flushed:
@@ -107,7 +107,7 @@ def _build_output(
     if spec.aggregates is not None:
         return AggregateWindowOutput(spec, _bind_aggregates(spec), buffer, results)
     if spec.operator is None:
-        raise ValueError("a plan needs aggregates or an operator")
+        raise ValueError("a job spec needs aggregates or an operator")
     return OperatorWindowOutput(spec, spec.operator, buffer, keys, results)
 
 
@@ -116,7 +116,7 @@ def _bind_aggregates(spec: JobSpec) -> list:  # type: ignore[type-arg]
 
 
 def _build_tumbling_aggregates(spec: JobSpec) -> TumblingAggregates | None:
-    """Partial results instead of rows, where a tumbling window has only aggregates that can be folded."""
+    """Return partial results in place of rows, if a tumbling window has only aggregates that can be folded."""
     if not isinstance(spec.window, Tumbling) or spec.aggregates is None:
         return None
     if any(aggregate.needs_content for aggregate in spec.aggregates.values()):

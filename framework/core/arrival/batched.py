@@ -1,8 +1,8 @@
-"""Batched windows: rows wait outside and enter in lots [S4][semantics 8].
+"""Batched windows: rows wait outside and enter at batch instants (docs/semantics.md section 8).
 
-At each batch instant the window is a range of the partition's rows, from the oldest that still lives (and is retained)
-to the newest that arrived; what the old range had and the new one has not leaves, what is new enters. If neither
-happens, nothing runs.
+At each batch instant the window becomes a range of the partition's rows, from the oldest that is neither too old nor
+beyond `retain`, to the newest that arrived. The rows of the old range that are not in the new one leave, the others of
+the new range enter. If no row leaves or enters, nothing happens.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from framework.declarations.windows import Batched
 
 @dataclass(frozen=True, kw_only=True)
 class BatchUpdates:
-    """The updates of a round, sorted by (code, time): the window becomes rows low..high-1."""
+    """The updates of a round, sorted by (code, time): the content, rows old_low..old_high-1, becomes low..high-1."""
 
     code: np.ndarray
     at: np.ndarray
@@ -33,7 +33,7 @@ class BatchUpdates:
     reason: Reason
 
     def events(self) -> list[EventTable]:
-        """Eviction, insertion and trigger of each update that changes anything: one lot."""
+        """Return eviction, insertion and trigger of each update that changes the content: one window batch."""
         left = np.minimum(self.low, self.old_high)
         entered = np.maximum(self.low, self.old_high)
         out, into = left > self.old_low, self.high > entered
@@ -57,7 +57,7 @@ class BatchUpdates:
         )
 
     def final(self, partitions: Partitions, sizes: np.ndarray) -> np.ndarray:
-        """Set what is inside and what waits after the round; return where the rows still wanted begin."""
+        """Set how many rows are inside and waiting after the round; return where the needed rows begin."""
         low, high = np.zeros_like(sizes), partitions.inside.copy()
         if len(self.code):
             last = np.append(self.code[1:] != self.code[:-1], True)
@@ -76,13 +76,14 @@ def timed_updates(
     *,
     is_last_at_instant: bool,
 ) -> BatchUpdates:
-    """Updates every so many seconds. A row of that very instant is in; at exactly its lifetime it is gone.
+    """Return the updates of a window with a fixed time between batches.
 
-    An instant is dealt with once the clock has passed it, or is told that no more rows of it come (`closed`).
+    A row of the batch instant is in; a row of exactly its lifetime is out. An instant is processed once the clock has
+    passed it, or once no more rows of it come (`is_last_at_instant`).
     """
     within, every = window.within_us, window.every_us
     if within is None or every is None:
-        raise ValueError("a batched window by count has no instants")
+        raise ValueError("a batched window that counts rows has no batch instants")
     if round_rows.after_outage:
         own = skip_overdue(every, partitions, round_rows.end_at + is_last_at_instant)
         instants = round_rows.end_at[own]
@@ -97,7 +98,7 @@ def timed_updates(
 
 
 def counted_updates(window: Batched, round_rows: RoundRows, partitions: Partitions) -> BatchUpdates:
-    """Updates on each m-th row, with all m at once."""
+    """Return the updates of a window that counts rows: at each m-th row, with all m at once."""
     size, retain = int(window.every), window.retain  # type: ignore[arg-type]  # checked when it was declared
     code, position, at = round_rows.rows
     nth = position + 1 - partitions.inside[code]
@@ -110,7 +111,7 @@ def counted_updates(window: Batched, round_rows: RoundRows, partitions: Partitio
 def insert_all_waiting(
     codes: np.ndarray, sizes: np.ndarray, at: int, partitions: Partitions, retain: int | None
 ) -> BatchUpdates:
-    """The end: everything that waits enters at once."""
+    """Return the updates of a flush: all waiting rows enter at once."""
     high = sizes[codes]
     low = np.zeros_like(high) if retain is None else np.maximum(high - retain, 0)
     instants = np.full(len(codes), at)
@@ -138,15 +139,15 @@ def _updates(
 
 
 def first_batch_instant(ready: int, every: int | None, clock: int) -> int:
-    """The first batch instant after `clock` on the grid that begins when the window was ready."""
+    """Return the first batch instant after `clock` on the grid that begins when the window was ready; all in us."""
     return NEVER if every is None else ready + max((clock - ready) // every + 1, 1) * every
 
 
 def skip_overdue(every: int, partitions: Partitions, now: np.ndarray) -> np.ndarray:
-    """Return the partitions that missed batch instants before `now`, and move them on along the grid.
+    """Return the partitions that missed batch instants before `now`, and advance them along the grid.
 
-    All partitions keep to one timetable, counted from the creation of the window [S4][semantics 8]: an outage does
-    not shift it. The update at `now` itself, if it is due, still takes the rows of that instant.
+    All partitions have one grid, which begins when the window was ready; an outage does not shift it
+    (docs/semantics.md section 8). The update at `now` itself, if it is due, still includes the rows of that instant.
     """
     codes = np.flatnonzero(partitions.live & (partitions.due < now))
     partitions.due[codes] += ((now[codes] - 1 - partitions.due[codes]) // every + 1) * every

@@ -1,7 +1,7 @@
 """What happened in a round, as a table: which partition, what, when, and which range of its rows.
 
-The order of moments is the documented one [semantics 3]: for each partition by time; at one instant what was due
-comes before the tuples, batch instants after them; within one tuple by phase.
+The order of events is documented (docs/semantics.md section 3.2): for each partition by time; at one instant what was
+due before the rows, window batches after them; within one row by phase.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from framework.declarations.events import EventType, Reason
 
 
 class Cause(IntEnum):
-    """What a moment hangs on, in the order of one instant."""
+    """What an event is caused by, in the order at one instant."""
 
     BEGIN = 0
     DUE = 1
@@ -25,7 +25,7 @@ class Cause(IntEnum):
 
 
 class Phase(IntEnum):
-    """The order of moments within one tuple, or one due instant."""
+    """The order of events within one row, or one due instant."""
 
     TRIGGER_BEFORE = 0
     FULL_BEFORE = 1
@@ -38,17 +38,17 @@ class Phase(IntEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class EventTable:
-    """A table of moments; all arrays have the same length.
+    """A table of events; all arrays have the same length.
 
     Attributes:
         code: partition.
         at: wall-clock instant, us.
-        row: number of the tuple in its partition (0 for what is due).
-        low, high: the range of the partition's rows the moment shows.
+        row: position of the row in its partition (0 for what is due).
+        low, high: the range of the partition's rows that is the content of the event.
         kind: what happened.
-        klass, phase: its place at its instant.
-        reason: why it fired; aggregates answer what has one.
-        content: explicit row numbers by index, where the range has holes.
+        cause, phase: its place at its instant.
+        reason: why it fired; an event with a reason is a firing.
+        content: positions of the rows by index, where the content is not the range.
     """
 
     code: np.ndarray
@@ -76,7 +76,7 @@ def row_events(
     reason: Reason | None = None,
     content: dict[int, np.ndarray] | None = None,
 ) -> EventTable:
-    """Return moments that hang on tuples, given as (code, number, arrival time) of each."""
+    """Return events caused by rows, given as (code, position, arrival time) of each."""
     code, row, at = rows
     return EventTable(
         code=code,
@@ -103,7 +103,7 @@ def timer_events(
     reason: Reason | None = None,
     content: dict[int, np.ndarray] | None = None,
 ) -> EventTable:
-    """Return moments that hang on the clock, given as (code, instant) of each."""
+    """Return events caused by the clock, given as (code, instant) of each."""
     code, at = instants
     return EventTable(
         code=code,
@@ -121,7 +121,7 @@ def timer_events(
 
 @dataclass(frozen=True)
 class EventRow:
-    """One moment, taken out of its table."""
+    """One event, taken out of its table."""
 
     code: int
     at: int
@@ -133,7 +133,7 @@ class EventRow:
 
 
 def in_documented_order(tables: list[EventTable]) -> list[EventRow]:
-    """Return every moment of several tables in the documented order."""
+    """Return every event of several tables in the documented order."""
     parts = [t for t in tables if len(t)]
     if not parts:
         return []

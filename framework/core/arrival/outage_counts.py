@@ -12,29 +12,30 @@ from state.records import NO_WATERMARK, SequenceRecord
 
 @dataclass(frozen=True)
 class OutageCounts:
-    """How much there is, at one moment."""
+    """What a key group has at one point in time."""
 
     clock: int
     firings: int
     partitions: int
-    tuples: int
+    kept_rows: int
 
     @classmethod
     def of(cls, record: SequenceRecord, partitions: Partitions) -> OutageCounts:
-        """Count."""
+        """Return the present counts."""
         live = partitions.live
         return cls(record.clock, record.firings, int(np.count_nonzero(live)), int(partitions.size[live].sum()))
 
     def difference_to(self, before: OutageCounts, *, overdue: int, now: int) -> dict[str, int]:
-        """Return what happened since, at the instant `now`; `overdue` timers had come meanwhile.
+        """Return what happened since `before`, at the instant `now` (us); `overdue` timers had become due meanwhile.
 
-        `timers` overdue, `results` they led to, `tuples` that left and `partitions` that went, `back_us` by which the
-        clock has gone back.
+        Returns:
+            `timers` that were overdue, `results` that they led to, `tuples` (rows) and `partitions` that were evicted,
+            and `back_us`, by which the clock went back.
         """
         return {
             "timers": overdue,
             "results": self.firings - before.firings,
-            "tuples": before.tuples - self.tuples,
+            "tuples": before.kept_rows - self.kept_rows,
             "partitions": before.partitions - self.partitions,
             "back_us": 0 if before.clock == NO_WATERMARK else max(0, before.clock - now),
         }

@@ -1,4 +1,4 @@
-"""What becomes of moments: rows of aggregates, or calls of the operator, each with its partition and instant."""
+"""How events become result rows: of aggregates, or emitted by the operator; each with its partition and instant."""
 
 from __future__ import annotations
 
@@ -48,20 +48,20 @@ class ArrivalResults:
 
 
 class WindowOutput(Protocol):
-    """Takes what happened in a round, while the rows of the round are still at hand."""
+    """Receives the events of a round while its rows are in memory."""
 
     def needs_events(self, kind: EventType) -> bool:
-        """Whether moments of this kind need be made at all."""
+        """Return whether events of this type have to be made at all."""
         ...
 
     def emit(self, tables: list[EventTable], offsets: np.ndarray) -> None:
-        """Answer the moments; `offsets` say where each partition's rows begin in the log."""
+        """Make result rows of the events; `offsets` say where the rows of each partition begin in the row buffer."""
         ...
 
 
 @dataclass(frozen=True)
 class FiringTable:
-    """Firings picked out of moments and put in the order of time, then partition."""
+    """The firings among the events, in the order of time, then partition."""
 
     code: np.ndarray
     at: np.ndarray
@@ -70,11 +70,11 @@ class FiringTable:
     reasons: pa.Array
     content: dict[int, np.ndarray]
     order: np.ndarray
-    """Which of the moments given each firing was."""
+    """Which of the given events each firing is."""
 
     @classmethod
     def of(cls, tables: list[EventTable], kind: EventType, *, empty: bool) -> FiringTable:
-        """Pick the firings of one kind; those that hold nothing only if `empty`."""
+        """Return the firings of one event type; those with an empty content only if `empty`."""
         picked = [t for t in tables if t.reason and t.kind is kind and len(t)]
         code, at, low, high, row = (
             np.concatenate([getattr(t, name) for t in picked]) if picked else np.empty(0, dtype=np.int64)
@@ -93,7 +93,7 @@ class FiringTable:
 
 
 class AggregateWindowOutput:
-    """Answers firings with the declared aggregates, all firings of a round at once."""
+    """Computes the declared aggregates of the firings, for all firings of a round at once."""
 
     def __init__(
         self, spec: JobSpec, accumulators: list[Accumulator], buffer: RowBuffer, results: ArrivalResults
@@ -108,7 +108,7 @@ class AggregateWindowOutput:
             self._kind = _EVENT_OF_OUTPUT[spec.window.stream]
 
     def needs_events(self, kind: EventType) -> bool:
-        """Only what fires."""
+        """Return True for the type that fires."""
         return kind is self._kind
 
     def emit(self, tables: list[EventTable], offsets: np.ndarray) -> None:
@@ -118,15 +118,15 @@ class AggregateWindowOutput:
             self.add_results(firings, self._finish_aggregates(firings, offsets[firings.code]))
 
     def add_results(self, firings: FiringTable, columns: list[pa.Array]) -> None:
-        """Add finished rows: every row of a tumble's aggregates ends it."""
+        """Add result rows; with aggregates, each row of a tumble ends it."""
         marks = pa.array(np.full(len(firings.code), self._emits_window_marks))
         self._results.add(firings.code, firings.at, columns, marks, firings.reasons)
 
     def _finish_aggregates(self, firings: FiringTable, begin: np.ndarray) -> list[pa.Array]:
-        """Finish every aggregate over the firings' ranges.
+        """Return the result of every aggregate for each firing.
 
-        How partial results associate depends on the rows of a firing alone, with holes or without, so that where the
-        batch was cut does not show in the last bit.
+        In which order partial results are merged depends on the rows of a firing alone, be its content a range or not.
+        So results are the same to the last bit however the stream is cut into micro-batches.
         """
         low, high = begin + firings.low, begin + firings.high
         rows = self._buffer.rows
@@ -150,7 +150,7 @@ class AggregateWindowOutput:
 
 
 class OperatorWindowOutput:
-    """Answers moments by calling the operator, one after the other, in the documented order."""
+    """Calls the operator with the events, one after the other, in the documented order."""
 
     def __init__(
         self, spec: JobSpec, operator: Operator, buffer: RowBuffer, keys: PartitionKeys, results: ArrivalResults
@@ -164,11 +164,11 @@ class OperatorWindowOutput:
         self._emits_window_marks = isinstance(spec.window, Tumbling)
 
     def needs_events(self, kind: EventType) -> bool:
-        """What the operator subscribed to."""
+        """Return whether the operator subscribed to them."""
         return kind in self._operator.events
 
     def emit(self, tables: list[EventTable], offsets: np.ndarray) -> None:
-        """Tell the operator what it wants to hear."""
+        """Call the operator for each event that it subscribed to."""
         events = in_documented_order([t for t in tables if self.needs_events(t.kind)])
         if not events:
             return

@@ -1,7 +1,7 @@
-"""Partition eviction: which partitions go, and how rows are dealt with in portions so that they go in time.
+"""Partition eviction: which partitions are evicted, and how rows are split into rounds so that it happens in time.
 
-Least recently *inserted* first; a firing is no use. Limits are checked after a whole insertion, its trigger and
-tumble included, and the partition just inserted into may itself go [semantics 0.5][semantics 4].
+The least recently *inserted* one is first; a firing does not count as use. Limits are checked after a whole insertion,
+its trigger and tumble included, and the partition of the row may itself be evicted (docs/semantics.md section 4.1).
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from framework.declarations.windows import ArrivalWindow
 
 
 def evicts_on_insertion(window: ArrivalWindow) -> bool:
-    """Whether insertions, not the clock, make partitions go: rows are then dealt with portion by portion."""
+    """Return whether partitions are evicted by insertions, not by the clock."""
     return isinstance(window.partition_eviction, PartitionCount | TupleCount)
 
 
 def split_into_rounds(
     policy: PartitionEviction | None, codes: np.ndarray, at: np.ndarray, partitions: Partitions
 ) -> Iterator[np.ndarray]:
-    """Yield the positions of rows that can be dealt with together: no partition goes before the last of them."""
+    """Yield the positions of the rows of each round: no partition is evicted before the last of them."""
     if isinstance(policy, PartitionAge):
         yield from _split_by_age(policy.us, codes, at, partitions)
     elif policy is None:
@@ -37,12 +37,12 @@ def split_into_rounds(
 
 
 def partitions_over_limit(policy: PartitionEviction | None, partitions: Partitions) -> np.ndarray:
-    """The partitions that must go for the limit to hold, in the order in which they go."""
+    """Return the partitions that must be evicted to keep the limit, in that order."""
     live = np.flatnonzero(partitions.live)
     oldest = live[np.argsort(partitions.last_seq[live], kind="stable")]
     if isinstance(policy, PartitionCount):
         excess = len(live) - policy.size
-        # All empty ones older than the first that holds something go, even more than needed [semantics 4].
+        # All empty ones older than the first with rows, even more than needed (docs/semantics.md section 4).
         leading = int(np.argmax(np.append(partitions.size[oldest] > 0, True)))
         return oldest[: max(excess, leading)] if excess > 0 else live[:0]
     if isinstance(policy, TupleCount):
@@ -56,7 +56,7 @@ def partitions_over_limit(policy: PartitionEviction | None, partitions: Partitio
 def _rows_within_limit(
     policy: PartitionCount | TupleCount, codes: np.ndarray, begin: int, partitions: Partitions
 ) -> int:
-    """The first row after `begin` at which the limit could be passed, and one more."""
+    """Return the position after the first row, from `begin` on, that could exceed the limit."""
     if isinstance(policy, TupleCount):
         room = policy.size - int(partitions.size[partitions.live].sum())
         return min(len(codes), begin + max(room, 0) + 1)
@@ -67,7 +67,7 @@ def _rows_within_limit(
 
 
 def _split_by_age(age: int, codes: np.ndarray, at: np.ndarray, partitions: Partitions) -> Iterator[np.ndarray]:
-    """A row that comes when its partition has gone by age waits for the next round, where the key starts anew."""
+    """Yield rounds: a row whose partition has aged out by then is in the next one, where its key begins as new."""
     order = np.argsort(codes, kind="stable")
     code, time = codes[order], at[order]
     first = np.ones(len(code), dtype=bool)

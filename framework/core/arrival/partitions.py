@@ -1,7 +1,7 @@
-"""What is remembered of each partition: arrays indexed by the partition's code, one entry each.
+"""What is stored for each partition: arrays with one entry for each partition code.
 
-Loaded from the header, changed by the policies, written back for the partitions that live. A partition that is
-evicted is not forgotten by name until the batch ends: its code stays, its entries start anew [S3].
+They are loaded from the header, changed by the policies, and written back for the partitions that are live. The code of
+a partition that is evicted stays its code until the batch ends; its entries begin again as those of a new one.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import pyarrow as pa
 from framework.core.partition_keys import PartitionKeys, with_keys
 
 NEVER = 2**63 - 1
-"""A due instant that does not come."""
+"""A due instant that never comes, us."""
 
 
 @dataclass(frozen=True)
 class PartitionColumn:
-    """One remembered number: its stored name, type, and what a new partition starts with."""
+    """One stored number of a partition: its stored name, type, and its value in a new partition."""
 
     stored: str
     dtype: str
@@ -63,7 +63,7 @@ class Partitions:
         self.base, self.oldest = [], []
 
     def load(self, table: pa.Table | None) -> np.ndarray:
-        """Take the stored partitions; return their codes, in stored order."""
+        """Load the stored partitions; return their codes, in stored order."""
         if table is None:
             return np.empty(0, dtype=np.int64)
         codes = self.keys.encode(table)
@@ -90,7 +90,7 @@ class Partitions:
         return with_keys(pa.table(columns), self.keys, codes), codes
 
     def grow(self) -> None:
-        """Make room for every code that the keys have given out."""
+        """Extend the arrays to every code that the keys have."""
         more = self.keys.count - len(self.live)
         if more <= 0:
             return
@@ -101,13 +101,13 @@ class Partitions:
         self.oldest += [None] * more
 
     def create(self, codes: np.ndarray, due: np.ndarray, *, full: bool) -> None:
-        """Begin partitions; `due` is the first instant of each one's timer."""
+        """Make partitions live; `due` is the first instant (us) of the timer of each."""
         self.live[codes] = True
         self.due[codes] = due
         self.full[codes] = full
 
     def clear(self, codes: np.ndarray) -> None:
-        """End partitions: counts, marks, bases and timers are gone and the key starts anew [semantics 4]."""
+        """Reset all entries of evicted partitions: their keys begin again as new (docs/semantics.md section 4)."""
         for name, spec in PARTITION_COLUMNS.items():
             getattr(self, name)[codes] = spec.initial
         for code in codes.tolist():
@@ -115,6 +115,6 @@ class Partitions:
 
     @property
     def size(self) -> np.ndarray:
-        """Tuples kept for each partition, inside and waiting."""
+        """Number of rows kept for each partition: inside the window, and waiting."""
         kept: np.ndarray = self.inside + self.waiting
         return kept

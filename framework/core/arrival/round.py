@@ -1,7 +1,7 @@
-"""The new rows of one round, and where each partition's rows lie: what every policy computes on.
+"""The new rows of one round, and the positions of each partition's rows: what every policy computes on.
 
-Rows of a partition are numbered from 0: `held` of them were there before the round, the new ones follow. A round
-ends, for each partition, at `until`: nothing of it is due later than that in this round.
+The rows of a partition are numbered from 0: first the `old_counts` rows from before the round, then the new ones. The
+round ends for each partition at `end_at`: what is due later is not in it.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from framework.core.arrival.partitions import NEVER, Partitions
 
 @dataclass(frozen=True, kw_only=True)
 class RoundRows:
-    """One round. Arrays `code`, `number`, `at` have one entry a new row, sorted by (code, arrival).
+    """One round. The arrays `code`, `position`, `at` have one entry for each new row, sorted by (code, arrival).
 
     Attributes:
         code: partition of each new row.
-        number: its number among the rows of its partition.
+        position: its position among the rows of its partition.
         at: its arrival time, us.
-        held: rows of each partition before the round, by code.
-        sizes: rows of each partition with the new ones, by code.
-        until: the last instant of the round for each partition, by code.
-        once: the process was down: what is overdue happens once, now.
+        old_counts: number of rows of each partition before the round, by code.
+        sizes: number of rows of each partition with the new ones, by code.
+        end_at: the last instant (us) of the round for each partition, by code.
+        after_outage: whether the process was down: what is overdue happens once, now.
     """
 
     code: np.ndarray
@@ -56,7 +56,7 @@ class RoundRows:
 
     @property
     def rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(code, number, arrival) of each new row."""
+        """(code, position, arrival time) of each new row."""
         return self.code, self.position, self.at
 
     @property
@@ -65,22 +65,22 @@ class RoundRows:
         return np.searchsorted(self.code, np.arange(len(self.old_counts) + 1))
 
     def count_new_before(self, codes: np.ndarray, instants: np.ndarray, *, inclusive: bool = False) -> np.ndarray:
-        """How many new rows of each partition arrived before each instant (or at it, if inclusive)."""
+        """Return how many new rows of each partition arrived before each instant (or at it, if inclusive)."""
         return count_before(self.code, self.at, codes, instants, inclusive=inclusive)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Round:
-    """What a keeper is given of one round.
+    """What the contents of a window receive of one round.
 
     Attributes:
-        stretch: where the new rows lie in their partitions.
+        round_rows: where the new rows are in their partitions.
         table: the new rows, in arrival order.
         at: arrival time of each row of `table`, us.
         seq: arrival number of each row of `table`.
-        order: positions in `table` of the rows of the stretch.
-        moments: what happens beside what the policies say.
-        closed: no more rows of the last instant come.
+        order: position in `table` of each of the `round_rows`.
+        events: what happens apart from the policies.
+        is_last_at_instant: whether no more rows of the last instant come.
     """
 
     round_rows: RoundRows
@@ -95,7 +95,7 @@ class Round:
 def count_before(
     sorted_codes: np.ndarray, times: np.ndarray, codes: np.ndarray, instants: np.ndarray, *, inclusive: bool
 ) -> np.ndarray:
-    """For each (code, instant): how many entries of that code have an earlier time (or the same, if inclusive).
+    """Return, for each (code, instant), how many entries of that code have an earlier time (or the same, if inclusive).
 
     Entries are sorted by code, then time. Times are ranked first: code and time together would not fit an int64.
 
@@ -113,10 +113,10 @@ def count_before(
 def due_timers(
     partitions: Partitions, period: int, round_rows: RoundRows, *, inclusive: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return (codes, instants) of a timer with a fixed period up to the end of the round, and move it on.
+    """Return (codes, instants) of a timer with a fixed period up to the end of the round, and advance the timer.
 
-    After an outage an overdue timer comes once, at the end of the round, and counts its next period from there
-    [S3][semantics 0.7].
+    After an outage an overdue timer is due once, at the end of the round, and its next period counts from there
+    (docs/semantics.md section 7.5).
     """
     limit = round_rows.end_at if inclusive else round_rows.end_at - 1
     codes = np.flatnonzero(partitions.live & (partitions.due <= limit))
@@ -137,5 +137,5 @@ def count_new_rows(round_rows: RoundRows, partitions: Partitions) -> None:
 
 
 def stop_timers(partitions: Partitions) -> None:
-    """No timer comes any more: the final mark."""
+    """Stop all timers: after the final mark."""
     partitions.due[:] = NEVER

@@ -1,7 +1,7 @@
-"""The rows that are still wanted, of all partitions of a key group, sorted by partition and arrival.
+"""The rows that are still needed, of all partitions of a key group, sorted by partition and arrival.
 
-New rows are stored once, one segment ("rows", 0, n) a batch. When most rows of the stored segments are no longer
-wanted, what is left is written as one segment; a segment with nothing left is dropped.
+New rows are stored once, as one segment ("rows", 0, n) a batch. If most rows of the stored segments are no longer
+needed, the others are written as one segment; a segment without a needed row is removed.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ ROWS_KIND = "rows"
 _SEGMENT_COLUMN = "_piece"
 _NOT_STORED = -1
 _REWRITE_FACTOR = 2
-"""Rewrite the stored rows when they are more than so many times those still wanted."""
+"""The stored rows are written again if there are more than this many times as many as needed ones."""
 
 
 class RowBuffer:
-    """Live rows; `codes` (partition of each row) and `at` (arrival time, us) are parallel to `rows`."""
+    """The needed rows; `codes` (partition of each row) and `at` (arrival time, us) are parallel to `rows`."""
 
     def __init__(self, keys: PartitionKeys, columns: pa.Schema, store: KeyGroupStore, record: SequenceRecord) -> None:
         self._keys = keys
@@ -40,7 +40,7 @@ class RowBuffer:
         self.codes = np.empty(0, dtype=np.int64)
 
     def load(self) -> None:
-        """Read every stored segment, unwanted rows among them: `keep_last` follows."""
+        """Read every stored segment, with rows that are no longer needed: `retain_newest` must follow."""
         tables = []
         for piece in self._record.pieces:
             table = decode_table(self._store.read(ROWS_KIND, 0, piece))
@@ -49,7 +49,7 @@ class RowBuffer:
             self._sorted(pa.concat_tables(tables).select(self._schema.names))
 
     def retain_newest(self, sizes: np.ndarray) -> None:
-        """Keep the newest `sizes[code]` rows of each partition: the stored rows that are still wanted."""
+        """Keep the newest `sizes[code]` rows of each partition: the stored rows that are still needed."""
         ends = self.offsets(len(sizes))[1:]
         self.retain(ends[self.codes] - np.arange(len(self.codes)) <= sizes[self.codes])
 
@@ -65,29 +65,29 @@ class RowBuffer:
         self._sorted(pa.concat_tables([self.rows, fresh.select(self._schema.names).cast(self._schema)]))
 
     def cap_arrival_times(self, now: int) -> bool:
-        """Let no row have arrived later than now; return whether that changed any."""
+        """Set arrival times later than `now` (us) to `now`; return whether there were any."""
         if not len(self.codes) or int(self.at.max()) <= now:
             return False
         place = self.rows.column_names.index(ARRIVAL_TIME)
         self.rows = self.rows.set_column(place, ARRIVAL_TIME, pa.array(np.minimum(self.at, now)))
         return True
 
-    def retain(self, wanted: np.ndarray) -> None:
-        """Forget the rows that are not wanted any more."""
-        if not wanted.all():
-            self.rows, self.codes = self.rows.filter(pa.array(wanted)), self.codes[wanted]
+    def retain(self, needed: np.ndarray) -> None:
+        """Keep the rows for which `needed` is True, and remove the others."""
+        if not needed.all():
+            self.rows, self.codes = self.rows.filter(pa.array(needed)), self.codes[needed]
 
     def offsets(self, count: int) -> np.ndarray:
-        """Where the rows of each partition 0..count-1 begin; one more at the end."""
+        """Return where the rows of each partition 0..count-1 begin; one more at the end."""
         return np.searchsorted(self.codes, np.arange(count + 1))
 
     def column(self, name: str) -> np.ndarray:
-        """Return a column of the live rows."""
+        """Return a column of the needed rows."""
         values: np.ndarray = self.rows.column(name).to_numpy()
         return values
 
     def take(self, positions: np.ndarray) -> pa.Table:
-        """Return rows without our own columns."""
+        """Return rows without the columns that Panekeeper adds."""
         plain: pa.Table = (
             self.rows.drop_columns([ARRIVAL_TIME, ARRIVAL_NUMBER, _SEGMENT_COLUMN])
             .take(pa.array(positions))
@@ -96,14 +96,14 @@ class RowBuffer:
         return plain
 
     def save(self, *, rewrite: bool) -> None:
-        """Store the new rows and drop segments without a wanted row.
+        """Store the new rows and remove segments without a needed row.
 
-        All is rewritten as one segment when most stored rows are unwanted, and when the wanted rows of a partition
-        are not its newest or have changed (`rewrite`): the next batch could not know otherwise.
+        All needed rows are written as one segment if they are few of the stored ones, and if `rewrite`: the needed rows
+        of a partition are not its newest, or have changed, which the next batch could not find out.
         """
         piece = self.column(_SEGMENT_COLUMN)
-        wanted = set(np.unique(piece).tolist())
-        for number in [n for n in self._record.pieces if n not in wanted]:
+        needed = set(np.unique(piece).tolist())
+        for number in [n for n in self._record.pieces if n not in needed]:
             self._remove_segment(number)
         stored = sum(self._record.pieces.values())
         live = int(np.count_nonzero(piece != _NOT_STORED))

@@ -1,6 +1,6 @@
-"""Tumbling aggregates without rows: one partial result for each partition, finished at each cut.
+"""Aggregates of tumbling windows without their rows: one partial result a partition, finished at each tumble.
 
-Used when every aggregate can be folded. Rows since the last cut are in the partial result and nowhere else.
+Used if every aggregate can be folded. The rows since the last tumble are in the partial result and nowhere else.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from framework.core.arrival.round import RoundRows
 
 
 class TumblingAggregates:
-    """The open windows' partial results; `codes` says whose they are, one row each."""
+    """The partial results of the open windows, one for each partition."""
 
     def __init__(self, accumulators: list[Accumulator], no_rows: pa.Table) -> None:
         self._accumulators = accumulators
         self.no_rows = no_rows
-        """An empty table of the plan's columns."""
+        """An empty table of the job spec's columns."""
         self._codes = np.empty(0, dtype=np.int64)
         self._states = [[pa.array([], kind) for kind in a.state_types()] for a in accumulators]
 
     def load(self, table: pa.Table | None, codes: np.ndarray) -> None:
-        """Take the partial results that `columns` wrote into the partitions' table."""
+        """Load the partial results from the columns that `columns` returned."""
         if table is None:
             return
         self._codes = codes
@@ -34,32 +34,32 @@ class TumblingAggregates:
         ]
 
     def fold(
-        self, round_rows: RoundRows, tumbles: Tumbles, table: pa.Table, arrival: np.ndarray, seq: np.ndarray
+        self, round_rows: RoundRows, tumbles: Tumbles, table: pa.Table, table_position: np.ndarray, seq: np.ndarray
     ) -> list[pa.Array]:
-        """Fold the rows of a round, and return the results of its cuts.
+        """Fold the rows of a round, and return the results of its tumbles.
 
         Args:
             round_rows: the rows, by (code, arrival).
             tumbles: sorted by (code, high).
             table: the rows in arrival order.
-            arrival: position in `table` of each row of the stretch.
+            table_position: position in `table` of each row of the round.
             seq: arrival number of each row of `table`.
         """
         count = len(round_rows.old_counts)
-        known = np.full(count, -1, dtype=np.int64)
-        known[self._codes] = np.arange(len(self._codes))
-        # A partition's open window keeps its place; the windows that begin in this round come behind all of those.
-        fresh = np.flatnonzero(known < 0)
-        known[fresh] = len(self._codes) + np.arange(len(fresh))
+        cell_of_code = np.full(count, -1, dtype=np.int64)
+        cell_of_code[self._codes] = np.arange(len(self._codes))
+        # The open window of a partition keeps its cell; the windows that begin in this round follow.
+        new = np.flatnonzero(cell_of_code < 0)
+        cell_of_code[new] = len(self._codes) + np.arange(len(new))
         first_tumble = np.searchsorted(tumbles.code, np.arange(count + 1))
         rank = np.arange(len(tumbles.code)) - first_tumble[tumbles.code]
-        tumble_cell = np.where(rank == 0, known[tumbles.code], count + np.arange(len(tumbles.code)) - 1)
-        after = count + np.arange(len(tumbles.code))  # the window that each cut opens
-        passed = _tumbles_before_rows(round_rows, tumbles)
-        opened = after[first_tumble[round_rows.code] + passed - 1] if len(after) else 0
-        cell = np.where(passed == 0, known[round_rows.code], opened)
+        tumble_cell = np.where(rank == 0, cell_of_code[tumbles.code], count + np.arange(len(tumbles.code)) - 1)
+        after = count + np.arange(len(tumbles.code))  # the window that each tumble opens
+        tumbled = _tumbles_before_rows(round_rows, tumbles)
+        opened = after[first_tumble[round_rows.code] + tumbled - 1] if len(after) else 0
+        cell = np.where(tumbled == 0, cell_of_code[round_rows.code], opened)
         cells = np.empty(len(cell), dtype=np.int64)
-        cells[arrival] = cell
+        cells[table_position] = cell
         total = count + len(tumbles.code)
         states = [
             accumulator.fold(state, cells, total, table, seq)
@@ -67,21 +67,21 @@ class TumblingAggregates:
         ]
         picked = pa.array(tumble_cell)
         results = [a.finish([c.take(picked) for c in s]) for a, s in zip(self._accumulators, states, strict=True)]
-        final = known.copy()
+        final = cell_of_code.copy()
         final[tumbles.code] = after
         self._codes = np.arange(count)
         self._states = [[c.take(pa.array(final)) for c in state] for state in states]
         return results
 
     def remove_partitions(self, codes: np.ndarray) -> None:
-        """Start these partitions anew."""
+        """Remove the partial results of these partitions."""
         keep = ~np.isin(self._codes, codes)
         if not keep.all():
             self._codes = self._codes[keep]
             self._states = [[c.filter(pa.array(keep)) for c in state] for state in self._states]
 
     def columns(self, codes: np.ndarray) -> dict[str, pa.Array]:
-        """Return the partial results of these partitions, as columns to be stored; empty ones where there are none."""
+        """Return the partial results of these partitions, as columns to be stored; empty ones for those without."""
         missing = np.setdiff1d(codes, self._codes)
         if len(missing):
             self._states = [
@@ -97,9 +97,9 @@ class TumblingAggregates:
 
 
 def _tumbles_before_rows(round_rows: RoundRows, tumbles: Tumbles) -> np.ndarray:
-    """How many cuts of its partition came before each row: those with no more rows in than its number."""
+    """Return how many tumbles of its partition come before each row: those whose `high` is at most its position."""
     span = int(max(round_rows.position.max(initial=0), tumbles.high.max(initial=0))) + 2
     key = tumbles.code * span + tumbles.high
     begin = np.searchsorted(tumbles.code, round_rows.code)
-    passed: np.ndarray = np.searchsorted(key, round_rows.code * span + round_rows.position, side="right") - begin
-    return passed
+    tumbled: np.ndarray = np.searchsorted(key, round_rows.code * span + round_rows.position, side="right") - begin
+    return tumbled

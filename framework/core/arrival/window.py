@@ -1,8 +1,8 @@
-"""Tumbling, sliding and batched windows: rounds, clock, marks and partition eviction of one key group [S2][S3][S4].
+"""Tumbling, sliding and batched windows: rounds, clock, marks and partition eviction of one key group.
 
-A round takes the new rows and the clock as far as `until`, partition by partition: what is due before a tuple
-happens before it. Policies answer with cursors (`starts`, `fires`, `tumbling`, `batched`); this file decides what a
-round is and what remains after it. The clock is data: it only ever comes from ticks and arrival times.
+A round processes new rows and advances the clock to its end, which a partition may have of its own: what is due before
+a row happens before it. What happens in a round is up to the policies; what a round is, and what remains after it, is
+decided here. The clock is data: it comes from ticks and arrival times alone (docs/semantics.md section 1).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NONE = np.empty(0, dtype=np.int64)
 
 
 class ArrivalWindowRunner:
-    """The machine of one key group for one micro-batch; all that lasts is in the record and what `keeper` stores."""
+    """The window of one key group for one micro-batch. What persists is in the record, and in what `contents` store."""
 
     def __init__(
         self,
@@ -52,10 +52,10 @@ class ArrivalWindowRunner:
         self.outage: dict[str, int] | None = None
         """What the first tick after the process was down did, by name; None in a batch without one."""
 
-    # -- what comes in ---------------------------------------------------------------------------------------
+    # -- steps ---------------------------------------------------------------------------------------
 
     def on_rows(self, table: pa.Table) -> None:
-        """Take tuples in arrival order, what was due before each of them first."""
+        """Process rows in arrival order, each after what was due before it."""
         at = self._arrival_times(table)
         self._set_ready(int(at[0]))
         self.rows_in += table.num_rows
@@ -69,7 +69,10 @@ class ArrivalWindowRunner:
             self._evict(evicting.partitions_over_limit(self._window.partition_eviction, self._partitions), end)
 
     def on_tick(self, now: int, *, resume: bool, is_last_at_instant: bool) -> None:
-        """Do what is due. A clock that goes back waits: nothing fires twice."""
+        """Do what is due at `now` (us). After a clock went back nothing is due until it has caught up.
+
+        `resume` marks the first tick after the process was down.
+        """
         self._set_ready(now)
         if self._record.final or (now < self._record.clock and not resume):
             return
@@ -92,24 +95,27 @@ class ArrivalWindowRunner:
             )
 
     def on_mark(self, kind: str) -> None:
-        """A window mark cuts a punctuation window; the final mark stops all timers [semantics 5.2]."""
+        """Handle a mark: at a window mark a punctuation window tumbles; the final mark stops all timers.
+
+        The rule is docs/semantics.md section 5.3.
+        """
         if kind == "window":
             self._contents.on_mark(np.flatnonzero(self._partitions.live), self._record.clock)
         elif not self._record.final:
-            # No more tuples come at this instant: a batch that is due at it need not wait for them.
+            # No more rows come at this instant: a window batch that is due at it need not wait for them.
             self._run_round(self._no_rows, _NONE, _NONE, self._record.clock, is_last_at_instant=True)
             self._record.final = True
             self._emit_for_all_partitions(EventType.FINAL)
             stop_timers(self._partitions)
 
     def on_evict_partitions(self, keys: pa.Table) -> None:
-        """Let go of these partitions, if they are there [S3]."""
+        """Evict these partitions, if they are live."""
         codes = self._keys.encode(keys)
         self._partitions.grow()
         self._evict(codes[self._partitions.live[codes]], self._record.clock)
 
     def on_flush(self) -> None:
-        """Fire what has not been shown yet, marked FLUSH, tell the operator FINAL, and end for good."""
+        """Fire what no firing has shown yet, with reason FLUSH, emit FINAL, and take no more rows."""
         live = np.flatnonzero(self._partitions.live)
         self._contents.on_flush(live, self._record.clock)
         self._emit_for_all_partitions(EventType.FINAL)
@@ -119,11 +125,11 @@ class ArrivalWindowRunner:
 
     @property
     def flushed(self) -> bool:
-        """Whether the window takes no more tuples."""
+        """Whether the window takes no more rows."""
         return self._record.flushed
 
     def due(self) -> int | None:
-        """The next wall-clock instant (us) at which something happens by itself; None if nothing will."""
+        """Return the next wall-clock instant (us) at which something happens without a row; None without a timer."""
         live = self._partitions.live
         soonest = int(self._partitions.due[live].min(initial=NEVER))
         if isinstance(self._window.partition_eviction, PartitionAge) and live.any():
@@ -169,7 +175,7 @@ class ArrivalWindowRunner:
         self._evict(gone, gone_at)
 
     def _create(self, codes: np.ndarray, at: np.ndarray) -> list[EventTable]:
-        """Begin the partitions that the rows are the first of; a window by time starts out full [semantics 3.1]."""
+        """Create the partitions that have their first row here; return their INITIAL_FULL, if they start full."""
         distinct, first = np.unique(codes, return_index=True)
         new = ~self._partitions.live[distinct]
         return self._create_events(distinct[new], at[first[new]])
@@ -193,10 +199,10 @@ class ArrivalWindowRunner:
     def _round_ends(
         self, end: int, *, after_outage: bool, is_last_at_instant: bool
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The last instant of the round for each partition; the partitions whose age ends it, and when.
+        """Return the last instant (us) of the round for each partition; the partitions that age out in it, and when.
 
-        What is overdue goes now, not in the past. A partition goes before the batch of that very instant, which
-        waits for tuples: only what is due earlier is in its round, even if the round is `closed`.
+        What is overdue is evicted now, not in the past. A partition is evicted before the window batch of that instant,
+        which waits for rows: only what is due earlier is in its round, even if no more rows of the instant come.
         """
         end_at = np.full(len(self._partitions.live), end)
         if not isinstance(self._window.partition_eviction, PartitionAge) or self._record.final:
@@ -209,7 +215,7 @@ class ArrivalWindowRunner:
         return end_at, gone, due[gone]
 
     def _evict(self, codes: np.ndarray, at: np.ndarray | int) -> None:
-        """Partitions go: one event with all they hold, then nothing of them is left."""
+        """Evict partitions: one event with the whole content, then all that is kept of them is removed."""
         if not len(codes):
             return
         self._contents.emit_contents(EventType.PARTITION_EVICTION, codes, np.broadcast_to(at, len(codes)))
@@ -233,7 +239,7 @@ class ArrivalWindowRunner:
         return np.maximum.accumulate(np.maximum(at, self._record.clock))
 
     def _set_ready(self, now: int) -> None:
-        """The window is ready for input from the first time it is told; without partitions, it has one from then on."""
+        """Make the window ready at the first time it gets; without partitioning, its one partition is created then."""
         if self._record.ready != NO_WATERMARK:
             return
         self._record.ready = self._record.clock = now
@@ -243,10 +249,10 @@ class ArrivalWindowRunner:
             self._contents.on_partition_created(created)
 
     def _handle_clock_back(self, now: int) -> None:
-        """The clock is behind what was stored: timers wait a whole period [semantics 7], and nothing lies ahead of it.
+        """Handle a clock that is behind the stored one: timers wait a whole period, and nothing is ahead of the clock.
 
-        A tuple that seems to have arrived later than now is taken to have arrived now; so with the last insertion,
-        and with the creation of the window. Batches keep to the timetable that begins there.
+        A row that arrived later than now is taken to have arrived now, and so is the last insertion, and the creation
+        of the window. Window batches keep to the grid that begins there (docs/semantics.md section 7).
         """
         self._record.clock = now
         self._record.ready = min(self._record.ready, now)
@@ -258,7 +264,7 @@ class ArrivalWindowRunner:
             self._partitions.due = np.minimum(self._partitions.due, latest)
 
     def _skip_overdue(self, now: int) -> None:
-        """Let overdue timers pass without firing; the next period counts from now, batches keep to their timetable."""
+        """Skip overdue timers without firing; the next period counts from now, window batches keep to their grid."""
         period = timer_period(self._window)
         if period is None:
             return

@@ -1,4 +1,4 @@
-"""What a state handler may see of a window in arrival order, and do to it, while it drains [S3]."""
+"""What a state handler may see of a window in arrival order, and evict, while it drains."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class ArrivalWindowControl:
-    """Lists the live partitions of one key group, and lets go of one."""
+    """Lists the live partitions of one key group, and evicts one."""
 
     def __init__(
         self, window: ArrivalWindowRunner, record: SequenceRecord, keys: PartitionKeys, partitions: Partitions
@@ -33,14 +33,18 @@ class ArrivalWindowControl:
 
     @property
     def now(self) -> datetime | None:
-        """What the wall clock last said."""
+        """The time of the last tick or row; None before the first."""
         return None if self._record.clock == NO_WATERMARK else to_datetime(self._record.clock)
 
     def evict_partition(self, key: Any) -> None:
-        """Let go of a partition. Raises `LifecycleError` for a window without partitions, or a key of another shape."""
+        """Evict a partition, if it is live.
+
+        Raises:
+            LifecycleError: the window has no partitions, or its keys have another number of values or other types.
+        """
         names = self._keys.schema.names
         if not names:
-            raise LifecycleError(f"partition {key!r} cannot be evicted: the window is not partitioned [S3]")
+            raise LifecycleError(f"partition {key!r} cannot be evicted: the window is not partitioned")
         values = key if isinstance(key, tuple) else (key,)
         if len(values) != len(names):
             raise LifecycleError(f"partition {key!r} cannot be evicted: a key here has {len(names)} values")
@@ -51,7 +55,7 @@ class ArrivalWindowControl:
         self._window.on_evict_partitions(row)
 
     def partitions(self) -> list[OpenPartition]:
-        """Return the live partitions, in the order in which they were first met."""
+        """Return the live partitions, in the order in which their keys came up."""
         live = np.flatnonzero(self._partitions.live)
         sizes = self._partitions.size[live].tolist()
         return [

@@ -1,12 +1,12 @@
-"""Time-interval windows: the panes of one key group. Pure; no Spark, no clock.
+"""Windows of panes in event time: the time intervals of one key group.
 
-aggregate_output.py  What becomes of a firing: rows of aggregates, or calls of the user's operator
-batch.py             One batch of a time-interval window: load what it needs, take the steps, write what changed
-geometry.py          Where panes lie: pure arithmetic on event time, in whole microseconds
-operator_output.py   Telling an operator what happened: events are made from turns, one after the other, in
-pane_index.py        Finding what a partition has in a pane: rows of a table, sorted by (partition, slice), as
-refinements.py       Which partitions must fire again, and how often they have fired: the memory behind
-row_buffer.py        Raw rows, each kept once: what panes hold when an operator, or an aggregate that cannot be
-slice_aggregates.py  Partial aggregates, one cell for each partition and slice: what panes hold when nobody
-window.py            Time-interval windows: the life of panes in one key group [S0][S1][semantics 6]
+batch.py             what is loaded, processed and stored in one batch?
+window.py            which panes does a row join, and when does a pane complete, fire again and close?
+geometry.py          where are panes and slices?
+slice_aggregates.py  what does a pane hold: partial aggregates by slice
+row_buffer.py        what does a pane hold: rows, for an operator or an aggregate that cannot be merged
+pane_index.py        which rows does a partition have in a pane?
+refinements.py       which partitions must fire again, and how often has each fired?
+aggregate_output.py  how does a firing become result rows of aggregates?
+operator_output.py   how does it become calls of an operator?
 """

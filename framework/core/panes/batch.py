@@ -73,7 +73,7 @@ def _build_contents_and_output(
 ) -> tuple[PaneContents, PaneOutput]:
     if spec.aggregates is None:
         if spec.operator is None:
-            raise ValueError("a plan needs aggregates or an operator")
+            raise ValueError("a job spec needs aggregates or an operator")
         buffer = PaneRowBuffer(keys, geometry, store, record)
         return buffer, OperatorPaneOutput(spec, spec.operator, buffer, keys, geometry, results)
     accumulators = [bind(aggregate, spec.columns) for aggregate in spec.aggregates.values()]
