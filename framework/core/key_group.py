@@ -28,7 +28,7 @@ class KeyGroupRunner:
     """Runs batches against the store of one key group.
 
     >>> from state.store import MemoryStore
-    >>> machine = Machine(plan, MemoryStore())  # doctest: +SKIP
+    >>> runner = KeyGroupRunner(spec, MemoryStore())  # doctest: +SKIP
     >>> runner.run([Rows(table), Watermark(60_000_000)]).results  # doctest: +SKIP
     """
 

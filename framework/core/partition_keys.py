@@ -32,15 +32,15 @@ class PartitionKeys:
         """Return the code of each row's partition (int64), giving new partitions the next codes."""
         if not len(self.schema):
             return np.zeros(table.num_rows, dtype=np.int64)
-        known = self._code_of_key.num_rows
+        count_before = self._code_of_key.num_rows
         both = pa.concat_tables([self._code_of_key, table.select(self.schema.names).cast(self.schema)])
         codes = _codes([_column_codes(both.column(i)) for i in range(len(self.schema))])
-        fresh = codes >= known
-        if fresh.any():
-            at = np.flatnonzero(fresh)
+        is_new = codes >= count_before
+        if is_new.any():
+            at = np.flatnonzero(is_new)
             _, first = np.unique(codes[at], return_index=True)
-            self._code_of_key = both.take(pa.array(np.concatenate([np.arange(known), at[first]])))
-        return codes[known:]
+            self._code_of_key = both.take(pa.array(np.concatenate([np.arange(count_before), at[first]])))
+        return codes[count_before:]
 
     def take(self, codes: np.ndarray) -> pa.Table:
         """Return the key columns of these codes, one row each; no columns at all without partitioning."""

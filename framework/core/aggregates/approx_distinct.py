@@ -1,5 +1,5 @@
 # ruff: noqa: D102 -- what these methods mean is said once, in protocol.py
-"""approx_distinct: the k smallest hashes of a cell tell how many distinct values it saw.
+"""approx_distinct: the k smallest hashes of a cell estimate its number of distinct values.
 
 If the k-th smallest of evenly spread hashes is at fraction f of the range, there are about (k - 1) / f of them
 (Bar-Yossef et al. 2002). Below k distinct values the count is exact. With k = 1024 the standard error is 3.1 %.
@@ -21,7 +21,7 @@ SKETCH_SIZE = 1024
 """Hashes kept a cell: at most 8 KiB. Part of the state: changing it changes the state version."""
 
 _BLOCK = 2**18
-"""Hashes sorted at once while merging runs."""
+"""Hashes sorted at once while merging ranges."""
 
 
 @dataclass(frozen=True, kw_only=True)

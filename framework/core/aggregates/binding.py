@@ -1,4 +1,4 @@
-"""From a declared aggregate and its column types to the half that runs. Knows all families, computes nothing."""
+"""Which accumulator computes a declared aggregate on columns of these types: one line a kind."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ from framework.declarations.arrow_types import state_type
 
 
 def bind(declared: Aggregate, schema: pa.Schema) -> Accumulator:
-    """Return the running half; raises DeclarationError if a column is not there or does not fit."""
+    """Return the accumulator of an aggregate for columns of these types.
+
+    Raises:
+        DeclarationError: a column that is not there, or whose type does not fit; the error says which types do.
+    """
     return _BINDERS[declared.kind](declared, schema)
 
 

@@ -1,4 +1,4 @@
-"""Arrow columns as numpy arrays and back, without a Python object per row. Refuses to know any aggregate."""
+"""Arrow columns as numpy arrays and back, without a Python object for each row."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ INT64 = pa.int64()
 FLOAT64 = pa.float64()
 
 NO_ROW = -1
-"""In an array of positions: there is none."""
+"""Stands for no row in an array of positions."""
 
 
 def combine(column: pa.ChunkedArray | pa.Array) -> pa.Array:
@@ -43,7 +43,7 @@ def valid_mask(array: pa.Array) -> Bools:
 
 
 def raw_values(array: pa.Array) -> Values:
-    """Return the stored numbers of a fixed-width column, read-only; undefined where the entry is null.
+    """Return the numbers of a fixed-width column as stored, read-only; undefined where the entry is null.
 
     Times and durations are their integers; booleans are 0 and 1.
     """

@@ -15,7 +15,7 @@ from framework.core.aggregates.protocol import Accumulator, State
 
 @dataclass(frozen=True, kw_only=True)
 class ContentAggregate(Accumulator):
-    """An aggregate without partial results: the machine must hand it the rows (`from_content`)."""
+    """An aggregate without partial results: it is computed from the rows (`from_content`)."""
 
     needs_content: ClassVar[bool] = True
 

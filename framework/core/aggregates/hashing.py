@@ -1,7 +1,6 @@
-"""64-bit hashes of column values that are the same on every machine, in every process and in every release.
+"""64-bit hashes of column values that are the same on every host, in every process and in every release.
 
-They are kept in the state (the sketch of approx_distinct), so they may never change; Python's and Arrow's own
-hashes promise no such thing.
+They are stored (in the sketch of approx_distinct), so they may never change; Python's and Arrow's own hashes may.
 """
 
 from __future__ import annotations

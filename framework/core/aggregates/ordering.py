@@ -1,7 +1,7 @@
 """Any orderable type as 64-bit integers that compare the same way, so that every extreme is one integer loop.
 
 Numbers, booleans, dates and times have such an integer each. Texts, binaries and decimals get their rank among the
-values at hand; ranks of one call mean nothing to the next. NaN is larger than every number, as in Spark.
+values of a call, which is not comparable with that of another call. NaN is larger than every number, as in Spark.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""What an aggregate promises the machine: partial results as columns, folded and merged many cells at a time.
+"""What an accumulator does: partial results as columns, folded and merged many cells at a time.
 
-A *cell* is one partial result; the machine says which row belongs to which cell. Knows nothing of windows, keys or
-time. Two promises make a result repeatable to the last bit:
+A *cell* is one partial result; the caller says which row belongs to which cell. Windows, keys and time play no part.
+Two promises make a result repeatable to the last bit:
 
-* `fold` is a strict left fold in arrival order, so it does not matter where the stream was cut into batches;
-* the way `runs` associates partial results depends on the cells of the run alone, not on what else is in the array.
+* `fold` is a strict left fold in arrival order, so it does not matter how the stream is cut into batches;
+* in which order `merge_ranges` merges partial results depends on the cells of the range alone, not on the other cells.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ class Accumulator(ABC):
     output: pa.DataType
 
     needs_content: ClassVar[bool] = False
-    """True if only `from_content` works: there are no partial results smaller than the rows themselves."""
+    """True if only `from_content` works: no partial result is smaller than the rows themselves."""
 
     @abstractmethod
     def state_types(self) -> list[pa.DataType]:
-        """Types of the durable columns of a partial result. Changing them changes the state version."""
+        """Return the types of the stored columns of a partial result. Changing them changes the state version."""
 
     @abstractmethod
     def fold(self, state: State, cells: Ints, n_cells: int, rows: pa.Table, seq: Ints) -> State:
@@ -56,7 +56,7 @@ class Accumulator(ABC):
 
     @abstractmethod
     def merge_ranges(self, state: State, lo: Ints, hi: Ints) -> State:
-        """Merge cells `lo[j] .. hi[j] - 1` into one partial result for each j. Runs may overlap or be empty."""
+        """Merge cells `lo[j] .. hi[j] - 1` into one partial result for each j. Ranges may overlap or be empty."""
 
     @abstractmethod
     def finish(self, state: State) -> pa.Array:
@@ -75,5 +75,5 @@ class Accumulator(ABC):
         return self.from_content(rows.take(pa.array(positions)), offsets)
 
     def with_empty_columns(self, state: State) -> State:
-        """Return the state with a literally empty list replaced by columns without cells."""
+        """Return the state; in place of an empty list, columns without cells."""
         return list(state) if state else [pa.array([], kind) for kind in self.state_types()]

@@ -1,8 +1,8 @@
 """Ranges of neighbouring cells, heavily overlapping, merged all at once.
 
 A window thirty times as long as its slices reads every cell thirty times. Instead, level k holds the merge of the
-2^k cells from each position on; a run takes one piece for each bit of its length, small pieces first. The work is
-(cells + runs) * log2(longest run), and a run's value depends on its own cells only.
+2^k cells from each position on; a range takes one part for each bit of its length, small parts first. The work is
+(cells + ranges) * log2(longest range), and the value of a range depends on its own cells only.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Merge = Callable[[PartialColumns, PartialColumns], PartialColumns]
 
 
 _BLOCK = 2**14
-"""Runs merged at once if the cells they need lie close together: few enough that all of it stays in the cache."""
+"""Ranges merged at once if their cells are close together: few enough to stay in the processor's cache."""
 
 
 def merge_ranges(
@@ -31,8 +31,8 @@ def merge_ranges(
 
     Args:
         level: the cells.
-        lo: first cell of each run.
-        hi: cell after the last one of each run; a run with `hi == lo` gives `empty`.
+        lo: first cell of each range.
+        hi: cell after the last one of each range; a range with `hi == lo` gives `empty`.
         empty: neutral entry: merging it changes nothing, to the last bit.
         merge: must not change its arguments.
     """
@@ -80,7 +80,7 @@ def _merge_block(level: PartialColumns, lo: Ints, hi: Ints, empty: tuple[float, 
 
 
 def sum_ranges(values: Ints, lo: Ints, hi: Ints) -> Ints:
-    """Add integers over each run: exact, by prefix sums, which may wrap around without harm."""
+    """Add integers over each range: exact, by prefix sums, which may wrap around without harm."""
     prefix = np.zeros(len(values) + 1, dtype=np.int64)
     np.cumsum(values, out=prefix[1:])
     return prefix[hi] - prefix[lo]

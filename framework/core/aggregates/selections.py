@@ -1,8 +1,8 @@
 # ruff: noqa: D102 -- what these methods mean is said once, in protocol.py
 """Aggregates whose result is a value of one row: max, min, arg_max, arg_min, first, last.
 
-Each decides which row wins its cell, then takes that row's values. Rows are positions in `old state, then new rows`,
-so a smaller position is an earlier arrival.
+Each selects a row in its cell, then takes that row's values. Rows are positions in `old state, then new rows`, so a
+smaller position is an earlier arrival.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Extreme(Accumulator):
         return self.with_empty_columns(state)[-1]
 
     def _rising(self, *arrays: pa.Array) -> list[Ints]:
-        """Codes by which the wanted extreme is the greatest."""
+        """Return codes by which the selected extreme is the greatest."""
         return order_codes(*arrays) if self.largest else [~code for code in order_codes(*arrays)]
 
 
@@ -113,14 +113,14 @@ class FirstOrLast(Accumulator):
 
 
 def _current_positions(seen: Bools, n_cells: int) -> Ints:
-    """Position of the row that holds each cell before the new rows come."""
+    """Return the position of the row that is selected in each cell before the new rows."""
     winner = np.full(n_cells, NO_ROW, dtype=np.int64)
     winner[: len(seen)] = np.where(seen, np.arange(len(seen)), NO_ROW)
     return winner
 
 
 def _improves(held: Ints, winner: Ints, cells: Ints, offered: Ints) -> Ints:
-    """Return which rows beat what their cell holds and are not beaten by another row."""
+    """Return which rows are better than the one selected in their cell, and not worse than another new row."""
     bar = np.full(len(winner), _LEAST, dtype=np.int64)
     bar[: len(held)] = np.where(winner[: len(held)] == NO_ROW, _LEAST, held)
     best = bar.copy()
@@ -129,7 +129,7 @@ def _improves(held: Ints, winner: Ints, cells: Ints, offered: Ints) -> Ints:
 
 
 def _best_of_ranges(keys: list[Ints], seen: Bools, lo: Ints, hi: Ints) -> Ints:
-    """Return the seen cell of each run with the greatest keys, the left one of equals; `NONE` if none is seen."""
+    """Return the cell with the greatest keys of each range, the left one of equals; `NO_ROW` if no cell has a row."""
     positions = np.where(seen, np.arange(len(seen)), NO_ROW)
     merge = _greater if len(keys) == 1 else _greater_by_two
     return merge_ranges((*keys, positions), lo, hi, empty=(*(_LEAST for _ in keys), NO_ROW), merge=merge)[-1]

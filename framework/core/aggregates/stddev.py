@@ -26,7 +26,7 @@ from framework.core.aggregates.ranges import PartialColumns, merge_ranges
 class StdDev(Accumulator):
     """Sample standard deviation (n - 1). State: n, shift, sum(x - shift), sum((x - shift)**2).
 
-    The shift is the first value of the cell, or after `runs` the mean. A running mean (Welford) would need the
+    The shift is the first value of the cell, or after `merge_ranges` the mean. A running mean (Welford) would need the
     rows one at a time; with a fixed shift the left fold is two scattered additions.
     """
 

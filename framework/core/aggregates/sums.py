@@ -87,7 +87,7 @@ class IntSum(Accumulator):
     """Sum or mean of integers. State: number of values, and the exact sum as high * 2**32 + low, 0 <= low < 2**32.
 
     Two halves, because a sum that leaves 64 bits on the way may well come back: whether an overflow is reported
-    must depend on the rows, not on where a batch was cut.
+    must depend on the rows, not on how the stream is cut into batches.
     """
 
     mean: bool

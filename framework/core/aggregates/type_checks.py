@@ -1,4 +1,4 @@
-"""Whether a column can be what an aggregate needs; if not, the error says which type it has and what would fit."""
+"""Does the type of a column fit an aggregate? If not, the error says which type it has and which would fit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from framework.declarations.suggestions import did_you_mean
 
 
 def column_type(schema: pa.Schema, column: str, aggregate_text: str) -> pa.DataType:
-    """Return the type of a column; `aggregate_text` is the aggregate as written, for the message."""
+    """Return the type of a column; `aggregate_text` is the aggregate as written, for the error."""
     if column in schema.names:
         return schema.field(column).type
     raise DeclarationError(

@@ -1,8 +1,8 @@
 # ruff: noqa: D102 -- what these methods mean is said once, in protocol.py
 """Aggregates that the user writes: a Python loop, one value at a time.
 
-The state of a cell is an Arrow value, never a pickle: it can be read without the user's code and survives a
-change of it, and a checkpoint runs nobody's code when it is opened.
+The state of a cell is an Arrow value, never a pickle: it can be read without the user's code and after a change of it,
+and opening a checkpoint runs no code of the user.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from framework.declarations.user_aggregate import UserAggregate
 
 @dataclass(frozen=True, kw_only=True)
 class UserContentAggregate(ContentAggregate):
-    """A user aggregate without `merge`: each firing adds all its rows anew."""
+    """A user aggregate without `merge`: each firing adds all its rows again."""
 
     user: UserAggregate
 
@@ -69,7 +69,7 @@ class UserPartialAggregate(Accumulator):
     own: Callable[[Any], Any] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        # merge() may change and return an argument; a nested state is shared by overlapping runs, so give it a copy.
+        # merge() may change and return an argument; a nested state is shared by overlapping ranges, so it gets a copy.
         object.__setattr__(self, "own", copy.deepcopy if pa.types.is_nested(self.kind) else _identity)
 
     def state_types(self) -> list[pa.DataType]:
@@ -102,7 +102,7 @@ class UserPartialAggregate(Accumulator):
 
 
 _MISSING: Any = object()
-"""A run that has no cell yet; not `zero()`, so that merging never depends on how neutral the user's zero is."""
+"""Stands for a range without a cell; not `zero()`, so merging does not depend on how neutral that is."""
 
 
 def _identity(value: Any) -> Any:
@@ -110,7 +110,7 @@ def _identity(value: Any) -> Any:
 
 
 def _objects(values: list[Any]) -> Values:
-    """One object an entry, also where the objects are lists."""
+    """Return an array of objects, also if the objects are lists."""
     array = np.empty(len(values), dtype=object)
     for place, value in enumerate(values):
         array[place] = value

@@ -82,12 +82,12 @@ class FiringTable:
         )
         names = [t.reason.value if t.reason else None for t in picked for _ in range(len(t))]
         begin = np.cumsum([0, *(len(t) for t in picked)])
-        holes = {int(begin[n]) + k: numbers for n, t in enumerate(picked) for k, numbers in t.content.items()}
+        listed = {int(begin[n]) + k: numbers for n, t in enumerate(picked) for k, numbers in t.content.items()}
         order = np.lexsort((row, code, at))
         if not empty:
             order = order[high[order] > low[order]]
         place = {int(old): new for new, old in enumerate(order)}
-        content = {place[old]: numbers for old, numbers in holes.items() if old in place}
+        content = {place[old]: numbers for old, numbers in listed.items() if old in place}
         reasons = pa.array(names, pa.string()).take(pa.array(order))
         return cls(code[order], at[order], low[order], high[order], reasons, content, order)
 
@@ -175,20 +175,20 @@ class OperatorWindowOutput:
         rows = self._buffer.take(np.arange(self._buffer.rows.num_rows))
         distinct = sorted({m.code for m in events})
         names = dict(zip(distinct, self._keys.values(distinct), strict=True))
-        for moment in events:
-            self._call_operator(moment, names[moment.code], rows, int(offsets[moment.code]))
+        for event_row in events:
+            self._call_operator(event_row, names[event_row.code], rows, int(offsets[event_row.code]))
         self._move_emitted_to_results()
 
-    def _call_operator(self, moment: EventRow, key: object, rows: pa.Table, begin: int) -> None:
-        if moment.content is None:
-            content = lazy_slice(rows, begin + moment.low, begin + moment.high)
+    def _call_operator(self, event_row: EventRow, key: object, rows: pa.Table, begin: int) -> None:
+        if event_row.content is None:
+            content = lazy_slice(rows, begin + event_row.low, begin + event_row.high)
         else:
-            content = lazy_take(rows, (begin + moment.content).tolist())
-        event = Event(moment.kind, key, content, at_us=moment.at, reason=moment.reason, port=self._port)
-        reason = moment.reason.value if moment.reason else None
-        self._emitted.origin = Origin(moment.code, moment.at, None, reason)
+            content = lazy_take(rows, (begin + event_row.content).tolist())
+        event = Event(event_row.kind, key, content, at_us=event_row.at, reason=event_row.reason, port=self._port)
+        reason = event_row.reason.value if event_row.reason else None
+        self._emitted.origin = Origin(event_row.code, event_row.at, None, reason)
         self._operator.handle_event(event, self._emitted)
-        if self._emits_window_marks and moment.kind is EventType.EVICTION:
+        if self._emits_window_marks and event_row.kind is EventType.EVICTION:
             self._emitted.end_of_window()
 
     def _move_emitted_to_results(self) -> None:

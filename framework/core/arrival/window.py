@@ -153,7 +153,9 @@ class ArrivalWindowRunner:
         seq = self._record.next_seq + np.arange(table.num_rows, dtype=np.int64)
         self._record.next_seq += table.num_rows
         self._partitions.last_at[codes], self._partitions.last_seq[codes] = at, seq
-        end_at, gone, gone_at = self._round_ends(end, after_outage=after_outage, is_last_at_instant=is_last_at_instant)
+        end_at, aged_out, aged_out_at = self._round_ends(
+            end, after_outage=after_outage, is_last_at_instant=is_last_at_instant
+        )
         order = np.argsort(codes, kind="stable")
         old_counts = self._partitions.size
         round_rows = RoundRows.of(codes[order], at[order], old_counts, end_at, after_outage=after_outage)
@@ -172,7 +174,7 @@ class ArrivalWindowRunner:
             )
         )
         self._record.clock = max(self._record.clock, end)
-        self._evict(gone, gone_at)
+        self._evict(aged_out, aged_out_at)
 
     def _create(self, codes: np.ndarray, at: np.ndarray) -> list[EventTable]:
         """Create the partitions that have their first row here; return their INITIAL_FULL, if they start full."""
@@ -208,11 +210,11 @@ class ArrivalWindowRunner:
         if not isinstance(self._window.partition_eviction, PartitionAge) or self._record.final:
             return end_at, _NONE, _NONE
         due = self._partitions.last_at + self._window.partition_eviction.us
-        gone = np.flatnonzero(self._partitions.live & (due <= end))
+        aged_out = np.flatnonzero(self._partitions.live & (due <= end))
         if after_outage:
-            return end_at, gone, end_at[gone]
-        end_at[gone] = due[gone] - is_last_at_instant if isinstance(self._window, Batched) else due[gone]
-        return end_at, gone, due[gone]
+            return end_at, aged_out, end_at[aged_out]
+        end_at[aged_out] = due[aged_out] - is_last_at_instant if isinstance(self._window, Batched) else due[aged_out]
+        return end_at, aged_out, due[aged_out]
 
     def _evict(self, codes: np.ndarray, at: np.ndarray | int) -> None:
         """Evict partitions: one event with the whole content, then all that is kept of them is removed."""

@@ -1,7 +1,6 @@
-"""What becomes of a firing: rows of aggregates, or calls of the user's operator.
+"""How a firing becomes result rows of aggregates, for all firing panes at once, column by column.
 
-Both take the same transitions from the window. Aggregates are computed for all firing panes at once, column-wise; an
-operator hears one event after the other, each holding a slice of one table.
+The result rows of a batch (`PaneResults`) are the same for aggregates and operators.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ NO_PANE = -(2**63)
 
 
 class AggregateSource(Protocol):
-    """Whatever can finish the aggregates of (partition, pane) pairs."""
+    """What can compute the aggregates of (partition, pane) pairs."""
 
     def pairs(self, panes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return (codes, panes) of every partition present in each of the panes."""
@@ -37,7 +36,7 @@ class AggregateSource(Protocol):
 
 
 class RowAggregateSource:
-    """Aggregates computed from raw rows, for those that cannot be merged."""
+    """Aggregates computed from rows, if one of them cannot be merged."""
 
     def __init__(self, buffer: PaneRowBuffer, accumulators: list[Accumulator]) -> None:
         self._buffer = buffer
@@ -54,7 +53,7 @@ class RowAggregateSource:
 
 
 class PaneResults:
-    """The rows a batch gives: results, and rejected rows with their reason."""
+    """The rows of a batch: results, and rejected rows with their reason."""
 
     def __init__(self, spec: JobSpec, keys: PartitionKeys, geometry: Geometry) -> None:
         self._spec = spec
@@ -85,7 +84,7 @@ class PaneResults:
         self._tables.append(pa.table(arrays, schema=self._spec.results_schema))
 
     def add_rejected(self, table: pa.Table, reason: str, detail: Callable[[int], str]) -> None:
-        """Add rows that join no window; nothing of what the row carried is lost."""
+        """Add rows that join no window, with all their columns."""
         times = table.column(EVENT_TIME)
         rows = table.drop_columns([EVENT_TIME]).to_pylist()
         arrays = [
@@ -108,17 +107,17 @@ class PaneResults:
 
 
 class AggregatePaneOutput:
-    """Answers a firing with the declared aggregates, for all panes of a transition at once."""
+    """Computes the declared aggregates, for all panes that fire at one watermark at once."""
 
     def __init__(self, source: AggregateSource, results: PaneResults) -> None:
         self._source = source
         self._results = results
 
     def on_insert(self, table: pa.Table, codes: np.ndarray, oldest: np.ndarray, newest: np.ndarray) -> None:
-        """Nothing: the rows are in their cells."""
+        """Do nothing: the rows are in their cells."""
 
     def on_drop(self, table: pa.Table, codes: np.ndarray, detail: Callable[[int], str]) -> None:
-        """Give late rows to the quarantine."""
+        """Add late rows to the quarantine."""
         self._results.add_rejected(table, "LATE", detail)
 
     def on_transitions(self, transitions: list[PaneTransition]) -> None:

@@ -1,4 +1,4 @@
-"""One batch of a time-interval window: load what it needs, take the steps, write what changed."""
+"""One batch of a time-interval window: load what it needs, process the steps, write what changed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from state.store import KeyGroupStore
 
 
 class TimeIntervalBatch:
-    """The window of one port for one batch: restored when made, stored by `save`."""
+    """The window of one port for one batch: loaded when it is made, stored by `save`."""
 
     def __init__(self, spec: JobSpec, store: KeyGroupStore) -> None:
         assert isinstance(spec.window, TimeInterval)
@@ -37,7 +37,7 @@ class TimeIntervalBatch:
         self.control = NoPartitionControl()
 
     def process(self, step: PortStep) -> None:
-        """Do one step. A time interval knows neither the wall clock nor punctuation [semantics 6.3]."""
+        """Process one step; the wall clock and marks do not concern a time interval (docs/semantics.md section 6.3)."""
         match step:
             case Rows(table):
                 if table.num_rows:

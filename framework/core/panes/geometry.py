@@ -1,8 +1,8 @@
-"""Where panes lie: pure arithmetic on event time, in whole microseconds.
+"""Where panes and slices are: arithmetic on event time, in whole microseconds.
 
-Panes overlap, slices do not. A slice is the stretch between two neighbouring pane boundaries (the greatest common
-divisor of duration and period, counted from the offset), so every pane is a run of whole slices and every row is
-kept once, however many panes it belongs to. Slices are kept in slots of a few, each slot being one stored value.
+Panes overlap, slices do not. A slice is the time between two neighbouring pane boundaries (the greatest common divisor
+of duration and period, counted from the offset), so every pane is a range of whole slices and every row is kept once,
+however many panes it belongs to. Slices are kept in slots of a few, each slot being one stored value.
 
 Panes have no lower bound: pane k exists for every integer k, and nothing special happens near the epoch
 (docs/decisions/0003-panes-near-the-epoch.md).
@@ -56,31 +56,31 @@ class Geometry:
         return max(1, self.slices_a_pane // _SLOTS_A_PANE)
 
     def start(self, pane: int) -> int:
-        """First instant of pane k [S0]."""
+        """Return the first instant of pane k."""
         return pane * self.period + self.offset
 
     def starts(self, panes: np.ndarray) -> np.ndarray:
-        """First instant of each pane."""
+        """Return the first instant of each pane."""
         return panes * self.period + self.offset
 
     def end(self, pane: int) -> int:
-        """First instant after pane k."""
+        """Return the first instant after pane k."""
         return self.start(pane) + self.duration
 
     def closing_watermark(self, pane: int) -> int:
-        """The watermark that closes pane k [semantics 6.2]."""
+        """Return the watermark that closes pane k (docs/semantics.md section 6.2)."""
         return self.end(pane) + self.discard_age
 
     def last_closed(self, watermark: int) -> int:
-        """The newest pane that this watermark has closed; all before it are closed too."""
+        """Return the newest pane that this watermark has closed; all older ones are closed, too."""
         return (watermark - self.discard_age - self.duration - self.offset) // self.period
 
     def slices(self, times: np.ndarray) -> np.ndarray:
-        """The slice of each event time."""
+        """Return the slice of each event time."""
         return (times - self.offset) // self.slice_us
 
     def newest_pane(self, slices: np.ndarray) -> np.ndarray:
-        """The newest pane that starts at or before each slice."""
+        """Return the newest pane that starts at or before each slice."""
         return slices // self.slices_a_period
 
     def oldest_pane(self, slices: np.ndarray) -> np.ndarray:
@@ -94,11 +94,11 @@ class Geometry:
         return first, first + self.slices_a_pane
 
     def slots(self, slices: np.ndarray) -> np.ndarray:
-        """The slot in which each slice is stored."""
+        """Return the slot in which each slice is stored."""
         return slices // self.slices_a_slot
 
     def slots_of_panes(self, panes: np.ndarray) -> np.ndarray:
-        """Every slot that holds a part of these panes, ascending."""
+        """Return every slot that holds a part of these panes, ascending."""
         first, end = self.slice_range(panes)
         low, high = self.slots(first), self.slots(end - 1)
         return np.unique(np.concatenate([np.arange(a, b + 1) for a, b in zip(low, high, strict=True)]))

@@ -19,7 +19,7 @@ from framework.declarations.operator import Operator
 
 
 class OperatorPaneOutput:
-    """Answers transitions by calling the operator; what it emits becomes result rows of that partition and pane."""
+    """Calls the operator for each transition; what it emits becomes result rows of that partition and pane."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class OperatorPaneOutput:
         self._results = results
 
     def on_insert(self, table: pa.Table, codes: np.ndarray, oldest: np.ndarray, newest: np.ndarray) -> None:
-        """INSERTION for each partition and pane, newest pane first [semantics 6.1]."""
+        """INSERTION for each partition and pane, newest pane first (docs/semantics.md section 6.1)."""
         if EventType.INSERTION not in self._events:
             return
         grouped: dict[tuple[int, int], list[int]] = {}
@@ -67,7 +67,7 @@ class OperatorPaneOutput:
         self._move_emitted_to_results()
 
     def on_transitions(self, transitions: list[PaneTransition]) -> None:
-        """INITIAL_FULL, TRIGGER and CLOSE of each pane, in the order of the panes' ends [S1]."""
+        """INITIAL_FULL, TRIGGER and CLOSE of each pane, in the order of the panes' ends."""
         for transition in transitions:
             codes, panes = self._buffer.pairs(np.array([transition.pane], dtype=np.int64))
             if not len(codes) or not self._needs(transition):
@@ -122,7 +122,7 @@ class OperatorPaneOutput:
         self._operator.handle_event(event, self._emitted)
 
     def _move_emitted_to_results(self) -> None:
-        """Hand on what was emitted, each row with its key, pane, refinement and reason."""
+        """Move the emitted rows to the results, each with its key, pane, refinement and reason."""
         for rows, origins in self._emitted.pop_rows():
             codes, panes, refinements, reasons, _ = zip(*origins, strict=True)
             self._results.add(

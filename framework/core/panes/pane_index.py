@@ -1,7 +1,7 @@
-"""Finding what a partition has in a pane: rows of a table, sorted by (partition, slice), as runs.
+"""The rows that a partition has in a pane: rows of a table, sorted by (partition, slice), as ranges.
 
-A pane is a run of slices and a partition has one code, so what the two share is one contiguous stretch of the
-sorted rows: two binary searches, for any number of pairs at once.
+A pane is a range of slices and a partition has one code, so what the two share is one range of the sorted rows: two
+binary searches, for any number of pairs at once.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class CellIndex:
         self._sorted = sortable[self.order]
 
     def ranges(self, codes: np.ndarray, panes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return (lo, hi): the stretch of `order` that holds each pair's rows; lo == hi if there are none."""
+        """Return (lo, hi): the range of `order` that has each pair's rows; lo == hi if there are none."""
         first, end = self._geometry.slice_range(panes)
         low = codes * self._span + np.clip(first - self._base, 0, self._span)
         high = codes * self._span + np.clip(end - self._base, 0, self._span)

@@ -1,8 +1,8 @@
-"""Which partitions must fire again, and how often they have fired: the memory behind refinements.
+"""Which partitions must fire again, and how often each has fired: what refinements are computed from.
 
-A complete pane fires again only for the partitions that got late rows since [S1]. What must survive is small: the
-pairs waiting now, and a ledger for each pane that was ever refined. A partition in no ledger has fired once if it
-had content when its first late row came, and never otherwise.
+A complete pane fires again only for the partitions that got late rows since (docs/semantics.md section 6.2). What must
+persist is small: the pending pairs of pane and partition, and the counts of each pane that was ever refined. A
+partition without a count has fired once if it had rows when its first late row came, and never otherwise.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FIRED_KIND = "fired"
 
 
 class PendingRefinements:
-    """Partitions with late rows, by pane: code -> whether it had content in the pane before."""
+    """Partitions with late rows, by pane: code -> whether it had rows in the pane before."""
 
     def __init__(self) -> None:
         self._panes: dict[int, dict[int, bool]] = {}
@@ -40,7 +40,7 @@ class PendingRefinements:
         return pending
 
     def store(self, keys: PartitionKeys) -> pa.Table | None:
-        """Return the pairs as a table with the partitions by value, or None if nothing waits."""
+        """Return the pairs as a table with the partitions by value, or None if nothing is pending."""
         rows = [(pane, code, before) for pane, codes in self._panes.items() for code, before in codes.items()]
         if not rows:
             return None
@@ -52,50 +52,50 @@ class PendingRefinements:
         return bool(self._panes)
 
     def has(self, pane: int) -> bool:
-        """Whether any partition of the pane waits."""
+        """Return whether any partition of the pane is pending."""
         return pane in self._panes
 
     def not_pending(self, pane: int, codes: np.ndarray) -> np.ndarray:
-        """Return those of the codes that do not wait yet."""
-        waiting = self._panes.get(pane)
-        return codes if not waiting else np.array([c for c in codes.tolist() if c not in waiting], dtype=np.int64)
+        """Return those of the codes that are not pending."""
+        pending = self._panes.get(pane)
+        return codes if not pending else np.array([c for c in codes.tolist() if c not in pending], dtype=np.int64)
 
     def add(self, pane: int, codes: np.ndarray, before: np.ndarray) -> None:
         """Note partitions that must fire again."""
         self._panes.setdefault(pane, {}).update(zip(codes.tolist(), before.tolist(), strict=True))
 
     def of(self, pane: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the waiting codes of a pane, ascending, and whether each had content before."""
+        """Return the pending codes of a pane, ascending, and whether each had rows before."""
         pairs = sorted(self._panes[pane].items())
         return np.array([c for c, _ in pairs], dtype=np.int64), np.array([b for _, b in pairs], dtype=bool)
 
     def clear(self, pane: int) -> None:
-        """Forget the pairs of a pane: it has fired."""
+        """Remove the pairs of a pane: it has fired."""
         self._panes.pop(pane, None)
 
 
 class FiringCounts:
-    """How often refined partitions have fired, one ledger segment a pane, read only when that pane fires again."""
+    """How often refined partitions have fired: one segment a pane, read only if that pane fires again."""
 
     def __init__(self, store: KeyGroupStore, keys: PartitionKeys) -> None:
         self._store = store
         self._keys = keys
 
     def read(self, pane: int, codes: np.ndarray, before: np.ndarray, *, has_counts: bool) -> np.ndarray:
-        """Return how often each partition fired; `known` says that the pane has a ledger."""
+        """Return how often each partition fired; `has_counts` says whether the pane has stored counts."""
         counts = before.astype(np.int32)
-        ledger = self._read(pane) if has_counts else {}
-        return np.array([ledger.get(c, n) for c, n in zip(codes.tolist(), counts.tolist(), strict=True)], np.int32)
+        stored = self._read(pane) if has_counts else {}
+        return np.array([stored.get(c, n) for c, n in zip(codes.tolist(), counts.tolist(), strict=True)], np.int32)
 
     def write(self, pane: int, codes: np.ndarray, counts: np.ndarray, *, has_counts: bool) -> None:
         """Write the new numbers of firings of some partitions of a pane."""
-        ledger = self._read(pane) if has_counts else {}
-        ledger.update(zip(codes.tolist(), counts.tolist(), strict=True))
-        own = pa.table({COUNT_COLUMN: pa.array(list(ledger.values()), pa.int32())})
-        self._store.write(FIRED_KIND, pane, 0, encode_table(with_keys(own, self._keys, np.fromiter(ledger, np.int64))))
+        stored = self._read(pane) if has_counts else {}
+        stored.update(zip(codes.tolist(), counts.tolist(), strict=True))
+        own = pa.table({COUNT_COLUMN: pa.array(list(stored.values()), pa.int32())})
+        self._store.write(FIRED_KIND, pane, 0, encode_table(with_keys(own, self._keys, np.fromiter(stored, np.int64))))
 
     def remove(self, pane: int) -> None:
-        """Drop the ledger of a closed pane."""
+        """Remove the counts of a closed pane."""
         self._store.remove(FIRED_KIND, pane, 0)
 
     def _read(self, pane: int) -> dict[int, int]:

@@ -1,7 +1,7 @@
-"""Raw rows, each kept once: what panes hold when an operator, or an aggregate that cannot be merged, wants them.
+"""Rows, each kept once: what panes hold for an operator, or for an aggregate that cannot be merged.
 
-Rows of one batch and slot make one segment, ("rows", slot, n), written once and dropped whole when no open pane
-reaches the slot. A slot read back in many pieces is rewritten as one.
+The rows of one batch and slot are one segment, ("rows", slot, n), written once and removed as a whole when the slot
+holds no part of an open pane. A slot that is read in many segments is rewritten as one.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from state.store import KeyGroupStore
 ROWS_KIND = "rows"
 SLICE_COLUMN = "_slice"
 _MAX_SEGMENTS_PER_SLOT = 16
-"""A slot in more pieces than this is rewritten as one when it is at hand."""
+"""A slot of this many segments is rewritten as one if it is in memory."""
 
 
 class PaneRowBuffer:
-    """The rows of the slots touched in this batch; `record.segments` says in how many pieces each slot is stored."""
+    """The rows of the slots that this batch needs; `record.segments` has the number of segments of each slot."""
 
     def __init__(self, keys: PartitionKeys, geometry: Geometry, store: KeyGroupStore, record: IntervalRecord) -> None:
         self._keys = keys
@@ -39,7 +39,7 @@ class PaneRowBuffer:
         self._loaded_slots: set[int] = set()
 
     def insert(self, table: pa.Table, codes: np.ndarray, slices: np.ndarray, seq: np.ndarray) -> None:
-        """Keep rows; codes are found again from the key columns."""
+        """Add rows; their codes are computed again from the key columns."""
         table = table.append_column(ARRIVAL_NUMBER, pa.array(seq)).append_column(SLICE_COLUMN, pa.array(slices))
         slots = self._geometry.slots(slices)
         for slot in np.unique(slots).tolist():
@@ -47,7 +47,7 @@ class PaneRowBuffer:
         self._index = None
 
     def holds(self, codes: np.ndarray, panes: np.ndarray) -> np.ndarray:
-        """Whether the partition has a row in the pane, pair by pair."""
+        """Return whether the partition has a row in the pane, pair by pair."""
         index = self._index_of(panes)
         if index is None:
             return np.zeros(len(codes), dtype=bool)
@@ -63,17 +63,17 @@ class PaneRowBuffer:
         """Return (rows, offsets): the contents of the pairs end to end, each in arrival order."""
         index = self._index_of(panes)
         if index is None or self._rows is None:
-            raise ValueError("content of panes that hold nothing")
+            raise ValueError("there is no content: the panes have no rows")
         positions, offsets = gather_ranges(*index.ranges(codes, panes))
         at = index.order[positions]
         if self._geometry.slices_a_pane > 1:
-            # Runs are sorted by slice; the content of a pane is in arrival order over all its slices.
+            # Ranges are sorted by slice; the content of a pane is in arrival order over all its slices.
             arrival = self._rows.column(ARRIVAL_NUMBER).to_numpy()[at]
             at = at[np.lexsort((arrival, np.repeat(np.arange(len(codes)), np.diff(offsets))))]
         return self._rows.drop_columns([ARRIVAL_NUMBER, SLICE_COLUMN]).take(pa.array(at)).combine_chunks(), offsets
 
     def retain(self, open_panes: np.ndarray) -> None:
-        """Drop every slot that no live pane reaches."""
+        """Remove every slot that holds no part of an open pane."""
         slots = set(self._geometry.slots_of_panes(open_panes).tolist()) if len(open_panes) else set()
         for slot in [s for s in self._record.segments if s not in slots]:
             for segment in range(self._record.segments.pop(slot)):
@@ -83,7 +83,7 @@ class PaneRowBuffer:
         self._index = None
 
     def save(self) -> None:
-        """Write the new rows, a piece for each slot."""
+        """Write the new rows, one segment for each slot."""
         for slot, new in sorted(self._new.items()):
             tables, segments = new, self._record.segments.get(slot, 0)
             if slot in self._stored and segments >= _MAX_SEGMENTS_PER_SLOT:
@@ -102,7 +102,7 @@ class PaneRowBuffer:
             tables = [table for slot in sorted(self._loaded_slots) for table in self._tables(slot)]
             if not tables:
                 return None
-            # By arrival first: rows of one cell then stay in arrival order however the slots were cut.
+            # By arrival first: rows of one cell then stay in arrival order, in however many segments they are stored.
             rows = pa.concat_tables(tables).combine_chunks()
             self._rows = rows.take(pa.array(np.argsort(rows.column(ARRIVAL_NUMBER).to_numpy(), kind="stable")))
             codes, slices = self._keys.encode(self._rows), self._rows.column(SLICE_COLUMN).to_numpy()

@@ -1,8 +1,8 @@
-"""Partial aggregates, one cell for each partition and slice: what panes hold when nobody asks for raw rows.
+"""Partial aggregates, one cell for each partition and slice: what panes hold if nothing needs the rows.
 
-However many panes overlap, a row is folded into one cell; a firing merges the pane's run of cells. Cells are
-stored by slot (a few slices) under ("slices", slot, 0); only slots that got rows are rewritten, so a batch costs
-by what is new and not by what is kept.
+However many panes overlap, a row is folded into one cell; a firing merges the pane's range of cells. Cells are stored
+by slot (a few slices) as ("slices", slot, 0). Only slots that got rows are rewritten, so a batch costs by what is new
+and not by what is kept.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SLICE_COLUMN = "_slice"
 
 
 class SliceAggregates:
-    """The cells touched in this batch; `record.segments` lists the slots that are stored."""
+    """The cells that this batch reads or writes; `record.segments` has the slots that are stored."""
 
     def __init__(
         self,
@@ -47,24 +47,24 @@ class SliceAggregates:
 
     def insert(self, table: pa.Table, codes: np.ndarray, slices: np.ndarray, seq: np.ndarray) -> None:
         """Fold rows into their cells, in arrival order."""
-        touched = np.unique(self._geometry.slots(slices)).tolist()
-        self._load(touched)
-        known = len(self._codes)
+        slots = np.unique(self._geometry.slots(slices)).tolist()
+        self._load(slots)
+        loaded = len(self._codes)
         all_codes, all_slices = np.concatenate([self._codes, codes]), np.concatenate([self._slices, slices])
         low = int(all_slices.min())
         span = int(all_slices.max()) - low + 1
-        # Known cells come first and are distinct, so their numbers stay what they were.
+        # The loaded cells come first and are distinct, so their numbers stay the same.
         cells, distinct = first_seen(all_codes * span + (all_slices - low))
         self._codes, self._slices = distinct // span, distinct % span + low
         self._states = [
-            accumulator.fold(state, cells[known:], len(distinct), table, seq)
+            accumulator.fold(state, cells[loaded:], len(distinct), table, seq)
             for accumulator, state in zip(self._accumulators, self._states, strict=True)
         ]
-        self._changed.update(touched)
+        self._changed.update(slots)
         self._index = None
 
     def holds(self, codes: np.ndarray, panes: np.ndarray) -> np.ndarray:
-        """Whether the partition has a cell in the pane, pair by pair."""
+        """Return whether the partition has a cell in the pane, pair by pair."""
         low, high = self._cells_of(panes).ranges(codes, panes)
         return low < high
 
@@ -83,7 +83,7 @@ class SliceAggregates:
         return merged
 
     def retain(self, open_panes: np.ndarray) -> None:
-        """Drop every slot, and every cell at hand, that no live pane reaches."""
+        """Remove every slot, and every cell in memory, that is no part of an open pane."""
         slots = set(self._geometry.slots_of_panes(open_panes).tolist()) if len(open_panes) else set()
         for slot in [s for s in self._record.segments if s not in slots]:
             self._store.remove(SLICES_KIND, slot, 0)

@@ -1,11 +1,11 @@
-"""Time-interval windows: the life of panes in one key group [S0][S1][semantics 6].
+"""Time-interval windows: which panes there are in one key group (docs/semantics.md section 6).
 
-Decides which panes a row joins, when a pane completes, fires again and closes, and which rows come too late. It
-refuses to know what a pane holds (that is `contents`) and what a firing becomes (that is `answer`): partial
-aggregates in slices and raw rows for an operator go the same way, assign -> apply -> decide -> emit.
+Decides which panes a row joins, when a pane completes, fires again and closes, and which rows are too late. What a pane
+holds is up to `contents`, and what a firing becomes is up to `output`. The steps are the same for partial aggregates in
+slices and for the rows of an operator: assign, apply, decide, emit.
 
-Only a strictly greater watermark makes anything fire. Whether a pane is closed depends on the watermark alone, so
-a pane that nobody remembers is closed all the same.
+Only a greater watermark makes a pane fire. Whether a pane is closed depends on the watermark alone, also for a pane of
+which nothing is stored.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from state.records import NO_WATERMARK, IntervalRecord, PaneRecord
 
 @dataclass(frozen=True, kw_only=True)
 class PaneTransition:
-    """What one watermark (or the flush) does to one pane, in this order: full, trigger, close [semantics 6.2]."""
+    """What one watermark, or the flush, does to one pane, in this order: full, trigger, close (section 6.2)."""
 
     pane: int
     full: bool = False
@@ -38,7 +38,7 @@ class PaneTransition:
 
 @dataclass(frozen=True, kw_only=True)
 class PaneFiring:
-    """One trigger round of a pane. `codes` are the partitions updated since the last one; None means all."""
+    """One firing of a pane. `codes` are the partitions with rows since the last one; None means all partitions."""
 
     timing: Timing
     index: int
@@ -56,11 +56,11 @@ class PaneContents(Protocol):
         ...
 
     def holds(self, codes: np.ndarray, panes: np.ndarray) -> np.ndarray:
-        """Whether the partition has anything in the pane, pair by pair."""
+        """Return whether the partition has rows in the pane, pair by pair."""
         ...
 
     def retain(self, open_panes: np.ndarray) -> None:
-        """Drop every slot that none of the panes `live` reaches."""
+        """Remove every slot that holds no part of an open pane."""
         ...
 
     def save(self) -> None:
@@ -69,18 +69,18 @@ class PaneContents(Protocol):
 
 
 class PaneOutput(Protocol):
-    """What becomes of events: results of aggregates, or calls of an operator."""
+    """What events become: results of aggregates, or calls of an operator."""
 
     def on_insert(self, table: pa.Table, codes: np.ndarray, oldest: np.ndarray, newest: np.ndarray) -> None:
-        """Rows joined the panes oldest..newest (row by row)."""
+        """Handle rows that joined the panes oldest..newest (row by row)."""
         ...
 
     def on_drop(self, table: pa.Table, codes: np.ndarray, detail: Callable[[int], str]) -> None:
-        """Rows came too late; `detail(event time)` says by how much."""
+        """Handle rows that are too late; `detail(event time)` is a text that says by how much."""
         ...
 
     def on_transitions(self, transitions: list[PaneTransition]) -> None:
-        """Panes completed, fired or closed, in the order of their ends."""
+        """Handle panes that complete, fire or close, in the order of their ends."""
         ...
 
 
@@ -97,7 +97,7 @@ class RowCounts:
 
 @dataclass
 class TimeIntervalWindow:
-    """The machine of one key group for one micro-batch; all that lasts is in `record` and `contents`."""
+    """The panes of one key group for one micro-batch. What persists is in `record`, `contents` and `firing_counts`."""
 
     window: TimeInterval
     record: IntervalRecord
@@ -112,7 +112,7 @@ class TimeIntervalWindow:
         self.pending = PendingRefinements.restore(self.record.pending, self.keys)
 
     def on_rows(self, table: pa.Table) -> None:
-        """Take rows in arrival order: assign them to panes, drop what is too late, remember who must fire again."""
+        """Process rows in arrival order: assign them to panes, drop late ones, note what must fire again."""
         times = table.column(EVENT_TIME).to_numpy()
         slices = self.geometry.slices(times)
         newest = self.geometry.newest_pane(slices)
@@ -132,7 +132,7 @@ class TimeIntervalWindow:
             self._insert(table, codes, slices, oldest, newest)
 
     def on_watermark(self, watermark: int) -> None:
-        """Complete, fire and close panes. Anything but a greater watermark is ignored [semantics 6.2]."""
+        """Complete, fire and close panes. A watermark (us) that is not greater is ignored (section 6.2)."""
         if watermark <= self.record.watermark or self.record.flushed:
             return
         previous, self.record.watermark = self.record.watermark, watermark
@@ -140,7 +140,7 @@ class TimeIntervalWindow:
         self._apply([transition for transition in transitions if transition is not None])
 
     def on_flush(self) -> None:
-        """Fire every pane that has something new, marked FLUSH, and close all of them for good."""
+        """Fire every pane that has new rows, with reason FLUSH, and close all panes for good."""
         transitions = []
         for pane in sorted(self.record.panes):
             state = self.record.panes[pane]
@@ -156,7 +156,7 @@ class TimeIntervalWindow:
         self.record.flushed = True
 
     def due(self) -> int | None:
-        """The least watermark at which a pane completes, fires again or closes; None if no pane is open."""
+        """Return the least watermark (us) at which a pane completes, fires again or closes; None if no pane is open."""
         if not self.record.panes:
             return None
         deadlines = [
@@ -181,7 +181,7 @@ class TimeIntervalWindow:
         return self.geometry.last_closed(self.record.watermark) + 1
 
     def _assignable(self, times: np.ndarray) -> np.ndarray:
-        """Whether each row may be assigned at all; the tuple rule judges before the assignment [semantics 6.4]."""
+        """Return whether each row may be assigned at all: `late="tuple"` is applied before that (section 6.4)."""
         if self.record.flushed:
             return np.zeros(len(times), dtype=bool)
         if self.window.late == "tuple" and self.record.watermark != NO_WATERMARK:
@@ -226,14 +226,14 @@ class TimeIntervalWindow:
         self.output.on_insert(table, codes, oldest, newest)
 
     def _mark_pending(self, codes: np.ndarray, slices: np.ndarray) -> None:
-        """Note the partitions that must fire again, and whether they have fired before, ahead of the insertion."""
+        """Note the partitions that must fire again, and whether they have fired before; called before the insertion."""
         for pane, state in self.record.panes.items():
             if not state.complete:
                 continue
             first, end = self.geometry.slice_range(np.array([pane]))
-            touched = (slices >= first) & (slices < end)
-            if touched.any():
-                fresh = self.pending.not_pending(pane, np.unique(codes[touched]))
+            has_rows = (slices >= first) & (slices < end)
+            if has_rows.any():
+                fresh = self.pending.not_pending(pane, np.unique(codes[has_rows]))
                 if len(fresh):
                     self.pending.add(pane, fresh, self.contents.holds(fresh, np.full(len(fresh), pane)))
 
@@ -287,6 +287,6 @@ class TimeIntervalWindow:
             state.ledger = True
 
     def _has_late_created_pane(self) -> bool:
-        """Whether a pane was made after its end: it completes at the next advancing watermark."""
+        """Return whether a pane was created after its end: it completes at the next greater watermark."""
         watermark = self.record.watermark
         return any(not s.complete and self.geometry.end(p) <= watermark for p, s in self.record.panes.items())
