@@ -47,7 +47,7 @@ NAIVE: dict[str, Naive] = {
     "last": lambda rows: next(reversed(_present(rows, "who")), None),
     "collect": lambda rows: _present(rows, "who"),
 }
-"""Result column -> its value, from the tuples of a pane: `n` int, `x` float, `who` text, each may be null."""
+"""Result column -> its value, from the rows of a pane: `n` int, `x` float, `who` text, each may be null."""
 
 
 def firings(events: Sequence[Event], names: Sequence[str]) -> list[tuple[Any, ...]]:

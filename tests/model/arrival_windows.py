@@ -1,7 +1,7 @@
 """What the naive tumbling, sliding and batched windows share: the clock, partitions, marks, checkpoints.
 
-Decides what is due when, and which partition goes [semantics 0, 1, 4, 5.2, 7]. Refuses to know how the product finds
-it: the clock is moved to the earliest thing that is due, that one thing is done, and so on.
+Decides what is due when, and which partition is evicted (docs/semantics.md sections 1, 3.5, 4, 5.3 and 7). The clock is
+moved to the earliest thing that is due, that one thing is done, and so on.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from typing import Any
 
 from tests.model.time_intervals import Event, exact, seconds
 
-STALE, TIMER, AGE, UPDATE = range(4)
-"""The order of one instant in one partition: tuples too old go, it tumbles or fires, the whole of it goes, and then,
-after the tuples of that instant, a batch is due."""
+EXPIRED, TIMER, AGE, UPDATE = range(4)
+"""The order at one instant in one partition: rows too old leave, it tumbles or fires, it is evicted as a whole, and
+then, after the rows of that instant, a window batch is due."""
 
 Due = tuple[int, int, str]
 """Something to come: when, what, and in which partition."""
 
 
 @dataclass(eq=False)
-class Held:
-    """A tuple and when it arrived; two that look alike are still two."""
+class HeldRow:
+    """A row and when it arrived; two that look alike are still two."""
 
     value: Any
     arrival: int
@@ -33,12 +33,12 @@ class Held:
 
 @dataclass
 class Partition:
-    """`fired` is the last tumble or trigger by time, or the creation; `count` the tuples since the last trigger."""
+    """`fired` is the last tumble or trigger by time, or the creation; `count` the rows since the last trigger."""
 
     fired: int
     inserted: int
-    content: list[Held] = field(default_factory=list)
-    waiting: list[Held] = field(default_factory=list)
+    content: list[HeldRow] = field(default_factory=list)
+    waiting: list[HeldRow] = field(default_factory=list)
     full: bool = False
     count: int = 0
     base: float | None = None
@@ -57,7 +57,7 @@ class State:
     finished: bool = False
 
 
-class NaiveSequence(ABC):
+class NaiveArrivalWindow(ABC):
     """Plays one vector's window, item by item; `events` grows in the shape of a vector's `expect`."""
 
     def __init__(self, window: dict[str, Any]) -> None:
@@ -92,7 +92,7 @@ class NaiveSequence(ABC):
         elif "evict_partition" in item:
             self.evict_partition(json.dumps(item["evict_partition"], sort_keys=True))
         else:
-            raise ValueError(f"the model does not know {item}")
+            raise ValueError(f"the model has no {item}")
 
     # The clock.
 
@@ -107,7 +107,7 @@ class NaiveSequence(ABC):
         """Do what is due up to and including `to`; `closed`: nothing more arrives at that very instant."""
         while due := self.earliest(to, closed=closed):
             self.now, kind, text = due
-            self.ring(kind, text)
+            self.fire_timer(kind, text)
         self.now = to
 
     def earliest(self, to: int, *, closed: bool) -> Due | None:
@@ -118,13 +118,13 @@ class NaiveSequence(ABC):
     def resume(self, to: int) -> None:
         """The process was down until `to`: what fell due meanwhile happens now, once; partitions of age go last."""
         self.now = to
-        self.turn_back(to)
+        self.set_clock_back(to)
         due = set() if self.state.finished else set(self.due())
         late = {(kind, text) for instant, kind, text in due if instant < to or (instant == to and kind != UPDATE)}
         for kind, text in sorted(late, key=lambda one: (one[0] == AGE, *one)):
-            self.ring(kind, text)
+            self.fire_timer(kind, text)
 
-    def turn_back(self, to: int) -> None:
+    def set_clock_back(self, to: int) -> None:
         """A clock that went back: timers wait a whole period, and nothing seems to have happened later than now."""
         for part in self.state.partitions.values():
             part.fired, part.inserted = min(part.fired, to), min(part.inserted, to)
@@ -138,7 +138,7 @@ class NaiveSequence(ABC):
                 yield part.inserted + exact(self.limit["size"]), AGE, text
             yield from self.due_in(text, part)
 
-    def ring(self, kind: int, text: str) -> None:
+    def fire_timer(self, kind: int, text: str) -> None:
         if kind == AGE:
             self.evict_partition(text)
         elif text in self.state.partitions:
@@ -155,7 +155,7 @@ class NaiveSequence(ABC):
         part = self.state.partitions.get(text) or self.create(text)
         part.inserted = self.now
         self.state.partitions[text] = self.state.partitions.pop(text)
-        self.on_tuple(text, part, Held(value, self.now))
+        self.on_tuple(text, part, HeldRow(value, self.now))
         if self.limit and self.exceeded():
             while self.oldest() and not self.size(self.oldest()):
                 self.evict_partition(self.oldest())
@@ -169,7 +169,7 @@ class NaiveSequence(ABC):
         return len(self.state.partitions[text].content) + len(self.state.partitions[text].waiting)
 
     def exceeded(self) -> bool:
-        """Whether a limit on the number of partitions, or of all tuples, is broken."""
+        """Whether a limit on the number of partitions, or of all rows, is broken."""
         limit: int = self.limit["size"]
         if self.limit["policy"] == "partitionCount":
             return len(self.state.partitions) > limit
@@ -179,7 +179,7 @@ class NaiveSequence(ABC):
 
     def evict_partition(self, text: str) -> None:
         if text in self.state.partitions:
-            self.tell("partition_eviction", text, self.state.partitions[text].content)
+            self.emit("partition_eviction", text, self.state.partitions[text].content)
             del self.state.partitions[text]
 
     # What the kinds of windows do each in their own way.
@@ -188,7 +188,7 @@ class NaiveSequence(ABC):
         """Most kinds do nothing when a partition is created."""
 
     @abstractmethod
-    def on_tuple(self, text: str, part: Partition, new: Held) -> None: ...
+    def on_tuple(self, text: str, part: Partition, new: HeldRow) -> None: ...
 
     def due_in(self, text: str, part: Partition) -> Iterable[Due]:
         return ()
@@ -200,8 +200,8 @@ class NaiveSequence(ABC):
         if mark == "final":
             self.state.finished = True
             for text, part in self.state.partitions.items():
-                self.tell("final", text, part.content)
+                self.emit("final", text, part.content)
 
-    def tell(self, event: str, text: str, held: list[Held]) -> None:
+    def emit(self, event: str, text: str, held: list[HeldRow]) -> None:
         tuples = [one.value for one in held]
         self.events.append({"event": event, "key": json.loads(text), "tuples": tuples, "at": seconds(self.now)})

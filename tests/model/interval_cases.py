@@ -1,4 +1,4 @@
-"""Random cases for the property tests: small windows and a narrow stretch of time, so that edges meet all the time."""
+"""Random cases for the property tests: small windows and a narrow range of time, so that edges meet all the time."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ UNITS = [1, 0.1, 0.000001, 60]
 """Seconds of one step of time: whole, decimal, finest, coarse."""
 
 Pools = Mapping[str, Sequence[Any]]
-"""What the values of a tuple are picked from, by name."""
+"""What the values of a row are picked from, by name."""
 
 
-def stretch(steps: int, unit: float) -> int | float:
+def duration_of(steps: int, unit: float) -> int | float:
     """So many steps as a JSON number of seconds: the decimal nearest to the product."""
     exact = round(steps * unit, 6)
     return int(exact) if exact == int(exact) else exact
@@ -29,43 +29,43 @@ def windows(draw: st.DrawFn, unit: float) -> dict[str, Any]:
     duration = draw(st.sampled_from([1, 2, 3, 4, 6, 7, 8, 12]))
     window: dict[str, Any] = {
         "kind": "timeInterval",
-        "intervalDuration": stretch(duration, unit),
-        "discardAge": stretch(draw(st.sampled_from([0, 2, 5, 30])), unit),
-        "intervalOffset": stretch(draw(st.integers(0, duration - 1)), unit),
+        "intervalDuration": duration_of(duration, unit),
+        "discardAge": duration_of(draw(st.sampled_from([0, 2, 5, 30])), unit),
+        "intervalOffset": duration_of(draw(st.integers(0, duration - 1)), unit),
         "event_time": "ts",
         "late": draw(st.sampled_from(["pane", "tuple"])),
         "partitioned": draw(st.booleans()),
     }
     period = draw(st.sampled_from([None, 1, 2, 3, 4, 5, 6, 10]))
-    return window if period is None else window | {"creationPeriod": stretch(period, unit)}
+    return window if period is None else window | {"creationPeriod": duration_of(period, unit)}
 
 
 def inputs(unit: float, pools: Pools, codes: list[int]) -> list[dict[str, Any]]:
-    """Input items: tuples on both sides of a watermark that mostly rises, sometimes stays or falls.
+    """Input items: rows on both sides of a watermark that mostly rises, sometimes stays or falls.
 
-    Everything is a distance from the watermark so far, which begins before the epoch: late tuples, complete panes and
+    Everything is a distance from the watermark so far, which begins before the epoch: late rows, complete panes and
     edges that meet are the rule, not a lucky find. Each item is read off one number, which is quick to draw.
     """
     items: list[dict[str, Any]] = []
     now = -8
     for code in codes:
-        digits = Digits(code)
+        digits = DigitReader(code)
         kind = digits.pick("tttttttttttwwwwm")
         if kind == "t":
-            time = {"ts": stretch(now + digits.pick(range(-6, 5)), unit)}
+            time = {"ts": duration_of(now + digits.pick(range(-6, 5)), unit)}
             items.append(
                 {"key": digits.pick(KEYS), "value": time | {n: digits.pick(pool) for n, pool in pools.items()}}
             )
         elif kind == "w":
             now += digits.pick([1, 2, 3, 6, 0, -3])
-            items.append({"watermark": stretch(now, unit)})
+            items.append({"watermark": duration_of(now, unit)})
         else:
             items.append(digits.pick(MARKS))
     return items
 
 
 @dataclass
-class Digits:
+class DigitReader:
     """A number read digit by digit, each to the base of what is picked from."""
 
     rest: int
@@ -88,7 +88,7 @@ def vectors(draw: st.DrawFn, pools: Pools | None = None) -> dict[str, Any]:
     return {"window": draw(windows(unit)), "input": inputs(unit, pools or {"n": range(4)}, codes)}
 
 
-CUTS = st.sampled_from(["whole", "each"]) | st.integers(0, 50)
+BATCH_SPLITS = st.sampled_from(["whole", "each"]) | st.integers(0, 50)
 
 
 @st.composite

@@ -1,7 +1,7 @@
-"""The naive time-interval window: every pane keeps its own lists of whole tuples.
+"""The naive time-interval window: every pane keeps its own lists of whole rows.
 
-Decides which panes a tuple joins, what each watermark fires and in which order. Refuses to know how the product stores
-anything: a tuple that is in five panes is kept five times.
+Decides which panes a row joins, what each watermark fires and in which order. A row that is in five panes is kept five
+times.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Pane:
 Saved = tuple[int | None, dict[int, Pane]]
 
 
-class NaiveInterval:
+class NaiveTimeInterval:
     """Plays one vector's time-interval window, item by item; `events` grows in the shape of a vector's `expect`."""
 
     def __init__(self, window: dict[str, Any]) -> None:
@@ -72,7 +72,7 @@ class NaiveInterval:
             elif "reset_to_initial" in item:
                 self.watermark, self.panes = None, {}
             elif "punct" not in item and "advance_clock" not in item:  # neither means anything to a time interval
-                raise ValueError(f"the model does not know {item}")
+                raise ValueError(f"the model has no {item}")
         return self.events
 
     def starts_for(self, time: int) -> list[int]:
@@ -100,7 +100,7 @@ class NaiveInterval:
             pane.content.setdefault(text, []).append(value)
             if text not in pane.pending:
                 pane.pending.append(text)
-            self.tell(pane, "insertion", text, tuples=[value])
+            self.emit(pane, "insertion", text, tuples=[value])
 
     def on_watermark(self, watermark: int) -> None:
         if self.watermark is not None and watermark <= self.watermark:
@@ -110,19 +110,19 @@ class NaiveInterval:
             if watermark >= pane.end and not pane.complete:
                 pane.complete = True
                 for text in pane.content:
-                    self.tell(pane, "initial_full", text)
+                    self.emit(pane, "initial_full", text)
             if pane.complete and pane.pending:
                 timing = "late" if pane.rounds else "onComplete"
                 for text in [t for t in pane.content if t in pane.pending]:
-                    self.tell(pane, "trigger", text, timing=timing, index=pane.rounds)
+                    self.emit(pane, "trigger", text, timing=timing, index=pane.rounds)
                 pane.pending.clear()
                 pane.rounds += 1
             if watermark >= pane.end + self.age:
                 for text in pane.content:
-                    self.tell(pane, "close", text)
+                    self.emit(pane, "close", text)
                 del self.panes[pane.start]
 
-    def tell(self, pane: Pane, event: str, text: str, **more: Any) -> None:
+    def emit(self, pane: Pane, event: str, text: str, **more: Any) -> None:
         content = {"tuples": list(pane.content[text])} | more
         bounds = [seconds(pane.start), seconds(pane.end)]
         self.events.append({"event": event, "key": json.loads(text), **content, "pane": bounds})

@@ -1,6 +1,7 @@
-"""The naive tumbling, sliding and batched windows: one tuple, one timer, one event at a time.
+"""The naive tumbling, sliding and batched windows: one row, one timer, one event at a time.
 
-Decides what a tuple and a due instant do in each kind of window, and in which order [semantics 2, 3, 8].
+Decides what a row and a due instant do in each kind of window, and in which order (docs/semantics.md sections 2, 3
+and 8).
 """
 
 from __future__ import annotations
@@ -8,25 +9,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from tests.model.arrival_windows import STALE, TIMER, UPDATE, Due, Held, NaiveSequence, Partition
+from tests.model.arrival_windows import EXPIRED, TIMER, UPDATE, Due, HeldRow, NaiveArrivalWindow, Partition
 from tests.model.time_intervals import Event, exact
 
 MILLISECOND = 1000
-"""The step of the clock that tells a tuple older than T from one of age T [semantics 1]."""
+"""The step of the clock by which a row older than T differs from one of age T (docs/semantics.md section 3.5)."""
 
 EVERY_TUPLE = {"policy": "count", "size": 1}
 """The trigger of a sliding window that declares none."""
 
 
-class NaiveTumbling(NaiveSequence):
-    """Everything goes at once [semantics 2]."""
+class NaiveTumbling(NaiveArrivalWindow):
+    """All rows leave at once (docs/semantics.md section 2)."""
 
-    def on_tuple(self, text: str, part: Partition, new: Held) -> None:
+    def on_tuple(self, text: str, part: Partition, new: HeldRow) -> None:
         policy = self.window["eviction"]
-        if policy["policy"] == "delta" and part.content and self.apart(part.content[0], new):
+        if policy["policy"] == "delta" and part.content and self.exceeds_delta(part.content[0], new):
             self.tumble(text, part)
         part.content.append(new)
-        self.tell("insertion", text, [new])
+        self.emit("insertion", text, [new])
         if policy["policy"] == "count" and len(part.content) == policy["size"]:
             self.tumble(text, part)
 
@@ -44,23 +45,23 @@ class NaiveTumbling(NaiveSequence):
             for text, part in self.state.partitions.items():
                 self.tumble(text, part)
 
-    def apart(self, oldest: Held, new: Held) -> bool:
+    def exceeds_delta(self, oldest: HeldRow, new: HeldRow) -> bool:
         attribute = self.window["eviction"]["attr"]
         return bool(new.value[attribute] - oldest.value[attribute] > self.window["eviction"]["size"])
 
     def tumble(self, text: str, part: Partition) -> None:
-        self.tell("eviction", text, part.content)
+        self.emit("eviction", text, part.content)
         part.content.clear()
 
 
-class NaiveSliding(NaiveSequence):
-    """The newest stay; the trigger looks on [semantics 3]."""
+class NaiveSliding(NaiveArrivalWindow):
+    """The newest stay; the trigger looks on (docs/semantics.md section 3)."""
 
     def on_create(self, text: str, part: Partition) -> None:
         if self.window["eviction"]["policy"] == "time":
             self.fill(text, part)
 
-    def on_tuple(self, text: str, part: Partition, new: Held) -> None:
+    def on_tuple(self, text: str, part: Partition, new: HeldRow) -> None:
         trigger = self.window.get("trigger", EVERY_TUPLE)
         if trigger["policy"] == "delta":
             value = new.value[trigger["attr"]]
@@ -70,7 +71,7 @@ class NaiveSliding(NaiveSequence):
                 part.base = value
         self.make_room(text, part, new)
         part.content.append(new)
-        self.tell("insertion", text, [new])
+        self.emit("insertion", text, [new])
         if self.window["eviction"]["policy"] == "count" and len(part.content) == self.window["eviction"]["size"]:
             self.fill(text, part)
         part.count += 1
@@ -78,10 +79,10 @@ class NaiveSliding(NaiveSequence):
             part.count = 0
             self.fire(text, part)
 
-    def make_room(self, text: str, part: Partition, new: Held) -> None:
-        """Evict what the new tuple drives out."""
+    def make_room(self, text: str, part: Partition, new: HeldRow) -> None:
+        """Evict what leaves for the new row."""
         policy = self.window["eviction"]
-        gone: list[Held] = []
+        gone: list[HeldRow] = []
         if policy["policy"] == "count" and len(part.content) == policy["size"]:
             gone = part.content[:1]
         elif policy["policy"] == "delta":
@@ -89,56 +90,56 @@ class NaiveSliding(NaiveSequence):
             gone = [old for old in part.content if new.value[attribute] - old.value[attribute] > policy["size"]]
             if gone:
                 self.fill(text, part)
-        self.let_go(text, part, gone)
+        self.evict(text, part, gone)
 
     def due_in(self, text: str, part: Partition) -> Iterator[Due]:
         if self.window["eviction"]["policy"] == "time":
             for held in part.content:
-                yield self.stale(held), STALE, text
+                yield self.stale(held), EXPIRED, text
         if self.window.get("trigger", EVERY_TUPLE)["policy"] == "time":
             yield part.fired + exact(self.window["trigger"]["size"]), TIMER, text
 
     def on_due(self, kind: int, text: str, part: Partition) -> None:
-        if kind == STALE:
-            self.let_go_stale(text, part)
+        if kind == EXPIRED:
+            self.evict_expired(text, part)
         else:
             part.fired = self.now
             self.fire(text, part)
 
-    def let_go_stale(self, text: str, part: Partition) -> None:
+    def evict_expired(self, text: str, part: Partition) -> None:
         if self.window["eviction"]["policy"] == "time":
-            self.let_go(text, part, [old for old in part.content if self.stale(old) <= self.now])
+            self.evict(text, part, [old for old in part.content if self.stale(old) <= self.now])
 
-    def stale(self, held: Held) -> int:
-        """When a tuple goes by age; one of age T exactly is still in, so a millisecond after."""
+    def stale(self, held: HeldRow) -> int:
+        """When a row leaves by age; one of age T exactly is still in, so a millisecond after."""
         return held.arrival + exact(self.window["eviction"]["size"]) + MILLISECOND
 
-    def let_go(self, text: str, part: Partition, gone: list[Held]) -> None:
+    def evict(self, text: str, part: Partition, gone: list[HeldRow]) -> None:
         if gone:
-            self.tell("eviction", text, gone)
+            self.emit("eviction", text, gone)
             part.content = [old for old in part.content if old not in gone]
 
     def fill(self, text: str, part: Partition) -> None:
         if not part.full:
             part.full = True
-            self.tell("initial_full", text, part.content)
+            self.emit("initial_full", text, part.content)
 
     def fire(self, text: str, part: Partition) -> None:
-        self.let_go_stale(text, part)
-        self.tell("trigger", text, part.content)
+        self.evict_expired(text, part)
+        self.emit("trigger", text, part.content)
 
 
-class NaiveBatched(NaiveSequence):
-    """Changes in batches only [semantics 8]; one timetable for all partitions, counted from the creation."""
+class NaiveBatched(NaiveArrivalWindow):
+    """Changes in batches only (docs/semantics.md section 8); one grid for all partitions, counted from the creation."""
 
     def due(self) -> Iterator[Due]:
         yield from super().due()
         if "within" in self.window:
             yield self.state.updated + exact(self.window["every"]), UPDATE, ""
 
-    def ring(self, kind: int, text: str) -> None:
+    def fire_timer(self, kind: int, text: str) -> None:
         if kind != UPDATE:
-            super().ring(kind, text)
+            super().fire_timer(kind, text)
             return
         every, first = self.every(), self.state.updated + self.every()
         missed = self.state.created + (self.now - 1 - self.state.created) // every * every
@@ -146,8 +147,8 @@ class NaiveBatched(NaiveSequence):
         for each, part in self.state.partitions.items():
             self.update(each, part)
 
-    def turn_back(self, to: int) -> None:
-        super().turn_back(to)
+    def set_clock_back(self, to: int) -> None:
+        super().set_clock_back(to)
         if "within" in self.window:
             self.state.created = min(self.state.created, to)
             passed = (to - 1 - self.state.created) // self.every() * self.every()
@@ -156,7 +157,7 @@ class NaiveBatched(NaiveSequence):
     def every(self) -> int:
         return exact(self.window["every"])
 
-    def on_tuple(self, text: str, part: Partition, new: Held) -> None:
+    def on_tuple(self, text: str, part: Partition, new: HeldRow) -> None:
         part.waiting.append(new)
         if "within" not in self.window and len(part.waiting) == self.window["every"]:
             self.update(text, part)
@@ -170,9 +171,9 @@ class NaiveBatched(NaiveSequence):
         part.content, part.waiting = keep, []
         for event, held in (("eviction", left), ("insertion", entered)):
             if held:
-                self.tell(event, text, held)
+                self.emit(event, text, held)
         if left or entered:
-            self.tell("trigger", text, keep)
+            self.emit("trigger", text, keep)
 
 
 NAIVE: dict[str, type[NaiveTumbling | NaiveSliding | NaiveBatched]] = {

@@ -20,7 +20,7 @@ COLUMNS = pa.schema([("key", pa.string()), ("v", pa.int64())])
 OUTPUT = pa.schema([("total", pa.int64())])
 
 
-class Running(Operator, StateHandler):
+class StatefulTotal(Operator, StateHandler):
     """Emits a running total over all windows, which nothing but its own state carries."""
 
     events: ClassVar[frozenset[EventType]] = frozenset({EventType.EVICTION, EventType.PARTITION_EVICTION})
@@ -43,7 +43,7 @@ def spec(
     *handlers: StateHandler, operator: Operator | None = None, window: Any = None, keys: pa.Schema = KEYS
 ) -> JobSpec:
     """A window with state handlers; the operator is the first of them."""
-    operator = operator or Running()
+    operator = operator or StatefulTotal()
     own = (operator,) if isinstance(operator, StateHandler) else ()
     return JobSpec(
         window=window or Tumbling(Count(2)),
@@ -56,7 +56,7 @@ def spec(
 
 
 def rows(*pairs: tuple[str, int], at: int = 1) -> Rows:
-    """Tuples of (key, v) that arrived at one instant."""
+    """Rows of (key, v) that arrived at one instant."""
     keys, values = zip(*pairs, strict=True)
     return Rows(pa.table({"key": keys, "v": pa.array(values, pa.int64()), ARRIVAL_TIME: [at] * len(keys)}))
 
@@ -72,7 +72,7 @@ def totals(outcome: BatchOutcome) -> list[int]:
     return emitted
 
 
-class Noted(StateHandler):
+class NotingHandler(StateHandler):
     """Notes its calls in a list that all its copies share."""
 
     calls: ClassVar[list[tuple[Any, ...]]] = []

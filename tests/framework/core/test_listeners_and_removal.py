@@ -1,4 +1,4 @@
-"""Listeners hear before the operator; a user aggregate with `remove` slides instead of starting over."""
+"""Listeners are called before the operator; a user aggregate with `remove` slides instead of starting over."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ NUMBERS = pa.schema([pa.field("v", pa.int64())])
 
 
 class Seen:
-    """What was heard, in order."""
+    """The events that were handled, in order."""
 
-    heard: ClassVar[list[tuple[str, str]]] = []
+    handled: ClassVar[list[tuple[str, str]]] = []
 
 
 class Ear(Listener):
-    """Hears insertions only."""
+    """Subscribes to insertions only."""
 
     events = frozenset({EventType.INSERTION})
 
     def handle_event(self, event: Event) -> None:
         """Note it."""
-        Seen.heard.append(("listener", event.type.value))
+        Seen.handled.append(("listener", event.type.value))
 
 
 class Mouth(Operator):
-    """Hears insertions and triggers."""
+    """Subscribes to insertions and triggers."""
 
     events = frozenset({EventType.INSERTION, EventType.TRIGGER})
 
     def handle_event(self, event: Event, emit: Emit) -> None:
-        """Note it, and emit the number of tuples of a trigger."""
-        Seen.heard.append(("operator", event.type.value))
+        """Note it, and emit the number of rows of a trigger."""
+        Seen.handled.append(("operator", event.type.value))
         if event.type is EventType.TRIGGER:
             emit(n=event.table.num_rows)
 
@@ -89,9 +89,9 @@ def totals(aggregate: agg.UserAggregate, values: list[int], size: int, every: in
     return got
 
 
-def test_a_listener_hears_each_event_before_the_operator() -> None:
-    """And only those it asked for; what the operator asked for reaches the operator alone."""
-    Seen.heard.clear()
+def test_a_listener_handles_each_event_before_the_operator() -> None:
+    """Only the events that it subscribed to; those of the operator reach the operator alone."""
+    Seen.handled.clear()
     spec = JobSpec(
         window=Sliding(evict=Count(2)),
         keys=pa.schema([]),
@@ -100,7 +100,7 @@ def test_a_listener_hears_each_event_before_the_operator() -> None:
         output=pa.schema([pa.field("n", pa.int64())]),
     )
     outcome = KeyGroupRunner(spec, MemoryStore()).run([Tick(0), Rows(pa.table({"v": [1]}, schema=NUMBERS))])
-    assert Seen.heard == [("listener", "insertion"), ("operator", "insertion"), ("operator", "trigger")]
+    assert Seen.handled == [("listener", "insertion"), ("operator", "insertion"), ("operator", "trigger")]
     assert outcome.results is not None
     assert outcome.results.column("n").to_pylist() == [1]
 
@@ -119,7 +119,7 @@ def test_removing_what_left_gives_what_starting_over_gives(values: list[int], si
 
 
 def test_removal_saves_adding_all_over_again() -> None:
-    """A window of fifty that fires with every tuple touches two values a firing, not fifty."""
+    """A window of fifty that fires with every row adds and removes one value a firing, not fifty."""
     starting_over, sliding = Total(), SlidingTotal()
     assert totals(starting_over, [1] * 200, 50, 1, 200) == totals(sliding, [1] * 200, 50, 1, 200)
     assert sliding.calls < starting_over.calls / 20

@@ -1,4 +1,4 @@
-"""One operator over two input ports, on the pure core: one state, one order, whatever the cut into batches."""
+"""One operator over two input ports, on the core alone: one state, one order, however the input is cut into batches."""
 
 from __future__ import annotations
 
@@ -23,44 +23,44 @@ from panekeeper import (
     Tumbling,
 )
 from state.store import MemoryStore
-from tests.framework.core.handler_batches import Noted
-from tests.framework.core.two_port_batches import Item, play, rows, run, spec, told
+from tests.framework.core.handler_batches import NotingHandler
+from tests.framework.core.two_port_batches import Item, emitted, play, rows, run, spec
 
 
 class Watched(MemoryStore):
     """A store that notes, among the calls of the handlers, when the window of a port is read and written."""
 
     def read_header(self) -> bytes | None:
-        Noted.calls.append(("port 0", "read"))
+        NotingHandler.calls.append(("port 0", "read"))
         return super().read_header()
 
     def write_header(self, value: bytes) -> None:
-        Noted.calls.append(("port 0", "write"))
+        NotingHandler.calls.append(("port 0", "write"))
         super().write_header(value)
 
     def find(self, kind: str, slot: int, seq: int) -> bytes | None:
         if kind == "port 1/header":
-            Noted.calls.append(("port 1", "read"))
+            NotingHandler.calls.append(("port 1", "read"))
         return super().find(kind, slot, seq)
 
     def write(self, kind: str, slot: int, seq: int, value: bytes) -> None:
         if kind == "port 1/header":
-            Noted.calls.append(("port 1", "write"))
+            NotingHandler.calls.append(("port 1", "write"))
         super().write(kind, slot, seq, value)
 
 
 def both(*steps: Any) -> list[Any]:
-    """The steps, told to port 0 and then to port 1."""
+    """The steps, for port 0 and then for port 1."""
     return [type(step)(**(vars(step) | {"port": port})) for step in steps for port in (0, 1)]
 
 
 def test_windows_act_in_port_order_and_handlers_after_them_in_every_method() -> None:
-    """Reset, drain, checkpoint and close, in a new process for each batch [S3][semantics 7]."""
-    made, store = spec(Noted("x"), Noted("y")), Watched()
+    """Reset, drain, checkpoint and close, in a new process for each batch (docs/semantics.md section 7)."""
+    made, store = spec(NotingHandler("x"), NotingHandler("y")), Watched()
     for number in range(3):
-        Noted.calls.clear()
+        NotingHandler.calls.clear()
         run(made, store, number, *both(Tick(number + 1)), run=number + 1, no_batch_committed=not number)
-    assert Noted.calls == [
+    assert NotingHandler.calls == [
         ("port 0", "read"),
         ("port 1", "read"),
         ("x", "reset", 1, True),
@@ -79,16 +79,16 @@ def test_windows_act_in_port_order_and_handlers_after_them_in_every_method() -> 
 
 
 def test_the_same_key_of_both_ports_meets_in_one_operator() -> None:
-    """With one state, over batches and restarts; keys are told by the name that port 0 has for them."""
+    """With one state, over batches and restarts; keys have the name that port 0 has for them."""
     made, store = spec(), MemoryStore()
     first = run(made, store, 0, rows(0, ("a", 1)), rows(1, ("a", 10), ("b", 20)))
-    assert told(first) == [("a", 1, "trigger", 10, ""), ("b", 1, "trigger", 20, "")]
+    assert emitted(first) == [("a", 1, "trigger", 10, ""), ("b", 1, "trigger", 20, "")]
     second = run(made, store.copy(), 1, rows(0, ("a", 2)), rows(1, ("a", 30)), run=2, no_batch_committed=False)
-    assert told(second) == [("a", 0, "eviction", 3, "1:10"), ("a", 1, "trigger", 40, "1:10 0:3")]
+    assert emitted(second) == [("a", 0, "eviction", 3, "1:10"), ("a", 1, "trigger", 40, "1:10 0:3")]
 
 
 def test_what_both_ports_did_is_one_outcome() -> None:
-    """Rows balance over both, partitions and tuples add up, the next instant is the nearest of all."""
+    """Rows balance over both, partitions and rows add up, the next instant is the nearest of all."""
     windows = Tumbling(Time(60)), Sliding(evict=Time(5), trigger=Time(20))
     made, store = spec(windows=windows), MemoryStore()
     done = run(made, store, 0, *both(Tick(0)), rows(0, ("a", 1), at=0), rows(1, ("a", 2), ("b", 4), at=1_000_000))
@@ -99,11 +99,11 @@ def test_what_both_ports_did_is_one_outcome() -> None:
 
 
 def test_what_is_overdue_on_any_port_happens_before_new_tuples_of_any() -> None:
-    """The clock is told to all ports first, in port order."""
+    """Ticks come to all ports first, in port order."""
     made, store = spec(windows=(Tumbling(Count(1)), Sliding(evict=Count(9), trigger=Time(60)))), MemoryStore()
     run(made, store, 0, *both(Tick(0)), rows(1, ("a", 7), at=0))
     late = run(made, store, 1, *both(Tick(90_000_000, resume=True)), rows(0, ("a", 1), at=90_000_000))
-    assert told(late) == [("a", 0, "eviction", 1, "1:7"), ("a", 1, "trigger", 7, "")]
+    assert emitted(late) == [("a", 0, "eviction", 1, "1:7"), ("a", 1, "trigger", 7, "")]
 
 
 def test_a_port_of_panes_and_one_of_arrival_order_share_a_log() -> None:
@@ -119,7 +119,7 @@ def test_a_port_of_panes_and_one_of_arrival_order_share_a_log() -> None:
 
 
 def test_the_watermark_of_several_ports_is_the_least_of_theirs() -> None:
-    """None before each has told a time, never back, and not forgotten by a restart [semantics 6.5]."""
+    """None before each has an event time, never back, and the same after a restart (docs/semantics.md section 6.5)."""
     made, store, marks = spec(windows=(TimeInterval(10), TimeInterval(10))), MemoryStore(), []
     for number, reached in enumerate([((0, 30),), ((1, 12),), ((0, 40), (1, 11)), ((1, 60),)]):
         progress = EventTimeProgress(tuple((port, seconds * 1_000_000) for port, seconds in reached))
@@ -137,7 +137,7 @@ def test_port_0_is_stored_as_the_only_window_of_a_job_is() -> None:
     run(alone, one, 0, rows(0, ("a", 1)))
     assert two.header == one.header
     of_port_0 = {place: value for place, value in two.entries.items() if not place[0].startswith("port 1/")}
-    del of_port_0["handlers", 0, 0], one.entries["handlers", 0, 0]  # one operator hears of both ports
+    del of_port_0["handlers", 0, 0], one.entries["handlers", 0, 0]  # one operator handles both ports
     assert of_port_0 == one.entries
     assert {kind for kind, _, _ in two.entries} == {"rows", "handlers", "port 1/header", "port 1/rows"}
 
@@ -146,7 +146,7 @@ def test_after_a_flush_the_rows_of_each_port_are_told_apart() -> None:
     """Every window is fired and closed; what comes later is rejected with the number of its port."""
     made, store = spec(), MemoryStore()
     flushed = run(made, store, 0, rows(0, ("a", 1)), rows(1, ("a", 2)), *both(Flush()))
-    assert {(port, kind) for _, port, kind, _, _ in told(flushed)} == {
+    assert {(port, kind) for _, port, kind, _, _ in emitted(flushed)} == {
         (0, "eviction"), (0, "final"), (1, "trigger"), (1, "final"),
     }  # fmt: skip
     late = run(made, store, 1, rows(0, ("a", 4)), rows(1, ("b", 8)))
@@ -173,7 +173,7 @@ def test_partitions_are_evicted_port_by_port() -> None:
     made, store = spec(LetGo(1)), MemoryStore()
     run(made, store, 0, rows(0, ("a", 1)), rows(1, ("a", 2)))
     drained = run(made, store, 1, reason=CheckpointReason.DRAIN)
-    assert told(drained) == [("a", 1, "partition_eviction", 2, "1:2")]
+    assert emitted(drained) == [("a", 1, "partition_eviction", 2, "1:2")]
     assert (drained.open_panes, drained.kept_rows) == (1, 1)
     with pytest.raises(LifecycleError, match="there is no port 2: this operator has 2, numbered from 0"):
         run(spec(LetGo(2)), MemoryStore(), 0, reason=CheckpointReason.DRAIN)
@@ -212,7 +212,7 @@ def meetings(draw: st.DrawFn) -> list[Item]:
 def test_neither_cuts_nor_restarts_show_in_what_meets(
     windows: tuple[Any, Any], items: list[Item], cuts: set[int]
 ) -> None:
-    """Each key hears the same, in the same order over both ports, from one batch or many with a restart after each."""
+    """Each key has the same events, in one order over both ports, in one batch or many with restarts between."""
     made = spec(windows=windows)
     start = [Item(0, None, 0, 0)]
     inside = [cut for cut in cuts if cut < len(items) + 1]

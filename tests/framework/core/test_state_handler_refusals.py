@@ -19,14 +19,14 @@ from panekeeper import (
     TimeInterval,
 )
 from state.store import MemoryStore
-from tests.framework.core.handler_batches import Noted, rows, run, spec
+from tests.framework.core.handler_batches import NotingHandler, rows, run, spec
 
 
 @pytest.fixture
 def calls() -> list[tuple[Any, ...]]:
     """The calls that `Noted` handlers get."""
-    Noted.calls.clear()
-    return Noted.calls
+    NotingHandler.calls.clear()
+    return NotingHandler.calls
 
 
 class Wrong(StateHandler):
@@ -83,7 +83,7 @@ def test_what_a_method_may_not_do_is_an_error_that_names_the_one_that_may(method
 
 @pytest.mark.parametrize("unpartitioned", [True, False])
 def test_only_partitioned_windows_in_arrival_order_let_go_of_partitions(unpartitioned: bool) -> None:  # noqa: FBT001
-    """A window without partitions, or of panes, says so [S0][S3]."""
+    """A window without partitions, or of panes, says so."""
     wrong = Wrong("drain", "evict")
     if unpartitioned:
         made, said = spec(wrong, keys=pa.schema([])), "not partitioned"
@@ -111,10 +111,10 @@ def test_a_handler_that_raises_fails_the_batch(method: str, calls: list[tuple[An
     """In any method; the others are closed all the same."""
     store = MemoryStore()
     for number in range(2):
-        run(spec(StateHandler(), Noted()), store, number, Tick(number + 1))
+        run(spec(StateHandler(), NotingHandler()), store, number, Tick(number + 1))
     calls.clear()
     with pytest.raises(RuntimeError, match=f"no {method}"):
-        run(spec(raising(method), Noted()), store, 2, Tick(3))
+        run(spec(raising(method), NotingHandler()), store, 2, Tick(3))
     assert calls[-1] == ("noted", "close")
 
 

@@ -22,14 +22,14 @@ from panekeeper import (
 )
 from state.store import MemoryStore
 from state.user_values import from_json, to_json
-from tests.framework.core.handler_batches import KEYS, Noted, rows, run, spec, totals
+from tests.framework.core.handler_batches import KEYS, NotingHandler, rows, run, spec, totals
 
 
 @pytest.fixture
 def calls() -> list[tuple[Any, ...]]:
     """The calls that `Noted` handlers get."""
-    Noted.calls.clear()
-    return Noted.calls
+    NotingHandler.calls.clear()
+    return NotingHandler.calls
 
 
 def test_state_of_an_operators_own_goes_on_from_batch_to_batch() -> None:
@@ -50,7 +50,7 @@ def test_a_batch_that_is_run_again_finds_the_state_before_it() -> None:
 
 def test_handlers_are_called_in_the_order_of_their_registration(calls: list[tuple[Any, ...]]) -> None:
     """In every method; the checkpoint before the last one is retired by the next batch."""
-    made, store = spec(Noted("x"), Noted("y")), MemoryStore()
+    made, store = spec(NotingHandler("x"), NotingHandler("y")), MemoryStore()
     for number in range(3):
         run(made, store, number, Tick(number + 1))
     assert calls[:6] == [
@@ -67,7 +67,7 @@ def test_handlers_are_called_in_the_order_of_their_registration(calls: list[tupl
 
 def test_a_restart_is_told_from_the_next_batch(calls: list[tuple[Any, ...]]) -> None:
     """`ctx.restarted` holds in the first batch of a run alone."""
-    made, store = spec(Noted()), MemoryStore()
+    made, store = spec(NotingHandler()), MemoryStore()
     for number, of_run in enumerate((1, 1, 2, 2)):
         run(made, store, number, Tick(number + 1), run=of_run, no_batch_committed=of_run == 1)
     assert [call[3] for call in calls if call[1] == "reset"] == [False, True, False]
@@ -82,14 +82,14 @@ def test_without_a_checkpoint_a_later_run_begins_anew(
     no_batch_committed: bool,  # noqa: FBT001 -- of the cases
     told: bool,  # noqa: FBT001 -- as above
 ) -> None:
-    """Never at the very first start, nor for a group that is only late to get its first tuple [S3]."""
-    run(spec(Noted()), MemoryStore(), 0, Tick(1), run=of_run, no_batch_committed=no_batch_committed)
+    """Never at the very first start, nor for a group that only gets its first row late."""
+    run(spec(NotingHandler()), MemoryStore(), 0, Tick(1), run=of_run, no_batch_committed=no_batch_committed)
     assert (("noted", "initial") in calls) is told
 
 
 def test_the_reason_and_the_attempt_are_told(calls: list[tuple[Any, ...]]) -> None:
-    """A drain is told from an ordinary batch, and a batch that is run again from a new one."""
-    run(spec(Noted()), MemoryStore(), 7, Tick(1), reason=CheckpointReason.DRAIN, attempt=3)
+    """A drain can be distinguished from an ordinary batch, and a batch that is run again from a new one."""
+    run(spec(NotingHandler()), MemoryStore(), 7, Tick(1), reason=CheckpointReason.DRAIN, attempt=3)
     assert calls[:2] == [("noted", "drain", 7, "drain"), ("noted", "checkpoint", 7, 3)]
 
 
@@ -104,7 +104,7 @@ class Evicting(StateHandler):
 
 
 def test_a_partition_can_be_evicted_in_drain() -> None:
-    """Its content is told, everything of it is gone, and its key starts anew [S3]."""
+    """Its content is in the event, all that is kept of it is removed, and its key begins as new."""
     made, store = spec(Evicting(), window=Tumbling(Count(3))), MemoryStore()
     run(made, store, 0, rows(("a", 1), ("a", 2), ("b", 4)))
     drained = run(made, store, 1, Tick(5), reason=CheckpointReason.DRAIN)
@@ -194,7 +194,7 @@ def test_fields_that_nobody_wrote_have_a_default() -> None:
 
 
 class Telling(StateHandler):
-    """Remembers what time it is told, and since when a partition has been idle."""
+    """Stores the time that it gets, and since when a partition has been idle."""
 
     told: ClassVar[list[Any]] = []
 

@@ -1,4 +1,4 @@
-"""An operator over two ports to test with: its plan, its input, and the batches of one key group."""
+"""An operator over two ports to test with: its job spec, its input, and the batches of one key group."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ KEYS = (pa.schema([("key", pa.string())]), pa.schema([("name", pa.string())]))
 OUTPUT = pa.schema([("kind", pa.string()), ("own", pa.int64()), ("seen", pa.string())])
 
 
-class Meeting(Operator, StateHandler):
-    """Tells of each firing, with its sum, all that the key has been through on either port before."""
+class TwoPortOperator(Operator, StateHandler):
+    """Emits for each firing its sum, and all firings of the key on either port before."""
 
     events: ClassVar[frozenset[EventType]] = frozenset(
         {EventType.EVICTION, EventType.TRIGGER, EventType.PARTITION_EVICTION, EventType.FINAL}
@@ -49,10 +49,10 @@ class Meeting(Operator, StateHandler):
 
 
 def spec(*handlers: StateHandler, windows: tuple[Any, Any] | None = None) -> JobSpec:
-    """Two ports: by default pairs of tuples, and the last three tuples."""
+    """Two ports: by default pairs of rows, and the last three rows."""
     first, second = windows or (Tumbling(Count(2)), Sliding(evict=Count(3)))
     columns = [pa.schema([*keys, pa.field("v", pa.int64())]) for keys in KEYS]
-    operator = Meeting()
+    operator = TwoPortOperator()
     return JobSpec(
         window=first,
         keys=KEYS[0],
@@ -65,7 +65,7 @@ def spec(*handlers: StateHandler, windows: tuple[Any, Any] | None = None) -> Job
 
 
 def rows(port: int, *pairs: tuple[str, int], at: int = 1, time: str = ARRIVAL_TIME) -> Rows:
-    """Tuples of (key, v) that came to a port at one instant."""
+    """Rows of (key, v) that arrived on a port at one instant."""
     keys, values = zip(*pairs, strict=True)
     (name,) = KEYS[port].names
     times = pa.array([at] * len(keys), pa.int64())
@@ -77,7 +77,7 @@ def run(made: JobSpec, store: MemoryStore, number: int, *steps: Step, **checkpoi
     return KeyGroupRunner(made, store, BatchCheckpoint(checkpoint=number, group=0, **checkpoint_info)).run(steps)
 
 
-def told(outcome: BatchOutcome) -> list[tuple[str | None, int, str, int, str]]:
+def emitted(outcome: BatchOutcome) -> list[tuple[str | None, int, str, int, str]]:
     """What was emitted: (key, port, kind, own, seen)."""
     if outcome.results is None:
         return []
@@ -86,7 +86,7 @@ def told(outcome: BatchOutcome) -> list[tuple[str | None, int, str, int, str]]:
 
 @dataclass(frozen=True)
 class Item:
-    """A tuple on its way to a port; where `key` is None only the clock goes on, for both."""
+    """A row for a port; where `key` is None the clock of both ports advances."""
 
     port: int
     key: str | None
@@ -110,7 +110,7 @@ def steps_of(items: Iterable[Item], *, paned: bool) -> Iterator[Step]:
 def play(made: JobSpec, items: list[Item], cuts: Iterable[int]) -> dict[str | None, list[Any]]:
     """Run the items in batches cut at these places, each after a restart; return what was emitted, by key.
 
-    In the order in which the operator heard it: the log has what port 0 gave in a batch before what port 1 did.
+    In the order in which the operator emitted it: the log has the rows of port 0 in a batch before those of port 1.
     """
     bounds = [0, *sorted({*cuts}), len(items)]
     paned = made.ports[1].has_panes
@@ -120,6 +120,6 @@ def play(made: JobSpec, items: list[Item], cuts: Iterable[int]) -> dict[str | No
         outcome = run(
             made, store, number, *steps_of(items[low:high], paned=paned), run=number + 1, no_batch_committed=not number
         )
-        for key, *rest in told(outcome):
+        for key, *rest in emitted(outcome):
             by_key.setdefault(key, []).append(rest)
     return {key: sorted(emitted, key=lambda one: len(one[-1].split())) for key, emitted in by_key.items()}

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from panekeeper.testing import difference, play
-from tests.model.time_intervals import NaiveInterval
+from tests.model.time_intervals import NaiveTimeInterval
 from tests.model.window_kinds import NAIVE, play_naively
 
 HERE = Path(__file__).parents[2]
@@ -41,7 +41,7 @@ def test_the_naive_model_agrees_with_a_vector(name: str) -> None:
     """The model that the property tests trust gives every worked example, field by field."""
     vector = load(name)
     in_order = vector["window"]["kind"] in NAIVE
-    got = play_naively(vector) if in_order else NaiveInterval(vector["window"]).play(vector["input"])
+    got = play_naively(vector) if in_order else NaiveTimeInterval(vector["window"]).play(vector["input"])
     assert difference(vector["expect"], got) is None
     assert difference(got, vector["expect"]) is None
 

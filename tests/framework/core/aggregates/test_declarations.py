@@ -115,7 +115,7 @@ def test_a_declaration_is_what_must_stay_the_same() -> None:
 
 
 def test_only_aggregates_without_partial_results_need_the_contents() -> None:
-    """Collect and a user aggregate without merge keep rows; asked for partial results they say what to call."""
+    """Collect and a user aggregate without merge keep rows; the error of partial results names the method to call."""
     assert [a.needs_content for a in (agg.collect("ok"), agg.user(Unmerged(), "delay"))] == [True, True]
     assert [a.needs_content for a in (agg.user(Total(), "delay"), agg.last("stops"))] == [False, False]
     a = bind(agg.collect("ok"), SCHEMA)

@@ -38,7 +38,7 @@ GOLDEN: dict[str, list[int]] = {
 
 
 def folded(declared: agg.Aggregate, rows: pa.Table, cells: list[int] | None = None) -> tuple[Accumulator, State]:
-    """Fold all rows at once; into one cell unless told otherwise."""
+    """Fold all rows at once; into one cell unless others are given."""
     a = bind(declared, rows.schema)
     of = np.array([0] * len(rows) if cells is None else cells, dtype=np.int64)
     return a, a.fold([], of, int(of.max(initial=0)) + 1, rows, np.arange(len(rows), dtype=np.int64))

@@ -112,7 +112,7 @@ def cases(draw: st.DrawFn, columns: tuple[str, ...]) -> Case:
 
 
 def fold(a: Accumulator, case: Case, cuts: list[int]) -> State:
-    """Fold in batches that end at `cuts`; each knows the cells that have shown up by then."""
+    """Fold in batches that end at `cuts`; each has the cells that came up by then."""
     state: State = []
     ends = [*sorted(cuts), len(case.cells)]
     for start, end in zip([0, *ends[:-1]], ends, strict=True):
@@ -236,7 +236,7 @@ def test_a_run_is_worth_the_rows_of_its_cells(declared: agg.Aggregate, data: st.
 @EACH
 @given(data=st.data())
 def test_contents_give_the_result_without_partial_states(declared: agg.Aggregate, data: st.DataObject) -> None:
-    """`from_content` answers each group of rows as plain Python does, also where rows lie outside all groups."""
+    """`from_content` has the result of plain Python for each group of rows, also where rows lie outside all groups."""
     case = data.draw(cases(declared.columns))
     n = len(case.cells)
     offsets = sorted(data.draw(st.lists(st.integers(0, n), min_size=1, max_size=5)))

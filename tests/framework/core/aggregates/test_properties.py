@@ -20,7 +20,7 @@ from state.store import MemoryStore
 from tests.framework.core.declared_aggregates import CONTENT, PARTIAL
 from tests.model.aggregates import firings
 from tests.model.interval_cases import vectors
-from tests.model.time_intervals import NaiveInterval, exact
+from tests.model.time_intervals import NaiveTimeInterval, exact
 
 COLUMNS = pa.schema({"key": pa.string(), "n": pa.int64(), "x": pa.float64(), "who": pa.string()})
 VALUES: dict[str, list[Any]] = {
@@ -32,7 +32,7 @@ ROUGH = VALUES | {"x": [0.1, None, 1e9 / 3, -2.7e-5, 1e16, -1e16, 7.0]}
 
 
 def spec(vector: Vector, aggregates: dict[str, agg.Aggregate]) -> JobSpec:
-    """A plan for the rows of `VALUES`, partitioned by the column `key` if the vector is."""
+    """A job spec for the rows of `VALUES`, partitioned by the column `key` if the vector is."""
     output = pa.schema([(name, bind(one, COLUMNS).output) for name, one in aggregates.items()])
     keys = pa.schema([COLUMNS.field("key")] if vector.partitioned else [])
     return JobSpec(window=vector.window, keys=keys, columns=COLUMNS, aggregates=aggregates, output=output)
@@ -61,7 +61,7 @@ def merged(steps: list[Step]) -> list[Step]:
 
 
 def run(spec: JobSpec, steps: list[Step], cuts: set[int]) -> tuple[list[dict[str, Any]], MemoryStore]:
-    """The result log, batch by batch; each batch has a new machine on a copy of the store."""
+    """The result log, batch by batch; each batch has a new runner on a copy of the store."""
     store, first = MemoryStore(), 0
     log: list[dict[str, Any]] = []
     for end in sorted(cuts | {len(steps)}):
@@ -88,8 +88,8 @@ def comparable(rows: list[tuple[Any, ...]]) -> list[str]:
 def test_aggregates_are_those_of_the_naive_contents(
     aggregates: dict[str, agg.Aggregate], vector: dict[str, Any], data: st.DataObject
 ) -> None:
-    """Every firing has the aggregates of exactly the tuples that the model's trigger shows, however cut."""
-    expected = firings(NaiveInterval(vector["window"]).play(vector["input"]), list(aggregates))
+    """Every firing has the aggregates of exactly the rows that the model's trigger shows, however batched."""
+    expected = firings(NaiveTimeInterval(vector["window"]).play(vector["input"]), list(aggregates))
     steps = [one for item in vector["input"] if (one := step(item))]
     cuts = data.draw(st.sets(st.integers(0, len(steps))))
     log, _ = run(spec(parse(vector), aggregates), steps, cuts)
@@ -102,15 +102,15 @@ def test_aggregates_are_those_of_the_naive_contents(
 def test_no_cut_changes_a_bit(
     aggregates: dict[str, agg.Aggregate], vector: dict[str, Any], data: st.DataObject
 ) -> None:
-    """Sums, means and spreads of rough floats are the same to the last bit for every cut, and nothing is left."""
+    """Sums, means and spreads of rough floats are the same to the last bit for all batches, and nothing is left."""
     rough = aggregates | {"total": agg.sum("x"), "middle": agg.mean("x"), "spread": agg.stddev("x")}
     steps = [one for item in vector["input"] if (one := step(item))] + [Watermark(exact(100_000))]
-    told = spec(parse(vector), rough)
-    whole, _ = run(told, steps, set())
-    cut, store = run(told, steps, data.draw(st.sets(st.integers(0, len(steps)))))
+    declared_job = spec(parse(vector), rough)
+    whole, _ = run(declared_job, steps, set())
+    cut, store = run(declared_job, steps, data.draw(st.sets(st.integers(0, len(steps)))))
     assert comparable([tuple(row.values()) for row in cut]) == comparable([tuple(row.values()) for row in whole])
     assert store.entries == {}
 
 
-def _us(moment: Any) -> int:
-    return int(pa.scalar(moment, pa.timestamp("us", tz="UTC")).value)
+def _us(instant: Any) -> int:
+    return int(pa.scalar(instant, pa.timestamp("us", tz="UTC")).value)

@@ -26,7 +26,7 @@ from panekeeper import agg
 from tests.framework.core.declared_aggregates import CONTENT, PARTIAL
 from tests.model.aggregates import NAIVE
 from tests.model.arrival_cases import POOLS, Pools, scripts
-from tests.model.interval_cases import CUTS, restarts
+from tests.model.interval_cases import BATCH_SPLITS, restarts
 from tests.model.time_intervals import exact
 from tests.model.window_kinds import play_naively
 
@@ -41,7 +41,7 @@ VALUES: Pools = {
 ROUGH: Pools = {**VALUES, "x": [0.1, None, 1e9 / 3, -2.7e-5, 1e16, -1e16, 7.0]}
 
 SHOWN: dict[BatchedOutput, str] = {"content": "trigger", "entered": "insertion", "left": "eviction"}
-"""The event whose tuples a batched window's aggregates are of, by stream."""
+"""The event whose rows a batched window's aggregates are of, by stream."""
 
 STREAMS: list[BatchedOutput] = list(SHOWN)
 
@@ -55,17 +55,17 @@ class AggregateRun(MemoryRun):
         super().__init__(vector)
         columns = pa.schema([*self.spec.columns, *(pa.field(name, kind) for name, kind in TYPES.items())])
         output = pa.schema([(name, bind(one, columns).output) for name, one in aggregates.items()])
-        self.told = JobSpec(
+        self.typed_spec = JobSpec(
             window=vector.window, keys=self.spec.keys, columns=columns, aggregates=aggregates, output=output
         )
 
     def run(self, steps: Iterable[Step]) -> list[dict[str, Any]]:
-        outcome = KeyGroupRunner(self.told, self.store).run([typed(step) for step in steps])
+        outcome = KeyGroupRunner(self.typed_spec, self.store).run([typed(step) for step in steps])
         return [] if outcome.results is None else outcome.results.to_pylist()
 
 
 def typed(step: Step) -> Step:
-    """The same step with the values of its tuples as columns."""
+    """The same step with the values of its rows as columns."""
     if not isinstance(step, Rows):
         return step
     values = [json.loads(text) for text in step.table.column(TUPLE).to_pylist()]
@@ -76,13 +76,13 @@ def typed(step: Step) -> Step:
 
 
 def log(vector: Vector, aggregates: dict[str, agg.Aggregate], cut: Any, restart: Any) -> dict[str, list[str]]:
-    """The result log: for each key, when it fired and what it told, in order."""
+    """The result log: for each key, when it fired and with what, in order."""
     run = AggregateRun(vector, aggregates)
     rows: dict[str, list[str]] = {}
     for row in run.play(runs_of(vector.items, cut, restart)):
         at = pa.scalar(row["fired_at"], pa.timestamp("us", tz="UTC")).value
-        told = [at, *(row[name] for name in aggregates)]
-        rows.setdefault(row.get("key") or "null", []).append(repr(told))
+        row_text = [at, *(row[name] for name in aggregates)]
+        rows.setdefault(row.get("key") or "null", []).append(repr(row_text))
     return rows
 
 
@@ -93,18 +93,18 @@ def expected(vector: dict[str, Any], stream: BatchedOutput, names: Iterable[str]
     rows: dict[str, list[str]] = {}
     for event in play_naively(vector):
         if event["event"] == shown and (event["tuples"] or kind == "batched"):
-            told = [exact(event["at"]), *(NAIVE[name](event["tuples"]) for name in names)]
-            rows.setdefault(json.dumps(event["key"]), []).append(repr(told))
+            row_text = [exact(event["at"]), *(NAIVE[name](event["tuples"]) for name in names)]
+            rows.setdefault(json.dumps(event["key"]), []).append(repr(row_text))
     return rows
 
 
 @pytest.mark.parametrize("aggregates", [PARTIAL, CONTENT], ids=["partial", "content"])
 @FEW
-@given(vector=scripts(pools=VALUES), stream=st.sampled_from(STREAMS), cut=CUTS, data=st.data())
+@given(vector=scripts(pools=VALUES), stream=st.sampled_from(STREAMS), cut=BATCH_SPLITS, data=st.data())
 def test_aggregates_are_those_of_the_naive_contents(
     aggregates: dict[str, agg.Aggregate], vector: dict[str, Any], stream: BatchedOutput, cut: Any, data: st.DataObject
 ) -> None:
-    """Every firing has the aggregates of exactly the tuples that the model shows, however cut and restarted."""
+    """Every firing has the aggregates of exactly the rows that the model shows, however batched and restarted."""
     parsed = parse(vector)
     if isinstance(parsed.window, Batched):
         window = dataclasses.replace(parsed.window, stream=stream)
@@ -115,10 +115,10 @@ def test_aggregates_are_those_of_the_naive_contents(
 
 @pytest.mark.parametrize("aggregates", [ROUGHLY, ROUGHLY | CONTENT], ids=["partial", "content"])
 @FEW
-@given(vector=scripts(pools=ROUGH), cut=CUTS, data=st.data())
+@given(vector=scripts(pools=ROUGH), cut=BATCH_SPLITS, data=st.data())
 def test_no_cut_changes_a_bit(
     aggregates: dict[str, agg.Aggregate], vector: dict[str, Any], cut: Any, data: st.DataObject
 ) -> None:
-    """Sums, means and spreads of rough floats are the same to the last bit for every cut and restart."""
+    """Sums, means and spreads of rough floats are the same to the last bit for all batches and restarts."""
     parsed = parse(vector)
     assert log(parsed, aggregates, cut, data.draw(restarts(vector))) == log(parsed, aggregates, "whole", "none")

@@ -1,4 +1,4 @@
-"""Windows in arrival order against the naive model: random tuples, times, marks, outages, however cut and restarted."""
+"""Windows in arrival order against the naive model: random rows, times, marks and outages, batched and restarted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from framework.testing.vector import parse
 from panekeeper.testing import difference, play
 from state.records import SequenceRecord
 from tests.model.arrival_cases import EVERY_KIND, KEYS, Kind, scripts
-from tests.model.interval_cases import CUTS, restarts
+from tests.model.interval_cases import BATCH_SPLITS, restarts
 from tests.model.window_kinds import play_naively
 
 FEW = settings(max_examples=settings().max_examples // 12)
@@ -27,9 +27,9 @@ FEW = settings(max_examples=settings().max_examples // 12)
 
 @pytest.mark.parametrize("kind", EVERY_KIND, ids=str)
 @FEW
-@given(data=st.data(), cut=CUTS)
-def test_the_core_tells_what_the_model_tells(kind: Kind, cut: Any, data: st.DataObject) -> None:
-    """Every event of every kind and pair of policies, in order for each key, whatever the cut and the restarts."""
+@given(data=st.data(), cut=BATCH_SPLITS)
+def test_the_core_has_the_events_of_the_model(kind: Kind, cut: Any, data: st.DataObject) -> None:
+    """Every event of every kind and pair of policies, in order for each key, whatever the batches and the restarts."""
     vector = data.draw(scripts(kind))
     restart = data.draw(restarts(vector))
     expected = play_naively(vector)
@@ -66,9 +66,9 @@ def _merged(steps: Iterable[Step]) -> Iterator[Step]:
 
 @pytest.mark.parametrize("kind", EVERY_KIND, ids=str)
 @FEW
-@given(data=st.data(), cut=CUTS)
+@given(data=st.data(), cut=BATCH_SPLITS)
 def test_many_instants_in_one_table_are_taken_one_after_the_other(kind: Kind, cut: Any, data: st.DataObject) -> None:
-    """What is due between two rows of a table happens between them, as though the clock had been told."""
+    """What is due between two rows of a table happens between them, as with a tick between them."""
     vector = data.draw(scripts(kind))
     expected = play_naively(vector)
     run = Declared(parse(vector))
@@ -77,10 +77,10 @@ def test_many_instants_in_one_table_are_taken_one_after_the_other(kind: Kind, cu
     assert difference(got, expected) is None
 
 
-@given(vector=scripts(), cut=CUTS, flushed=st.sampled_from([True, False]))
+@given(vector=scripts(), cut=BATCH_SPLITS, flushed=st.sampled_from([True, False]))
 @settings(max_examples=settings().max_examples // 3)
 def test_nothing_is_left_behind(vector: dict[str, Any], cut: Any, flushed: Any) -> None:
-    """Once every partition was evicted, or the window flushed, no tuple and no partition is stored."""
+    """Once every partition was evicted, or the window flushed, no row and no partition is stored."""
     run = MemoryRun(parse(vector))
     run.play(runs_of(run.vector.items, cut, "each"))
     if flushed or not run.vector.partitioned:
@@ -93,10 +93,10 @@ def test_nothing_is_left_behind(vector: dict[str, Any], cut: Any, flushed: Any) 
     assert SequenceRecord.decode(run.store.header).partitions is None
 
 
-@given(vector=scripts(), cut=CUTS)
+@given(vector=scripts(), cut=BATCH_SPLITS)
 @settings(max_examples=settings().max_examples // 3)
 def test_every_tuple_is_counted_once(vector: dict[str, Any], cut: Any) -> None:
-    """Windows in arrival order take every tuple: none is late, none is outside."""
+    """Windows in arrival order take every row: none is late, none is outside."""
     run = MemoryRun(parse(vector))
     run.play(runs_of(run.vector.items, cut, "none"))
     tuples = sum("value" in item for item in vector["input"])

@@ -1,4 +1,4 @@
-"""Time intervals against the naive model: random windows, tuples and watermarks, however cut and restarted."""
+"""Time intervals against the naive model: random windows, rows and watermarks, however batched and restarted."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from framework.testing.memory_run import MemoryRun
 from framework.testing.recorder import described
 from framework.testing.vector import parse
 from panekeeper.testing import difference, play
-from tests.model.interval_cases import CUTS, restarts, vectors
-from tests.model.time_intervals import NaiveInterval
+from tests.model.interval_cases import BATCH_SPLITS, restarts, vectors
+from tests.model.time_intervals import NaiveTimeInterval
 
 
-class Heard(Operator):
-    """Keeps the drops it hears of, and emits nothing."""
+class DropRecorder(Operator):
+    """Keeps the drops it handles, and emits nothing."""
 
     events: ClassVar[frozenset[EventType]] = frozenset({EventType.DROP})
 
     def __init__(self) -> None:
-        self.told: list[dict[str, Any]] = []
+        self.drops: list[dict[str, Any]] = []
 
     def handle_event(self, event: Event, emit: Emit) -> None:
         """Keep one event."""
-        self.told.append(described(event))
+        self.drops.append(described(event))
 
 
 def spread(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The same events with one tuple each."""
+    """The same events with one row each."""
     return [event | {"tuples": [one]} for event in events for one in event["tuples"]]
 
 
@@ -41,17 +41,17 @@ END = {"watermark": 100_000}
 """Later than the end of every pane of a random case, and of its age."""
 
 
-@given(vector=vectors(), cut=CUTS, data=st.data())
-def test_the_core_tells_what_the_model_tells(vector: dict[str, Any], cut: Any, data: st.DataObject) -> None:
-    """Every event, in order for each key and pane, whatever the cut and wherever the process restarts."""
+@given(vector=vectors(), cut=BATCH_SPLITS, data=st.data())
+def test_the_core_has_the_events_of_the_model(vector: dict[str, Any], cut: Any, data: st.DataObject) -> None:
+    """Every event, in order for each key and pane, whatever the batches and wherever the process restarts."""
     restart = data.draw(restarts(vector))
-    expected = NaiveInterval(vector["window"]).play(vector["input"])
+    expected = NaiveTimeInterval(vector["window"]).play(vector["input"])
     got = play(vector, cut=cut, restart_after=restart)
     assert difference(expected, got) is None
     assert difference(got, expected) is None
 
 
-@given(vector=vectors(), cut=CUTS)
+@given(vector=vectors(), cut=BATCH_SPLITS)
 def test_nothing_is_left_behind(vector: dict[str, Any], cut: Any) -> None:
     """Once the last pane has closed, the store holds no entry, and every row was counted once."""
     parsed = parse(vector | {"input": [*vector["input"], END]})
@@ -63,21 +63,23 @@ def test_nothing_is_left_behind(vector: dict[str, Any], cut: Any) -> None:
     assert sum(run.counts.values()) == 2 * rows
 
 
-@given(vector=vectors(), cut=CUTS)
-def test_an_operator_hears_of_every_drop(vector: dict[str, Any], cut: Any) -> None:
-    """DROP events, for an operator that asks for them, are the tuples that the model drops, and nothing else comes."""
-    expected = [event for event in NaiveInterval(vector["window"]).play(vector["input"]) if event["event"] == "drop"]
+@given(vector=vectors(), cut=BATCH_SPLITS)
+def test_an_operator_gets_every_drop(vector: dict[str, Any], cut: Any) -> None:
+    """DROP events, for an operator that subscribes to them, are the rows that the model drops, and no others."""
+    expected = [
+        event for event in NaiveTimeInterval(vector["window"]).play(vector["input"]) if event["event"] == "drop"
+    ]
     parsed = parse(vector)
     run = MemoryRun(parsed)
-    heard = Heard()
-    run.spec = replace(run.spec, operator=heard)
+    recorder = DropRecorder()
+    run.spec = replace(run.spec, operator=recorder)
     run.play(runs_of(parsed.items, cut, "none"))
-    assert difference(expected, spread(heard.told)) is None
+    assert difference(expected, spread(recorder.drops)) is None
 
 
-@given(vector=vectors(), first=CUTS, second=CUTS)
+@given(vector=vectors(), first=BATCH_SPLITS, second=BATCH_SPLITS)
 def test_two_cuts_leave_the_same_future(vector: dict[str, Any], first: Any, second: Any) -> None:
-    """What follows a history does not depend on how the history was cut: the same tuples come after both."""
+    """What follows a history does not depend on how the history was batched: the same rows come after both."""
     cut_here = len(vector["input"]) // 2
     parsed = parse(vector)
     futures = []
