@@ -1,4 +1,4 @@
-"""Does a job run on this checkpoint right now? It says so itself, by its lease (`state/checkpoint/owner.py`)."""
+"""Whether a job runs on a checkpoint now, by its lease (`state/checkpoint/owner.py`)."""
 
 from __future__ import annotations
 
@@ -11,15 +11,28 @@ from state.checkpoint.owner import LeaseOwner, read_owner
 
 
 def running_on(folder: CheckpointFolder, *, now: Callable[[], int] = now_us) -> LeaseOwner | None:
-    """Return who runs a job on this checkpoint, here or on another machine; None if nobody does."""
-    holder = read_owner(folder)
-    return holder if holder is not None and holder.is_alive(now()) else None
+    """Return the owner of a checkpoint's lease, on this host or another one; None if no job runs.
+
+    Args:
+        folder: the checkpoint.
+        now: returns the time, us since the epoch.
+    """
+    owner = read_owner(folder)
+    return owner if owner is not None and owner.is_alive(now()) else None
 
 
 def require_stopped(folder: CheckpointFolder, *, now: Callable[[], int] = now_us) -> None:
-    """Raise `SavepointRefused` while a job runs on this checkpoint."""
-    holder = running_on(folder, now=now)
-    if holder is not None:
+    """Refuse a checkpoint on which a job runs.
+
+    Args:
+        folder: the checkpoint.
+        now: returns the time, us since the epoch.
+
+    Raises:
+        SavepointRefused: a job runs there.
+    """
+    owner = running_on(folder, now=now)
+    if owner is not None:
         raise SavepointRefused(
-            f"{folder.root} is in use: {holder} runs on it; drain it first: panekeeper drain {folder.root}"
+            f"{folder.root} is in use: {owner} runs on it; drain it first: panekeeper drain {folder.root}"
         )

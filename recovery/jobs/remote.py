@@ -1,10 +1,10 @@
-"""A job seen from another process: how it stands, and asking it to drain.
+"""A job as another process sees it: its status, and how it is drained.
 
-Both read only what a checkpoint says: the lease (`state/checkpoint/owner.py`), Spark's offset and commit logs, and
-what the job left when it ended. On a local folder and on S3 neither starts Spark.
+Both read only what is in the checkpoint: the lease (`state/checkpoint/owner.py`), Spark's offset and commit logs, and
+the record of the last job that ended. For a checkpoint in a local folder or on S3, neither starts Spark.
 
-Draining, seen from here: 1 a "drain" is written to the pulse, like any other command. 2 The job hears it with its next
-batch, ends after it and gives its lease back. 3 Spark's offsets and commits agree then: nothing is half done.
+A drain has three steps: 1 The command is written to the control stream as a control file. 2 The next batch of the job
+reads it, the job ends after that batch and releases its lease. 3 Spark's logs then agree: no batch is uncommitted.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from framework.declarations.durations import Duration, to_seconds
 from framework.declarations.errors import CheckpointError, DrainTimeout, ForeignCheckpoint, JobFailed, JobNotRunning
 from recovery.storage.locations import files_at
-from state.checkpoint.clock import format_time, now_us
+from state.checkpoint.clock import Deadline, format_time, now_us
 from state.checkpoint.control_files import ControlCommand
 from state.checkpoint.folder import CheckpointFolder
 from state.checkpoint.job_record import is_flushed
@@ -28,7 +28,11 @@ _POLL_SECONDS = 0.2
 
 
 def checkpoint_folder(checkpoint: str) -> CheckpointFolder:
-    """Return the folder that a path or URL names. One neither on this machine nor on S3 is reached through Spark."""
+    """Return the folder that a path or URL names.
+
+    Args:
+        checkpoint: the path or URL. One that is neither local nor on S3 is reached through Spark, which is started.
+    """
     files = files_at(checkpoint)
     if files is not None:
         return files
@@ -39,33 +43,41 @@ def checkpoint_folder(checkpoint: str) -> CheckpointFolder:
 
 
 def status(folder: CheckpointFolder, *, now: Callable[[], int] = now_us) -> dict[str, Any]:
-    """Return how the job of a checkpoint stands; times in us since the epoch.
+    """Return the status of the job of a checkpoint.
 
-    The fields: checkpoint, job, state ("running", "ended", "failed", "flushed"; "lost" if its process vanished; "new"
-    if none ever ran), running, host, pid, since_us, seen_us (of the job that runs or was lost), stopped_us, last_offset
-    (batch last begun) and last_commit (last finished), None before the first; resumable, and if not, why_not.
+    Args:
+        folder: the checkpoint.
+        now: returns the time, us since the epoch.
 
-    Raises `ForeignCheckpoint` if the folder holds no checkpoint of Panekeeper.
+    Returns:
+        checkpoint; job (its name); state: "running", "ended", "failed", "flushed", "lost" (crashed) or "new" (never
+        ran); running; host, pid, since_us and seen_us (last heartbeat) of the job that runs or has crashed; stopped_us;
+        last_offset (last batch begun) and last_commit (last batch committed), None before the first; resumable, and
+        why_not if it is not. Times are us since the epoch.
+
+    Raises:
+        ForeignCheckpoint: the folder holds no checkpoint of Panekeeper.
+        CheckpointError: the job record or the lease is damaged.
     """
     name = _job_name(folder)
-    holder = read_owner(folder)
-    running = holder is not None and holder.is_alive(now())
-    stopped = read_end(folder)
-    if holder is not None and stopped.get("token") == holder.token and not running:
-        holder = None  # it died between its last two words
+    owner = read_owner(folder)
+    running = owner is not None and owner.is_alive(now())
+    end = read_end(folder)
+    if owner is not None and end.get("token") == owner.token and not running:
+        owner = None  # it crashed after it had recorded its end, and before it removed its lease
     offset, commit = last_batches(folder)
-    finished = is_flushed(folder)
-    why_not = _not_resumable_reason(offset, commit, finished=finished)
+    flushed = is_flushed(folder)
+    why_not = _not_resumable_reason(offset, commit, flushed=flushed)
     return {
         "checkpoint": folder.root,
         "job": name,
-        "state": _state(holder, stopped, running=running, finished=finished),
+        "state": _state(owner, end, running=running, flushed=flushed),
         "running": running,
-        "host": holder.host if holder else None,
-        "pid": holder.pid if holder else None,
-        "since_us": holder.since if holder else None,
-        "seen_us": holder.seen if holder else None,
-        "stopped_us": None if holder else stopped.get("at"),
+        "host": owner.host if owner else None,
+        "pid": owner.pid if owner else None,
+        "since_us": owner.since if owner else None,
+        "seen_us": owner.seen if owner else None,
+        "stopped_us": None if owner else end.get("at"),
         "last_offset": offset,
         "last_commit": commit,
         "resumable": why_not is None,
@@ -80,86 +92,88 @@ def drain(
     now: Callable[[], int] = now_us,
     sleep: Callable[[float], None] = time.sleep,
 ) -> dict[str, Any]:
-    """Ask the job that runs on a checkpoint to drain, and return once it has ended with nothing half done.
+    """Drain the job that runs on a checkpoint, and return once it has ended and no batch is uncommitted.
 
     Args:
         folder: the checkpoint.
         timeout: how long to wait for it: `"5 minutes"`, a `timedelta`, or seconds.
-        now: tells the time, us since the epoch.
-        sleep: waits so many seconds.
+        now: returns the time, us since the epoch.
+        sleep: called with a number of seconds to wait.
 
     Returns:
-        checkpoint, job, state, last_offset, last_commit, resumable, seconds (that it took), and what the job left,
-        if it said: batch and open.
+        checkpoint, job, state, last_offset, last_commit, resumable, seconds (how long it took); batch and open (the
+        work that the job left open), if the job has recorded them.
 
     Raises:
-        JobNotRunning: no job runs there, or it vanished meanwhile.
+        JobNotRunning: no job runs there, or it crashed meanwhile.
         JobFailed: it failed before it had drained.
-        DrainTimeout: it is still at it.
+        DrainTimeout: it has not drained in time.
         ForeignCheckpoint: the folder holds no checkpoint of Panekeeper.
     """
     _job_name(folder)
     began = now()
-    holder = read_owner(folder)
-    if holder is None or not holder.is_alive(began):
-        raise JobNotRunning(_no_job_message(folder, holder))
-    seconds = to_seconds(timeout, "timeout")
-    deadline = began + int(seconds * 1e6)
-    command = ControlCommand(folder, "drain")
-    while _still_runs(folder, holder, now()):
+    owner = read_owner(folder)
+    if owner is None or not owner.is_alive(began):
+        raise JobNotRunning(_no_job_message(folder, owner))
+    deadline = Deadline(to_seconds(timeout, "timeout"), clock=lambda: now() / 1e6)
+    command = ControlCommand(folder, "drain")  # 1
+    while _still_runs(folder, owner, now()):  # 2
         command.rewrite_if_lost()
-        _wait(folder, holder, seconds, left=deadline - now(), sleep=sleep)
-    stopped = read_end(folder)
-    if stopped.get("token") == holder.token and stopped.get("state") == "failed":
+        _wait(folder, owner, deadline, sleep)
+    end = read_end(folder)
+    if end.get("token") == owner.token and end.get("state") == "failed":
         raise JobFailed(
-            f"{holder} failed before it had drained: its own log says why. Its checkpoint {folder.root} is resumable "
-            "once the cause is gone"
+            f"{owner} failed before it had drained; its own log has the cause. Remove the cause and start the job "
+            f"again: its checkpoint {folder.root} is resumable"
         )
-    while (numbers := last_batches(folder))[0] != numbers[1]:
-        _wait(folder, holder, seconds, left=deadline - now(), sleep=sleep)
-    return _drain_result(folder, holder, numbers, seconds=(now() - began) / 1e6)
+    while (batches := last_batches(folder))[0] != batches[1]:  # 3
+        _wait(folder, owner, deadline, sleep)
+    return _drain_result(folder, owner, batches, seconds=(now() - began) / 1e6)
 
 
-def _still_runs(folder: CheckpointFolder, holder: LeaseOwner, now: int) -> bool:
-    """Say whether this very job still holds the lease. Raises `JobNotRunning` if its process vanished."""
+def _still_runs(folder: CheckpointFolder, owner: LeaseOwner, now: int) -> bool:
+    """Return whether this job still has the lease, at the time `now` (us since the epoch).
+
+    Raises:
+        JobNotRunning: it has crashed.
+    """
     present = read_owner(folder)
-    if present is None or present.token != holder.token:
+    if present is None or present.token != owner.token:
         return False
     if not present.is_alive(now):
-        if read_end(folder).get("token") == holder.token:
+        if read_end(folder).get("token") == owner.token:
             return False
         raise JobNotRunning(_no_job_message(folder, present))
     return True
 
 
-def _wait(
-    folder: CheckpointFolder, holder: LeaseOwner, timeout: float, *, left: int, sleep: Callable[[float], None]
-) -> None:
+def _wait(folder: CheckpointFolder, owner: LeaseOwner, deadline: Deadline, sleep: Callable[[float], None]) -> None:
+    left = deadline.seconds_left()
     if left <= 0:
         raise DrainTimeout(
-            f"{holder} has not drained {folder.root} within {timeout:g} s. It goes on draining and stays resumable: "
-            "wait with a longer --timeout, or look with `panekeeper status` what it is at"
+            f"{owner} has not drained {folder.root} within {deadline.seconds:g} s. It continues to drain and stays "
+            "resumable: wait with a longer timeout (--timeout), or see `panekeeper status`"
         )
-    sleep(min(_POLL_SECONDS, left / 1e6))
+    sleep(min(_POLL_SECONDS, left))
 
 
 def _drain_result(
-    folder: CheckpointFolder, holder: LeaseOwner, numbers: tuple[int | None, int | None], *, seconds: float
+    folder: CheckpointFolder, owner: LeaseOwner, batches: tuple[int | None, int | None], *, seconds: float
 ) -> dict[str, Any]:
-    stopped = read_end(folder)
-    if stopped.get("token") != holder.token:
-        stopped = {}  # taken over by the next job already
-    finished = is_flushed(folder)
+    end = read_end(folder)
+    if end.get("token") != owner.token:
+        end = {}  # of another job, which has the lease now
+    flushed = is_flushed(folder)
     result = {
         "checkpoint": folder.root,
-        "job": holder.name,
-        "state": "flushed" if finished else stopped.get("state", "ended"),
-        "last_offset": numbers[0],
-        "last_commit": numbers[1],
-        "resumable": not finished,
+        "job": owner.name,
+        "state": "flushed" if flushed else end.get("state", "ended"),
+        "last_offset": batches[0],
+        "last_commit": batches[1],
+        "resumable": not flushed,
         "seconds": round(seconds, 1),
     }
-    return result | {name: stopped[name] for name in ("batch", "open") if name in stopped}
+    return result | {name: end[name] for name in ("batch", "open") if name in end}
 
 
 def _job_name(folder: CheckpointFolder) -> str:
@@ -170,39 +184,39 @@ def _job_name(folder: CheckpointFolder) -> str:
         raise CheckpointError(f"{JOB_FILE} in {folder.root} is damaged; restore it from a savepoint") from error
     if name is None:
         raise ForeignCheckpoint(
-            f"{folder.root} holds no checkpoint of Panekeeper: give the folder that start(checkpoint=...) was given"
+            f"{folder.root} holds no checkpoint of Panekeeper; give the folder that start(checkpoint=...) got"
         )
     return name
 
 
-def _state(holder: LeaseOwner | None, stopped: dict[str, Any], *, running: bool, finished: bool) -> str:
+def _state(owner: LeaseOwner | None, end: dict[str, Any], *, running: bool, flushed: bool) -> str:
     if running:
         return "running"
-    if finished:
+    if flushed:
         return "flushed"
-    if holder is not None:
+    if owner is not None:
         return "lost"
-    return str(stopped.get("state", "new"))
+    return str(end.get("state", "new"))
 
 
-def _not_resumable_reason(offset: int | None, commit: int | None, *, finished: bool) -> str | None:
-    """Return why a start would not go on where the job is now; None if it would."""
-    if finished:
+def _not_resumable_reason(offset: int | None, commit: int | None, *, flushed: bool) -> str | None:
+    """Return why a start would not resume from the last batch; None if it would."""
+    if flushed:
         return "it was flushed: its windows are closed for good"
-    begun, done = -1 if offset is None else offset, -1 if commit is None else commit
-    if not 0 <= begun - done <= 1:  # a batch that was begun and not finished is run again
+    begun, committed = -1 if offset is None else offset, -1 if commit is None else commit
+    if not 0 <= begun - committed <= 1:  # a batch that was begun and not committed is run again
         return "its offsets and commits do not belong together: restore it from a savepoint"
     return None
 
 
-def _no_job_message(folder: CheckpointFolder, holder: LeaseOwner | None) -> str:
-    if holder is not None:
-        end = f"{holder} is gone without a word, last seen {format_time(holder.seen)}"
+def _no_job_message(folder: CheckpointFolder, owner: LeaseOwner | None) -> str:
+    if owner is not None:
+        end = f"{owner} exited without releasing its lease, last heartbeat {format_time(owner.seen)}"
     elif (at := read_end(folder).get("at")) is not None:
         end = f"the last one ended {format_time(at)}"
     else:
-        end = "none ever ended there either"
+        end = "none has ended there before"
     return (
-        f"no job runs on {folder.root}: {end}. There is nothing to drain; "
-        "start the job again if you want it to go on, or see `panekeeper status`"
+        f"no job runs on {folder.root}: {end}. There is nothing to drain; start the job again to resume it, or see "
+        "`panekeeper status`"
     )

@@ -193,13 +193,13 @@ def test_a_drain_takes_the_next_number_and_is_written_again_if_another_took_its_
 
 def test_no_drain_is_written_where_no_job_runs(checkpoint: LocalFolder) -> None:
     """Never started, ended, or crashed: the error says which, and no command is left for the next start."""
-    with pytest.raises(JobNotRunning, match="none ever ended there"):
+    with pytest.raises(JobNotRunning, match="none has ended there before"):
         drain(checkpoint)
     acquire(checkpoint, "readings", now=lambda: 0).release("ended")
     with pytest.raises(JobNotRunning, match="the last one ended 1970-01-01 00:00:00 UTC"):
         drain(checkpoint)
     vanish(acquire(checkpoint, "readings", now=lambda: 0), checkpoint)
-    with pytest.raises(JobNotRunning, match="is gone without a word, last seen 1970"):
+    with pytest.raises(JobNotRunning, match="exited without releasing its lease, last heartbeat 1970"):
         drain(checkpoint)
     assert pulse(checkpoint) == []
 
@@ -208,7 +208,7 @@ def test_a_drain_that_takes_too_long_continues_after_the_timeout(checkpoint: Loc
     """The error says so, after exactly the timeout."""
     lease = acquire(checkpoint, "readings")
     clock = Clock()
-    with pytest.raises(DrainTimeout, match=r"within 3 s. It goes on draining and stays resumable"):
+    with pytest.raises(DrainTimeout, match=r"within 3 s. It continues to drain and stays resumable"):
         drain(checkpoint, timeout=3, now=clock.now, sleep=clock.sleep)
     assert clock.us == 3_000_000
     assert lease.release_if_ended()
@@ -222,7 +222,7 @@ def test_a_job_that_ends_before_it_drained_is_an_error(checkpoint: LocalFolder, 
     clock = Clock(lambda: lease.release("failed") if how == "failed" else vanish(lease, checkpoint))
     expected, message = {
         "failed": (JobFailed, "failed before it had drained"),
-        "vanished": (JobNotRunning, "gone without a word"),
+        "vanished": (JobNotRunning, "exited without releasing its lease"),
     }[how]
     with pytest.raises(expected, match=message):
         drain(checkpoint, now=clock.now, sleep=clock.sleep)
