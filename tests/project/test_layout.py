@@ -26,8 +26,6 @@ MOST_FILES_OF_A_FOLDER = 14
 MAPS = [path for path in PRODUCT if path.name == "__init__.py" and path.parent.name != "panekeeper"]
 WITHOUT_MAP = {
     "framework/testing",
-    "recovery/drill",
-    "state",
 }  # yet
 ENTRY = re.compile(r"^ *([a-z0-9_]+(?:\.py|/)) ", re.MULTILINE)
 
