@@ -13,7 +13,7 @@ CODE := $(wildcard panekeeper framework state recovery examples benchmarks tests
 .PHONY: help demo test test-rest test-all fast lint bench drill images lock clean java
 
 help: ## Show this help
-	@echo "Panekeeper: windows on Spark that survive every stop. Needs Python >= 3.11 and Java 17 or 21."
+	@echo "Panekeeper: windows for PySpark streams. Needs Python >= 3.11 and Java 17 or 21."
 	@echo
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
