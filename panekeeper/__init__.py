@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from framework.engine.job.run_totals import BatchReport
     from framework.engine.job.status import Drained, Status
     from framework.engine.session.session import session
+    from framework.engine.sink.protocol import Sink
     from recovery.restore.clone import clone
     from recovery.restore.restore import restore
     from recovery.savepoint.catalog import prune, savepoints, verify
@@ -126,6 +127,7 @@ __all__ = [
     "SavepointRefused",
     "SchemaMismatch",
     "SetupError",
+    "Sink",
     "SinkError",
     "Sliding",
     "StateContext",
@@ -162,11 +164,12 @@ __all__ = [
 
 _LOADED_WHEN_USED = {
     "Archive": "recovery.storage.archive",
-    "BatchReport": "framework.engine.job.job",
+    "BatchReport": "framework.engine.job.run_totals",
     "Drained": "framework.engine.job.status",
     "Job": "framework.engine.job.job",
     "S3Options": "recovery.storage.s3_options",
     "Savepoint": "recovery.savepoint.create",
+    "Sink": "framework.engine.sink.protocol",
     "Status": "framework.engine.job.status",
     "check_upgrade": "recovery.upgrade.check",
     "clone": "recovery.restore.clone",

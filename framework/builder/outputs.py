@@ -7,11 +7,11 @@ the tables, in this order, and the query begins.
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import asdict, astuple, dataclass, replace
 from typing import TYPE_CHECKING
 
 from framework.declarations.errors import DeclarationError, ForeignCheckpoint
-from framework.engine.flow.pipeline import Pipeline, unpack
+from framework.engine.flow.pipeline import Pipeline, spark_schema, unpack
 from framework.engine.job.query import QueryTrigger, trigger_options
 from state.checkpoint.control_files import write_control_file
 from state.checkpoint.job_record import read_record, write_tables
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from framework.engine.job.job import Job
     from framework.engine.job.reset import ResetPreview
     from framework.engine.session.checkpoint_files import CheckpointFiles
+    from framework.engine.sink.protocol import Sink
     from framework.engine.sink.tables import Tables
     from state.checkpoint.job_record import JobRecord
 
@@ -108,6 +109,7 @@ class DeltaJob:
 
     _pipeline: Pipeline
     _tables: Tables
+    _sink: Sink | None = None
 
     @property
     def pipeline(self) -> Pipeline:
@@ -118,6 +120,23 @@ class DeltaJob:
     def tables(self) -> Tables:
         """The folders of its tables."""
         return self._tables
+
+    def with_sink(self, sink: Sink) -> DeltaJob:
+        """Return the job with a sink of your own beside its tables, which gets each row of the log, too.
+
+        Args:
+            sink: implements `prepare` and `commit`; its rows arrive at least once, and exactly once by batch number.
+
+        Raises:
+            DeclarationError: it does not have these methods, or the job has a sink already.
+        """
+        from framework.engine.sink.protocol import Sink
+
+        if isinstance(sink, type) or not isinstance(sink, Sink):
+            raise DeclarationError(f"with_sink() takes an object with the methods prepare and commit, not {sink!r}")
+        if self._sink is not None:
+            raise DeclarationError(f"the job has the sink {self._sink!r} already; let one sink write to both places")
+        return replace(self, _sink=sink)
 
     def start(self, *, checkpoint: str | os.PathLike[str], trigger: QueryTrigger = "immediate") -> Job:
         """Start the job, or resume it from `checkpoint`. Returns once the first batch runs.
@@ -158,7 +177,9 @@ class DeltaJob:
             record = _open_checkpoint(files, pipeline)
             create_or_check(spark, self._tables, pipeline.spec, fresh=is_new(files) and not record.epoch)
             write_tables(files, asdict(self._tables))
-            sink = DeltaSink(record=record, spec=pipeline.spec, tables=self._tables)
+            if self._sink is not None:
+                self._sink.prepare(spark, spark_schema(pipeline.spec.results_schema))
+            sink = DeltaSink(record=record, spec=pipeline.spec, tables=self._tables, user_sink=self._sink)
             return Job(JobLaunch.resume(files, record, pipeline, sink, how, lease))
 
     def reset_to_initial_state(self, *, checkpoint: str | os.PathLike[str], confirm: str | None = None) -> ResetPreview:

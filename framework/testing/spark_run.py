@@ -13,7 +13,7 @@ import shutil
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
     from framework.builder.outputs import Computation
     from framework.engine.sink.batch_output import BatchOutput
-    from framework.engine.sink.delta_sink import DeltaSink
 
 _TIME = "event_time"
 
@@ -163,8 +162,7 @@ class SparkRun:
         files = CheckpointFiles(self.spark, str(self.checkpoint))
         with acquire_for_start(files, self.name) as lease:
             record = open_checkpoint(files, name=self.name, declaration=pipeline.declaration(), key_groups=1)
-            sink = cast("DeltaSink", self.sink)
-            return Job(JobLaunch.resume(files, record, pipeline, sink, trigger_options(trigger), lease))
+            return Job(JobLaunch.resume(files, record, pipeline, self.sink, trigger_options(trigger), lease))
 
     def _saved(self, name: str) -> Path:
         return self.saved / quote(name, safe="")

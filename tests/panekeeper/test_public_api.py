@@ -27,7 +27,7 @@ DECLARATIONS = """
     Batched Count Delta Duration Emit Event EventType Listener Operator Pane PartitionAge PartitionCount Punctuation
     Reason Sliding Time TimeInterval Timing Tumbling TupleCount UserPolicy agg days hours minutes seconds
 """
-JOBS = "BatchReport Drained Job Status ports session windowed"
+JOBS = "BatchReport Drained Job Sink Status ports session windowed"
 STATE = "CheckpointReason OpenPartition StateContext StateHandler"
 SAVEPOINTS = """
     Archive S3Options Savepoint check_upgrade clone prune register_archive rescale restore savepoint savepoints verify

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from framework.engine.job.lease import Lease
     from framework.engine.session.checkpoint_files import CheckpointFiles
     from framework.engine.sink.batch_output import BatchOutput
-    from framework.engine.sink.delta_sink import DeltaSink
+    from framework.engine.sink.protocol import JobSink
     from state.checkpoint.job_record import JobRecord
 
 
@@ -45,7 +45,7 @@ class JobLaunch:
     files: CheckpointFiles
     record: JobRecord
     pipeline: Pipeline
-    sink: DeltaSink
+    sink: JobSink
     trigger: Mapping[str, Any]
     resume_file: int
     lease: Lease
@@ -57,7 +57,7 @@ class JobLaunch:
         files: CheckpointFiles,
         record: JobRecord,
         pipeline: Pipeline,
-        sink: DeltaSink,
+        sink: JobSink,
         trigger: Mapping[str, Any],
         lease: Lease,
     ) -> JobLaunch:

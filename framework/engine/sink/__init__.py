@@ -4,6 +4,7 @@ batch_output.py          What did one micro-batch do, added up over the key grou
 delta_sink.py            How is a micro-batch written to Delta exactly once, through a crash at any point?
 downtime.py              What happened while a job was down?
 fault_points.py          Where can a drill end a process or delay a commit?
+protocol.py              What must a sink do, the job's and one of the user's own?
 small_commits.py         How are a few rows committed to a Delta table without a Spark job?
 small_commit_checks.py   Can the library that makes these commits write a table: protocol, properties, columns?
 small_commit_storage.py  How does that library reach a table: on local disks, and on S3 as Hadoop's s3a does?

@@ -43,6 +43,7 @@ from framework.engine.session.columns import column, quoted
 from framework.engine.sink.batch_output import BatchOutput, run_and_collect
 from framework.engine.sink.downtime import DOWNTIME, Downtime
 from framework.engine.sink.fault_points import fault_point, fault_point_in_tasks, hold_between_tables
+from framework.engine.sink.protocol import Sink
 from framework.engine.sink.tables import METRICS, Tables
 
 if TYPE_CHECKING:
@@ -53,11 +54,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class DeltaSink:
-    """Takes the packed output of a batch to the tables of a job."""
+    """Writes the packed output of a batch to the tables of a job, and its results to the user's own sink, if any."""
 
     record: JobRecord
     spec: JobSpec
     tables: Tables
+    user_sink: Sink | None = None
 
     def run_plan(self, packed: DataFrame, number: int) -> BatchOutput:
         """Step 2: run the stateful plan once. `packed` must be persisted; `commit` reads it again."""
@@ -105,6 +107,10 @@ class DeltaSink:
             commits.append(
                 lambda: self._merge(self._newest_rows(packed, batch), view, _pane_range_condition(batch), copied=copied)
             )  # 3c
+        if batch.rows["results"] and self.user_sink is not None:
+            user_sink, writer = self.user_sink, self.record.transaction("sink")
+            rows = _rows(packed, batch, "results", self.spec.results_schema)
+            commits.append(lambda: user_sink.commit(rows, writer=writer, batch=batch.number))
         return commits
 
     def _append(self, frame: DataFrame, table: str, path: str, number: int) -> None:
