@@ -1,4 +1,4 @@
-"""Decides where a vector's input is cut into micro-batches and where the process restarts. Knows no engine."""
+"""Decides where a vector's input is split into micro-batches and where the process restarts, for every engine."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from framework.declarations.errors import DeclarationError
-from framework.testing.vector import Checkpoint, Item, Reset
+from framework.testing.vector import CheckpointItem, Item, ResetItem
 
-Cut = Literal["whole", "each"] | int
+BatchSplit = Literal["whole", "each"] | int
 """How the input is split into micro-batches; an int seeds a random split."""
 
 Restart = Literal["none", "each"] | list[int]
@@ -18,31 +18,42 @@ Restart = Literal["none", "each"] | list[int]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Batch:
-    """One micro-batch: items in order, and whether the process stops after it.
+class VectorBatch:
+    """One micro-batch. A checkpoint or a reset is one of its own: both act on the state between batches.
 
-    A checkpoint or a reset is a batch of its own: both act on durable state, which exists only between batches.
+    Attributes:
+        items: its items, in order.
+        restart: whether the process stops after it.
     """
 
     items: tuple[Item, ...]
     restart: bool
 
 
-def runs_of(items: Sequence[Item], cut: Cut, restart_after: Restart) -> list[Batch]:
-    """Split the items. Raises `DeclarationError` for a cut or restart that is none."""
-    restarts = _restarts(len(items), restart_after)
-    ends = _cuts(len(items), cut) | restarts
+def split_into_batches(items: Sequence[Item], cut: BatchSplit, restart_after: Restart) -> list[VectorBatch]:
+    """Split the items into micro-batches.
+
+    Args:
+        items: the input of a vector.
+        cut: as for `play`.
+        restart_after: as for `play`.
+
+    Raises:
+        DeclarationError: `cut` or `restart_after` has none of its values.
+    """
+    restarts = _restart_points(len(items), restart_after)
+    ends = _batch_ends(len(items), cut) | restarts
     for number, item in enumerate(items):
-        if isinstance(item, Checkpoint | Reset):
+        if isinstance(item, CheckpointItem | ResetItem):
             ends |= {number - 1, number}
     batches, first = [], 0
     for end in sorted(end for end in ends | {len(items) - 1} if end >= 0):
-        batches.append(Batch(items=tuple(items[first : end + 1]), restart=end in restarts))
+        batches.append(VectorBatch(items=tuple(items[first : end + 1]), restart=end in restarts))
         first = end + 1
     return batches
 
 
-def _cuts(count: int, cut: Cut) -> set[int]:
+def _batch_ends(count: int, cut: BatchSplit) -> set[int]:
     """Positions of the items that end a micro-batch."""
     if cut == "whole":
         return set()
@@ -54,7 +65,7 @@ def _cuts(count: int, cut: Cut) -> set[int]:
     return set(chance.sample(range(count), chance.randint(0, count)))
 
 
-def _restarts(count: int, restart_after: Any) -> set[int]:
+def _restart_points(count: int, restart_after: Any) -> set[int]:
     """Positions of the items after which the process stops."""
     if restart_after == "none":
         return set()

@@ -1,8 +1,8 @@
-"""Decides whether two lists of events say the same. Knows nothing of windows or engines.
+"""Decides whether two lists of events say the same, for every window and engine.
 
-Order between keys at one instant and between panes of one watermark promises nothing, so events are compared one key
-and pane at a time, in order; neighbouring insertions, and neighbouring evictions, of one key are merged. A field that
-the expectation leaves out is not compared.
+The order between keys at one instant and between panes of one watermark is open (docs/semantics.md section 1.3), so
+events are compared one key and pane at a time, in order; neighbouring insertions, and neighbouring evictions, of one
+key are merged. A field that the expectation leaves out is not compared.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Entry = tuple[Any, ...]
 
 
 def difference(expected: Iterable[Mapping[str, Any]], got: Iterable[Mapping[str, Any]]) -> str | None:
-    """The first difference between two lists of events, in words; None if they say the same.
+    """Return the first difference between two lists of events, in words; None if they say the same.
 
     Args:
         expected: events of the `expect` shape of a vector; an absent `at`, `timing` or `index` matches anything.
@@ -37,7 +37,7 @@ def difference(expected: Iterable[Mapping[str, Any]], got: Iterable[Mapping[str,
 
 
 def grouped(events: Iterable[Mapping[str, Any]]) -> dict[str, list[Entry]]:
-    """Events by key and pane (and handler), with insertions and evictions flattened to one entry a tuple."""
+    """Return events by key and pane (and handler), with insertions and evictions flattened to one entry a row."""
     groups: dict[str, list[Entry]] = {}
     for event in events:
         place = json.dumps([event.get("key"), event.get("pane"), event.get("on")], sort_keys=True)

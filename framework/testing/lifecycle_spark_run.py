@@ -1,4 +1,4 @@
-"""Plays the acts of a lifecycle vector in a streaming query: one micro-batch an act, on Spark's state store."""
+"""Lifecycle vectors on Spark: a streaming query with one micro-batch a step, on Spark's state store."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-from framework.testing.lifecycle import Act, Call, Declared, as_text, perform
+from framework.testing.lifecycle import Call, LifecycleDeclaration, LifecycleStep, run_step, to_line
 from state.spark_store import SparkStore
 
 if TYPE_CHECKING:
@@ -20,28 +20,30 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
 
-class Performer(StatefulProcessor):
-    """Performs the act of a micro-batch on the group's store and emits the calls."""
+class StepProcessor(StatefulProcessor):
+    """Runs the step of a micro-batch on the store of the key group and emits the calls."""
 
-    def __init__(self, declared: Declared) -> None:
-        self._declared = declared
+    def __init__(self, declaration: LifecycleDeclaration) -> None:
+        self._declared = declaration
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Name the state."""
+        """Open the store."""
         self._store = SparkStore(handle)
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
-        """Do what the one row says."""
+        """Run the step in each row; there is one."""
         for row in rows:
-            calls = perform(Act(**json.loads(row.value)), self._declared, self._store)
+            calls = run_step(LifecycleStep(**json.loads(row.value)), self._declared, self._store)
             yield Row(calls=json.dumps(calls))
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing: the store is Spark's."""
 
 
-def perform_on_spark(declared: Declared, acts: Iterable[Act], spark: SparkSession | None) -> list[Call]:
-    """Perform the acts, a query for each run, and return the calls in order."""
+def run_on_spark(
+    declaration: LifecycleDeclaration, steps: Iterable[LifecycleStep], spark: SparkSession | None
+) -> list[Call]:
+    """Run the steps, with a query for each run, and return the calls in order."""
     if spark is None:
         from framework.engine.session.session import session
 
@@ -51,29 +53,29 @@ def perform_on_spark(declared: Declared, acts: Iterable[Act], spark: SparkSessio
     with tempfile.TemporaryDirectory(prefix="panekeeper-play-", ignore_cleanup_errors=True) as folder:
         source = Path(folder, "input")
         source.mkdir()
-        for number, act in enumerate(acts):
-            if act.run != run:
-                _run_query(declared, spark, Path(folder), calls)
-                run = act.run
+        for number, step in enumerate(steps):
+            if step.run != run:
+                _run_query(declaration, spark, Path(folder), calls)
+                run = step.run
             path = source / f"{number:06d}.txt"
-            path.write_text(as_text(act))
+            path.write_text(to_line(step))
             os.utime(path, (1_600_000_000 + number,) * 2)  # the file source reads in this order
-        _run_query(declared, spark, Path(folder), calls)
+        _run_query(declaration, spark, Path(folder), calls)
     return calls
 
 
-def _run_query(declared: Declared, spark: SparkSession, folder: Path, calls: list[Call]) -> None:
+def _run_query(declaration: LifecycleDeclaration, spark: SparkSession, folder: Path, calls: list[Call]) -> None:
     from pyspark.sql import functions as F  # noqa: N812
 
     from framework.engine.job.startup_checks import query_settings
     from framework.engine.session.checkpoint_files import CheckpointFiles
 
     rows = spark.readStream.option("maxFilesPerTrigger", 1).text(str(folder / "input"))
-    performed = (
+    calls_stream = (
         rows.withColumn("g", F.lit(0))
         .groupBy("g")
         .transformWithState(
-            statefulProcessor=Performer(declared),
+            statefulProcessor=StepProcessor(declaration),
             outputStructType="calls string",
             outputMode="Append",
             timeMode="None",
@@ -85,7 +87,7 @@ def _run_query(declared: Declared, spark: SparkSession, folder: Path, calls: lis
             calls.extend(json.loads(row.calls))
 
     files = CheckpointFiles(spark, str(folder / "checkpoint"))
-    writer = performed.writeStream.foreachBatch(keep).option("checkpointLocation", files.root)
+    writer = calls_stream.writeStream.foreachBatch(keep).option("checkpointLocation", files.root)
     with query_settings(files):
         query = writer.trigger(availableNow=True).start()
     query.awaitTermination()

@@ -1,6 +1,6 @@
-"""The operator that `play` runs: it hears every event and emits each as one row of JSON.
+"""The operator that `play` runs: it receives every event and emits each as one row of JSON.
 
-Both engines run the same recorder, so what `play` returns has taken the way of any user's results.
+Both engines run the same operator, so what `play` returns passes through the code that every user's results pass.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from framework.core.job_spec import JobSpec
 from framework.declarations.events import Event, EventType
 from framework.declarations.operator import Emit, Operator
 from framework.declarations.windows import TimeInterval
-from framework.testing.vector import Tuple, Vector
+from framework.testing.vector import RowItem, Vector
 from framework.testing.window_fields import column_of
 
 KEY = "key"
 """Partition column of a played vector: the key as JSON text; null for a null key."""
 
 TUPLE = "tuple"
-"""Column that carries a tuple as JSON text."""
+"""Column with an input row as JSON text."""
 
 _PANED = {EventType.INSERTION, EventType.TRIGGER, EventType.INITIAL_FULL, EventType.CLOSE}
 
 
-class Recorder(Operator):
+class EventRecorder(Operator):
     """Emits every event, in the shape of a vector's `expect`, with its number in the micro-batch.
 
-    Only DROP is left out: it belongs to no pane, so nothing can be emitted for it. A dropped tuple is read back from
-    where the user finds it too, the rejected rows.
+    Only DROP is left out: it belongs to no pane, so nothing can be emitted for it. A dropped row is read from the
+    rejected rows, as by a user.
     """
 
     events: ClassVar[frozenset[EventType]] = frozenset(EventType) - {EventType.DROP}
@@ -38,11 +38,11 @@ class Recorder(Operator):
     def __init__(self, *, timed: bool = False) -> None:
         self.timed = timed
         """Whether events have an instant of the wall clock, instead of panes."""
-        self.count = 0  # may be lost: only orders the rows of one micro-batch
+        self.count = 0  # not stored: only orders the rows of one micro-batch
 
     def handle_event(self, event: Event, emit: Emit) -> None:
         """Emit the event as one row."""
-        emit(number=self.count, event=json.dumps(described(event, timed=self.timed)))
+        emit(number=self.count, event=json.dumps(describe_event(event, timed=self.timed)))
         self.count += 1
 
 
@@ -50,20 +50,20 @@ OUTPUT = pa.schema([pa.field("number", pa.int64()), pa.field("event", pa.string(
 """Columns that the recorder emits."""
 
 
-def recorded(results: pa.Table | None, rejected: pa.Table | None) -> list[dict[str, Any]]:
-    """The events of one micro-batch: what the recorder emitted, in order, then the tuples that were dropped."""
+def read_events(results: pa.Table | None, rejected: pa.Table | None) -> list[dict[str, Any]]:
+    """Return the events of one micro-batch: what the recorder emitted, in order, then the rows that were dropped."""
     events: list[dict[str, Any]] = []
     if results is not None:
         events += [json.loads(text) for text in results.sort_by("number").column("event").to_pylist()]
     if rejected is not None:
-        events += [dropped(json.loads(text)) for text in rejected.column("row").to_pylist()]
+        events += [describe_drop(json.loads(text)) for text in rejected.column("row").to_pylist()]
     return events
 
 
 def job_spec_for(vector: Vector) -> JobSpec:
-    """What the machine of a key group is told to play a vector."""
+    """Return the job spec of a vector, with the recorder as its operator."""
     key, text = pa.field(KEY, pa.string()), pa.field(TUPLE, pa.string())
-    measures = [pa.field(column_of(name), measured_as(vector, name)) for name in vector.declared.attributes]
+    measures = [pa.field(column_of(name), measure_type(vector, name)) for name in vector.declared.attributes]
     return JobSpec(
         window=vector.window,
         keys=pa.schema([key] if vector.partitioned else []),
@@ -73,43 +73,43 @@ def job_spec_for(vector: Vector) -> JobSpec:
     )
 
 
-def recorder_for(vector: Vector) -> Recorder:
-    """The recorder of a vector: time intervals have panes, other windows the wall clock."""
-    return Recorder(timed=not isinstance(vector.window, TimeInterval))
+def recorder_for(vector: Vector) -> EventRecorder:
+    """Return the recorder of a vector: time intervals have panes, other windows the wall clock."""
+    return EventRecorder(timed=not isinstance(vector.window, TimeInterval))
 
 
-def measured_as(vector: Vector, name: str) -> pa.DataType:
-    """The type of a field that a delta policy reads: whole numbers stay whole if all are, and fit."""
-    values = [item.measures[name] for item in vector.items if isinstance(item, Tuple)]
+def measure_type(vector: Vector, name: str) -> pa.DataType:
+    """Return the type of a field that a delta policy reads: int64 if all values are whole and fit, else float64."""
+    values = [item.measures[name] for item in vector.items if isinstance(item, RowItem)]
     whole = all(isinstance(value, int) and abs(value) < 2**63 for value in values)
     return pa.int64() if whole else pa.float64()
 
 
-def described(event: Event, *, timed: bool = False) -> dict[str, Any]:
-    """One event in the shape of `expect`."""
+def describe_event(event: Event, *, timed: bool = False) -> dict[str, Any]:
+    """Return an event in the shape of `expect`."""
     tuples = [json.loads(text) for text in event.table.column(TUPLE).to_pylist()]
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "event": event.type.value,
         "key": None if event.key is None else json.loads(event.key),
         "tuples": tuples,
     }
     if timed:
-        return told | {"at": in_seconds(event.at_us)}
+        return fields | {"at": in_seconds(event.at_us)}
     if event.type in _PANED:
-        told["pane"] = [in_seconds(event.pane.start_us), in_seconds(event.pane.end_us)]
+        fields["pane"] = [in_seconds(event.pane.start_us), in_seconds(event.pane.end_us)]
     if event.type is EventType.TRIGGER:
-        told |= {"timing": event.timing.value, "index": event.index}
-    return told
+        fields |= {"timing": event.timing.value, "index": event.index}
+    return fields
 
 
-def dropped(row: dict[str, Any]) -> dict[str, Any]:
-    """The event of one dropped tuple, from its rejected row."""
+def describe_drop(row: dict[str, Any]) -> dict[str, Any]:
+    """Return the event of one dropped row, from its rejected row."""
     key = row.get(KEY)
     return {"event": "drop", "key": None if key is None else json.loads(key), "tuples": [json.loads(row[TUPLE])]}
 
 
 def in_seconds(us: int) -> int | float:
-    """Microseconds as the JSON number of seconds: whole seconds are an int.
+    """Return microseconds as the JSON number of seconds: whole seconds are an int.
 
     >>> in_seconds(100_000_000), in_seconds(100_300_000)
     (100, 100.3)

@@ -1,8 +1,8 @@
 """Plays a vector on Spark: a real streaming query through intake, packing, processor and state store.
 
-The input is written as files, one a micro-batch, with watermarks and marks as rows in their place. Only the Delta
-tables are left out: in place of the sink stands a list. A stop between micro-batches is the end of the query; what
-follows is a new query on the same checkpoint.
+The input is written as files, one a micro-batch, with watermarks and marks as rows in their place. The Delta tables are
+replaced by a list. A stop between micro-batches is the end of the query; the next one is a new query on the same
+checkpoint.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from framework.engine.job.query import QueryTrigger, trigger_options
 from framework.engine.job.startup_checks import open_checkpoint
 from framework.engine.session.checkpoint_files import CheckpointFiles
 from framework.engine.sink.batch_output import run_and_collect
-from framework.testing.batching import Batch
-from framework.testing.recorder import KEY, OUTPUT, TUPLE, job_spec_for, measured_as, recorded, recorder_for
-from framework.testing.steps import steps_of
-from framework.testing.vector import Checkpoint, Reset, Vector
+from framework.testing.batching import VectorBatch
+from framework.testing.recorder import KEY, OUTPUT, TUPLE, job_spec_for, measure_type, read_events, recorder_for
+from framework.testing.steps import items_to_steps
+from framework.testing.vector import CheckpointItem, ResetItem, Vector
 from framework.testing.window_fields import column_of
 
 if TYPE_CHECKING:
@@ -47,16 +47,16 @@ _TIME = "event_time"
 
 
 def input_schema(vector: Vector) -> pa.Schema:
-    """Columns of the input files: key, tuple, what policies read, event time if there is one, and marks."""
+    """Return the columns of the input files: key, row, fields that policies read, event time if any, and marks."""
     fields = [pa.field(KEY, pa.string()), pa.field(TUPLE, pa.string())]
-    fields += [pa.field(column_of(name), measured_as(vector, name)) for name in vector.declared.attributes]
+    fields += [pa.field(column_of(name), measure_type(vector, name)) for name in vector.declared.attributes]
     if vector.declared.event_time is not None:
         fields.append(pa.field(_TIME, TIMESTAMP))
     marks = [pa.field(MARK, pa.string()), pa.field(MARK_VALUE, pa.int64()), pa.field(MARK_TEXT, pa.string())]
     return pa.schema([*fields, *marks])
 
 
-def play_on_spark(vector: Vector, batches: Iterable[Batch], spark: SparkSession | None) -> list[dict[str, Any]]:
+def play_on_spark(vector: Vector, batches: Iterable[VectorBatch], spark: SparkSession | None) -> list[dict[str, Any]]:
     """Run the micro-batches of a vector and return its events."""
     if spark is None:
         from framework.engine.session.session import session
@@ -67,7 +67,7 @@ def play_on_spark(vector: Vector, batches: Iterable[Batch], spark: SparkSession 
 
 
 class SparkRun:
-    """One vector on Spark, in a folder of its own. Everything that lasts is in its checkpoint."""
+    """One vector on Spark, in a folder of its own. All its persisted state is in its checkpoint."""
 
     def __init__(self, vector: Vector, spark: SparkSession, folder: Path, name: str = "play") -> None:
         self.vector = vector
@@ -78,34 +78,34 @@ class SparkRun:
         self.checkpoint = folder / "checkpoint"
         self.saved = folder / "saved"
         self.input.mkdir(exist_ok=True)
-        self.sink = Listed()
+        self.sink = ListSink()
         self.schema = input_schema(vector)
         self.waiting: list[Step] = []  # steps that open the next micro-batch
         self.files: list[Path] = []
         self.done = 0  # files that a finished query has read
 
-    def play(self, batches: Iterable[Batch]) -> list[dict[str, Any]]:
-        """Run the micro-batches, with a query for each stretch between two stops, and return the events."""
+    def play(self, batches: Iterable[VectorBatch]) -> list[dict[str, Any]]:
+        """Run the micro-batches, with a query for each range between two stops, and return the events."""
         self.clock(self.vector.declared.ready_us)
         for batch in batches:
             match batch.items:
-                case (Checkpoint(name=name, at_us=at),):
+                case (CheckpointItem(name=name, at_us=at),):
                     self.clock(at)
                     self.run_query()
                     self.save(name)
-                case (Reset(name=name, at_us=at),):
+                case (ResetItem(name=name, at_us=at),):
                     self.run_query()
                     self.reset(name)
                     self.clock(at, resume=name is not None)
                 case items:
-                    self.write(steps_of(items, job_spec_for(self.vector).columns))
+                    self.write(items_to_steps(items, job_spec_for(self.vector).columns))
             if batch.restart:
                 self.run_query()
         self.run_query()
         return self.sink.events
 
     def clock(self, now: int | None, *, resume: bool = False) -> None:
-        """Tell the time at the beginning of the next micro-batch; a time interval does not ask."""
+        """Begin the next micro-batch with a tick; not for a time interval, which has no clock."""
         if now is not None and self.vector.declared.ready_us is not None:
             self.waiting.append(Tick(now, resume=resume))
 
@@ -114,7 +114,7 @@ class SparkRun:
         number = len(self.files)
         path = self.input / f"{number:06d}.parquet"
         opening, self.waiting = self.waiting, []
-        pq.write_table(pa.concat_tables([as_rows(step, self.schema) for step in [*opening, *steps]]), path)
+        pq.write_table(pa.concat_tables([step_to_rows(step, self.schema) for step in [*opening, *steps]]), path)
         os.utime(path, (1_600_000_000 + number,) * 2)  # the file source reads in this order, whatever the clock does
         self.files.append(path)
 
@@ -134,7 +134,7 @@ class SparkRun:
             shutil.copytree(self.checkpoint, self._saved(name))
 
     def reset(self, name: str | None) -> None:
-        """Put back the checkpoint of that name, or none, and take away the input that came after it."""
+        """Restore the checkpoint of that name, or none, and remove the input that came after it."""
         shutil.rmtree(self.checkpoint, ignore_errors=True)
         if name is not None and self._saved(name).exists():
             shutil.copytree(self._saved(name), self.checkpoint)
@@ -168,8 +168,8 @@ class SparkRun:
         return self.saved / quote(name, safe="")
 
 
-class Listed:
-    """A sink that keeps the events of each micro-batch; takes the calls that the job makes to its Delta sink."""
+class ListSink:
+    """A sink that collects the events of each micro-batch; has the methods that a job calls of its Delta sink."""
 
     def __init__(self) -> None:
         self.events: list[dict[str, Any]] = []
@@ -183,11 +183,11 @@ class Listed:
         missing = {tag for tag, rows in batch.rows.items() if rows and tag not in batch.driver_tables}
         if missing:
             raise ValueError(f"the {', '.join(missing)} of micro-batch {batch.number} are too large to play")
-        self.events += recorded(batch.driver_tables.get("results"), batch.driver_tables.get("rejected"))
+        self.events += read_events(batch.driver_tables.get("results"), batch.driver_tables.get("rejected"))
 
 
-def as_rows(step: Step, schema: pa.Schema) -> pa.Table:
-    """The rows of the input that make one step: tuples as they are, anything else as a mark."""
+def step_to_rows(step: Step, schema: pa.Schema) -> pa.Table:
+    """Return the input rows of one step: rows as they are, anything else as a mark."""
     match step:
         case Rows(table):
             if EVENT_TIME in table.column_names:

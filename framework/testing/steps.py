@@ -1,4 +1,4 @@
-"""Turns input items into the steps that a key group takes. Both engines are fed from here, so they are fed alike."""
+"""Converts input items into steps of a key group; both engines get their input from here, so it is the same."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ import pyarrow as pa
 from framework.core.job_spec import EVENT_TIME
 from framework.core.steps import EvictPartitions, Mark, Rows, Step, Tick, Watermark
 from framework.testing.recorder import KEY, TUPLE
-from framework.testing.vector import Advance, Clock, Item, Punct, Release, Tuple
+from framework.testing.vector import ClockItem, EvictItem, Item, MarkItem, RowItem, WatermarkItem
 from framework.testing.window_fields import column_of
 
 
-def steps_of(items: Iterable[Item], columns: pa.Schema) -> Iterator[Step]:
-    """The steps of one micro-batch: neighbouring tuples of one instant in one table, ticks where told."""
-    waiting: list[Tuple] = []
+def items_to_steps(items: Iterable[Item], columns: pa.Schema) -> Iterator[Step]:
+    """Return the steps of one micro-batch: neighbouring rows of one instant in one table, a tick for each new time."""
+    waiting: list[RowItem] = []
     clock: int | None = None
     for item in items:
-        told = None if isinstance(item, Advance | Clock) else item.at_us
+        at_us = None if isinstance(item, WatermarkItem | ClockItem) else item.at_us
         step = _step(item)
-        if waiting and (step is not None or told not in (None, clock)):
+        if waiting and (step is not None or at_us not in (None, clock)):
             yield Rows(_table(waiting, columns))
             waiting = []
-        if told is not None and told != clock:
-            yield Tick(told)
-            clock = told
-        if isinstance(item, Tuple):
+        if at_us is not None and at_us != clock:
+            yield Tick(at_us)
+            clock = at_us
+        if isinstance(item, RowItem):
             waiting.append(item)
         elif step is not None:
             yield step
@@ -37,19 +37,19 @@ def steps_of(items: Iterable[Item], columns: pa.Schema) -> Iterator[Step]:
 
 def _step(item: Item) -> Step | None:
     match item:
-        case Advance(watermark_us=us):
+        case WatermarkItem(watermark_us=us):
             return Watermark(us)
-        case Clock(at_us=us):
+        case ClockItem(at_us=us):
             return Tick(us, is_last_at_instant=True)
-        case Punct(kind=kind):
+        case MarkItem(kind=kind):
             return Mark(kind)
-        case Release(key=key):
+        case EvictItem(key=key):
             return EvictPartitions(pa.table({KEY: pa.array([key], pa.string())}))
     return None
 
 
-def _table(tuples: list[Tuple], columns: pa.Schema) -> pa.Table:
-    """The tuples as rows: the columns asked for, and their event time if they have one."""
+def _table(tuples: list[RowItem], columns: pa.Schema) -> pa.Table:
+    """Return the rows as a table of these columns, with the event time if they have one."""
     values: dict[str, list[Any]] = {KEY: [item.key for item in tuples], TUPLE: [item.text for item in tuples]}
     for name in tuples[0].measures:
         values[column_of(name)] = [item.measures[name] for item in tuples]

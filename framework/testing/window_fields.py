@@ -1,6 +1,6 @@
-"""Which window a vector declares: the fields of each kind, and what they mean.
+"""Parses the window of a vector: the fields of each kind of window.
 
-Refuses what cannot be, by way of the declarations themselves, and what only a vector can get wrong.
+Values are refused by the declarations themselves; what only a vector can get wrong is refused here.
 """
 
 from __future__ import annotations
@@ -21,11 +21,18 @@ from framework.declarations.policies import (
     TupleCount,
 )
 from framework.declarations.windows import Batched, Sliding, TimeInterval, Tumbling, Window
-from framework.testing.fields import instant, known, need, truth
+from framework.testing.fields import (
+    optional_time_us,
+    require_bool,
+    require_field,
+    require_known_fields,
+    require_no_text,
+)
 
 _COMMON = {"kind", "partitioned"}
 _IN_ORDER = _COMMON | {"partition_eviction", "ready_at"}
 _INTERVAL = _COMMON | {"intervalDuration", "creationPeriod", "discardAge", "intervalOffset", "event_time", "late"}
+_DURATIONS = ("intervalDuration", "creationPeriod", "discardAge", "intervalOffset", "within", "every")
 _PARTITION_POLICIES: dict[str, Callable[[Any], PartitionEviction]] = {
     "partitionAge": PartitionAge,
     "partitionCount": PartitionCount,
@@ -34,15 +41,15 @@ _PARTITION_POLICIES: dict[str, Callable[[Any], PartitionEviction]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Declared:
-    """What a vector's `window` says.
+class DeclaredWindow:
+    """The `window` of a vector.
 
     Attributes:
         window: the declared window.
-        partitioned: whether keys tell partitions apart; else every tuple's key is None.
-        event_time: the field of a tuple that is its event time, for a time interval.
+        partitioned: whether each key is a partition; else the key of every row is None.
+        event_time: the field of a row that is its event time, for a time interval.
         attributes: the fields that delta policies read, each once.
-        ready_us: when all inputs are ready: the clock starts there. None for a time interval, which knows no clock.
+        ready_us: when all inputs are ready: the clock starts there. None for a time interval, which has no clock.
     """
 
     window: Window
@@ -53,7 +60,7 @@ class Declared:
 
 
 def column_of(attribute: str) -> str:
-    """The column that carries a field of the tuples for delta policies.
+    """Return the column with a field of the rows that a delta policy reads.
 
     >>> column_of("age")
     'value_age'
@@ -61,63 +68,64 @@ def column_of(attribute: str) -> str:
     return f"value_{attribute}"
 
 
-def declared_by(window: Any) -> Declared:
-    """Check the `window` of a vector. Raises `DeclarationError` naming the field or the rule."""
-    kind = need(window, "kind", "window")
+def parse_window(window: Any) -> DeclaredWindow:
+    """Check and parse the `window` of a vector. Raises `DeclarationError` with the field or the rule."""
+    kind = require_field(window, "kind", "window")
     if kind not in _KINDS:
         raise DeclarationError(f"window.kind is {kind!r}; known: {', '.join(_KINDS)}, lifecycle")
-    partitioned = truth(window.get("partitioned", False), "window.partitioned")
+    require_no_text(window, _DURATIONS, "window")
+    partitioned = require_bool(window.get("partitioned", False), "window.partitioned")
     if window.get("partition_eviction") is not None and kind != "timeInterval" and not partitioned:
         raise DeclarationError(
             f"window.partition_eviction is {window['partition_eviction']!r}, but the window is not partitioned: "
-            f"there is no partition to evict [semantics 0.8]"
+            "there is no partition to evict"
         )
     return _KINDS[kind](window, partitioned)
 
 
-def _interval(window: Mapping[str, Any], partitioned: bool) -> Declared:  # noqa: FBT001 -- one caller, by table
+def _interval(window: Mapping[str, Any], partitioned: bool) -> DeclaredWindow:  # noqa: FBT001 -- one caller, by table
     if "partition_eviction" in window:
-        raise DeclarationError("window.partition_eviction: a time interval has no partition eviction [S0]")
-    known(window, _INTERVAL, "window")
-    event_time = need(window, "event_time", "window")
+        raise DeclarationError("window.partition_eviction: a time interval has no partition eviction")
+    require_known_fields(window, _INTERVAL, "window")
+    event_time = require_field(window, "event_time", "window")
     interval = TimeInterval(
-        need(window, "intervalDuration", "window"),
+        require_field(window, "intervalDuration", "window"),
         creation_period=window.get("creationPeriod"),
         discard_age=window.get("discardAge", 0),
         interval_offset=window.get("intervalOffset", 0),
         late=window.get("late", "pane"),
     )
-    return Declared(window=interval, partitioned=partitioned, event_time=event_time)
+    return DeclaredWindow(window=interval, partitioned=partitioned, event_time=event_time)
 
 
-def _tumbling(window: Mapping[str, Any], partitioned: bool) -> Declared:  # noqa: FBT001 -- as above
-    known(window, _IN_ORDER | {"eviction"}, "window")
-    evict = _policy(need(window, "eviction", "window"), "window.eviction")
+def _tumbling(window: Mapping[str, Any], partitioned: bool) -> DeclaredWindow:  # noqa: FBT001 -- as above
+    require_known_fields(window, _IN_ORDER | {"eviction"}, "window")
+    evict = _policy(require_field(window, "eviction", "window"), "window.eviction")
     return _in_order(Tumbling(evict, partition_eviction=_partition_eviction(window)), window, partitioned)
 
 
-def _sliding(window: Mapping[str, Any], partitioned: bool) -> Declared:  # noqa: FBT001 -- as above
-    known(window, _IN_ORDER | {"eviction", "trigger"}, "window")
-    evict = _policy(need(window, "eviction", "window"), "window.eviction")
+def _sliding(window: Mapping[str, Any], partitioned: bool) -> DeclaredWindow:  # noqa: FBT001 -- as above
+    require_known_fields(window, _IN_ORDER | {"eviction", "trigger"}, "window")
+    evict = _policy(require_field(window, "eviction", "window"), "window.eviction")
     trigger = _policy(window["trigger"], "window.trigger") if "trigger" in window else Count(1)
     sliding = Sliding(evict=evict, trigger=trigger, partition_eviction=_partition_eviction(window))
     return _in_order(sliding, window, partitioned)
 
 
-def _batched(window: Mapping[str, Any], partitioned: bool) -> Declared:  # noqa: FBT001 -- as above
-    known(window, _IN_ORDER | {"within", "every", "retain", "created_at"}, "window")
+def _batched(window: Mapping[str, Any], partitioned: bool) -> DeclaredWindow:  # noqa: FBT001 -- as above
+    require_known_fields(window, _IN_ORDER | {"within", "every", "retain", "created_at"}, "window")
     if "created_at" in window and "ready_at" in window:
         raise DeclarationError("window has both created_at and ready_at; they name the same instant")
     batched = Batched(
         within=window.get("within"),
-        every=need(window, "every", "window"),
+        every=require_field(window, "every", "window"),
         retain=window.get("retain"),
         partition_eviction=_partition_eviction(window),
     )
     return _in_order(batched, window, partitioned)
 
 
-_KINDS: dict[str, Callable[[Mapping[str, Any], bool], Declared]] = {
+_KINDS: dict[str, Callable[[Mapping[str, Any], bool], DeclaredWindow]] = {
     "timeInterval": _interval,
     "tumbling": _tumbling,
     "sliding": _sliding,
@@ -125,29 +133,30 @@ _KINDS: dict[str, Callable[[Mapping[str, Any], bool], Declared]] = {
 }
 
 
-def _in_order(window: Window, said: Mapping[str, Any], partitioned: bool) -> Declared:  # noqa: FBT001 -- as above
-    policies = [said.get("eviction"), said.get("trigger")]
+def _in_order(window: Window, fields: Mapping[str, Any], partitioned: bool) -> DeclaredWindow:  # noqa: FBT001 -- as above
+    policies = [fields.get("eviction"), fields.get("trigger")]
     attributes = dict.fromkeys(policy["attr"] for policy in policies if policy and policy["policy"] == "delta")
-    ready = instant(said, "window", "created_at") or instant(said, "window", "ready_at") or 0
-    return Declared(window=window, partitioned=partitioned, attributes=tuple(attributes), ready_us=ready)
+    ready = optional_time_us(fields, "window", "created_at") or optional_time_us(fields, "window", "ready_at") or 0
+    return DeclaredWindow(window=window, partitioned=partitioned, attributes=tuple(attributes), ready_us=ready)
 
 
 def _policy(found: Any, where: str) -> Any:
-    """A policy of tuples; that it fits its place is the declaration's business."""
-    name = need(found, "policy", where)
+    """Return a policy of rows; the declaration of the window checks that it fits its place."""
+    name = require_field(found, "policy", where)
+    require_no_text(found, ["size"], where)
     if name == "punct":
-        known(found, {"policy"}, where)
+        require_known_fields(found, {"policy"}, where)
         return Punctuation()
     if name == "delta":
-        known(found, {"policy", "attr", "size"}, where)
-        attribute = need(found, "attr", where)
+        require_known_fields(found, {"policy", "attr", "size"}, where)
+        attribute = require_field(found, "attr", where)
         if not isinstance(attribute, str) or not attribute:
-            raise DeclarationError(f"{where}.attr is {attribute!r}; it must be the name of a field of the tuples")
-        return Delta(column_of(attribute), need(found, "size", where))
+            raise DeclarationError(f"{where}.attr is {attribute!r}; it must be the name of a field of the rows")
+        return Delta(column_of(attribute), require_field(found, "size", where))
     if name not in ("count", "time"):
         raise DeclarationError(f"{where}.policy is {name!r}; known: count, time, delta, punct")
-    known(found, {"policy", "size"}, where)
-    size = need(found, "size", where)
+    require_known_fields(found, {"policy", "size"}, where)
+    size = require_field(found, "size", where)
     return Count(size) if name == "count" else Time(size)
 
 
@@ -156,11 +165,10 @@ def _partition_eviction(window: Mapping[str, Any]) -> PartitionEviction | None:
     if found is None:
         return None
     if isinstance(found, list):
-        raise DeclarationError(
-            f"{where} is {found!r}; a window has at most one such policy, as an object [semantics 0.8]"
-        )
-    known(found, {"policy", "size"}, where)
-    name = need(found, "policy", where)
+        raise DeclarationError(f"{where} is {found!r}; a window has at most one such policy, as an object")
+    require_known_fields(found, {"policy", "size"}, where)
+    name = require_field(found, "policy", where)
+    require_no_text(found, ["size"], where)
     if name not in _PARTITION_POLICIES:
         raise DeclarationError(f"{where}.policy is {name!r}; known: {', '.join(_PARTITION_POLICIES)}")
-    return _PARTITION_POLICIES[name](need(found, "size", where))
+    return _PARTITION_POLICIES[name](require_field(found, "size", where))

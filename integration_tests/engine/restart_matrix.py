@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, cast
 from framework.core.steps import Tick
 from framework.engine.sink.fault_points import kill_process
 from framework.testing.recorder import job_spec_for
-from framework.testing.spark_run import Listed, SparkRun
-from framework.testing.steps import steps_of
-from framework.testing.vector import Reset, parse
+from framework.testing.spark_run import ListSink, SparkRun
+from framework.testing.steps import items_to_steps
+from framework.testing.vector import ResetItem, parse
 from panekeeper import session
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class StoppedRun(SparkRun):
 
     def __init__(self, kind: str, way: Way, spark: SparkSession, folder: Path, *, data: bool) -> None:
         self.story = parse(vector(kind, way, data=data))
-        self.at = next(n for n, item in enumerate(self.story.items) if isinstance(item, Reset))
+        self.at = next(n for n, item in enumerate(self.story.items) if isinstance(item, ResetItem))
         self.kind, self.way = kind, way
         super().__init__(self.story, spark, folder, name=folder.name)
 
@@ -128,7 +128,7 @@ class StoppedRun(SparkRun):
         self.clock(self.story.declared.ready_us)
         *most, last = self.story.items[: len(before(self.kind))]
         for items in (most, [last]):
-            self.write(steps_of(items, job_spec_for(self.story).columns))
+            self.write(items_to_steps(items, job_spec_for(self.story).columns))
         if self.way.stop != "initial":
             self.clock(STOP_AT * 1_000_000)
 
@@ -151,7 +151,7 @@ class StoppedRun(SparkRun):
         self.clock(self.way.back_at * 1_000_000, resume=self.way.stop != "initial")
         rest = self.story.items[self.at + 1 :]
         if rest:
-            self.write(steps_of(rest, job_spec_for(self.story).columns))
+            self.write(items_to_steps(rest, job_spec_for(self.story).columns))
         self.run_query()
         return self.sink.events
 
@@ -167,7 +167,7 @@ class StoppedRun(SparkRun):
         (self.input.parent / "events.json").write_text(json.dumps(self.sink.events))
         self.waiting = opening
         stuck = Stuck()
-        self.sink = cast("Listed", stuck)
+        self.sink = cast("ListSink", stuck)
         self.job("available_now")
         assert stuck.reached.wait(300)
 
@@ -179,7 +179,7 @@ class StoppedRun(SparkRun):
             self.waiting = [Tick(STOP_AT * 1_000_000)]
 
 
-class Stuck(Listed):
+class Stuck(ListSink):
     """A sink that never comes back from a batch."""
 
     def __init__(self) -> None:

@@ -23,11 +23,6 @@ ORDERS = {
 }
 SPARK = {"pyspark", "delta", "py4j"}
 
-# Circles that are left; each is on its way out, and none comes in.
-KNOWN_CIRCLES = [
-    {"framework.testing.lifecycle", "framework.testing.lifecycle_spark_run"},
-]
-
 
 def place(module: str, order: Iterable[str]) -> int | None:
     """Where a module's folder stands in an order."""
@@ -85,7 +80,7 @@ def test_the_product_imports_nothing_that_is_not_installed() -> None:
 def test_no_modules_import_each_other_in_a_circle() -> None:
     """Each can be read, and tested, before what is built on it."""
     found = circles(import_graph())
-    assert [circle for circle in found if not any(known.issuperset(circle) for known in KNOWN_CIRCLES)] == []
+    assert found == []
 
 
 def test_a_circle_of_imports_is_found() -> None:

@@ -24,9 +24,6 @@ MOST_LINES_OF_A_FILE = 300
 MOST_LINES_OF_A_FUNCTION = 40  # without its docstring: saying more is not punished
 MOST_FILES_OF_A_FOLDER = 14
 MAPS = [path for path in PRODUCT if path.name == "__init__.py" and path.parent.name != "panekeeper"]
-WITHOUT_MAP = {
-    "framework/testing",
-}  # yet
 ENTRY = re.compile(r"^ *([a-z0-9_]+(?:\.py|/)) ", re.MULTILINE)
 
 
@@ -60,9 +57,7 @@ def test_no_folder_outgrows_a_glance() -> None:
     assert {name: files for name, files in counts.items() if files > MOST_FILES_OF_A_FOLDER} == {}
 
 
-@pytest.mark.parametrize(
-    "path", [path for path in MAPS if name_of(path.parent) not in WITHOUT_MAP], ids=lambda path: name_of(path.parent)
-)
+@pytest.mark.parametrize("path", MAPS, ids=lambda path: name_of(path.parent))
 def test_the_introduction_of_a_folder_is_a_map_of_it(path: Path) -> None:
     """The docstring of `__init__` has a line for each file and folder, and none for what is not there."""
     named = ENTRY.findall(ast.get_docstring(tree_of(path)) or "")

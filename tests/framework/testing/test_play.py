@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from framework.declarations.errors import DeclarationError
-from framework.testing.batching import runs_of
+from framework.testing.batching import split_into_batches
 from framework.testing.vector import parse
 from panekeeper.testing import play
 
@@ -93,7 +93,7 @@ REFUSED |= {
     ),
     "a batched window of no policy": (by_clock({"kind": "batched", "every": 2}), "needs within"),
     "a batched window created twice": (by_clock(BATCHED, created_at=1, ready_at=1), "created_at and ready_at"),
-    "partition eviction without partitions": (by_clock(SLIDING, **AGED), "not partitioned.*semantics 0.8"),
+    "partition eviction without partitions": (by_clock(SLIDING, **AGED), "not partitioned.*no partition to evict"),
     "two partition evictions": (
         by_clock(SLIDING, partitioned=True, partition_eviction=[AGED["partition_eviction"]] * 2),
         "at most one",
@@ -104,7 +104,7 @@ REFUSED |= {
     ),
     "evicting a partition where there are none": (
         by_clock(SLIDING, {"at": 1, "evict_partition": "a"}),
-        "not partitioned.*semantics 0.9",
+        "not partitioned.*only from a partitioned window",
     ),
     "a tuple at no time": (by_clock(SLIDING, {"value": {}}), r"input\[0\] needs the field 'at'"),
     "a reset at no time": (by_clock(SLIDING, {"reset_to_initial": True}), r"input\[0\] needs the field 'at'"),
@@ -117,6 +117,15 @@ REFUSED |= {
         by_clock(DELTA, {"at": 0, "value": {"a": 1}}),
         r"input\[0\]\.value\.age is None",
     ),
+    "a duration of text": (
+        by_clock(BATCHED, within="2 seconds"),
+        r"window\.within is '2 seconds'; .* must be a number",
+    ),
+    "a size of text": (
+        by_clock(SLIDING, trigger={"policy": "time", "size": "5m"}),
+        r"window\.trigger\.size is '5m'; .* must be a number",
+    ),
+    "a time of text": (by_clock(SLIDING, {"at": "5m", "value": {}}), r"input\[0\]\.at is '5m'; it must be a number"),
     "a delta of text": (by_clock(DELTA, {"at": 0, "value": {"age": "1"}}), "needs a number"),
     "a lifecycle without handlers": (by_clock({"kind": "lifecycle"}), "handlers"),
 }
@@ -150,7 +159,7 @@ def test_an_argument_that_means_nothing_is_refused(arguments: dict[str, Any]) ->
 
 def sizes(cut: Any, restart_after: Any, **changes: Any) -> list[tuple[int, bool]]:
     """How many items each micro-batch has, and whether the process stops after it."""
-    batches = runs_of(parse(broken(**changes)).items, cut, restart_after)
+    batches = split_into_batches(parse(broken(**changes)).items, cut, restart_after)
     return [(len(batch.items), batch.restart) for batch in batches]
 
 

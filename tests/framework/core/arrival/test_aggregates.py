@@ -18,7 +18,7 @@ from framework.core.job_spec import JobSpec
 from framework.core.key_group import KeyGroupRunner
 from framework.core.steps import Rows, Step
 from framework.declarations.windows import Batched, BatchedOutput
-from framework.testing.batching import runs_of
+from framework.testing.batching import split_into_batches
 from framework.testing.memory_run import MemoryRun
 from framework.testing.recorder import TUPLE
 from framework.testing.vector import Vector, parse
@@ -79,7 +79,7 @@ def log(vector: Vector, aggregates: dict[str, agg.Aggregate], cut: Any, restart:
     """The result log: for each key, when it fired and with what, in order."""
     run = AggregateRun(vector, aggregates)
     rows: dict[str, list[str]] = {}
-    for row in run.play(runs_of(vector.items, cut, restart)):
+    for row in run.play(split_into_batches(vector.items, cut, restart)):
         at = pa.scalar(row["fired_at"], pa.timestamp("us", tz="UTC")).value
         row_text = [at, *(row[name] for name in aggregates)]
         rows.setdefault(row.get("key") or "null", []).append(repr(row_text))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from framework.core.job_spec import ARRIVAL_TIME
 from framework.core.steps import Flush, Rows, Step, Tick
-from framework.testing.batching import runs_of
+from framework.testing.batching import split_into_batches
 from framework.testing.memory_run import MemoryRun
 from framework.testing.vector import parse
 from panekeeper.testing import difference, play
@@ -72,7 +72,7 @@ def test_many_instants_in_one_table_are_taken_one_after_the_other(kind: Kind, cu
     vector = data.draw(scripts(kind))
     expected = play_naively(vector)
     run = Declared(parse(vector))
-    got = run.play(runs_of(run.vector.items, cut, "none"))
+    got = run.play(split_into_batches(run.vector.items, cut, "none"))
     assert difference(expected, got) is None
     assert difference(got, expected) is None
 
@@ -82,13 +82,13 @@ def test_many_instants_in_one_table_are_taken_one_after_the_other(kind: Kind, cu
 def test_nothing_is_left_behind(vector: dict[str, Any], cut: Any, flushed: Any) -> None:
     """Once every partition was evicted, or the window flushed, no row and no partition is stored."""
     run = MemoryRun(parse(vector))
-    run.play(runs_of(run.vector.items, cut, "each"))
+    run.play(split_into_batches(run.vector.items, cut, "each"))
     if flushed or not run.vector.partitioned:
         run.run([Flush()])
     else:
         now = max((item.get("at", item.get("advance_clock")) for item in vector["input"]), default=0)
         gone = [{"at": now, "evict_partition": key} for key in KEYS]
-        run.play(runs_of(parse(vector | {"input": gone}).items, "whole", "none"))
+        run.play(split_into_batches(parse(vector | {"input": gone}).items, "whole", "none"))
     assert run.store.entries == {}
     assert SequenceRecord.decode(run.store.header).partitions is None
 
@@ -98,6 +98,6 @@ def test_nothing_is_left_behind(vector: dict[str, Any], cut: Any, flushed: Any) 
 def test_every_tuple_is_counted_once(vector: dict[str, Any], cut: Any) -> None:
     """Windows in arrival order take every row: none is late, none is outside."""
     run = MemoryRun(parse(vector))
-    run.play(runs_of(run.vector.items, cut, "none"))
+    run.play(split_into_batches(run.vector.items, cut, "none"))
     tuples = sum("value" in item for item in vector["input"])
     assert run.counts["rows_in"] == run.counts["admitted"] == tuples

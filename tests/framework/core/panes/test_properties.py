@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from framework.declarations.events import Event, EventType
 from framework.declarations.operator import Emit, Operator
-from framework.testing.batching import runs_of
+from framework.testing.batching import split_into_batches
 from framework.testing.memory_run import MemoryRun
-from framework.testing.recorder import described
+from framework.testing.recorder import describe_event
 from framework.testing.vector import parse
 from panekeeper.testing import difference, play
 from tests.model.interval_cases import BATCH_SPLITS, restarts, vectors
@@ -29,7 +29,7 @@ class DropRecorder(Operator):
 
     def handle_event(self, event: Event, emit: Emit) -> None:
         """Keep one event."""
-        self.drops.append(described(event))
+        self.drops.append(describe_event(event))
 
 
 def spread(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -56,7 +56,7 @@ def test_nothing_is_left_behind(vector: dict[str, Any], cut: Any) -> None:
     """Once the last pane has closed, the store holds no entry, and every row was counted once."""
     parsed = parse(vector | {"input": [*vector["input"], END]})
     run = MemoryRun(parsed)
-    run.play(runs_of(parsed.items, cut, "each"))
+    run.play(split_into_batches(parsed.items, cut, "each"))
     assert run.store.entries == {}
     rows = sum("value" in item for item in vector["input"])
     assert run.counts.get("rows_in", 0) == rows
@@ -73,7 +73,7 @@ def test_an_operator_gets_every_drop(vector: dict[str, Any], cut: Any) -> None:
     run = MemoryRun(parsed)
     recorder = DropRecorder()
     run.spec = replace(run.spec, operator=recorder)
-    run.play(runs_of(parsed.items, cut, "none"))
+    run.play(split_into_batches(parsed.items, cut, "none"))
     assert difference(expected, spread(recorder.drops)) is None
 
 
@@ -85,8 +85,10 @@ def test_two_cuts_leave_the_same_future(vector: dict[str, Any], first: Any, seco
     futures = []
     for cut in (first, second):
         run = MemoryRun(parsed)
-        run.play(runs_of(parsed.items[:cut_here], cut, "none"))
+        run.play(split_into_batches(parsed.items[:cut_here], cut, "none"))
         futures.append(
-            run.play(runs_of([*parsed.items[cut_here:], *parse(vector | {"input": [END]}).items], "whole", "none"))
+            run.play(
+                split_into_batches([*parsed.items[cut_here:], *parse(vector | {"input": [END]}).items], "whole", "none")
+            )
         )
     assert difference(*futures) is None
