@@ -74,14 +74,20 @@ class UserRunningPolicy(RunningPolicy):
         )
 
     def _checked(self, returned: tuple[bool, float | None]) -> tuple[bool, float | None]:
-        """Return what the user's method returned; raise if its state cannot be stored."""
-        _, state = returned
-        if state is not None and (isinstance(state, bool) or not isinstance(state, int | float)):
+        """Return what the user's method returned, its state as a float: what a restart would read from the store.
+
+        Raises:
+            InputError: the state cannot be stored.
+        """
+        decision, state = returned
+        if state is None:
+            return decision, None
+        if isinstance(state, bool) or not isinstance(state, int | float):
             name = type(self._declared).__name__
             raise InputError(
                 f"{name} returned the state {state!r}; a state is a number or None, to be stored as double"
             )
-        return returned
+        return decision, float(state)
 
     def _numbers(self, values: NewValues) -> list[float]:
         return _as_numbers(values(self._declared.attribute))

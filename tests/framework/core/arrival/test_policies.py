@@ -159,6 +159,22 @@ def test_a_policy_that_returns_what_cannot_be_is_an_error() -> None:
         results(Sliding(evict=Count(1), trigger=Faulty("v", (False, "x"))), [[("a", 1)]])
 
 
+@dataclass(frozen=True)
+class Text(UserPolicy):
+    """Fires when the text of its state is that of a float: what is stored is one."""
+
+    attribute: str
+
+    def fire(self, state: float | None, value: float) -> tuple[bool, float | None]:
+        return str(state) == "1.0", 1
+
+
+def test_a_state_is_the_same_number_within_a_batch_and_after_a_restart() -> None:
+    """An integer is a float from the next row on, as it is once it was stored."""
+    window, rows = Sliding(evict=Count(1), trigger=Text("v")), [("a", 1), ("a", 2), ("a", 3)]
+    assert results(window, [rows]) == results(window, [[row] for row in rows])
+
+
 def test_the_declaration_of_a_users_policy_has_its_class_and_fields() -> None:
     """So that another one is refused on the checkpoint."""
     policy = UserCount("v", 3)
