@@ -6,7 +6,7 @@ returns a `BatchOutcome`. The same runner is used by the tests and by Spark's wo
 `state.records` and nowhere else.
 
 steps.py             what is a micro-batch made of?
-job_spec.py          what does a job ask of its windows: window, partition columns, aggregates or operator?
+job_spec.py          what do the workers need of the declaration of a job?
 key_group.py         how does one batch of one key group run: windows in port order, then state handlers?
 state_handlers.py    which method of the state handlers is called when?
 outcome.py           what did a batch do, and how do the outcomes of several ports become one?

@@ -1,4 +1,4 @@
-"""What one job asks of its windows: the part of the declaration that is sent to the workers."""
+"""What the workers need of the declaration of a job: windows, partition columns, and what is computed."""
 
 from __future__ import annotations
 

@@ -69,9 +69,9 @@ def _merge_block(level: PartialColumns, lo: Ints, hi: Ints, empty: tuple[float, 
             merged = merge(merged, tuple(part[at] for part in level))
             at += span
         elif len(odd):
-            pieces = merge(tuple(part[odd] for part in merged), tuple(part[at[odd]] for part in level))
-            for part, piece in zip(merged, pieces, strict=True):
-                part[odd] = piece
+            merged_parts = merge(tuple(part[odd] for part in merged), tuple(part[at[odd]] for part in level))
+            for part, merged_part in zip(merged, merged_parts, strict=True):
+                part[odd] = merged_part
             at[odd] += span
         if 2 * span <= longest:
             level = merge(tuple(part[:-span] for part in level), tuple(part[span:] for part in level))

@@ -42,9 +42,9 @@ class RowBuffer:
     def load(self) -> None:
         """Read every stored segment, with rows that are no longer needed: `retain_newest` must follow."""
         tables = []
-        for piece in self._record.pieces:
-            table = decode_table(self._store.read(ROWS_KIND, 0, piece))
-            tables.append(table.append_column(_SEGMENT_COLUMN, pa.array(np.full(table.num_rows, piece))))
+        for segment in self._record.pieces:
+            table = decode_table(self._store.read(ROWS_KIND, 0, segment))
+            tables.append(table.append_column(_SEGMENT_COLUMN, pa.array(np.full(table.num_rows, segment))))
         if tables:
             self._sorted(pa.concat_tables(tables).select(self._schema.names))
 
@@ -101,19 +101,19 @@ class RowBuffer:
         All needed rows are written as one segment if they are few of the stored ones, and if `rewrite`: the needed rows
         of a partition are not its newest, or have changed, which the next batch could not find out.
         """
-        piece = self.column(_SEGMENT_COLUMN)
-        needed = set(np.unique(piece).tolist())
+        segment = self.column(_SEGMENT_COLUMN)
+        needed = set(np.unique(segment).tolist())
         for number in [n for n in self._record.pieces if n not in needed]:
             self._remove_segment(number)
         stored = sum(self._record.pieces.values())
-        live = int(np.count_nonzero(piece != _NOT_STORED))
+        live = int(np.count_nonzero(segment != _NOT_STORED))
         if rewrite or stored > _REWRITE_FACTOR * live + 1000:
             for number in list(self._record.pieces):
                 self._remove_segment(number)
             if self.rows.num_rows:
                 self._write(self.rows)
-        elif live < len(piece):
-            self._write(self.rows.filter(pa.array(piece == _NOT_STORED)))
+        elif live < len(segment):
+            self._write(self.rows.filter(pa.array(segment == _NOT_STORED)))
 
     def _sorted(self, rows: pa.Table) -> None:
         codes = self._keys.encode(rows)

@@ -3,7 +3,7 @@
 To add a policy: docs/add-a-policy.md.
 
 protocol.py      What a policy is at run time: the roles that it may have
-registry.py      Which running half each declared policy has
+registry.py      Which implementation each declared policy has
 evaluate.py      What follows from the policies of a window in one round
 tumbles.py       Where a tumbling window tumbles, as a table
 row_eviction.py  Eviction from a sliding window that is decided row by row

@@ -1,6 +1,6 @@
 """What a policy is at run time: the roles that it may have in a window in arrival order.
 
-A declared policy (`framework.declarations.policies`) is a value. Its running half computes on all partitions of a key
+A declared policy (`framework.declarations.policies`) is a value. Its implementation computes on all partitions of a key
 group at once, on columns, and holds no data: what must be stored for a partition is in `Partitions`. A subclass
 defines the methods of the roles that the policy can have; the others raise.
 """
@@ -73,7 +73,7 @@ class RoundEviction(Protocol):
 
 
 class RunningPolicy:
-    """The running half of a policy. Each role is a method: a policy defines those that it can have.
+    """The implementation of a policy. Each role is a method: a policy defines those that it can have.
 
     Attributes:
         period_us: period of the timer that each partition has for this policy, us; None without a timer.

@@ -1,4 +1,4 @@
-"""The running half of each declared policy: one line a policy."""
+"""The implementation of each declared policy: one line a policy."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ RUNNING_POLICIES: dict[type, Callable[[Any], RunningPolicy]] = {
     Punctuation: PunctuationPolicy,
     UserPolicy: UserRunningPolicy,
 }
-"""Declared class -> what makes its running half. A subclass has the running half of its base class."""
+"""Declared class -> what makes its implementation. A subclass has the implementation of its base class."""
 
 
 def running_policy(declared: object) -> RunningPolicy:
-    """Return the running half of a declared policy.
+    """Return the implementation of a declared policy.
 
     Raises:
-        DeclarationError: the class of the policy has no running half.
+        DeclarationError: the class of the policy has no implementation.
     """
     for base in type(declared).__mro__:
         if base in RUNNING_POLICIES:
             return RUNNING_POLICIES[base](declared)
     raise DeclarationError(
-        f"the policy {declared!r} has no running half: derive {type(declared).__name__} from panekeeper.UserPolicy, or "
-        "add it to RUNNING_POLICIES in framework/core/arrival/policies/registry.py"
+        f"the policy {declared!r} has no implementation: derive {type(declared).__name__} from panekeeper.UserPolicy, "
+        "or add it to RUNNING_POLICIES in framework/core/arrival/policies/registry.py"
     )

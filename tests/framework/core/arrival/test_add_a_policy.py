@@ -41,7 +41,7 @@ def test_the_policies_that_the_guide_prints_pass_the_tests_that_it_prints(tmp_pa
     assert run_pytest(tmp_path, "test_my_policies.py") == ""
 
 
-def test_the_running_half_that_the_guide_prints_passes_its_test(tmp_path: Path) -> None:
+def test_the_implementation_that_the_guide_prints_passes_its_test(tmp_path: Path) -> None:
     """The file of the guide is imported by a name of its own: it is no part of the package."""
     (tmp_path / "multiple.py").write_text(printed()["multiple.py"], encoding="utf-8")
     test = printed()["test_multiple.py"].replace("framework.core.arrival.policies.multiple", "multiple")

@@ -116,7 +116,7 @@ def test_a_users_policy_gives_what_the_built_in_one_gives(
 
 
 @pytest.mark.parametrize("declared", [Count(1), Time(1), Delta("v", 1), Punctuation(), UserCount("v", 1)], ids=str)
-def test_every_policy_that_can_be_declared_has_a_running_half(declared: Any) -> None:
+def test_every_policy_that_can_be_declared_has_an_implementation(declared: Any) -> None:
     """And there are no others."""
     running_policy(declared)
     assert {Count, Time, Delta, Punctuation, UserPolicy} == {*get_args(Eviction), *get_args(Trigger)}
