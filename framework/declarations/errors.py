@@ -1,26 +1,26 @@
 """Every error Panekeeper raises on purpose; one class for each decision a user can make.
 
 PanekeeperError
-|-- DeclarationError (also ValueError)   the program asks for something that cannot be: fix the declaration
-|-- SetupError                           the machine lacks something: install what the line says
-|-- InputError                           a row cannot be processed and the job was told to stop on it
-|-- EventError                           an event was asked for what it has not got
-|-- LifecycleError                       a state handler did what its method may not
-|-- CheckpointError                      this checkpoint and this job do not belong together
+|-- DeclarationError (also ValueError)   a declaration is impossible: the message says what to change
+|-- SetupError                           Java, a package or a setting is missing: the message says what to install
+|-- InputError                           a row cannot be processed, and the job fails on such rows
+|-- EventError                           an event of this type does not have the property that was read
+|-- LifecycleError                       a method of a state handler did what only another may do
+|-- CheckpointError                      this checkpoint cannot be used by this job
 |   |-- ForeignCheckpoint                ... it was not written by Panekeeper, or by another job
 |   |-- IncompatibleCheckpoint           ... the declaration changed since it was written
 |   |-- CheckpointInUse                  ... another job runs on it
-|   |-- JobNotRunning                    ... no job runs on it that could do what was asked
+|   |-- JobNotRunning                    ... no job runs on it that could execute the command
 |   |-- JobFinished                      ... it was flushed: its windows are closed for good
-|   `-- NotConfirmed                     ... what was asked forgets something and was not confirmed
+|   `-- NotConfirmed                     ... state would be discarded, and that was not confirmed
 |-- SinkError                            an output table cannot take the results
 |   |-- OutputNotWritable                ... the folder is read-only, full, or no Delta table
 |   `-- SchemaMismatch                   ... it has other columns
 |-- StateError                           stored state cannot be used
 |   |-- CorruptState                     ... damaged or missing: restore a savepoint
 |   `-- StateVersionError                ... written by another version
-|-- DrainTimeout                         a job is still draining: wait on, or look at what holds it up
-|-- JobFailed                            the running job ended with an error that has no better name
+|-- DrainTimeout                         a job is still draining: wait longer, or see what its batch does
+|-- JobFailed                            the running job failed with an error of no other class here
 `-- SavepointError                       a savepoint cannot be made, read or restored: see `recovery.errors`
 """
 
@@ -54,19 +54,19 @@ __all__ = [
 
 
 class DeclarationError(PanekeeperError, ValueError):
-    """A window, aggregate, column or option is declared in a way that cannot be. Raised at the declaration."""
+    """A window, aggregate, column or option is impossible. Raised where it is declared; says what to change."""
 
 
 class SetupError(PanekeeperError):
-    """Java, Python, a package or a session setting is missing or wrong. One line says what to install or set."""
+    """Java, Python, a package or a session setting is missing or wrong. The message says what to install or set."""
 
 
 class InputError(PanekeeperError):
-    """A row cannot be processed, and the job was asked to stop on bad rows (`on_bad="fail"`)."""
+    """A row cannot be processed, and the job fails on such rows (`on_bad="fail"`)."""
 
 
 class EventError(PanekeeperError):
-    """An event was asked for something that its type has not got; the message names it."""
+    """An event of this type does not have the property that was read; the message names both."""
 
 
 class ForeignCheckpoint(CheckpointError):
@@ -78,7 +78,7 @@ class IncompatibleCheckpoint(CheckpointError):
 
 
 class CheckpointInUse(CheckpointError):
-    """Another job runs on this checkpoint, or is being started on it; names the process. Two would ruin it."""
+    """Another job runs on this checkpoint, or is being started on it; names the process. Two jobs would corrupt it."""
 
 
 class JobFinished(CheckpointError):
@@ -86,11 +86,11 @@ class JobFinished(CheckpointError):
 
 
 class JobNotRunning(CheckpointError):
-    """No job runs on this checkpoint that could do what was asked of it."""
+    """No job runs on this checkpoint that could execute the command."""
 
 
 class NotConfirmed(CheckpointError):
-    """What was asked forgets something, and nobody confirmed it; names what would be forgotten."""
+    """State would be discarded, and that was not confirmed; names what would be discarded."""
 
 
 class SinkError(PanekeeperError):
@@ -106,8 +106,8 @@ class SchemaMismatch(SinkError):
 
 
 class DrainTimeout(PanekeeperError):
-    """A job did not come to its end in the time given. It goes on draining, and stays resumable."""
+    """A job did not end within the timeout. It continues to drain, and stays resumable."""
 
 
 class JobFailed(PanekeeperError):
-    """The running job ended with an error that has no better name; the cause is attached."""
+    """The running job failed with an error of no other class here; the cause is attached."""

@@ -103,7 +103,7 @@ class Vector:
 
     @property
     def partitioned(self) -> bool:
-        """Whether keys tell partitions apart; else every tuple's key is None."""
+        """Whether each key is a partition; else the key of every row is None."""
         return self.declared.partitioned
 
 
