@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 
 def declared_parameters(instance: object) -> dict[str, Any]:
-    """Return the attributes of an object that are plain values (numbers, texts, None, lists of them), by name."""
-    return {name: value for name, value in vars(instance).items() if _is_plain(value)}
+    """Return the attributes of an object that are plain values (numbers, texts, None, lists of them), by name.
+
+    The fields of a dataclass are among them even if they are slots.
+    """
+    slots = {field.name: getattr(instance, field.name) for field in fields(instance)} if is_dataclass(instance) else {}
+    return {name: value for name, value in (slots | vars(instance)).items() if _is_plain(value)}
 
 
 def _is_plain(value: Any) -> bool:

@@ -176,10 +176,17 @@ def test_a_state_is_the_same_number_within_a_batch_and_after_a_restart() -> None
 
 
 def test_the_declaration_of_a_users_policy_has_its_class_and_fields() -> None:
-    """So that another one is refused on the checkpoint."""
+    """So that another one is refused on the checkpoint; fields that are slots count, too."""
     policy = UserCount("v", 3)
     assert policy.declaration() == {
         "policy": "user",
         "class": "UserCount",
         "parameters": {field.name: getattr(policy, field.name) for field in fields(policy)},
     }
+
+    @dataclass(frozen=True, slots=True)
+    class Slotted(UserPolicy):
+        attribute: str
+        size: int
+
+    assert Slotted("v", 3).declaration()["parameters"] == {"attribute": "v", "size": 3}
