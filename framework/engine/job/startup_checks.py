@@ -1,7 +1,6 @@
-"""Before anything runs: is this the right session, the right checkpoint, and are the tables fit to take results?
+"""Checks before a query starts: the session, the checkpoint, and the declaration against what is stored.
 
-Every question here is answered by an error that says what to do, before the query starts; none is left to show
-itself as wrong results or as a Java stack trace later.
+Each failed check is an error that says what to do, instead of wrong results or a Java stack trace later.
 """
 
 from __future__ import annotations
@@ -127,7 +126,10 @@ def open_checkpoint(files: CheckpointFiles, *, name: str, declaration: Mapping[s
     try:
         write_record(files, record)
     except Exception as error:
-        raise CheckpointError(f"the checkpoint folder {files.root} cannot be written: {first_line(error)}") from error
+        raise CheckpointError(
+            f"the checkpoint folder {files.root} cannot be written: {first_line(error)}; make it writable for "
+            "this user, or choose another folder"
+        ) from error
     return record
 
 
@@ -137,11 +139,14 @@ def require_no_interrupted_restore(files: CheckpointFiles) -> None:
     try:
         begun = CheckpointFiles(files.spark, intent).exists()
     except Exception as error:
-        raise CheckpointError(f"the checkpoint folder {files.root} cannot be reached: {first_line(error)}") from error
+        raise CheckpointError(
+            f"the checkpoint folder {files.root} cannot be reached: {first_line(error)}; check its name "
+            "and the credentials"
+        ) from error
     if begun:
         raise CheckpointError(
             f"a restore of {files.root} was interrupted ({intent} is there), so checkpoint and tables may not fit "
-            "together; run the same restore again: it goes on where it stopped"
+            "together; run the same restore again, which completes it"
         )
     successor = superseded_by(files)
     if successor is not None:
@@ -165,7 +170,7 @@ def _require_compatible(files: CheckpointFiles, known: JobRecord, name: str, dec
         lines = "\n".join(f"  {difference} ({one.why})" for one in refused for difference in one.differences)
         advice = "; ".join(dict.fromkeys(one.advice for one in refused))
         raise IncompatibleCheckpoint(
-            f"job {name!r} is declared otherwise than its checkpoint {files.root}:\n{lines}\n"
+            f"the declaration of job {name!r} differs from its checkpoint {files.root}:\n{lines}\n"
             f"{advice[:1].upper()}{advice[1:]}."
         )
     end = flush_change(flushed=is_flushed(files))

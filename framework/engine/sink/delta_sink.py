@@ -1,4 +1,4 @@
-"""The sink: one micro-batch into Delta, exactly once, through a crash at any point.
+"""The sink: one micro-batch into Delta tables, exactly once, through a crash at any point.
 
 The commit protocol of a batch:
 
@@ -13,7 +13,7 @@ The commit protocol of a batch:
           that of the row in the table.
        and, in the first batch after a stop, the downtime report: an append as 3a.
        3d the metrics, last: the row of a batch says that its other tables are complete.
-       A table without rows is left alone, and a batch without rows or firings commits nothing.
+       A table without rows gets no commit, and a batch without rows or firings commits nothing.
     4  Spark writes the batch to its commit log.
 
 A crash before 4 makes Spark run the same batch again, from the same state and with the same offsets and commands:
@@ -67,7 +67,10 @@ class DeltaSink:
         fault_point_in_tasks("mid-batch", number)
         batch = run_and_collect(packed, number, groups=len(self.record.group_ids))
         if not batch.balanced:
-            raise PanekeeperError(f"batch {number} does not balance, so it is not committed: {batch.counts}")
+            raise PanekeeperError(
+                f"batch {number} of job {self.record.name!r} is not committed: rows_in is not the sum of the other "
+                f"counts in {batch.counts}; this is a defect of Panekeeper, please report it with these numbers"
+            )
         fault_point("before-delta", number)
         return batch
 

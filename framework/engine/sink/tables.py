@@ -105,7 +105,7 @@ def create_or_check(spark: SparkSession, tables: Tables, spec: JobSpec, *, fresh
             table.property("delta.checkpointInterval", "100").execute()
     if fresh and not DeltaTable.forPath(spark, tables.metrics).toDF().isEmpty():
         raise SinkError(
-            f"{tables.metrics} holds the batches of another checkpoint, and this one is new: results would stand twice "
+            f"{tables.metrics} holds the batches of another checkpoint, and this one is new: results would be twice "
             "in the log. Start with the checkpoint that wrote them, or choose other folders for the tables."
         )
 
@@ -115,7 +115,9 @@ def _require_writable(files: CheckpointFiles) -> None:
         files.write_json(_PROBE, {}, replace=True)
         files.remove(_PROBE)
     except Exception as error:
-        raise OutputNotWritable(f"{files.root} cannot be written: {first_line(error)}") from error
+        raise OutputNotWritable(
+            f"{files.root} cannot be written: {first_line(error)}; make it writable, or choose another folder"
+        ) from error
 
 
 def column_differences(found: StructType, wanted: StructType) -> list[str]:
