@@ -1,15 +1,18 @@
-"""A sink of the user's own, beside the Delta tables of a job."""
+"""A sink of the user's own, beside the Delta tables of a job: the one that the guide prints."""
 
 from __future__ import annotations
 
+import re
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from integration_tests.engine.conftest import shown
 from integration_tests.engine.readings import FILES, LOG
-from panekeeper import DeclarationError, JobFailed
+from panekeeper import DeclarationError, JobFailed, Sink
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -17,49 +20,64 @@ if TYPE_CHECKING:
 
     from integration_tests.engine.conftest import Readings
 
+GUIDE = Path(__file__).resolve().parents[3] / "docs" / "add-a-sink.md"
 
-class CollectingSink:
-    """Keeps the rows of each batch once, by its writer and number."""
 
-    def __init__(self) -> None:
+def sink_of_the_guide(database: Path) -> Sink:
+    """The sink that the guide prints, on this database."""
+    names: dict[str, Any] = {"__name__": "guide"}
+    for block in re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL):
+        exec(block, names)  # noqa: S102 -- our own page
+    sink: Sink = names["SqliteSink"](database)
+    return sink
+
+
+class CountedSink:
+    """Passes each call on, and counts the commits."""
+
+    def __init__(self, sink: Sink) -> None:
+        self.sink = sink
         self.columns: list[list[str]] = []
-        self.calls: list[int] = []
-        self.rows: dict[tuple[str, int], list[dict[str, Any]]] = {}
+        self.commits: list[tuple[str, int]] = []
 
     def prepare(self, spark: SparkSession, schema: StructType) -> None:
-        assert spark.version
         self.columns.append(schema.names)
+        self.sink.prepare(spark, schema)
 
     def commit(self, results: DataFrame, *, writer: str, batch: int) -> None:
-        self.calls.append(batch)
-        self.rows.setdefault((writer, batch), [row.asDict() for row in results.collect()])
+        self.commits.append((writer, batch))
+        self.sink.commit(results, writer=writer, batch=batch)
 
 
-def test_a_sink_of_ones_own_gets_each_row_of_the_log_once_by_batch_number(
-    readings: Readings, fail_at: Callable[[str, int], None]
+def test_a_sink_of_ones_own_gets_each_row_of_the_log_and_stores_it_once(
+    readings: Readings, fail_at: Callable[[str, int], None], tmp_path: Path
 ) -> None:
-    """A batch that fails after all commits is committed again with the same number, and its rows are kept once."""
+    """A batch that fails after all commits is committed again with the same number, and its rows are stored once."""
     for rows in FILES:
         readings.put(*rows)
-    sink = CollectingSink()
+    sink = CountedSink(sink_of_the_guide(tmp_path / "results.db"))
     job = readings.declare().with_sink(sink)
     fail_at("after-delta-commit", 2)
     with pytest.raises(JobFailed):
         job.start(checkpoint=readings.checkpoint, trigger="available_now").await_end(timeout=300)
     assert job.start(checkpoint=readings.checkpoint, trigger="available_now").await_end(timeout=300)
 
-    assert shown(row for rows in sink.rows.values() for row in rows) == readings.log() == LOG
-    assert sink.calls.count(2) == 2
-    assert len({writer for writer, _ in sink.rows}) == 1
+    with closing(sqlite3.connect(tmp_path / "results.db")) as database:
+        stored = database.execute("SELECT sensor, pane_start, total, n, refinement, reason FROM results").fetchall()
+    found = sorted((s, start[11:16], int(total), int(n), int(r), reason) for s, start, total, n, r, reason in stored)
+    assert found == readings.log() == LOG
+    assert [batch for _, batch in sink.commits].count(2) == 2
+    assert len({writer for writer, _ in sink.commits}) == 1
     assert sink.columns == [readings.spark.read.format("delta").load(str(readings.folder / "log")).columns] * 2
 
 
-def test_what_is_no_sink_is_refused(readings: Readings) -> None:
+def test_what_is_no_sink_is_refused(readings: Readings, tmp_path: Path) -> None:
     """An object without the methods, a class, and a second sink: the message names it."""
     job = readings.declare()
     with pytest.raises(DeclarationError, match="takes an object with the methods prepare and commit, not 5"):
         job.with_sink(5)  # type: ignore[arg-type]
     with pytest.raises(DeclarationError, match="takes an object with the methods prepare and commit, not <class"):
-        job.with_sink(CollectingSink)  # type: ignore[arg-type]
+        job.with_sink(CountedSink)  # type: ignore[arg-type]
+    sink = sink_of_the_guide(tmp_path / "results.db")
     with pytest.raises(DeclarationError, match=r"has the sink .* already"):
-        job.with_sink(CollectingSink()).with_sink(CollectingSink())
+        job.with_sink(sink).with_sink(sink)
