@@ -31,7 +31,7 @@ def possible_events(window: Window, *, has_handlers: bool) -> frozenset[EventTyp
         window: the declared window.
         has_handlers: whether the job has state handlers, which may evict partitions in a drain.
     """
-    found = frozenset(_EVENTS[type(window)])
+    found = frozenset(next(events for kind, events in _EVENTS.items() if isinstance(window, kind)))
     if isinstance(window, TimeInterval) or (window.partition_eviction is None and not has_handlers):
         return found
     return found | {EventType.PARTITION_EVICTION}

@@ -133,6 +133,17 @@ def test_the_events_of_a_window_are_those_that_it_makes(vector: dict[str, Any]) 
     assert made == possible_events(parse(vector).window, has_handlers=False)
 
 
+def test_a_window_of_a_subclass_has_the_events_of_its_kind() -> None:
+    """A user may give a window a name of their own."""
+
+    class Dozen(Tumbling):
+        pass
+
+    assert possible_events(Dozen(Count(12)), has_handlers=False) == possible_events(
+        Tumbling(Count(12)), has_handlers=False
+    )
+
+
 def test_time_goes_by_the_wall_clock_in_its_own_words() -> None:
     """Whoever writes `Tumbling(Time(30))` for event time reads of the other window at once."""
     for documented in (Time.__doc__, Tumbling.__doc__):
