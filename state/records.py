@@ -27,7 +27,7 @@ class PaneRecord:
     """The watermark has reached its end while the pane existed (docs/semantics.md section 6)."""
     rounds: int = 0
     """Trigger rounds so far: the index of the next one."""
-    ledger: bool = False
+    has_counts: bool = False
     """A segment ("fired", pane, 0) counts the firings of the partitions that were refined."""
 
 
@@ -55,7 +55,7 @@ class IntervalRecord:
             "watermark": self.watermark,
             "next_seq": self.next_seq,
             "flushed": self.flushed,
-            "panes": [[k, p.complete, p.rounds, p.ledger] for k, p in sorted(self.panes.items())],
+            "panes": [[k, p.complete, p.rounds, p.has_counts] for k, p in sorted(self.panes.items())],
             "segments": sorted(self.segments.items()),
         }
         return encode_header(fields, {} if self.pending is None else {"pending": self.pending})
@@ -70,7 +70,7 @@ class IntervalRecord:
             watermark=fields["watermark"],
             next_seq=fields["next_seq"],
             flushed=fields["flushed"],
-            panes={k: PaneRecord(complete, rounds, ledger) for k, complete, rounds, ledger in fields["panes"]},
+            panes={k: PaneRecord(complete, rounds, has_counts) for k, complete, rounds, has_counts in fields["panes"]},
             segments=dict(fields["segments"]),
             pending=tables.get("pending"),
         )

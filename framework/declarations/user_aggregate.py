@@ -10,8 +10,8 @@ class UserAggregate:
 
     Without `merge` every window keeps its rows and the result is computed from all of them each time it fires.
     With `merge`, and `state` to say what is stored, only partial results are kept, and overlapping windows share
-    them. Then a value of the state must survive being stored as `state`: use 64-bit floats, lists rather than
-    tuples. Values that are null are not added.
+    them. Then a value of the state must be the same after it was stored as `state`: use 64-bit floats, and lists rather
+    than tuples. Values that are null are not added.
 
     With `remove`, and without `merge`, a sliding window goes from one firing to the next by removing what left and
     adding what entered. Define it only if it undoes `add` exactly (counts, sets, integers; not sums of floats), else

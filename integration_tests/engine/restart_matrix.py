@@ -147,7 +147,7 @@ class StoppedRun(SparkRun):
             self.reset(None)
 
     def come_back(self) -> list[dict[str, Any]]:
-        """Start anew, take in what comes after, and return all events of both runs."""
+        """Start again, take in what comes after, and return all events of both runs."""
         self.clock(self.way.back_at * 1_000_000, resume=self.way.stop != "initial")
         rest = self.story.items[self.at + 1 :]
         if rest:

@@ -56,8 +56,8 @@ class Running(Operator, StateHandler):
         self.runs = ctx.read("runs") + ctx.restarted
 
 
-class LetGoWhenDrained(StateHandler):
-    """Lets go of every partition before an upgrade."""
+class EvictWhenDrained(StateHandler):
+    """Evicts every partition before an upgrade."""
 
     def drain(self, ctx: StateContext) -> None:
         if ctx.reason is CheckpointReason.DRAIN:
@@ -109,14 +109,14 @@ def test_a_drained_job_keeps_what_is_open_and_resumes_there(readings: Readings) 
 
 
 @pytest.mark.extended
-def test_partitions_can_be_let_go_when_a_job_is_drained(readings: Readings) -> None:
-    """Their contents are told in the batch of the drain, and their keys start anew afterwards."""
+def test_partitions_can_be_evicted_when_a_job_is_drained(readings: Readings) -> None:
+    """Their contents are reported in the batch of the drain, and their keys begin again as new."""
     readings.put(("a", "10:00:10", 1), ("b", "10:00:12", 4))
-    drained = start(readings, LetGoWhenDrained()).drain(timeout=300)
+    drained = start(readings, EvictWhenDrained()).drain(timeout=300)
     assert (drained.open_panes, drained.tuples) == (0, 0)
     assert sorted(kind for _, kind, _, _ in emitted(readings)) == ["partition_eviction", "partition_eviction"]
     readings.put(("a", "10:00:13", 8), ("a", "10:00:14", 16))
-    assert start(readings, LetGoWhenDrained(), trigger="available_now").await_end(timeout=300)
+    assert start(readings, EvictWhenDrained(), trigger="available_now").await_end(timeout=300)
     assert emitted(readings)[-1] == ("a", "eviction", 29, 2)
 
 
@@ -159,7 +159,7 @@ def test_sigterm_drains(readings: Readings) -> None:
 
 
 def test_a_handler_that_raises_fails_the_batch_and_nothing_of_it_stays(readings: Readings) -> None:
-    """The error says which; with the handler mended the job goes on as if nothing had happened."""
+    """The error says which; with the handler fixed the job continues as if nothing had happened."""
     readings.put(("a", "10:00:10", 1), ("a", "10:00:11", 2))
     job = start(readings, FailingInDrain())
     job.process_available()
@@ -168,16 +168,16 @@ def test_a_handler_that_raises_fails_the_batch_and_nothing_of_it_stays(readings:
         job.drain(timeout=300)
 
     readings.spark.streams.resetTerminated()
-    mended = type("FailingInDrain", (StateHandler,), {})()
-    mended.__class__.__qualname__ = "FailingInDrain"
-    assert start(readings, mended, trigger="available_now").await_end(timeout=300)
+    fixed = type("FailingInDrain", (StateHandler,), {})()
+    fixed.__class__.__qualname__ = "FailingInDrain"
+    assert start(readings, fixed, trigger="available_now").await_end(timeout=300)
     assert [(key, total) for key, _, total, _ in emitted(readings)] == [("a", 3), ("a", 15)]
 
 
 def test_a_job_goes_back_to_its_initial_state_only_when_confirmed(
     readings: Readings, fail_at: Callable[[str, int], None]
 ) -> None:
-    """The error names what would be forgotten; a reset that was cut short is finished by the next start."""
+    """The error names what would be discarded; a reset that was interrupted is finished by the next start."""
     readings.put(("a", "10:00:10", 1), ("b", "10:00:30", 2), ("a", "10:02:10", 4))
     readings.put(("a", "10:04:10", 8))
     readings.run()
@@ -194,5 +194,5 @@ def test_a_job_goes_back_to_its_initial_state_only_when_confirmed(
     assert readings.log() == sorted([*first, *first])
     assert readings.log("view") == first
     readings.put(("c", "10:30:10", 16), ("c", "10:40:10", 32))
-    readings.run()  # once more in the new epoch: Delta remembers the numbers of the old one's batches
+    readings.run()  # once more in the new epoch: Delta has the numbers of the old one's batches
     assert [row for row in readings.log("view") if row[0] == "c"] == [("c", "10:30", 16, 1, 0, "WATERMARK")]

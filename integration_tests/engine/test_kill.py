@@ -56,7 +56,7 @@ def test_a_kill_at_every_step_loses_nothing_and_repeats_nothing(readings: Readin
 
 @pytest.mark.extended
 def test_a_job_is_drained_from_another_process(readings: Readings, capsys: pytest.CaptureFixture[str]) -> None:
-    """`panekeeper drain` returns once the job has ended with nothing half done, and says what it left open."""
+    """`panekeeper drain` returns once the job has ended with every batch committed, and says what it left open."""
     for rows in FILES[:2]:
         readings.put(*rows)
     program = begin(readings.folder, "immediate")

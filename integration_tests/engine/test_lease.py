@@ -45,7 +45,7 @@ def test_a_second_start_is_refused_by_name_until_the_first_job_has_stopped(readi
 
 
 def test_a_job_that_failed_gives_its_checkpoint_back(readings: Readings) -> None:
-    """Whoever waits for it hears the failure; the next start follows at once."""
+    """Whoever waits for it gets the failure; the next start follows at once."""
     readings.put(("a", "10:00:10", 1), ("b", None, 2))
     with pytest.raises(Exception, match="1 bad row"):
         readings.run(on_bad="fail")
@@ -62,8 +62,8 @@ def test_a_file_is_replaced_where_that_is_wanted(readings: Readings) -> None:
         assert files.read_json("panekeeper/one.json") == left(readings, "one.json") == {"epoch": epoch}
 
 
-def test_a_file_that_is_there_is_told_apart_from_other_failures(readings: Readings) -> None:
-    """Beats written at the same time by two processes must not take each other's number."""
+def test_a_file_that_is_there_is_distinguished_from_other_failures(readings: Readings) -> None:
+    """Control files written at the same time by two processes must not take each other's number."""
     files = CheckpointFiles(readings.spark, str(readings.checkpoint))
     files.write_json("pulse/000000000001.json", {"number": 1})
     with pytest.raises(FileExistsError, match=r"pulse/000000000001\.json in .* is already there"):

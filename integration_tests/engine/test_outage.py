@@ -118,11 +118,11 @@ def _reports(job: Job, *, until: Any) -> list[Any]:
     seen: list[Any] = []
     done = threading.Event()
 
-    def hear(report: Any) -> None:
+    def receive(report: Any) -> None:
         seen.append(report)
         if until():
             done.set()
 
-    job.on_batch(hear)
+    job.on_batch(receive)
     assert done.wait(300)
     return seen

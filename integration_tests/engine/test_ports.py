@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Match(Operator, StateHandler):
-    """Tells of each lot of orders the best quote heard of its symbol, which nothing but its own state carries."""
+    """Emits for each window of orders the best quote received for its symbol, which only its own state has."""
 
     events: ClassVar[frozenset[EventType]] = frozenset({EventType.EVICTION, EventType.TRIGGER})
 
@@ -124,7 +124,7 @@ class PerMinute(Operator):
 
 
 def test_streams_that_speak_in_turns_complete_the_panes_of_each_other(readings: Readings) -> None:
-    """The watermark is the least of both ports', and a restart forgets neither."""
+    """The watermark is the least of both ports', and a restart keeps both."""
     (readings.folder / "second").mkdir()
     second = type(readings)(readings.spark, readings.folder / "second")
 

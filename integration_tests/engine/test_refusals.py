@@ -162,7 +162,7 @@ def test_a_checkpoint_that_is_not_ours_is_refused(readings: Readings) -> None:
 
 
 def test_a_damaged_state_file_is_told_and_nothing_is_written(readings: Readings) -> None:
-    """The error says what to do; the tables stay as they were, and so do the windows once the file is mended."""
+    """The error says what to do; the tables stay as they were, and so do the windows once the file is fixed."""
     readings.put(("a", "10:00:10", 1), ("a", "10:00:20", 2))
     readings.run()
     before = readings.log()
@@ -211,7 +211,7 @@ def test_a_new_checkpoint_may_not_write_into_the_tables_of_an_old_one(readings: 
         readings.declare().start(checkpoint=readings.folder / "second")
 
 
-def test_on_bad_fail_stops_the_job_and_quarantine_lets_it_go_on(readings: Readings) -> None:
+def test_on_bad_fail_stops_the_job_and_on_bad_quarantine_does_not(readings: Readings) -> None:
     """The error shows the first bad row; the same batch is run again, so nothing is lost meanwhile."""
     readings.put(("a", "10:00:10", 1), ("b", None, 2))
     with pytest.raises(InputError, match=r"1 bad row\(s\), the first one NULL_EVENT_TIME: .*\"sensor\":\"b\""):

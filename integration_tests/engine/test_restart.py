@@ -62,7 +62,7 @@ def test_overdue_panes_fire_at_the_first_batch_after_a_start_without_any_data(re
 
 
 def test_a_running_job_stops_between_two_batches_and_resumes_there(readings: Readings) -> None:
-    """`stop()` in the midst of a stream leaves no batch half done; the next start goes on with the next file."""
+    """`stop()` in the midst of a stream leaves no batch uncommitted; the next start continues with the next file."""
     for minute in range(6):
         readings.put(("a", f"10:{minute:02d}:10", 1), ("b", f"10:{minute:02d}:20", 2))
     second = threading.Event()

@@ -86,23 +86,23 @@ def test_a_flush_fires_what_is_open_and_finishes_the_job(readings: Readings) -> 
 
 def test_transform_gives_the_results_to_a_sink_of_your_own(readings: Readings) -> None:
     """The plain streaming frame has the columns of the log, and goes on after a restart on its checkpoint."""
-    heard: list[tuple[str, int]] = []
+    received: list[tuple[str, int]] = []
 
     def run() -> None:
         frame = readings.computed().transform(checkpoint=readings.checkpoint)
         assert frame.columns == ["sensor", "pane_start", "pane_end", "total", "n", "refinement", "reason"]
         writer = frame.writeStream.foreachBatch(
-            lambda df, _: heard.extend((r["sensor"], r["total"]) for r in df.collect())
+            lambda df, _: received.extend((r["sensor"], r["total"]) for r in df.collect())
         )
         query = writer.option("checkpointLocation", str(readings.checkpoint)).trigger(availableNow=True).start()
         query.awaitTermination()
 
     readings.put(("a", "10:00:10", 1), ("a", "10:01:30", 2))
     run()
-    assert heard == [("a", 1)]
+    assert received == [("a", 1)]
     readings.put(("a", "10:01:40", 4), ("a", "10:03:00", 8))
     run()
-    assert heard == [("a", 1), ("a", 6)]
+    assert received == [("a", 1), ("a", 6)]
 
 
 def test_order_by_declares_the_order_of_arrival(readings: Readings) -> None:

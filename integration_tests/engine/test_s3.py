@@ -38,7 +38,7 @@ def test_a_job_with_everything_on_s3_is_stopped_and_resumed(readings: Readings, 
 
 
 def test_of_two_writers_of_one_file_on_s3_the_second_is_told(spark: SparkSession, bucket: str) -> None:
-    """Two beats of one number, or two leases, do not replace each other; a replacement does as it says."""
+    """Two control files of one number, or two leases, do not replace each other; a replacement does as it says."""
     files = CheckpointFiles(spark, f"{bucket}/checkpoint")
     files.write_json("pulse/1.json", {"kind": "tick"})
     with pytest.raises(FileExistsError, match="already there"):

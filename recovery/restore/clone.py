@@ -51,7 +51,7 @@ def clone(
     spark: SparkSession | None = None,
     progress: ProgressCallback | None = None,
 ) -> Clone:
-    """Make a clone of a savepoint in a new folder. If it fails, remove the folder and begin anew.
+    """Make a clone of a savepoint in a new folder. If it fails, remove the folder and begin again.
 
     Args:
         location: where the savepoint is.

@@ -90,7 +90,7 @@ def read_checkpoint(folder: Files, *, batch: int | None = None) -> CheckpointSna
     if folder.exists(RESET_FILE):
         raise SavepointRefused(
             f"the job of {folder.root} was going back to its initial state, and that was not completed ({RESET_FILE} "
-            "is there): what it has is to be forgotten; start the job once, which completes it, and try again"
+            "is there): what it has is to be discarded; start the job once, which completes it, and try again"
         )
     successor = superseded_by(folder)
     if successor is not None:
@@ -141,7 +141,7 @@ def with_new_path(path: str, content: bytes, *, old: str, new: str) -> bytes:
     """Return the content of a checkpoint's file as it must be in another folder.
 
     Spark writes full names into the logs of file sources (ours is the pulse) and into the metadata of its state. An
-    old name left there would make the job hear old beats again, or read the old folder.
+    old name left there would make the job process old control files again, or read the old folder.
 
     Args:
         path: the file's, in the checkpoint.

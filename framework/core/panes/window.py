@@ -257,7 +257,7 @@ class TimeIntervalWindow:
         if not self.pending.has(pane):
             return None
         codes, before = self.pending.of(pane)
-        refinements = self.firing_counts.read(pane, codes, before, has_counts=state.ledger)
+        refinements = self.firing_counts.read(pane, codes, before, has_counts=state.has_counts)
         timing = Timing.LATE
         return PaneFiring(timing=timing, index=state.rounds, reason=reason, codes=codes, refinements=refinements)
 
@@ -274,7 +274,7 @@ class TimeIntervalWindow:
                 state.rounds += 1
                 self._record_firing(transition.pane, state, transition.trigger, closing=transition.close)
             if transition.close:
-                if state.ledger:
+                if state.has_counts:
                     self.firing_counts.remove(transition.pane)
                 del self.record.panes[transition.pane]
         if any(transition.close for transition in transitions):
@@ -283,8 +283,8 @@ class TimeIntervalWindow:
     def _record_firing(self, pane: int, state: PaneRecord, trigger: PaneFiring, *, closing: bool) -> None:
         self.pending.clear(pane)
         if trigger.codes is not None and trigger.refinements is not None and not closing:
-            self.firing_counts.write(pane, trigger.codes, trigger.refinements + 1, has_counts=state.ledger)
-            state.ledger = True
+            self.firing_counts.write(pane, trigger.codes, trigger.refinements + 1, has_counts=state.has_counts)
+            state.has_counts = True
 
     def _has_late_created_pane(self) -> bool:
         """Return whether a pane was created after its end: it completes at the next greater watermark."""

@@ -158,12 +158,12 @@ class Packer:
 
     def _pack_files(self, table: pa.Table, at: int, packed: _PackedRows) -> None:
         """Pack the rows file by file. Each input partition that read of a file marks its end; `to_steps` keeps one."""
-        lots = table.column(FILE_ORDER_COLUMN).to_pylist()
-        starts = [0, *(n for n in range(1, len(lots)) if lots[n] != lots[n - 1]), len(lots)]
+        orders = table.column(FILE_ORDER_COLUMN).to_pylist()
+        starts = [0, *(n for n in range(1, len(orders)) if orders[n] != orders[n - 1]), len(orders)]
         for low, high in pairwise(starts):
-            packed.file_order = lots[low]
+            packed.file_order = orders[low]
             self._pack_rows(table.slice(low, high - low), at + low, packed)
-            packed.file_order = end_of_file(lots[low])
+            packed.file_order = end_of_file(orders[low])
             packed.mark(self.group_ids, MARK_KINDS["window"], at + high)
 
     def _marks(self, table: pa.Table) -> list[tuple[int, str, int, str | None]]:

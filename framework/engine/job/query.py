@@ -61,7 +61,7 @@ def end_after_batch(query: StreamingQuery, spark: SparkSession) -> None:
 def end_between_batches(query: StreamingQuery, spark: SparkSession) -> bool:
     """End the query if its thread is idle: without rows, or until its next trigger. Return whether it was.
 
-    Spark constructs a batch under a lock. With that lock held here, a thread that was asleep before and after its state
+    Spark constructs a batch under a lock. With that lock held here, a thread that was idle before and after its state
     was set has not looked at it in between: it will, and begins nothing. One that woke up may have seen the old state
     and is waiting for the lock; it gets the old state back and goes on. Or it has seen the new one, and is ending.
     """

@@ -59,7 +59,7 @@ class OpenTable:
 
     @property
     def is_stale(self) -> bool:
-        """Whether it should be opened anew: another writer has committed, or commits begin to take long."""
+        """Whether it should be opened again: another writer has committed, or commits begin to take long."""
         return self._commits >= _COMMITS_AN_OPEN or self._delta.version() != self._opened_at + self._commits
 
     @property

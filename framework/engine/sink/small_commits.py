@@ -121,7 +121,7 @@ class SmallCommits:
     def fence(self, app_ids: Iterable[str]) -> bool:
         """Let nobody commit under these transaction ids any more: not a process that was paused, nor Spark.
 
-        A library commit under one of them raises `SinkError`; Spark skips its write without a word.
+        A library commit under one of them raises `SinkError`; Spark skips its write silently.
 
         Args:
             app_ids: transaction ids of earlier epochs.
@@ -134,17 +134,17 @@ class SmallCommits:
             try:
                 if open_ids:
                     self._table().commit_nothing([Transaction(one, FENCED) for one in open_ids])
-                    self.forget()
+                    self.reopen()
                 return bool(open_ids)
             except CommitFailedError:
-                self.forget()
+                self.reopen()
                 if pause is None:
                     raise
                 self._sleep(pause)
         raise AssertionError
 
-    def forget(self) -> None:
-        """Open the table anew for the next commit. To be called when the same job has committed to it by Spark."""
+    def reopen(self) -> None:
+        """Open the table again for the next commit. To be called when the same job has committed to it by Spark."""
         self._open = None
 
     def _commit(self, app_id: str, version: int, act: Callable[[OpenTable, CommitProperties], None]) -> bool:
@@ -163,12 +163,12 @@ class SmallCommits:
             try:
                 act(table, once)
             except CommitFailedError:
-                self.forget()  # whoever was first may have committed this very version: the log is read again
+                self.reopen()  # whoever was first may have committed this very version: the log is read again
                 if pause is None:
                     raise
                 self._sleep(pause)
             except BaseException:
-                self.forget()
+                self.reopen()
                 raise
             else:
                 table.committed(app_id, version)
@@ -187,7 +187,7 @@ class SmallCommits:
         The commit is made: an error here costs time at the next opening, and nothing else.
         """
         if table.is_stale or table.is_checkpoint_due:
-            self.forget()
+            self.reopen()
         if not table.is_checkpoint_due:
             return
         try:

@@ -142,7 +142,7 @@ def test_port_0_is_stored_as_the_only_window_of_a_job_is() -> None:
     assert {kind for kind, _, _ in two.entries} == {"rows", "handlers", "port 1/header", "port 1/rows"}
 
 
-def test_after_a_flush_the_rows_of_each_port_are_told_apart() -> None:
+def test_after_a_flush_the_rows_of_each_port_are_distinguished() -> None:
     """Every window is fired and closed; what comes later is rejected with the number of its port."""
     made, store = spec(), MemoryStore()
     flushed = run(made, store, 0, rows(0, ("a", 1)), rows(1, ("a", 2)), *both(Flush()))
@@ -156,8 +156,8 @@ def test_after_a_flush_the_rows_of_each_port_are_told_apart() -> None:
     assert (late.counts["rows_in"], late.counts["dropped_late"]) == (2, 2)
 
 
-class LetGo(StateHandler):
-    """Lets go of all partitions of one port when the job is drained."""
+class EvictPort(StateHandler):
+    """Evicts all partitions of one port when the job is drained."""
 
     def __init__(self, port: int) -> None:
         self.port = port
@@ -170,13 +170,13 @@ class LetGo(StateHandler):
 
 def test_partitions_are_evicted_port_by_port() -> None:
     """The other port keeps its partition of that key; a port that is not there is named."""
-    made, store = spec(LetGo(1)), MemoryStore()
+    made, store = spec(EvictPort(1)), MemoryStore()
     run(made, store, 0, rows(0, ("a", 1)), rows(1, ("a", 2)))
     drained = run(made, store, 1, reason=CheckpointReason.DRAIN)
     assert emitted(drained) == [("a", 1, "partition_eviction", 2, "1:2")]
     assert (drained.open_panes, drained.kept_rows) == (1, 1)
     with pytest.raises(LifecycleError, match="there is no port 2: this operator has 2, numbered from 0"):
-        run(spec(LetGo(2)), MemoryStore(), 0, reason=CheckpointReason.DRAIN)
+        run(spec(EvictPort(2)), MemoryStore(), 0, reason=CheckpointReason.DRAIN)
 
 
 FIRST = [Tumbling(Count(2)), Tumbling(Time(3)), Tumbling(Count(3), partition_eviction=PartitionAge(4))]

@@ -82,7 +82,7 @@ def test_what_a_method_may_not_do_is_an_error_that_names_the_one_that_may(method
 
 
 @pytest.mark.parametrize("unpartitioned", [True, False])
-def test_only_partitioned_windows_in_arrival_order_let_go_of_partitions(unpartitioned: bool) -> None:  # noqa: FBT001
+def test_only_partitioned_windows_in_arrival_order_evict_partitions(unpartitioned: bool) -> None:  # noqa: FBT001
     """A window without partitions, or of panes, says so."""
     wrong = Wrong("drain", "evict")
     if unpartitioned:

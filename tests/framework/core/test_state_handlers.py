@@ -76,7 +76,7 @@ def test_a_restart_is_told_from_the_next_batch(calls: list[tuple[Any, ...]]) -> 
 @pytest.mark.parametrize(
     ("of_run", "no_batch_committed", "told"), [(1, True, False), (2, True, True), (2, False, False)]
 )
-def test_without_a_checkpoint_a_later_run_begins_anew(
+def test_without_a_checkpoint_a_later_run_begins_again(
     calls: list[tuple[Any, ...]],
     of_run: int,
     no_batch_committed: bool,  # noqa: FBT001 -- of the cases
@@ -94,7 +94,7 @@ def test_the_reason_and_the_attempt_are_told(calls: list[tuple[Any, ...]]) -> No
 
 
 class Evicting(StateHandler):
-    """Lets go of what holds too little, when drained."""
+    """Evicts, when drained, the partitions that hold too little."""
 
     def drain(self, ctx: StateContext) -> None:
         if ctx.reason is CheckpointReason.DRAIN:

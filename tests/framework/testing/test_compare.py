@@ -1,4 +1,4 @@
-"""The comparer judges the product, so here it is shown to fail: one small lie in an expectation is always found."""
+"""The comparison decides whether tests pass, so here it must fail: every small error in an expectation is found."""
 
 from __future__ import annotations
 

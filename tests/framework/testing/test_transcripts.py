@@ -35,17 +35,17 @@ def chosen(field: str) -> list[str]:
 def check(told: dict[str, Any], restart: Literal["none", "each"]) -> str | None:
     """Play a transcript up to each of its expectations; the first difference, or None."""
     items: list[dict[str, Any]] = []
-    heard, open_items = 0, 0
+    compared, open_items = 0, 0
     for step in told["story"]:
         if "expect" not in step:
             items.append(item(step))
             open_items += 1
             continue
         events = play({"window": window(told), "input": items}, cut="each", restart_after=restart)
-        why = difference([event(line) for line in step["expect"]], events[heard:])
+        why = difference([event(line) for line in step["expect"]], events[compared:])
         if why is not None:
             return f"after {items[-1]}: {why}"
-        heard, open_items = len(events), 0
+        compared, open_items = len(events), 0
     return f"nothing is expected of the last {open_items} items" if open_items else None
 
 

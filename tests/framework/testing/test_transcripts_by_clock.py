@@ -122,7 +122,7 @@ PLAYED = [name for name, transcript in TRANSCRIPTS.items() if "error" not in tra
 REFUSED = [name for name, transcript in TRANSCRIPTS.items() if "error" in transcript]
 
 
-def lines_apart(vector: dict[str, Any], transcript: Transcript) -> list[list[dict[str, Any]]]:
+def lines_played(vector: dict[str, Any], transcript: Transcript) -> list[list[dict[str, Any]]]:
     """What each line told, from playing one line more each time."""
     told: list[list[dict[str, Any]]] = []
     for count in range(len(transcript["script"]) + 1):
@@ -153,7 +153,7 @@ def test_each_line_tells_what_happened_since_the_line_before(name: str) -> None:
     """An event stands in the line that made it happen."""
     transcript = TRANSCRIPTS[name]
     vector = vector_of(transcript)
-    start, *told = lines_apart(vector, transcript)
+    start, *told = lines_played(vector, transcript)
     keyed = vector["window"].get("partitioned", False)
     for line, got in zip(transcript["script"], told, strict=True):
         at = line.get("at", line.get("clock"))

@@ -82,15 +82,15 @@ def test_status_distinguishes_running_ended_failed_and_crashed_jobs(checkpoint: 
     assert status(checkpoint)["state"] == "new"
     lease = acquire(checkpoint, "readings", now=lambda: 5)
     result = status(checkpoint)
-    holder = read_owner(checkpoint)
-    assert holder is not None
+    owner = read_owner(checkpoint)
+    assert owner is not None
     assert result == {
         "checkpoint": checkpoint.root,
         "job": "readings",
         "state": "running",
         "running": True,
-        "host": holder.host,
-        "pid": holder.pid,
+        "host": owner.host,
+        "pid": owner.pid,
         "since_us": 5,
         "seen_us": 5,
         "stopped_us": None,

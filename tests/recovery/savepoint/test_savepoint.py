@@ -200,13 +200,13 @@ def test_a_folder_that_is_no_checkpoint_is_refused(job: FakeCheckpoint, archive:
         savepoint("s3a://bucket", "one", to=archive)
 
 
-@pytest.mark.parametrize("forgotten", [(), ("commits/0", "commits/1", "commits/2")])
+@pytest.mark.parametrize("discarded", [(), ("commits/0", "commits/1", "commits/2")])
 def test_a_job_whose_reset_was_interrupted_is_not_saved(
-    stored_job: FakeCheckpoint, archive: MemoryArchive, forgotten: tuple[str, ...]
+    stored_job: FakeCheckpoint, archive: MemoryArchive, discarded: tuple[str, ...]
 ) -> None:
     """A start would complete the reset in the copy, too, and discard its state."""
     stored_job.put(RESET_FILE, '{"epoch": 1, "view": null}')
-    for name in forgotten:
+    for name in discarded:
         stored_job.files.remove(name)
     with pytest.raises(SavepointRefused, match=r"was not completed .* start the job once, which completes it"):
         savepoint(stored_job.root, "one", to=archive)

@@ -17,7 +17,7 @@ class Call:
 
     def __init__(self, seconds: float) -> None:
         self.now = 100.0
-        self.patience = RetryPolicy(seconds, now=lambda: self.now)
+        self.retry = RetryPolicy(seconds, now=lambda: self.now)
         self.request: dict[str, Any] = {}
         self.attempts = 0
 
@@ -25,7 +25,7 @@ class Call:
         """An attempt ends with a status, or with a broken line."""
         self.attempts += 1
         response: Any = None if status is None else (Answer(status), {})
-        return self.patience.retry_delay(
+        return self.retry.retry_delay(
             response=response, attempts=self.attempts, request_dict=self.request, operation="Put"
         )
 

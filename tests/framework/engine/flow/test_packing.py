@@ -52,8 +52,8 @@ def packed_rows(*batches: pa.RecordBatch) -> list[SimpleNamespace]:
     return [SimpleNamespace(**row) for batch in batches for row in batch.to_pylist()]
 
 
-def heard(rows: list[SimpleNamespace], group: int, *order_by: str) -> list[Any]:
-    """What one group hears, in order: the values of `v` for rows, the step itself for a mark."""
+def received(rows: list[SimpleNamespace], group: int, *order_by: str) -> list[Any]:
+    """What one group receives, in order: the values of `v` for rows, the step itself for a mark."""
     port = PortOrdering(columns=("v",), order_by=order_by, keys=pa.schema([]))
     steps = to_steps([row for row in rows if row.g == IDS[group]], [port])
     return [step.table["v"].to_pylist() if isinstance(step, Rows) else step for step in steps]
@@ -71,7 +71,7 @@ def test_rows_are_cut_by_group_and_keep_their_order() -> None:
     assert from_segment(rows[1].body).schema.field("v").type == pa.int64()
 
 
-def test_rejected_rows_travel_apart() -> None:
+def test_rejected_rows_travel_separately() -> None:
     """A rejected row leaves the segment and goes along with its reason; alone, it makes no segment of rows."""
     rows = packed_rows(packer().pack(frame([(0, 1), (0, 2), (2, 3)], bad={0: "WHY", 2: "NOT"}), part=0, at=0))
 
@@ -105,14 +105,14 @@ def test_marks_split_the_segments_of_their_partition() -> None:
     )
     rows = packed_rows(packer(marked=True).pack(batch, part=0, at=0))
 
-    assert heard(rows, 0) == [[1, 2], Watermark(7), [4], Mark("window")]
-    assert heard(rows, 1) == [Watermark(7), [3], Mark("window")]
-    assert heard(rows, 2) == [Watermark(7), Mark("window")]
+    assert received(rows, 0) == [[1, 2], Watermark(7), [4], Mark("window")]
+    assert received(rows, 1) == [Watermark(7), [3], Mark("window")]
+    assert received(rows, 2) == [Watermark(7), Mark("window")]
 
 
 @given(st.lists(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 99))), max_size=4), st.randoms())
 def test_arrival_order_survives_the_shuffle(parts: list[list[tuple[int, int]]], random: Any) -> None:
-    """However the shuffle mixes the segments, a group hears its rows by input partition and position."""
+    """However the shuffle mixes the segments, a group receives its rows by input partition and position."""
     rows: list[SimpleNamespace] = []
     for part, given_rows in enumerate(parts):
         for at in range(0, len(given_rows), 2):
@@ -121,7 +121,7 @@ def test_arrival_order_survives_the_shuffle(parts: list[list[tuple[int, int]]], 
 
     for group in range(len(IDS)):
         wanted = [v for part in parts for g, v in part if g == group]
-        assert heard(rows, group) == ([wanted] if wanted else [])
+        assert received(rows, group) == ([wanted] if wanted else [])
 
 
 def test_time_comes_before_the_rows_and_a_flush_after_them() -> None:
@@ -132,12 +132,12 @@ def test_time_comes_before_the_rows_and_a_flush_after_them() -> None:
         SimpleNamespace(g=12, port=0, kind="tick", lot=None, part=BEFORE_ALL_PARTITIONS, pos=4, n=77, body=None)
     )
 
-    assert heard(rows, 0) == [Tick(77), [9, 3], Flush()]
-    assert heard(rows, 0, "v") == [Tick(77), [3, 9], Flush()]
+    assert received(rows, 0) == [Tick(77), [9, 3], Flush()]
+    assert received(rows, 0, "v") == [Tick(77), [3, 9], Flush()]
 
 
-def test_ports_are_heard_one_after_the_other_and_the_clock_before_all() -> None:
-    """Whichever task read them; a port whose stream tells its own time does not hear ours, all hear a flush."""
+def test_ports_are_processed_one_after_the_other_and_the_clock_before_all() -> None:
+    """Whichever task read them; a port whose stream tells its own time does not receive ours, all receive a flush."""
     ports = [
         PortOrdering(columns=("v",), keys=pa.schema([])),
         PortOrdering(columns=("v",), keys=pa.schema([]), has_stream_clock=True),

@@ -1,4 +1,4 @@
-"""Who hears of batches: all of them, once and in order; and whether this thread is being called."""
+"""Callbacks receive every batch, once and in order; and whether this thread is in one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from framework.engine.job.callbacks import BatchCallbacks
 
 
-def test_who_comes_later_hears_what_was_told_before() -> None:
+def test_a_later_callback_receives_earlier_reports() -> None:
     """Then what is told after, like everybody."""
     callbacks = BatchCallbacks()
     first: list[Any] = []

@@ -78,9 +78,9 @@ def left_by(folder: Memory, **given: Any) -> LeaseOwner:
     before = acquire(Memory(), "first", now=Clock(50))
     fields: dict[str, Any] = asdict(before._owner) | {"token": "theirs"} | given
     before.release("ended")
-    holder = LeaseOwner(**fields)
-    folder.write_json(RUNNING_FILE, asdict(holder), replace=True)
-    return holder
+    owner = LeaseOwner(**fields)
+    folder.write_json(RUNNING_FILE, asdict(owner), replace=True)
+    return owner
 
 
 def test_a_process_is_told_from_a_later_one_with_its_number(process: subprocess.Popen[bytes]) -> None:
@@ -109,7 +109,7 @@ def test_a_job_whose_process_lives_is_not_disturbed(process: subprocess.Popen[by
     assert folder.files == files
 
 
-def test_a_dead_process_is_followed_and_its_last_sign_of_life_is_known(process: subprocess.Popen[bytes]) -> None:
+def test_a_crashed_process_is_followed_and_its_last_heartbeat_is_reported(process: subprocess.Popen[bytes]) -> None:
     """A crash leaves its lease; the next job takes it over at once and learns when it was last seen."""
     folder = Memory()
     left_by(folder, pid=process.pid, started=started_at(process.pid), since=3, seen=9)
@@ -117,9 +117,9 @@ def test_a_dead_process_is_followed_and_its_last_sign_of_life_is_known(process: 
     process.wait()
     lease = acquire(folder, "second", now=Clock(20))
     assert lease.previous == PreviousRun(name="first", since_us=3, seen_us=9, clean=False)
-    holder = read_owner(folder)
-    assert holder is not None
-    assert (holder.name, holder.since, holder.seen) == ("second", 20, 20)
+    owner = read_owner(folder)
+    assert owner is not None
+    assert (owner.name, owner.since, owner.seen) == ("second", 20, 20)
     lease.release("ended")
 
 
@@ -201,7 +201,7 @@ def test_a_job_that_has_ended_may_take_its_lease_again_and_crash_with_it() -> No
 
 
 def test_a_start_that_fails_leaves_what_was_there() -> None:
-    """The last sign of life of a crashed job outlives a start with a wrong declaration."""
+    """The last heartbeat of a crashed job outlives a start with a wrong declaration."""
     folder = Memory()
     left_by(folder, host="elsewhere", seen=9)
     files = dict(folder.files)
@@ -214,7 +214,7 @@ def test_a_start_that_fails_leaves_what_was_there() -> None:
     assert empty.files == {}
 
 
-def test_signs_of_life_are_renewed_until_the_job_has_ended() -> None:
+def test_the_heartbeat_is_renewed_until_the_job_has_ended() -> None:
     """Each one moves `seen`; the one that finds the job ended releases the lease; the thread ends with it."""
     folder, clock, state = Memory(), Clock(1), ["running"]
     before = set(threading.enumerate())
@@ -223,9 +223,9 @@ def test_signs_of_life_are_renewed_until_the_job_has_ended() -> None:
     lease.set_end_check(lambda: None if state == ["running"] else state[0])
     clock.us = 6
     lease.renew()
-    holder = read_owner(folder)
-    assert holder is not None
-    assert (holder.since, holder.seen) == (1, 6)
+    owner = read_owner(folder)
+    assert owner is not None
+    assert (owner.since, owner.seen) == (1, 6)
 
     state[0] = "ended"
     lease.renew()
@@ -235,7 +235,7 @@ def test_signs_of_life_are_renewed_until_the_job_has_ended() -> None:
     assert not renewing.is_alive()
 
 
-def test_a_lease_that_was_taken_away_is_let_go() -> None:
+def test_a_lease_that_was_taken_away_is_released() -> None:
     """A machine that slept for minutes finds another job in its place, and leaves that one's lease alone."""
     folder = Memory()
     lease = acquire(folder, "first", now=Clock(1))
@@ -247,7 +247,7 @@ def test_a_lease_that_was_taken_away_is_let_go() -> None:
 
 
 def test_a_disk_that_is_gone_fails_neither_the_job_nor_its_end() -> None:
-    """Giving back a lease never raises: the end of the job is what its caller has to hear of."""
+    """Giving back a lease never raises: the end of the job is what its caller needs to be told."""
     folder = Memory()
     lease = acquire(folder, "first")
     folder.broken = True
@@ -273,7 +273,7 @@ def test_a_damaged_lease_is_not_guessed_at() -> None:
 
 
 def test_who_dies_while_starting_is_no_obstacle() -> None:
-    """The file that keeps two starters apart is removed if the one that made it is gone."""
+    """The lock file of two concurrent starts is removed if the one that made it is gone."""
     folder = Memory()
     starter = left_by(folder, host="elsewhere", seen=0)
     folder.files[TAKING_FILE] = folder.files.pop(RUNNING_FILE)

@@ -63,7 +63,7 @@ def test_a_full_disk_at_a_start_is_told_whoever_wrote_to_it() -> None:
             raise error
 
 
-def test_a_worker_that_was_slow_to_start_is_told_apart() -> None:
+def test_a_worker_that_was_slow_to_start_is_distinguished() -> None:
     """Only that error is worth another try."""
     assert is_worker_timeout(RuntimeError("org.apache.spark.SparkException: Python worker failed to connect back."))
     assert not is_worker_timeout(RuntimeError("No space left on device"))

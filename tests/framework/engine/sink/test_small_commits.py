@@ -130,7 +130,7 @@ def test_writers_that_do_not_touch_our_rows_are_no_conflict(path: str) -> None:
 
 
 def test_a_process_of_an_earlier_epoch_commits_nothing_any_more(path: str, view: str) -> None:
-    """It was paused with the tables open; it ends with an error, whether it appends, merges or begins anew."""
+    """It was paused with the tables open; it ends with an error, whether it appends, merges or begins again."""
     old, old_view = SmallCommits(path, sleep=lambda _: None), SmallCommits(view, sleep=lambda _: None)
     old.append(log_rows("a"), APP, 0)
     merge(old_view, panes(("a", 1, 1.0, 0)), 0)

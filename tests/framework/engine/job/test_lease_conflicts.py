@@ -24,7 +24,7 @@ from framework.engine.job.lease import acquire
 print("ready", flush=True)
 sys.stdin.readline()
 try:
-    acquire(LocalFolder(Path(sys.argv[1])), "rival")
+    acquire(LocalFolder(Path(sys.argv[1])), "other")
     print("won", flush=True)
 except CheckpointInUse:
     print("refused", flush=True)
@@ -46,24 +46,24 @@ def test_of_many_starters_in_one_process_one_wins(tmp_path: Path) -> None:
 
     with ThreadPoolExecutor(8) as pool:
         winners = [name for name in pool.map(start, range(8)) if name]
-    holder = read_owner(LocalFolder(tmp_path))
-    assert holder is not None
-    assert winners == [holder.name]
+    owner = read_owner(LocalFolder(tmp_path))
+    assert owner is not None
+    assert winners == [owner.name]
 
 
 def test_of_several_processes_one_wins(tmp_path: Path) -> None:
-    """The exclusive create of a local disk keeps them apart, however close they come."""
+    """The exclusive create of a local disk lets one of them through, however close they come."""
     command = [sys.executable, "-c", STARTER, str(tmp_path)]
-    rivals = [
+    starters = [
         subprocess.Popen(command, cwd=ROOT, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(3)
     ]
-    streams = [(one.stdin, one.stdout) for one in rivals]
+    streams = [(one.stdin, one.stdout) for one in starters]
     assert [out.readline() for _, out in streams if out] == ["ready\n"] * 3
     for into, _ in streams:
         assert into
         into.write("go\n")
         into.flush()
     told = sorted(out.readline().strip() for _, out in streams if out)
-    for one in rivals:
+    for one in starters:
         one.communicate("leave\n", timeout=60)
     assert told == ["refused", "refused", "won"]
