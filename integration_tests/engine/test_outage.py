@@ -75,7 +75,7 @@ def test_an_overdue_tumble_happens_with_no_data_and_is_reported(
 
 
 def test_tuples_that_ran_out_of_time_while_the_job_was_down_leave_first(readings: Readings, clock: Later) -> None:
-    """Before the new tuples of the same batch come in [S3]."""
+    """Before the new rows of the same batch come in."""
     window = Sliding(evict=Time(600), trigger=Count(1))
     readings.put(("a", "10:00:10", 1), ("a", "10:00:11", 2))
     assert start(readings, window).await_end(timeout=300)

@@ -76,6 +76,12 @@ def test_a_word_that_was_replaced_is_nowhere(word: str) -> None:
     assert found == {}, f"say {WORDS[word]}"
 
 
+def test_rules_are_cited_by_page_and_section() -> None:
+    """As "docs/semantics.md section 3"; older marks in brackets led nowhere."""
+    mark = re.compile(r"\[S[0-4]\]|\[semantics [0-9]")
+    assert [name_of(path) for path in TEXTS if mark.search(path.read_text(encoding="utf-8"))] == []
+
+
 @pytest.mark.parametrize("word", NAMES_ONLY)
 def test_a_word_with_another_meaning_names_nothing(word: str) -> None:
     """In sentences it may stand."""
