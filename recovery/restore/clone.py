@@ -1,4 +1,4 @@
-"""A job beside itself: a savepoint's checkpoint and copies of its tables in a new folder. Touches no original.
+"""Creates a new job from a savepoint: its checkpoint and copies of its tables in a new folder. Changes no original.
 
 For drills, and to try new code on old state. Start the clone with `to_delta(into/"log", view=into/"view")` and
 `start(checkpoint=into/"checkpoint")`; it reads the same sources as the original.
@@ -7,7 +7,6 @@ For drills, and to try new code on old state. Start the clone with `to_delta(int
 from __future__ import annotations
 
 import json
-import os
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -17,10 +16,9 @@ from recovery.errors import SavepointRefused
 from recovery.savepoint.catalog import show
 from recovery.savepoint.checkpoint_copy import write_checkpoint
 from recovery.savepoint.manifest import Manifest
-from recovery.storage.archive import Archive
 from recovery.storage.blobs import ProgressCallback
 from recovery.storage.files import Files
-from recovery.storage.locations import checkpoint_at, open_archive
+from recovery.storage.locations import Location, LocationOrArchive, checkpoint_at, open_archive
 from recovery.storage.s3_options import S3Options
 from state.checkpoint.job_record import read_record
 from state.checkpoint.layout import JOB_FILE, TABLES_FILE
@@ -28,13 +26,19 @@ from state.checkpoint.layout import JOB_FILE, TABLES_FILE
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# As a job declared with to_delta(into/"log", view=into/"view") names them.
+# The names in a job declared with to_delta(into/"log", view=into/"view").
 _FOLDERS = {"log": "log", "view": "view"} | {role: f"log_{role}" for role in ("quarantine", "metrics", "downtime")}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Clone:
-    """Where the parts of a clone are."""
+    """A clone that was made.
+
+    Attributes:
+        name: of the savepoint.
+        checkpoint: full name of its folder.
+        tables: role -> path of its tables.
+    """
 
     name: str
     checkpoint: str
@@ -42,30 +46,31 @@ class Clone:
 
 
 def clone(
-    location: str | os.PathLike[str] | Archive,
+    location: LocationOrArchive,
     name: str,
     *,
-    into: str | os.PathLike[str],
+    into: Location,
     deep: bool = False,
     s3: S3Options | None = None,
     spark: SparkSession | None = None,
     progress: ProgressCallback | None = None,
 ) -> Clone:
-    """Make a clone of a savepoint in a new folder. If it fails, remove the folder and begin again.
+    """Make a clone of a savepoint in a new folder. If it fails, remove the folder and clone again.
 
     Args:
         location: where the savepoint is.
-        name: which one.
+        name: of the savepoint.
         into: a folder, local or on S3, that is not there yet or is empty.
-        deep: copy the rows of the tables. Otherwise the copies read the files of the originals, take no room, and
-            break if those are vacuumed.
-        s3: how to reach S3.
+        deep: copy the rows of the tables. Otherwise the copies refer to the files of the originals, take no space, and
+            break if the originals are vacuumed.
+        s3: how S3 is reached.
         spark: the session that copies the tables; a new one if not given.
         progress: called after each file.
 
     Raises:
-        SavepointRefused: `into` holds something.
-        TableVersionLost: a table no longer holds the recorded version.
+        NoSuchSavepoint: there is none of this name.
+        SavepointRefused: `into` is not empty.
+        TableVersionLost: a table no longer holds the version of the savepoint.
         DamagedSavepoint: the savepoint is damaged.
     """
     archive = open_archive(location, s3)
@@ -82,7 +87,7 @@ def clone(
 
 
 def _give_identity(checkpoint: Files, tables: Mapping[str, str]) -> None:
-    """Make it another job: its own transactions, its own query (Spark runs one of an id at a time), its own tables."""
+    """Make it another job: with its own transaction ids, tables and query id (Spark runs one of an id)."""
     record = read_record(checkpoint)
     assert record is not None
     own = replace(record, id=uuid.uuid4().hex[:12], epoch=record.epoch + 1)
@@ -99,9 +104,9 @@ def _copy_tables(
     from recovery.storage.delta_tables import copy_table, require_version, session_for
 
     copies = {role: top.child(_FOLDERS.get(role, role)).root for role in manifest.tables}
-    running = session_for((*copies.values(), *(table.path for table in manifest.tables.values())), spark, s3)
+    session = session_for((*copies.values(), *(table.path for table in manifest.tables.values())), spark, s3)
     for table in manifest.tables.values():
-        require_version(running, table, s3)
+        require_version(session, table, s3)
     for role, table in manifest.tables.items():
-        copy_table(running, table, to=copies[role], deep=deep)
+        copy_table(session, table, to=copies[role], deep=deep)
     return copies

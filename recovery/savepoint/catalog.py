@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _MAX_LISTED = 5
-"""So many damaged files are named in an error."""
+"""How many damaged files an error names."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,14 +1,15 @@
-"""Writes a savepoint as a checkpoint, each file checked on the way."""
+"""Writes a savepoint as a checkpoint for any folder, each file checked on the way."""
 
 from __future__ import annotations
 
 import io
+import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from urllib.parse import quote
 
-from recovery.savepoint.checkpoint_reader import contains_absolute_path, with_new_path
 from recovery.savepoint.manifest import Manifest
 from recovery.storage.archive import Archive
 from recovery.storage.blobs import ProgressCallback, SavedFile, TransferProgress, download
@@ -70,6 +71,46 @@ def rewrite_paths(folder: Files, *, old: str, new: str) -> None:
             content = with_new_path(name, folder.read(name), old=old, new=new)
             folder.remove(name)  # with Hadoop's checksum of the old content
             folder.put_bytes(name, content)
+
+
+def contains_absolute_path(path: str) -> bool:
+    """Return whether Spark writes the full name of the checkpoint into this file of it."""
+    parts = PurePosixPath(path).parts
+    return parts[0] == "sources" or "_metadata" in parts
+
+
+def with_new_path(path: str, content: bytes, *, old: str, new: str) -> bytes:
+    """Return the content of a file of a checkpoint for another folder.
+
+    Spark writes full names into the logs of file sources, of which the control stream is one, and into the metadata of
+    its state. With the old name there, the job would process control files again, or read the old folder.
+
+    Args:
+        path: the file's name in the checkpoint.
+        content: what the file contains.
+        old: full name of the folder it was written in: a local path or a URL.
+        new: full name of the folder it is for.
+    """
+    if old == new or not contains_absolute_path(path):
+        return content
+    # In the log of a source names are quoted as in a URL, in the metadata they are plain; the last spelling counts.
+    quoting = (str, _quoted) if path.startswith("sources/") else (_quoted, str)
+    spelled: dict[str, str] = {}
+    for quote_or_not in quoting:
+        after = _spellings(quote_or_not(new))
+        before = _spellings(quote_or_not(old))
+        spelled |= {f"{one}/": f"{after.get(kind, after['url'])}/" for kind, one in before.items()}
+    names = re.compile("|".join(map(re.escape, spelled)))
+    return names.sub(lambda match: spelled[match[0]], content.decode()).encode()
+
+
+def _quoted(folder: str) -> str:
+    return quote(folder, safe="/:@!$&'()*+,;=~")  # the characters that Java does not quote
+
+
+def _spellings(folder: str) -> dict[str, str]:
+    """Return how Spark writes the full name of a folder."""
+    return {"url": folder} if "://" in folder else {"url": f"file://{folder}", "short": f"file:{folder}"}
 
 
 def _write(archive: Archive, file: SavedFile, into: Files, old: str, new: str) -> None:

@@ -1,7 +1,6 @@
-"""A job's checkpoint, read as files: which batch it stands at, and what belongs to it as of that batch.
+"""Step 1 of a savepoint: reads a checkpoint as files. Which batch is its last, and which files belong to it?
 
-Needs no Spark, and does not know where the folder lies. Knows the layout of Spark 4.2's checkpoints; `moved` is the
-only place that changes one of their files.
+Needs no Spark, and reads any folder. It depends on the layout of the checkpoints of Spark 4.2.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
-from urllib.parse import quote
 
 from recovery.errors import SavepointError, SavepointRefused
 from recovery.storage.files import Files
@@ -31,7 +29,7 @@ from state.checkpoint.restore_markers import superseded_by
 from state.errors import CorruptState
 
 _COPIED = (*layout.SPARK_NAMES, layout.OWN_FOLDER, layout.CONTROL_FOLDER)
-_NOT_COPIED = (RUNNING_FILE, RESET_FILE, SUPERSEDED_FILE)  # who runs the job, what was begun: not the copy's affair
+_NOT_COPIED = (RUNNING_FILE, RESET_FILE, SUPERSEDED_FILE)  # of the folder, not of the job's state
 _STATE_FILE = re.compile(r"(\d+)(_.*)?\.(changelog|zip)(\.crc)?")
 _NUMBER = re.compile(r"(\d+)(\.compact)?")
 _VERSION = re.compile(r"v\d+")
@@ -39,15 +37,15 @@ _VERSION = re.compile(r"v\d+")
 
 @dataclass(frozen=True, kw_only=True)
 class CheckpointSnapshot:
-    """A checkpoint folder as it stands.
+    """A checkpoint as of one batch.
 
     Attributes:
         folder: its files.
-        record: what it says of its job.
-        batch: the batch as of which it is read: the last committed one, unless another was asked for.
-        unfinished: a batch that was begun after the last committed one, or None.
-        followed: whether the tables may hold rows of later batches.
-        settings: the Spark settings it pins.
+        record: its job record.
+        batch: the batch as of which it is read: the last committed one, unless another one was given.
+        unfinished: a batch that was begun after the last committed one; None if there is none.
+        is_followed: whether the tables may hold rows of later batches.
+        settings: the Spark settings that it pins.
         tables: role -> path of the Delta tables.
     """
 
@@ -60,7 +58,7 @@ class CheckpointSnapshot:
     tables: dict[str, str]
 
     def files(self) -> list[str]:
-        """Return the paths of what belongs to the checkpoint as of `batch`, sorted."""
+        """Return the names of the files that belong to the checkpoint as of `batch`, sorted."""
         ends = _source_ends(self.folder, self.batch)
         processed = {
             number for number, (source, entry) in _control_files(self.folder).items() if _has_read(ends, source, entry)
@@ -71,37 +69,37 @@ class CheckpointSnapshot:
 
 
 def read_checkpoint(folder: Files, *, batch: int | None = None) -> CheckpointSnapshot:
-    """Return how a checkpoint stands.
+    """Read a checkpoint as of a committed batch.
 
     Args:
         folder: its files.
-        batch: a committed batch, as of which it is read although the job goes on; the last one if not given.
+        batch: a committed batch, as of which it is read while the job runs; the last one if not given.
 
     Raises:
-        SavepointRefused: the job was going back to its initial state, and that was not completed.
-        SavepointError: there is no checkpoint of ours, or no batch of it was committed yet.
-        StateError: its record is damaged or from another version, or what Spark logged of that batch is damaged.
+        SavepointRefused: a reset of the job was not completed, or the checkpoint is superseded by another one.
+        SavepointError: there is no checkpoint of Panekeeper, or no batch was committed yet.
+        StateError: the job record is damaged or of another version, or Spark's logs of the batch are damaged.
     """
     record = read_record(folder)
     if record is None:
         raise SavepointError(
-            f"{folder.root} holds no checkpoint of Panekeeper's ({JOB_FILE} is not there); name its folder"
+            f"{folder.root} holds no checkpoint of Panekeeper ({JOB_FILE} is not there); give the folder of one"
         )
     if folder.exists(RESET_FILE):
         raise SavepointRefused(
-            f"the job of {folder.root} was going back to its initial state, and that was not completed ({RESET_FILE} "
-            "is there): what it has is to be discarded; start the job once, which completes it, and try again"
+            f"a reset of the job of {folder.root} was not completed ({RESET_FILE} is there), and its state will be "
+            "discarded; start the job once, which completes the reset, and try again"
         )
     successor = superseded_by(folder)
     if successor is not None:
         raise SavepointRefused(
-            f"the job of {folder.root} was restored to {successor}, and its tables fit that "
-            "checkpoint only; make the savepoint of that one"
+            f"the job of {folder.root} was restored to {successor}, and its tables fit that checkpoint only; "
+            "make a savepoint of that one"
         )
     commits = batch_numbers(folder, "commits")
     if not commits:
         raise SavepointError(
-            f"no batch of {folder.root} was committed yet, so there is nothing to save; let the job run"
+            f"no batch of {folder.root} was committed yet, so there is nothing to save; run the job first"
         )
     later = [number for number in batch_numbers(folder, "offsets") if number > commits[-1]]
     is_followed = bool(later) or batch is not None
@@ -119,61 +117,36 @@ def read_checkpoint(folder: Files, *, batch: int | None = None) -> CheckpointSna
 
 
 def batch_with_control_file(folder: Files, number: int) -> int | None:
-    """Return the first batch that has read a file of the pulse; None if none has begun to yet."""
+    """Return the first batch that has read a control file.
+
+    Args:
+        folder: the checkpoint.
+        number: of the control file.
+
+    Returns:
+        The batch, which may not be committed yet; None if no batch has read the file.
+    """
     place = _control_files(folder).get(number)
     if place is None:
         return None
     first = None
-    for batch in reversed(batch_numbers(folder, "offsets")):  # what a batch has read, those after it have, too
+    for batch in reversed(batch_numbers(folder, "offsets")):  # what a batch has read, the batches after it have, too
         if not _has_read(_source_ends(folder, batch), *place):
             break
         first = batch
     return first
 
 
-def contains_absolute_path(path: str) -> bool:
-    """Say whether Spark writes full names into this file of a checkpoint."""
-    parts = PurePosixPath(path).parts
-    return parts[0] == "sources" or "_metadata" in parts
-
-
-def with_new_path(path: str, content: bytes, *, old: str, new: str) -> bytes:
-    """Return the content of a checkpoint's file as it must be in another folder.
-
-    Spark writes full names into the logs of file sources (ours is the pulse) and into the metadata of its state. An
-    old name left there would make the job process old control files again, or read the old folder.
-
-    Args:
-        path: the file's, in the checkpoint.
-        content: what stands in it.
-        old: the folder it was written in: a local path or a URL.
-        new: the folder it will be in.
-    """
-    if old == new or not contains_absolute_path(path):
-        return content
-    # In the log of a source names are quoted as in a URL, in the metadata they are plain; the last word counts.
-    ways = (str, _quoted) if path.startswith("sources/") else (_quoted, str)
-    spelled: dict[str, str] = {}
-    for way in ways:
-        after = _spellings(way(new))
-        spelled |= {f"{one}/": f"{after.get(kind, after['url'])}/" for kind, one in _spellings(way(old)).items()}
-    names = re.compile("|".join(map(re.escape, spelled)))
-    return names.sub(lambda match: spelled[match[0]], content.decode()).encode()
-
-
-def _quoted(folder: str) -> str:
-    return quote(folder, safe="/:@!$&'()*+,;=~")  # what Java leaves as it is
-
-
-def _spellings(folder: str) -> dict[str, str]:
-    """Return how Spark writes the full name of a folder."""
-    return {"url": folder} if "://" in folder else {"url": f"file://{folder}", "short": f"file:{folder}"}
-
-
 def _settings(folder: Files, batch: int) -> dict[str, str]:
-    """Return what a committed batch pins. Raises `CorruptState` unless all that Spark logged of it is whole."""
+    """Return the Spark settings that a committed batch pins.
+
+    Raises:
+        CorruptState: a file of Spark's logs of that batch is truncated or altered.
+    """
     if not folder.exists(f"offsets/{batch}"):
-        raise SavepointError(f"{folder.root} is incomplete: it has commits/{batch} and no offsets/{batch}")
+        raise SavepointError(
+            f"{folder.root} is incomplete: it has commits/{batch} and no offsets/{batch}; restore it from a savepoint"
+        )
     _logged(folder, f"commits/{batch}")
     pinned, *sources = _logged(folder, f"offsets/{batch}") or [None]
     if not sources or not isinstance(pinned, dict) or not isinstance(pinned.get("conf"), dict):
@@ -182,13 +155,13 @@ def _settings(folder: Files, batch: int) -> dict[str, str]:
 
 
 def _logged(folder: Files, name: str) -> list[Any]:
-    """Return what stands below the version in a file of Spark's logs; what is no JSON object as it is."""
+    """Return the lines of a file of Spark's logs below its version; those that are JSON objects, parsed."""
     try:
         version, *lines = folder.read(name).decode().splitlines()
         if _VERSION.fullmatch(version) is None:
             raise ValueError(version)
         return [json.loads(line) if line.startswith("{") else line for line in lines]
-    except ValueError as error:  # cut short, as by a disk that lost what it had not written yet
+    except ValueError as error:  # truncated, as by a disk that lost its last writes
         raise _damaged(folder, name) from error
 
 
@@ -199,7 +172,7 @@ def _damaged(folder: CheckpointFolder, name: str) -> CorruptState:
 def _walk(folder: Files) -> Iterator[str]:
     for name in folder.sizes():
         parts = PurePosixPath(name).parts
-        # Hidden files are Hadoop's checksums of local files: it does without, and a savepoint has its own.
+        # Hidden files are Hadoop's checksums of local files: it does not need them, and a savepoint has its own.
         if parts[0] in _COPIED and not parts[-1].startswith("."):
             yield name
 
@@ -214,7 +187,7 @@ def _is_part_of_batch(folder: Files, path: str, batch: int, ends: list[int | Non
             end = ends[int(parts[1])] if int(parts[1]) < len(ends) else None
             number = _NUMBER.fullmatch(name)
             return end is None or number is None or int(number[1]) <= end
-        case layout.CONTROL_FOLDER:  # not a command that only a later batch reads; what was read keeps the numbering
+        case layout.CONTROL_FOLDER:  # without commands that only a later batch reads; the others keep the numbering
             control_number = control_file_number(name)
             return control_number is None or control_number in processed
         case "state":
@@ -225,7 +198,7 @@ def _is_part_of_batch(folder: Files, path: str, batch: int, ends: list[int | Non
 
 
 def _state_version(parts: tuple[str, ...]) -> int:
-    """Return which version of the state a file is for; 0 for all of them."""
+    """Return the version of the state that a file is for; 0 for a file of all versions."""
     if "_metadata" in parts:
         return int(parts[-1]) + 1 if parts[-1].isdigit() else 0
     version = _STATE_FILE.fullmatch(parts[-1])
@@ -233,7 +206,7 @@ def _state_version(parts: tuple[str, ...]) -> int:
 
 
 def _source_ends(folder: Files, batch: int) -> list[int | None]:
-    """Return, for each source, the last entry of its own log that the batch has read; None: it keeps no such log."""
+    """Return, for each source, the last entry of its log that the batch has read; None for one without a log."""
     return [_log_offset(line) for line in folder.read(f"offsets/{batch}").decode().splitlines()[2:]]
 
 
@@ -243,18 +216,20 @@ def _has_read(ends: list[int | None], source: int, entry: int) -> bool:
 
 
 def _control_files(folder: Files) -> dict[int, tuple[int, int]]:
-    """Return number of a pulse file -> the source that has seen it, and the entry of its log that names it.
+    """Return number of a control file -> the source that has read it, and the entry of its log that names it.
 
-    The pulse is the last source; those before it may have seen any number of files, and are not read.
+    The control stream is the last source; the logs of those before it may be large, and are not read.
     """
     for source in sorted(map(int, filter(str.isdecimal, folder.names("sources"))), reverse=True):
-        if seen := {number: (source, entry) for number, entry in _control_files_of_source(folder, f"sources/{source}")}:
-            return seen
+        if found := {
+            number: (source, entry) for number, entry in _control_files_of_source(folder, f"sources/{source}")
+        }:
+            return found
     return {}
 
 
 def _control_files_of_source(folder: Files, source: str) -> Iterator[tuple[int, int]]:
-    """The pulse files that the log of one source names, each with its entry."""
+    """Yield the control files that the log of a source names, each with its entry."""
     for log in _needed(folder.names(source)):
         for line in folder.read(f"{source}/{log}").decode().splitlines():
             try:
@@ -268,7 +243,7 @@ def _control_files_of_source(folder: Files, source: str) -> Iterator[tuple[int, 
 
 
 def _needed(names: list[str]) -> list[str]:
-    """Return which files of a source's log say all: the newest compact one has what stood in those before it."""
+    """Return the files to read of a source's log: the newest compact one has the entries of those before it."""
     numbers = {name: int(match[1]) for name in names if (match := _NUMBER.fullmatch(name))}
     compact = max((number for name, number in numbers.items() if name.endswith(".compact")), default=-1)
     return sorted((name for name, number in numbers.items() if number >= compact), key=numbers.__getitem__)

@@ -1,21 +1,22 @@
 """Makes a savepoint: a verified copy of a job's checkpoint, with the versions of its tables.
 
-    0  A running job takes one batch for it, of which state handlers are told. It goes on meanwhile: Spark never
-       changes a file that it wrote, and keeps those of a hundred batches.
-    1  The checkpoint is read as of that batch, or the last committed one, and so are the versions of the tables.
-    2  Its files are stored as blobs, named by their checksum; what the archive holds already is not sent again.
-    3  Every blob is read back and compared. One that another savepoint left damaged is sent once more. Then Spark reads
-       the copy as the job would, and each stored value is decoded: what was damaged before is not called good.
-    4  The manifest is written, unless another savepoint of this name was made meanwhile.
+    0  Have a running job commit a batch for it (`request.py`). The job keeps running meanwhile: Spark never changes a
+       file that it has written, and keeps those of a hundred batches.
+    1  Read the checkpoint, and the versions of the tables, as of that batch or the last committed one
+       (`checkpoint_reader.py`).
+    2  Store its files as blobs under their checksums; those that the archive has are not sent again.
+    3  Read every blob back and compare it; one that another savepoint left damaged is sent again. Then let Spark read
+       the copy as the job would, and decode each stored value: a checkpoint that was damaged before is not saved
+       (`decode.py`).
+    4  Write the manifest, unless another savepoint of this name was made meanwhile.
 
-A kill before 4 leaves blobs that the next savepoint uses, or `prune` removes; a savepoint without a manifest does not
-exist. While one is being made, no prune removes blobs from its location (`working.py`).
+A kill before step 4 leaves blobs that the next savepoint uses, or `prune` removes; without its manifest, a savepoint
+does not exist. While one is being made, no prune removes blobs from its location (`activity.py`).
 """
 
 from __future__ import annotations
 
 import io
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -43,7 +44,7 @@ from recovery.storage.blobs import (
 )
 from recovery.storage.delta_log import SavedTable, newest_version, versions_after_batch
 from recovery.storage.files import Files
-from recovery.storage.locations import checkpoint_at, files_at, open_archive
+from recovery.storage.locations import Location, LocationOrArchive, checkpoint_at, files_at, open_archive
 from recovery.storage.parallel import map_parallel
 from recovery.storage.s3_options import S3Options
 
@@ -55,9 +56,14 @@ _MAX_ATTEMPTS = 5
 
 @dataclass(frozen=True, kw_only=True)
 class Savepoint:
-    """What was made: the manifest, where, and what it cost. Bytes are those of distinct contents.
+    """A savepoint that was made, and what it took.
 
-    `values` is how many stored values were decoded (None: that was not wanted).
+    Attributes:
+        location: where it is.
+        manifest: what it consists of.
+        bytes_sent: size of the contents that were sent; equal ones count once.
+        bytes_reused: size of the contents that the archive had.
+        values: how many stored values were decoded; None without `decode`.
     """
 
     location: str
@@ -68,10 +74,10 @@ class Savepoint:
 
 
 def savepoint(  # noqa: PLR0913 -- all but two have a default that fits
-    checkpoint: str | os.PathLike[str],
+    checkpoint: Location,
     name: str,
     *,
-    to: str | os.PathLike[str] | Archive,
+    to: LocationOrArchive,
     s3: S3Options | None = None,
     progress: ProgressCallback | None = None,
     timeout: Duration = 300.0,
@@ -80,28 +86,29 @@ def savepoint(  # noqa: PLR0913 -- all but two have a default that fits
     spark: SparkSession | None = None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Savepoint:
-    """Make a savepoint of a job, whether it runs or not.
+    """Make a savepoint of a job that runs, in this process or another one, or is stopped.
 
-    That of a running job is as of a batch which it takes for this; the job may run in this process or another one. Of
-    a stopped job it is as of the last committed batch; the manifest says if another one had been begun.
+    That of a running job is as of a batch that the job commits for it. That of a stopped job is as of the last
+    committed batch; the manifest has the number of one that was begun after it.
 
     Args:
         checkpoint: the job's checkpoint, a local folder or one on S3.
         name: letters, digits, `.`, `_` and `-`; new in this location.
-        to: a folder, `s3://bucket/prefix`, or an archive. Savepoints that share it share what they have in common.
-        s3: how to reach S3.
+        to: a folder, `s3://bucket/prefix`, a URL of a registered scheme, or an archive. Savepoints of one location
+            share the contents that they have in common.
+        s3: how S3 is reached.
         progress: called after each file.
         timeout: how long a running job may take until its next batch is committed: `"5 minutes"`, a `timedelta`, or
             seconds.
-        made_at: when; now, if not given.
+        made_at: the time of the savepoint; now, if not given.
         decode: let Spark read the copy and decode every stored value. Without it only the bytes are compared, and state
             that was damaged before is saved as it is.
         spark: the session that reads the copy, and tables neither on a local disk nor on S3; a new one if not given.
-        sleep: waits so many seconds.
+        sleep: called with a number of seconds to wait.
 
     Raises:
-        SavepointRefused: a running job took no batch in time, a restore of it was interrupted, the location is being
-            pruned or lies in the checkpoint, or the name is taken or cannot be one.
+        SavepointRefused: a running job committed no batch in time; a restore of it was interrupted; the location is
+            being pruned or lies in the checkpoint; or the name is taken or cannot be one.
         SavepointError: there is nothing to save, or a table is gone.
         ArchiveError: the location cannot be used.
         StateError: the checkpoint's record is damaged, or a stored value. No savepoint was made.
@@ -111,7 +118,9 @@ def savepoint(  # noqa: PLR0913 -- all but two have a default that fits
     folder = checkpoint_at(checkpoint, s3)
     require_no_overlap(archive, folder, s3)
     if RestorePaths(checkpoint=folder).is_restore_interrupted():
-        raise SavepointRefused(f"a restore of {folder.root} was interrupted; run the same restore again first")
+        raise SavepointRefused(
+            f"a restore of {folder.root} was interrupted; run the same restore again first, which completes it"
+        )
     if archive.exists(manifest_file(name)):
         raise _name_taken(archive, name)
     now = made_at or datetime.now(UTC)
@@ -120,7 +129,7 @@ def savepoint(  # noqa: PLR0913 -- all but two have a default that fits
         batch = request_savepoint_batch(folder, timeout=to_seconds(timeout, "timeout"), sleep=sleep)  # 0
         found, tables, files, cost = _copy_with_retry(
             folder, batch, archive, progress, lambda one: _table_versions(one, s3, spark)
-        )
+        )  # 1 to 3
         manifest = _manifest(found, name, now, tables, files)
         values = _decoded(archive, manifest, s3, spark) if decode else None
         _publish(archive, manifest)  # 4
@@ -140,7 +149,7 @@ def _publish(archive: Archive, manifest: Manifest) -> None:
     except FileExistsError:
         there = io.BytesIO()
         archive.get(file, there)
-        if there.getvalue() != data:  # a store may keep what it was sent, fail to say so, and be sent it again
+        if there.getvalue() != data:  # a store may have stored a file although the call failed, and was tried again
             raise _name_taken(archive, manifest.name) from None
 
 
@@ -151,8 +160,8 @@ def _name_taken(archive: Archive, name: str) -> SavepointRefused:
 def _require_no_prune(archive: Archive, now: datetime) -> None:
     for file, since in active_markers(archive, "prune", now).items():
         raise SavepointRefused(
-            f"{archive.location} is being pruned since {since:%Y-%m-%d %H:%M:%S} UTC, which might remove what this "
-            f"savepoint needs; try again when it is done (if it was killed: remove {file} from there)"
+            f"a prune of {archive.location} runs since {since:%Y-%m-%d %H:%M:%S} UTC, and might remove files that this "
+            f"savepoint needs; try again when it has ended (if it was killed, remove {file} there)"
         )
 
 
@@ -163,7 +172,7 @@ def _copy_with_retry(
     progress: ProgressCallback | None,
     tables_of: Callable[[CheckpointSnapshot], dict[str, SavedTable]],
 ) -> tuple[CheckpointSnapshot, dict[str, SavedTable], list[SavedFile], TransferProgress]:
-    """Do steps 1 to 3, once more if a job at work removed a file that it no longer needs."""
+    """Do steps 1 to 3, again if the running job has removed a file that it no longer needs."""
     for attempt in range(1, _MAX_ATTEMPTS + 1):
         try:
             found = read_checkpoint(folder, batch=batch)  # 1
@@ -187,8 +196,8 @@ def _repair_damaged_blobs(archive: Archive, folder: Files, files: list[SavedFile
         upload_one(archive, folder, file)
         if not is_intact(archive, file):
             raise DamagedSavepoint(
-                f"{file.path} was stored in {archive.location} and came back altered; either {archive.location} is not "
-                f"to be trusted, or a job works on {folder.root}"
+                f"{file.path} was stored in {archive.location} and came back altered; use another location, or drain "
+                f"the job of {folder.root} first, if one runs"
             )
 
 
@@ -202,7 +211,7 @@ def _decoded(archive: Archive, manifest: Manifest, s3: S3Options | None, spark: 
 def _table_versions(
     found: CheckpointSnapshot, s3: S3Options | None, spark: SparkSession | None
 ) -> dict[str, SavedTable]:
-    """Return the tables at their versions as of the batch: those that only Spark reaches must hold no later one."""
+    """Return the tables at their versions as of the batch; those that only Spark reaches must have no later one."""
     read = {role: files for role, path in found.tables.items() if (files := files_at(path, s3)) is not None}
     if len(read) < len(found.tables):
         if found.is_followed:
@@ -222,8 +231,8 @@ def _table_versions(
 def _versions_by_spark(found: CheckpointSnapshot, s3: S3Options | None, spark: SparkSession | None) -> dict[str, int]:
     from recovery.storage.delta_tables import session_for, version_of
 
-    running = session_for(found.tables.values(), spark, s3)
-    return {role: version_of(running, path) for role, path in found.tables.items()}
+    session = session_for(found.tables.values(), spark, s3)
+    return {role: version_of(session, path) for role, path in found.tables.items()}
 
 
 def _manifest(

@@ -32,7 +32,7 @@ class RestorePaths:
         """Return the old checkpoint, until the restore is complete.
 
         Args:
-            epoch: the new epoch, which tells the restores of one checkpoint from each other.
+            epoch: the new epoch, which is different for each restore of a checkpoint.
         """
         return self._sibling(f".replaced-{epoch}")
 

@@ -10,7 +10,8 @@ import pytest
 
 from recovery.errors import DamagedSavepoint, NoSuchSavepoint, SavepointError, SavepointRefused
 from recovery.savepoint.catalog import savepoints, show, verify
-from recovery.savepoint.checkpoint_reader import read_checkpoint, with_new_path
+from recovery.savepoint.checkpoint_copy import with_new_path
+from recovery.savepoint.checkpoint_reader import read_checkpoint
 from recovery.savepoint.manifest import Manifest
 from recovery.storage.delta_log import has_version
 from recovery.storage.local_files import LocalFiles

@@ -19,7 +19,7 @@ from recovery.jobs.remote import checkpoint_folder, status
 from recovery.restore.clone import clone
 from recovery.restore.restore import restore
 from recovery.savepoint.catalog import verify
-from recovery.savepoint.checkpoint_reader import with_new_path
+from recovery.savepoint.checkpoint_copy import with_new_path
 from recovery.storage.locations import checkpoint_at, open_archive
 from state.checkpoint.job_record import read_record
 from state.checkpoint.layout import JOB_FILE
