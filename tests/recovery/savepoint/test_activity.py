@@ -85,7 +85,7 @@ def test_the_marker_of_a_killed_activity_expires(job: FakeCheckpoint) -> None:
     with activity_marker(archive, "savepoint", NOON), activity_marker(archive, "prune", NOON):
         left = {name: archive.files[name] for name in archive.sizes("working/")}
     archive.files |= left | {"working/prune-x.json": b"not ours"}
-    with pytest.raises(SavepointRefused, match=r"if it was killed: remove working/prune-"):
+    with pytest.raises(SavepointRefused, match=r"if it was killed, remove working/prune-"):
         savepoint(job.folder, "one", to=archive, made_at=NOON + MARKER_LIFETIME)
     savepoint(job.folder, "one", to=archive, made_at=NOON + MARKER_LIFETIME + timedelta(seconds=1))
     assert prune(archive, keep=1, now=NOON + MARKER_LIFETIME + timedelta(seconds=2)).being_made == 0

@@ -209,7 +209,7 @@ def test_a_job_whose_reset_was_interrupted_is_not_saved(
     stored_job.put(RESET_FILE, '{"epoch": 1, "view": null}')
     for name in discarded:
         stored_job.files.remove(name)
-    with pytest.raises(SavepointRefused, match=r"was not completed .* start the job once, which completes it"):
+    with pytest.raises(SavepointRefused, match=r"was not completed .* start the job once, which completes the reset"):
         savepoint(stored_job.root, "one", to=archive)
     assert archive.files == {}
 
