@@ -1,8 +1,8 @@
 """Step 3 of a restore to another folder: no job starts from the folders that the same tables were written from.
 
 The restored tables fit one checkpoint only. A job that resumed from another one would continue after rows that the
-tables no longer have, and they would be missing for good. So each of these checkpoints is marked as superseded by the new one,
-and a start from it is refused (`framework/engine/job/startup_checks.py`).
+tables no longer have, and they would be missing for good. So each of these checkpoints is marked as superseded by the
+new one, and a start from it is refused (`framework/engine/job/startup_checks.py`).
 """
 
 from __future__ import annotations
