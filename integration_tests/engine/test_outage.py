@@ -19,7 +19,7 @@ MINUTE_US = 60_000_000
 
 
 class Later:
-    """A clock that runs ahead of the real one, by as much as it is told."""
+    """A clock that runs ahead of the real one, by as much as it is set to."""
 
     def __init__(self) -> None:
         self.ahead_us = 0

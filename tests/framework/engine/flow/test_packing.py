@@ -125,7 +125,7 @@ def test_arrival_order_survives_the_shuffle(parts: list[list[tuple[int, int]]], 
 
 
 def test_time_comes_before_the_rows_and_a_flush_after_them() -> None:
-    """Ticks of the pulse precede every input partition, a flush follows them all; order_by sorts in between."""
+    """Ticks of the control stream precede every input partition, a flush follows; order_by sorts in between."""
     rows = packed_rows(packer().pack(frame([(0, 9), (0, 3)]), part=0, at=0))
     rows.append(SimpleNamespace(g=12, port=0, kind="flush", lot=None, part=AFTER_ALL_PARTITIONS, pos=5, n=0, body=None))
     rows.append(
@@ -137,7 +137,7 @@ def test_time_comes_before_the_rows_and_a_flush_after_them() -> None:
 
 
 def test_ports_are_processed_one_after_the_other_and_the_clock_before_all() -> None:
-    """Whichever task read them; a port whose stream tells its own time does not receive ours, all receive a flush."""
+    """Whichever task read them; a port whose stream has its own time gets no ticks, all receive a flush."""
     ports = [
         PortOrdering(columns=("v",), keys=pa.schema([])),
         PortOrdering(columns=("v",), keys=pa.schema([]), has_stream_clock=True),
@@ -157,7 +157,7 @@ def test_ports_are_processed_one_after_the_other_and_the_clock_before_all() -> N
 
 
 def test_every_group_is_told_how_far_event_time_has_come_on_each_of_several_ports() -> None:
-    """The greatest of its input partitions, less the port's delay, after the rows; a rejected row tells nothing."""
+    """The greatest of its input partitions, less the port's delay, after the rows; a rejected row does not count."""
     ports = [PortOrdering(columns=("v",), keys=pa.schema([]))] * 2
     batches = [
         *packer(port=1, watermark_delay_us=5)(
@@ -167,8 +167,8 @@ def test_every_group_is_told_how_far_event_time_has_come_on_each_of_several_port
         *packer(port=0, watermark_delay_us=0)(iter([frame([(2, 7)], bad={0: "WHY"})])),
         packer(port=1, watermark_delay_us=5).pack_progress(10, part=9, at=0),
     ]
-    told = [to_steps([row for row in packed_rows(*batches) if row.g == group], ports)[-1] for group in IDS]
-    assert told == [EventTimeProgress(((0, 50), (1, 35)))] * len(IDS)
+    progress = [to_steps([row for row in packed_rows(*batches) if row.g == group], ports)[-1] for group in IDS]
+    assert progress == [EventTimeProgress(((0, 50), (1, 35)))] * len(IDS)
 
 
 @given(st.integers(-(10**15), 10**15))

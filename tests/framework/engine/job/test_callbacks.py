@@ -9,7 +9,7 @@ from framework.engine.job.callbacks import BatchCallbacks
 
 
 def test_a_later_callback_receives_earlier_reports() -> None:
-    """Then what is told after, like everybody."""
+    """Then each new report, like the others."""
     callbacks = BatchCallbacks()
     first: list[Any] = []
     second: list[Any] = []

@@ -1,4 +1,4 @@
-"""One job at a time on one checkpoint: who may start, who is refused, and what the next one learns of the last."""
+"""One job at a time on one checkpoint: which start is refused, and what the next job reads of the last one."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_a_process_is_told_from_a_later_one_with_its_number(process: subprocess.
     assert not is_alive(process.pid, None)
 
 
-def test_a_job_whose_process_lives_is_not_disturbed(process: subprocess.Popen[bytes]) -> None:
+def test_a_start_is_refused_while_the_process_of_the_owner_runs(process: subprocess.Popen[bytes]) -> None:
     """The refusal names the job, the machine, the process and since when, and says what to do; nothing is changed."""
     folder = Memory()
     first = left_by(folder, pid=process.pid, started=started_at(process.pid), since=86_400 * SECOND)
@@ -110,7 +110,7 @@ def test_a_job_whose_process_lives_is_not_disturbed(process: subprocess.Popen[by
 
 
 def test_a_crashed_process_is_followed_and_its_last_heartbeat_is_reported(process: subprocess.Popen[bytes]) -> None:
-    """A crash leaves its lease; the next job takes it over at once and learns when it was last seen."""
+    """A crash leaves its lease; the next job takes it over at once and reads the time of its last heartbeat."""
     folder = Memory()
     left_by(folder, pid=process.pid, started=started_at(process.pid), since=3, seen=9)
     process.kill()
@@ -125,12 +125,12 @@ def test_a_crashed_process_is_followed_and_its_last_heartbeat_is_reported(proces
 
 @pytest.mark.parametrize("elsewhere", [{"host": "elsewhere"}, {"space": "pid:[1]"}], ids=["machine", "container"])
 @pytest.mark.parametrize(("silent", "refused"), [(60, True), (61, False)])
-def test_on_another_machine_a_minute_of_silence_means_death(
+def test_a_job_on_another_host_counts_as_crashed_after_a_minute_without_heartbeat(
     silent: int,
     refused: bool,  # noqa: FBT001
     elsewhere: dict[str, str],
 ) -> None:
-    """Its process cannot be looked for from here; a job that lives is seen every few seconds."""
+    """Its process cannot be looked up from this host; a running job writes a heartbeat every few seconds."""
     folder = Memory()
     left_by(folder, seen=5 * SECOND, **elsewhere)
     clock = Clock((5 + silent) * SECOND)
@@ -141,7 +141,7 @@ def test_on_another_machine_a_minute_of_silence_means_death(
         acquire(folder, "second", now=clock).release("ended")
 
 
-def test_in_one_process_the_job_itself_is_asked() -> None:
+def test_in_one_process_the_job_itself_says_whether_it_has_ended() -> None:
     """While it runs the second start is refused; once it has ended, even unnoticed, the next one starts."""
     folder, clock, state = Memory(), Clock(7), ["running"]
     first = acquire(folder, "first", now=clock)
@@ -156,8 +156,8 @@ def test_in_one_process_the_job_itself_is_asked() -> None:
     second.release("ended")
 
 
-def test_an_end_leaves_word_of_when_and_how_and_what_was_left() -> None:
-    """The lease is gone, `stopped.json` is there, and whoever comes next knows that it was clean."""
+def test_an_end_records_when_and_how_and_what_was_left_open() -> None:
+    """The lease is gone, `stopped.json` is there, and the next job reads that the end was clean."""
     folder, clock = Memory(), Clock(1)
     first = acquire(folder, "first", now=clock)
     assert first.previous is None
@@ -235,8 +235,8 @@ def test_the_heartbeat_is_renewed_until_the_job_has_ended() -> None:
     assert not renewing.is_alive()
 
 
-def test_a_lease_that_was_taken_away_is_released() -> None:
-    """A machine that slept for minutes finds another job in its place, and leaves that one's lease alone."""
+def test_a_lease_that_was_taken_over_is_given_up() -> None:
+    """A host that was suspended for minutes finds another job in its place, and does not touch that one's lease."""
     folder = Memory()
     lease = acquire(folder, "first", now=Clock(1))
     left_by(folder, host="elsewhere", name="second")
@@ -247,7 +247,7 @@ def test_a_lease_that_was_taken_away_is_released() -> None:
 
 
 def test_a_disk_that_is_gone_fails_neither_the_job_nor_its_end() -> None:
-    """Giving back a lease never raises: the end of the job is what its caller needs to be told."""
+    """Releasing a lease never raises: it must not hide how the job has ended."""
     folder = Memory()
     lease = acquire(folder, "first")
     folder.broken = True
@@ -264,7 +264,7 @@ def test_a_folder_that_cannot_be_written_is_named() -> None:
         acquire(folder, "first")
 
 
-def test_a_damaged_lease_is_not_guessed_at() -> None:
+def test_a_damaged_lease_refuses_the_start() -> None:
     """It may be the lease of a running job; the message says when the file may be removed."""
     folder = Memory()
     folder.files[RUNNING_FILE] = '{"name": "first"}'
@@ -272,7 +272,7 @@ def test_a_damaged_lease_is_not_guessed_at() -> None:
         acquire(folder, "second")
 
 
-def test_who_dies_while_starting_is_no_obstacle() -> None:
+def test_a_start_that_crashed_blocks_no_later_one() -> None:
     """The lock file of two concurrent starts is removed if the one that made it is gone."""
     folder = Memory()
     starter = left_by(folder, host="elsewhere", seen=0)

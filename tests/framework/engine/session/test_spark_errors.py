@@ -43,7 +43,7 @@ def test_the_last_line_of_a_users_traceback_is_the_message() -> None:
 
 
 def test_errors_with_a_name_a_user_can_act_on() -> None:
-    """A full disk and lost state say what to do; anything else is told by its first line."""
+    """A full disk and lost state say what to do; any other error is reported by its first line."""
     full = translate(RuntimeError("java.io.IOException: No space left on device\n\tat java.base"), "x")
     assert type(full) is OutputNotWritable
     assert "make room and start it again" in str(full)
