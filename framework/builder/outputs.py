@@ -180,6 +180,7 @@ class DeltaJob:
             if self._sink is not None:
                 self._sink.prepare(spark, spark_schema(pipeline.spec.results_schema))
             sink = DeltaSink(record=record, spec=pipeline.spec, tables=self._tables, user_sink=self._sink)
+            sink.fence_earlier_epochs(spark)
             return Job(JobLaunch.resume(files, record, pipeline, sink, how, lease))
 
     def reset_to_initial_state(self, *, checkpoint: str | os.PathLike[str], confirm: str | None = None) -> ResetPreview:

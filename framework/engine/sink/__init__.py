@@ -9,5 +9,6 @@ small_commits.py         How are a few rows committed to a Delta table without a
 small_commit_checks.py   Can the library that makes these commits write a table: protocol, properties, columns?
 small_commit_storage.py  How does that library reach a table: on local disks, and on S3 as Hadoop's s3a does?
 small_commit_table.py    What does one Delta table that this library has open look like?
+small_tables.py          Which tables of a job take such commits, and which are left to Spark?
 tables.py                Which Delta tables does a job write, and can they take its results?
 """

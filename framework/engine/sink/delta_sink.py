@@ -6,11 +6,13 @@ The commit protocol of a batch:
     2  The stateful plan runs, once: its packed output is persisted and the small parts of it collected. The state
        of the batch is now stored. (Were it left to the first write to run the plan, a replayed batch whose write
        Delta skips would never run it, and the query could not be started again.)
-    3  One commit a table, each of them idempotent, so they may fail or repeat in any order:
-       3a the log, 3b the quarantine: appends under the transaction id "{job}/{table}@{checkpoint}#{epoch}"
-          and the batch's number as version; Delta skips a version it has seen.
-       3c the view: a MERGE that writes a row only if its refinement (or the number of its firing) is greater than
-          that of the row in the table.
+    3  One commit a table, each of them idempotent, so they may fail or repeat in any order. Each is made under the
+       transaction id "{job}/{table}@{checkpoint}#{epoch}" with the batch's number as version, and is skipped if the
+       table has that version. Rows that came along in the driver are committed without a Spark job
+       (`small_commits.py`), if the table takes that; all others by Spark.
+       3a the log, 3b the quarantine: appends.
+       3c the view: a row is written only if its refinement (or the number of its firing) is greater than that of
+          the row in the table, or if there is none.
        and, in the first batch after a stop, the downtime report: an append as 3a.
        3d the metrics, last: the row of a batch says that its other tables are complete.
        A table without rows gets no commit, and a batch without rows or firings commits nothing.
@@ -23,17 +25,19 @@ between where a drill stops a batch.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from delta.tables import DeltaTable
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
 
 from framework.core.job_spec import PORT, JobSpec
 from framework.declarations.durations import to_datetime
@@ -44,6 +48,9 @@ from framework.engine.sink.batch_output import BatchOutput, run_and_collect
 from framework.engine.sink.downtime import DOWNTIME, Downtime
 from framework.engine.sink.fault_points import fault_point, fault_point_in_tasks, hold_between_tables
 from framework.engine.sink.protocol import Sink
+from framework.engine.sink.small_commit_table import lowest
+from framework.engine.sink.small_commits import FENCED
+from framework.engine.sink.small_tables import SmallTables
 from framework.engine.sink.tables import METRICS, Tables
 
 if TYPE_CHECKING:
@@ -60,6 +67,9 @@ class DeltaSink:
     spec: JobSpec
     tables: Tables
     user_sink: Sink | None = None
+    small: SmallTables = field(default_factory=SmallTables, repr=False)
+    _settings_lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+    """Held while the settings of the query's session are those of one commit."""
 
     def run_plan(self, packed: DataFrame, number: int) -> BatchOutput:
         """Step 2: run the stateful plan once. `packed` must be persisted; `commit` reads it again."""
@@ -87,64 +97,87 @@ class DeltaSink:
 
         `started` is when the batch began, `downtime` what the time before this run did, if this is its first batch.
         """
+        spark = packed.sparkSession
         commits = self._commits(packed, batch)
-        _commit_in_parallel(packed.sparkSession, hold_between_tables(commits, batch.number))
+        _commit_in_parallel(spark, hold_between_tables(commits, batch.number))
         if downtime is not None:
-            row = packed.sparkSession.createDataFrame([downtime.row()], DOWNTIME)
-            self._append(row, "downtime", self.tables.downtime, batch.number)
+            self._append(spark, _one_row(DOWNTIME, downtime.row()), "downtime", batch.number)
         if commits or batch.counts["rows_in"]:
-            self._append_metrics(packed.sparkSession, batch, open_panes, started)  # 3d
+            self._append(spark, _metrics(batch, open_panes, started), "metrics", batch.number)  # 3d
         fault_point("after-delta-commit", batch.number)
 
+    def fence_earlier_epochs(self, spark: SparkSession) -> None:
+        """Let no process of an earlier epoch, paused until now, commit to the tables any more.
+
+        Called at each start, before the first batch. A restore and a reset to the initial state begin an epoch.
+
+        Args:
+            spark: the session that reaches the tables.
+        """
+        for table, path in asdict(self.tables).items():
+            ids = [replace(self.record, epoch=epoch).transaction(table) for epoch in range(self.record.epoch)]
+            if ids and path is not None:
+                self._fence(spark, path, ids)
+
+    def _fence(self, spark: SparkSession, path: str, ids: list[str]) -> None:
+        if not self.small.commit(spark, path, lambda to: to.fence(ids)):
+            nothing = spark.read.format("delta").load(path).limit(0)
+            for one in ids:
+                _append_by_spark(nothing, path, one, FENCED)
+
     def _commits(self, packed: DataFrame, batch: BatchOutput) -> list[Callable[[], None]]:
+        spark = packed.sparkSession
         commits: list[Callable[[], None]] = []
         if batch.rows["results"]:
             results = _rows(packed, batch, "results", self.spec.results_schema)
-            commits.append(lambda: self._append(results, "log", self.tables.log, batch.number))  # 3a
+            commits.append(lambda: self._append(spark, results, "log", batch.number))  # 3a
         if batch.rows["rejected"]:
             rejected = _rows(packed, batch, "rejected", self.spec.rejected_schema)
-            commits.append(lambda: self._append(rejected, "quarantine", self.tables.quarantine, batch.number))  # 3b
+            commits.append(lambda: self._append(spark, rejected, "quarantine", batch.number))  # 3b
         if batch.rows["results"] and self.tables.view is not None:
             view = self.tables.view
-            copied = "results" not in batch.driver_tables
-            commits.append(
-                lambda: self._merge(self._newest_rows(packed, batch), view, _pane_range_condition(batch), copied=copied)
-            )  # 3c
+            newest = _newest_rows(
+                _rows(packed, batch, "results", self.spec.results_schema), self._view_key, self._version_column
+            )
+            commits.append(lambda: self._merge(spark, newest, view, batch.number))  # 3c
         if batch.rows["results"] and self.user_sink is not None:
-            user_sink, writer = self.user_sink, self.record.transaction("sink")
-            rows = _rows(packed, batch, "results", self.spec.results_schema)
-            commits.append(lambda: user_sink.commit(rows, writer=writer, batch=batch.number))
+            frame = _as_frame(spark, _rows(packed, batch, "results", self.spec.results_schema))
+            commits.append(lambda: self._commit_to_user_sink(frame, batch.number))
         return commits
 
-    def _append(self, frame: DataFrame, table: str, path: str, number: int) -> None:
-        writer = frame.write.format("delta").mode("append")
-        writer = writer.option("txnAppId", self.record.transaction(table)).option("txnVersion", number)
-        writer.save(path)
+    def _append(self, spark: SparkSession, rows: pa.Table | DataFrame, table: str, number: int) -> None:
+        """Step 3a, and all other appends: rows that are in the driver without Spark, if the table takes that."""
+        path, transaction = getattr(self.tables, table), self.record.transaction(table)
+        if isinstance(rows, pa.Table) and self.small.commit(
+            spark, path, lambda to: to.append(rows, transaction, number)
+        ):
+            return
+        _append_by_spark(_as_frame(spark, rows), path, transaction, number)
+        self.small.reopen(path)
 
-    def _merge(self, newest: DataFrame, path: str, since: list[str], *, copied: bool) -> None:
-        """Step 3c. `since` are conditions that hold for all the panes of this batch: they spare Delta old files.
+    def _merge(self, spark: SparkSession, newest: pa.Table | DataFrame, path: str, number: int) -> None:
+        """Step 3c: as `_append`."""
+        transaction = self.record.transaction("view")
+        keys, newer_by = self._view_key, self._version_column
+        since = "pane_start" if self.spec.has_panes else None
+        if isinstance(newest, pa.Table) and self.small.commit(
+            spark,
+            path,
+            lambda to: to.merge(newest, transaction, number, keys=keys, newer_by=newer_by, since=since),
+        ):
+            return
+        same = [f"t.{quoted(name)} <=> s.{quoted(name)}" for name in keys] or ["true"]
+        if since is not None and isinstance(newest, pa.Table) and (begin := lowest(newest, since)) is not None:
+            # Holds for all the panes of this batch, and spares Delta old files.
+            same.append(f"t.{since} >= timestamp_micros({begin.value})")
+        with self._settings_lock:
+            _merge_by_spark(spark, newest, path, " AND ".join(same), newer_by, transaction, number)
+        self.small.reopen(path)
 
-        `copied` says whether Delta must take a copy of the source: what came along in the driver is one already. (The
-        setting is of the query's own session: Spark clones one for each query.)
-        """
-        same = [f"t.{quoted(name)} <=> s.{quoted(name)}" for name in self._view_key] or ["true"]
-        newest.sparkSession.conf.set("spark.databricks.delta.merge.materializeSource", "auto" if copied else "none")
-        target = DeltaTable.forPath(newest.sparkSession, path).alias("t")
-        merge = target.merge(newest.alias("s"), " AND ".join([*same, *since]))
-        newer = f"s.{self._version_column} > t.{self._version_column}"
-        merge.whenMatchedUpdateAll(newer).whenNotMatchedInsertAll().execute()
-
-    def _newest_rows(self, packed: DataFrame, batch: BatchOutput) -> DataFrame:
-        """Return the newest row of this batch for each row of the view."""
-        results = batch.driver_tables.get("results")
-        if results is not None:
-            return packed.sparkSession.createDataFrame(_last_of_each_pane(results, self._view_key))
-        frame = unpack(packed, "results", self.spec.results_schema)
-        every = F.struct(*[column(name) for name in frame.columns])
-        newest = frame.groupBy(*[column(name) for name in self._view_key]).agg(
-            F.max_by(every, self._version_column).alias("newest")
-        )
-        return newest.select("newest.*")
+    def _commit_to_user_sink(self, rows: DataFrame, number: int) -> None:
+        assert self.user_sink is not None
+        with self._settings_lock:  # it may write with the query's session, and must not do so as the view
+            self.user_sink.commit(rows, writer=self.record.transaction("sink"), batch=number)
 
     @property
     def _view_key(self) -> list[str]:
@@ -156,21 +189,6 @@ class DeltaSink:
     def _version_column(self) -> str:
         """The column whose value is greater in the newer of two rows."""
         return "refinement" if self.spec.has_panes else "firing"
-
-    def _append_metrics(self, spark: SparkSession, batch: BatchOutput, open_panes: int, started: float) -> None:
-        row: dict[str, Any] = {
-            "batch": batch.number,
-            "batch_time": datetime.fromtimestamp(started, UTC),
-            **batch.counts,
-            "balanced": batch.balanced,
-            "watermark": None if batch.watermark is None else to_datetime(batch.watermark),
-            "open_panes": open_panes,
-            "firings": batch.rows["results"],
-            "late_ms": None if batch.late_us is None else batch.late_us // 1000,
-            "seconds": round(time.time() - started, 3),
-        }
-        frame = spark.createDataFrame([tuple(row[name] for name in METRICS.names)], METRICS)
-        self._append(frame, "metrics", self.tables.metrics, batch.number)
 
 
 def _commit_in_parallel(spark: SparkSession, commits: Sequence[Callable[[], None]]) -> None:
@@ -186,19 +204,23 @@ def _commit_in_parallel(spark: SparkSession, commits: Sequence[Callable[[], None
             running.result()
 
 
-def _rows(packed: DataFrame, batch: BatchOutput, tag: str, schema: pa.Schema) -> DataFrame:
+def _rows(packed: DataFrame, batch: BatchOutput, tag: str, schema: pa.Schema) -> pa.Table | DataFrame:
     """Return one output of the batch: from the driver if it came along, else from the persisted packed rows."""
     small = batch.driver_tables.get(tag)
-    if small is None:
-        return unpack(packed, tag, schema)
-    return packed.sparkSession.createDataFrame(small.cast(schema)).coalesce(1)
+    return unpack(packed, tag, schema) if small is None else small.cast(schema)
 
 
-def _pane_range_condition(batch: BatchOutput) -> list[str]:
-    results = batch.driver_tables.get("results")
-    if results is None or "pane_start" not in results.schema.names:
-        return []
-    return [f"t.pane_start >= timestamp_micros({pc.min(results.column('pane_start')).value})"]
+def _as_frame(spark: SparkSession, rows: pa.Table | DataFrame) -> DataFrame:
+    return spark.createDataFrame(rows).coalesce(1) if isinstance(rows, pa.Table) else rows
+
+
+def _newest_rows(results: pa.Table | DataFrame, pane: list[str], version: str) -> pa.Table | DataFrame:
+    """Return the newest row of this batch for each row of the view."""
+    if isinstance(results, pa.Table):
+        return _last_of_each_pane(results, pane)
+    every = F.struct(*[column(name) for name in results.columns])
+    newest = results.groupBy(*[column(name) for name in pane]).agg(F.max_by(every, version).alias("newest"))
+    return newest.select("newest.*")
 
 
 def _last_of_each_pane(results: pa.Table, pane: list[str]) -> pa.Table:
@@ -208,3 +230,58 @@ def _last_of_each_pane(results: pa.Table, pane: list[str]) -> pa.Table:
     numbered = results.append_column("_row", pa.array(range(results.num_rows), pa.int64()))
     last = numbered.group_by(pane).aggregate([("_row", "max")]).column("_row_max")
     return results.take(last)
+
+
+def _metrics(batch: BatchOutput, open_panes: int, started: float) -> pa.Table:
+    row: dict[str, Any] = {
+        "batch": batch.number,
+        "batch_time": datetime.fromtimestamp(started, UTC),
+        **batch.counts,
+        "balanced": batch.balanced,
+        "watermark": None if batch.watermark is None else to_datetime(batch.watermark),
+        "open_panes": open_panes,
+        "firings": batch.rows["results"],
+        "late_ms": None if batch.late_us is None else batch.late_us // 1000,
+        "seconds": round(time.time() - started, 3),
+    }
+    return _one_row(METRICS, tuple(row[name] for name in METRICS.names))
+
+
+def _one_row(schema: StructType, values: tuple[Any, ...]) -> pa.Table:
+    row = dict(zip(schema.names, values, strict=True))
+    return pa.Table.from_pylist([row], schema=to_arrow_schema(schema, timezone="UTC"))
+
+
+def _append_by_spark(frame: DataFrame, path: str, transaction: str, number: int) -> None:
+    writer = frame.write.format("delta").mode("append")
+    writer.option("txnAppId", transaction).option("txnVersion", number).save(path)
+
+
+def _merge_by_spark(
+    spark: SparkSession,
+    newest: pa.Table | DataFrame,
+    path: str,
+    condition: str,
+    newer_by: str,
+    transaction: str,
+    number: int,
+) -> None:
+    """A MERGE. Its settings are those of the query's own session, which Spark clones for each query.
+
+    Appends that run beside it bring their transaction as options and do not look at these settings.
+    """
+    copied = not isinstance(newest, pa.Table)  # what came along in the driver is a copy already
+    settings = {
+        "spark.databricks.delta.merge.materializeSource": "auto" if copied else "none",
+        "spark.databricks.delta.write.txnAppId": transaction,
+        "spark.databricks.delta.write.txnVersion": str(number),
+    }
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        source = newest if copied else spark.createDataFrame(newest)
+        merge = DeltaTable.forPath(spark, path).alias("t").merge(source.alias("s"), condition)
+        merge.whenMatchedUpdateAll(f"s.{newer_by} > t.{newer_by}").whenNotMatchedInsertAll().execute()
+    finally:
+        for name in settings:
+            spark.conf.unset(name)

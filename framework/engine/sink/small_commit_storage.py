@@ -78,9 +78,9 @@ def storage_options(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def _endpoint(settings: Mapping[str, str]) -> dict[str, str]:
-    endpoint = settings.get("endpoint")
-    if not endpoint:
-        return {}
+    endpoint = settings.get("endpoint", "")
+    if endpoint.removeprefix("https://") in ("", "s3.amazonaws.com"):
+        return {}  # Amazon's own: the region says where it is
     if "://" not in endpoint:
         secure = settings.get("connection.ssl.enabled", "true").lower() == "true"
         endpoint = f"{'https' if secure else 'http'}://{endpoint}"

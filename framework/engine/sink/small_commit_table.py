@@ -31,7 +31,7 @@ class OpenTable:
     def __init__(self, url: str, options: dict[str, str]) -> None:
         try:
             self._delta = DeltaTable(url, storage_options=options or None)
-        except DeltaError as error:
+        except (DeltaError, OSError) as error:
             raise UnsupportedTable(f"the library cannot open it: {str(error).splitlines()[0]}") from error
         protocol, metadata = self._delta.protocol(), self._delta.metadata()
         features = [*(protocol.reader_features or ()), *(protocol.writer_features or ())]
@@ -82,8 +82,8 @@ class OpenTable:
     ) -> None:
         """Append rows that can have no older row in the table, and merge others, in one commit."""
         rows = self._aligned(rows)
-        begin = None if since is None else pc.min(rows.column(since))
-        if since is not None and self._is_after_everything(begin, since):
+        begin = None if since is None else lowest(rows, since)
+        if since is not None and begin is not None and self._is_after_everything(begin, since):
             self.append(rows, once)
         else:
             self._merge(rows, once, _conditions(keys, since, begin), newer_by)
@@ -125,10 +125,17 @@ class OpenTable:
         if column not in self._ends:
             self._ends[column] = _end_of(pa.table(self._delta.get_add_actions(flatten=True)), column)
         end = self._ends[column]
-        return begin.is_valid and end is not None and begin.value > end.value
+        return end is not None and bool(begin.value > end.value)
 
     def _aligned(self, rows: pa.Table) -> pa.Table:
         return rows.select(self._schema.names).cast(self._schema)
+
+
+def lowest(rows: pa.Table, column: str) -> pa.Scalar | None:
+    """Return the least value of a column; None if there is none, or if a null says that not all are known."""
+    if rows.column(column).null_count or not rows.num_rows:
+        return None
+    return pc.min(rows.column(column))
 
 
 def _end_of(files: pa.Table, column: str) -> pa.Scalar | None:
@@ -145,7 +152,7 @@ def _end_of(files: pa.Table, column: str) -> pa.Scalar | None:
 
 def _conditions(keys: Sequence[str], since: str | None, begin: pa.Scalar | None) -> list[str]:
     same = [f"(t.{_quoted(key)} IS NOT DISTINCT FROM s.{_quoted(key)})" for key in keys]
-    if since is not None and begin is not None and begin.is_valid:
+    if since is not None and begin is not None:
         whole_ms = begin.value // 1000 * 1000
         same.append(f"(t.{_quoted(since)} >= to_timestamp_micros({whole_ms}))")
     return same or ["true"]

@@ -38,7 +38,7 @@ class SmallCommits:
     """Commits to one table, which stays open between them. Used by one thread at a time.
 
     Every method raises `UnsupportedTable` if the library cannot write the table (any more), `SinkError` if the epoch
-    under which it commits was fenced off, and `deltalake`'s `DeltaError` or `OSError` if it cannot be reached.
+    under which it commits was fenced off, and `deltalake`'s `DeltaError` or `OSError` if a write fails.
     """
 
     def __init__(
@@ -167,9 +167,15 @@ class SmallCommits:
                 if pause is None:
                     raise
                 self._sleep(pause)
-            except BaseException:
+            except Exception:
                 self.reopen()
                 raise
+            except BaseException as error:
+                self.reopen()
+                if type(error).__name__ != "PanicException":
+                    raise
+                # A defect of the library. It is no `Exception`, and Spark would wait for ever for this thread.
+                raise SinkError(f"{self._url}: batch {version} could not be committed: {error}") from error
             else:
                 table.committed(app_id, version)
                 self._maintain(table)

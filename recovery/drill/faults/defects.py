@@ -14,7 +14,8 @@ from framework.engine.flow.processor import KeyGroupProcessor
 from framework.engine.sink.delta_sink import DeltaSink
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
 
@@ -41,16 +42,20 @@ def inject_defect(what: Defect) -> None:
 _append = DeltaSink._append  # noqa: SLF001 -- as above
 
 
-def _append_without_transaction(self: DeltaSink, frame: DataFrame, table: str, path: str, number: int) -> None:
+def _append_without_transaction(
+    self: DeltaSink, spark: SparkSession, rows: pa.Table | DataFrame, table: str, number: int
+) -> None:
     """Append under a new transaction id each time, so that a repeated batch appends its rows again."""
     own = replace(self.record, id=uuid.uuid4().hex[:12])
-    _append(replace(self, record=own), frame, table, path, number)
+    _append(replace(self, record=own), spark, rows, table, number)
 
 
-def _append_skipping_batch(self: DeltaSink, frame: DataFrame, table: str, path: str, number: int) -> None:
+def _append_skipping_batch(
+    self: DeltaSink, spark: SparkSession, rows: pa.Table | DataFrame, table: str, number: int
+) -> None:
     """Append the rows of all batches but one."""
     if number != LOST_BATCH:
-        _append(self, frame, table, path, number)
+        _append(self, spark, rows, table, number)
 
 
 class LosingProcessor(KeyGroupProcessor):

@@ -134,7 +134,8 @@ def test_the_library_gets_the_store_and_the_credentials_that_spark_uses() -> Non
     }
     bare = storage_options({"endpoint": "host:9000", "connection.ssl.enabled": "false"})
     assert bare["aws_endpoint"] == "http://host:9000"
-    assert storage_options({"endpoint.region": "eu-west-1"}) == {
+    amazon = {"endpoint": "s3.amazonaws.com", "endpoint.region": "eu-west-1"}
+    assert storage_options(amazon) == {
         "aws_conditional_put": "etag",
         "aws_region": "eu-west-1",
     }

@@ -201,6 +201,18 @@ def test_panes_after_all_in_the_view_are_appended_and_all_others_merged(view: st
     ]  # fmt: skip
 
 
+def test_rows_without_a_pane_are_merged(view: str) -> None:
+    """An operator may emit a row for a late tuple, which is in no pane: the limit by pane does not apply."""
+    commits = SmallCommits(view)
+    nowhere = panes(("a", 1, 1.0, 0)).set_column(1, "pane_start", pa.array([None], TIME))
+    merge(commits, nowhere, 0)
+    newer = nowhere.set_column(4, "refinement", pa.array([1], pa.int32()))
+    merge(commits, pa.concat_tables([newer, panes(("a", 7, 1.0, 0))]), 1)
+    merge(commits, panes(("a", 8, 1.0, 0)), 2)
+    assert sorted(DeltaTable(view).to_pyarrow_table().column("refinement").to_pylist()) == [0, 0, 1]
+    assert operations(view)[1:] == ["MERGE", "MERGE", "WRITE"]
+
+
 def test_rows_that_another_writer_put_into_the_view_are_found(view: str) -> None:
     """An open table knows what it committed itself; after a commit of somebody else it reads the statistics again."""
     commits = SmallCommits(view)
