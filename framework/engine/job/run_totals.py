@@ -127,7 +127,7 @@ class RunTotals:
             }
 
     def drained(self, name: str) -> Drained:
-        """Return what the job of this name open_work open."""
+        """Return what the drained job left open, and when something is due next."""
         open_work = self.open_work()
         still = open_work["open"]
         return Drained(
