@@ -108,9 +108,12 @@ class StateContext:
         """Store a value under a name, with this checkpoint. Only in `checkpoint`; what is not written is discarded.
 
         A value is None, a bool, int, float, str, bytes, date, datetime, timedelta or Decimal, a list, tuple or dict of
-        such, or a `pyarrow.Table`. Raises `LifecycleError` for another one, and outside `checkpoint`.
+        such, or a `pyarrow.Table`. Raises `LifecycleError` for another one (as NaT), for a name that is no text, and
+        outside `checkpoint`.
         """
         self._require_phase("write", "checkpoint")
+        if type(name) is not str:
+            raise LifecycleError(f"a state has the name {name!r}, of type {type(name).__name__}; a name must be a str")
         if not isinstance(value, pa.Table):
             try:
                 to_json(value)

@@ -67,11 +67,23 @@ def _is_plain_json(value: Any) -> Any:
     return value
 
 
+def _iso_text(value: datetime) -> str:
+    """Return the text of a time, unless it is one of pandas that Python cannot read back: NaT, nanoseconds."""
+    text = value.isoformat()
+    try:
+        is_same = datetime.fromisoformat(text) == value
+    except ValueError:
+        is_same = False
+    if not is_same:
+        raise TypeError(f"{value!r} is a {type(value).__name__} that is no datetime of Python")
+    return text
+
+
 def _to_tagged(value: Any) -> Any:
     if isinstance(value, bytes):
         return {"$bytes": base64.b64encode(value).decode()}
     if isinstance(value, datetime):
-        return {"$datetime": value.isoformat()}
+        return {"$datetime": _iso_text(value)}
     if isinstance(value, date):
         return {"$date": value.isoformat()}
     if isinstance(value, timedelta):

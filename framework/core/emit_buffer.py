@@ -42,6 +42,8 @@ class EmitBuffer:
     def table(self, rows: pa.Table) -> None:
         """Emit many rows. Raises `DeclarationError` for a column that the output does not declare."""
         self._check(rows.column_names)
+        if not rows.num_rows:
+            return
         self._complete_row()
         missing = pa.nulls(rows.num_rows)
         columns = [rows.column(n) if n in rows.column_names else missing for n in self._output.names]

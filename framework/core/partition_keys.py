@@ -42,6 +42,20 @@ class PartitionKeys:
             self._code_of_key = both.take(pa.array(np.concatenate([np.arange(count_before), at[first]])))
         return codes[count_before:]
 
+    def with_normal_keys(self, table: pa.Table) -> pa.Table:
+        """Return new rows with equal float keys as equal bits: -0.0 as 0.0, every NaN as the same one.
+
+        Spark's hash, which finds the key group, takes them for equal as well. It is for rows that come in: stored
+        rows have keys that were made normal here.
+        """
+        for field in self.schema:
+            if pa.types.is_floating(field.type):
+                place = table.column_names.index(field.name)
+                column = table.column(place)
+                column = pc.if_else(pc.is_nan(column), pa.scalar(float("nan"), column.type), pc.add(column, 0.0))
+                table = table.set_column(place, field.name, column.cast(table.schema.field(place).type))
+        return table
+
     def take(self, codes: np.ndarray) -> pa.Table:
         """Return the key columns of these codes, one row each; no columns at all without partitioning."""
         if not len(self.schema):

@@ -59,7 +59,7 @@ class ArrivalWindowRunner:
         at = self._arrival_times(table)
         self._set_ready(int(at[0]))
         self.rows_in += table.num_rows
-        table = table.select(self._spec.columns.names)
+        table = self._keys.with_normal_keys(table.select(self._spec.columns.names))
         codes = self._keys.encode(table)
         self._partitions.grow()
         for rows in evicting.split_into_rounds(self._window.partition_eviction, codes, at, self._partitions):
@@ -110,7 +110,7 @@ class ArrivalWindowRunner:
 
     def on_evict_partitions(self, keys: pa.Table) -> None:
         """Evict these partitions, if they are live."""
-        codes = self._keys.encode(keys)
+        codes = self._keys.encode(self._keys.with_normal_keys(keys))
         self._partitions.grow()
         self._evict(codes[self._partitions.live[codes]], self._record.clock)
 

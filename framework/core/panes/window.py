@@ -113,6 +113,7 @@ class TimeIntervalWindow:
 
     def on_rows(self, table: pa.Table) -> None:
         """Process rows in arrival order: assign them to panes, drop late ones, note what must fire again."""
+        table = self.keys.with_normal_keys(table)
         times = table.column(EVENT_TIME).to_numpy()
         slices = self.geometry.slices(times)
         newest = self.geometry.newest_pane(slices)

@@ -1,0 +1,100 @@
+"""Values that Python, Arrow and Spark see differently: float partition keys, tables without rows, times of pandas."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from framework.core.job_spec import ARRIVAL_TIME, EVENT_TIME, JobSpec
+from framework.core.key_group import KeyGroupRunner
+from framework.core.steps import Rows, Tick, Watermark
+from framework.declarations.windows import Window
+from panekeeper import Count, Emit, Event, EventType, LifecycleError, Operator, StateContext, StateHandler
+from panekeeper import TimeInterval, Tumbling, agg
+from state.store import MemoryStore
+from tests.framework.core.handler_batches import rows, run, spec
+
+FLOAT_KEYS = pa.schema([("key", pa.float64())])
+OTHER_NAN = np.array([0x7FF8000000000001], dtype=np.uint64).view(np.float64)[0]
+
+
+def float_keys(*keys: float, time: str) -> Rows:
+    """Rows with these keys and the value 1."""
+    times = pa.array([1] * len(keys), pa.int64())
+    return Rows(pa.table({"key": pa.array(np.array(keys)), "v": pa.array([1] * len(keys)), time: times}))
+
+
+@pytest.mark.parametrize(
+    ("window", "time"), [(TimeInterval(10), EVENT_TIME), (Tumbling(Count(5)), ARRIVAL_TIME)], ids=["panes", "arrival"]
+)
+@pytest.mark.parametrize("keeps_rows", [False, True])
+def test_equal_floats_are_one_partition(window: Window, time: str, keeps_rows: bool) -> None:  # noqa: FBT001
+    """0.0 and -0.0 are one key, and so is every NaN, in one batch and in the next, whatever is stored between."""
+    columns = pa.schema([*FLOAT_KEYS, ("v", pa.int64())])
+    aggregates = {"n": agg.collect("v") if keeps_rows else agg.count()}
+    output = pa.schema([("n", pa.list_(pa.int64()) if keeps_rows else pa.int64())])
+    job = JobSpec(window=window, keys=FLOAT_KEYS, columns=columns, aggregates=aggregates, output=output)
+    store = MemoryStore()
+    KeyGroupRunner(job, store).run([Tick(1), float_keys(0.0, -0.0, np.nan, time=time)])
+    last = [float_keys(-0.0, -np.nan, OTHER_NAN, 0.0, 0.0, OTHER_NAN, np.nan, time=time), Watermark(20_000_000)]
+    results = KeyGroupRunner(job, store).run(last).results
+    assert results is not None
+    counts = [len(n) if isinstance(n, list) else n for n in results.column("n").to_pylist()]
+    assert counts == [5, 5]
+    assert [str(key) for key in results.column("key").to_pylist()] == ["0.0", "nan"]
+
+
+class EmitNoRows(Operator):
+    """Emits a table of no rows, and of one row after the second event."""
+
+    events: ClassVar[frozenset[EventType]] = frozenset({EventType.EVICTION})
+
+    def handle_event(self, event: Event, emit: Emit) -> None:
+        total = event.table.column("v")
+        emit.table(pa.table({"total": total}).slice(0, 0 if event.key == "a" else 1))
+
+
+def test_a_table_of_no_rows_emits_nothing() -> None:
+    """An operator that finds nothing may emit its empty table."""
+    done = run(spec(operator=EmitNoRows()), MemoryStore(), 0, rows(("a", 1), ("a", 1), ("b", 2), ("b", 2)))
+    assert done.results is not None
+    assert done.results.column("total").to_pylist() == [2]
+    assert run(spec(operator=EmitNoRows()), MemoryStore(), 0, rows(("a", 1), ("a", 1))).results is None
+
+
+class Keep(StateHandler):
+    """Writes one value under one name."""
+
+    def __init__(self, name: Any, value: Any) -> None:
+        self.name, self.value = name, value
+
+    def checkpoint(self, ctx: StateContext) -> None:
+        ctx.write(self.name, self.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("seen", pd.NaT, "the state 'seen' cannot be kept: NaT is a NaTType that is no datetime of Python"),
+        ("seen", {"at": [pd.NaT]}, "the state 'seen' cannot be kept: NaT is"),
+        ("seen", pd.Timestamp(1), "the state 'seen' cannot be kept: Timestamp"),
+        (7, 1, "a state has the name 7, of type int; a name must be a str"),
+        (None, 1, "a state has the name None"),
+    ],
+)
+def test_state_that_could_not_be_read_again_is_refused_when_it_is_written(name: Any, value: Any, said: str) -> None:
+    """The error names the value; else the checkpoint would be written, and no later batch could read it."""
+    with pytest.raises(LifecycleError, match=said):
+        run(spec(Keep(name, value)), MemoryStore(), 0, rows(("a", 1)))
+
+
+def test_a_time_of_pandas_that_python_can_read_is_kept() -> None:
+    """A timestamp of whole microseconds is a datetime."""
+    store = MemoryStore()
+    run(spec(Keep("seen", pd.Timestamp(datetime(2026, 1, 2, 3)))), store, 0, rows(("a", 1)))  # noqa: DTZ001
+    run(spec(Keep("seen", 1)), store, 1, rows(("a", 1)))
