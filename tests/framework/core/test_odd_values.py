@@ -14,8 +14,19 @@ from framework.core.job_spec import ARRIVAL_TIME, EVENT_TIME, JobSpec
 from framework.core.key_group import KeyGroupRunner
 from framework.core.steps import Rows, Tick, Watermark
 from framework.declarations.windows import Window
-from panekeeper import Count, Emit, Event, EventType, LifecycleError, Operator, StateContext, StateHandler
-from panekeeper import TimeInterval, Tumbling, agg
+from panekeeper import (
+    Count,
+    Emit,
+    Event,
+    EventType,
+    LifecycleError,
+    Operator,
+    StateContext,
+    StateHandler,
+    TimeInterval,
+    Tumbling,
+    agg,
+)
 from state.store import MemoryStore
 from tests.framework.core.handler_batches import rows, run, spec
 
