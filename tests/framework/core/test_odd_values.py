@@ -12,7 +12,7 @@ import pytest
 
 from framework.core.job_spec import ARRIVAL_TIME, EVENT_TIME, JobSpec
 from framework.core.key_group import KeyGroupRunner
-from framework.core.steps import Rows, Tick, Watermark
+from framework.core.steps import Rows, Step, Tick, Watermark
 from framework.declarations.windows import Window
 from panekeeper import (
     Count,
@@ -52,7 +52,10 @@ def test_equal_floats_are_one_partition(window: Window, time: str, keeps_rows: b
     job = JobSpec(window=window, keys=FLOAT_KEYS, columns=columns, aggregates=aggregates, output=output)
     store = MemoryStore()
     KeyGroupRunner(job, store).run([Tick(1), float_keys(0.0, -0.0, np.nan, time=time)])
-    last = [float_keys(-0.0, -np.nan, OTHER_NAN, 0.0, 0.0, OTHER_NAN, np.nan, time=time), Watermark(20_000_000)]
+    last: list[Step] = [
+        float_keys(-0.0, -np.nan, OTHER_NAN, 0.0, 0.0, OTHER_NAN, np.nan, time=time),
+        Watermark(20_000_000),
+    ]
     results = KeyGroupRunner(job, store).run(last).results
     assert results is not None
     counts = [len(n) if isinstance(n, list) else n for n in results.column("n").to_pylist()]
