@@ -92,7 +92,7 @@ def test_a_batch_that_one_of_them_committed_is_skipped_by_the_other(
 
 
 def test_a_later_epoch_lets_no_process_of_an_earlier_one_commit(readings: Readings) -> None:
-    """It raises in the library; Spark skips its append and its MERGE, as their version is known."""
+    """It raises in the library; Spark skips its append, as the version is known."""
     put_all(readings)
     readings.run()
     record = JobRecord.from_json(json.loads((readings.checkpoint / JOB_FILE).read_text()))
