@@ -50,7 +50,7 @@ class Input:
         names = [name for name in self.intake.user_columns if name in read]
         columns = self.intake.arrow_schema(names)
         keys = pa.schema([columns.field(name) for name in self.intake.partition_by])
-        return PortSpec(window=self.window, keys=keys, columns=columns)
+        return PortSpec(window=self.window, keys=keys, columns=columns, on_error=self.intake.on_error)
 
 
 def shares_state_between_partitions(window: Window) -> bool:
@@ -71,7 +71,14 @@ def build_aggregate_pipeline(one: Input, aggregates: Mapping[str, Aggregate]) ->
     read = {column for aggregate in aggregates.values() for column in aggregate.columns}
     port = one.port_spec(read | {*one.intake.partition_by, *one.intake.numeric_columns})
     output = pa.schema([pa.field(name, bind(aggregate, port.columns).output) for name, aggregate in aggregates.items()])
-    spec = JobSpec(window=port.window, keys=port.keys, columns=port.columns, output=output, aggregates=dict(aggregates))
+    spec = JobSpec(
+        window=port.window,
+        keys=port.keys,
+        columns=port.columns,
+        on_error=port.on_error,
+        output=output,
+        aggregates=dict(aggregates),
+    )
     return _build([one], spec)
 
 
@@ -109,6 +116,7 @@ def build_operator_pipeline(
         window=first.window,
         keys=first.keys,
         columns=first.columns,
+        on_error=first.on_error,
         operator=OperatorWithListeners(operator, tuple(listeners)) if listeners else operator,
         output=_output_schema(output),
         handlers=(*own, *handlers),

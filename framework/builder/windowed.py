@@ -50,7 +50,7 @@ def windowed(  # noqa: PLR0913 -- the declaration of a stream, all by keyword
     order_by: str | Sequence[str] | None = None,
     max_ahead: Duration | None = days(1),  # noqa: B008 -- a timedelta does not change
     reject: Mapping[str, str] | None = None,
-    on_bad: Literal["quarantine", "fail"] = "quarantine",
+    on_error: Literal["quarantine", "fail"] | None = None,
     punctuation: str | None = None,
     marks: str | None = None,
     key_groups: int = 8,
@@ -72,8 +72,10 @@ def windowed(  # noqa: PLR0913 -- the declaration of a stream, all by keyword
         max_ahead: a row whose event time is further than this duration after its arrival is quarantined, because it
             would close every pane; None for no limit.
         reject: reason -> SQL condition; rows for which it holds are quarantined with that reason.
-        on_bad: what becomes of rows that join no window: written to the quarantine table, or `"fail"`: the first one
-            fails the job.
+        on_error: what is done about a bad row, and about a firing that cannot be computed (a function of yours raises,
+            a sum is beyond 64 bits). `"quarantine"`: it goes to the quarantine table with the reason, and the job goes
+            on. `"fail"`: the first one fails the job. None: quarantine, except that what an operator raises fails a
+            job with state handlers (docs/semantics.md section 12).
         punctuation: a SQL condition: a window mark follows each row for which it holds; or `"end_of_file"`: one
             follows each input file, oldest file first. For `Tumbling(Punctuation())`.
         marks: a SQL condition: rows for which it holds are window marks themselves, and join no window.
@@ -97,7 +99,7 @@ def windowed(  # noqa: PLR0913 -- the declaration of a stream, all by keyword
             order_by=_as_tuple(order_by),
             max_ahead_us=None if max_ahead is None else to_us(max_ahead, "max_ahead"),
             reject=dict(reject or {}),
-            on_bad=on_bad,
+            on_error=on_error,
             punctuation=punctuation,
             marks=marks,
             key_groups=key_groups if partition_by else 1,

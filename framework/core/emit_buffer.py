@@ -32,6 +32,8 @@ class EmitBuffer:
         self._origins: list[Origin] = []
         self._completed: list[tuple[pa.Table, list[Origin]]] = []
         self.origin = Origin(0, 0)
+        self._first_table = 0
+        self._misfits: list[tuple[Origin, Exception]] = []
 
     def __call__(self, **columns: Any) -> None:
         """Emit one row. Raises `DeclarationError` for a column that the output does not declare."""
@@ -56,16 +58,47 @@ class EmitBuffer:
         if origins and origins[-1] is self.origin:
             origins[-1] = self.origin._replace(is_window_mark=True)
 
+    def begin_event(self, origin: Origin) -> None:
+        """Begin an event: `drop_event` takes back what is emitted from here on."""
+        self.origin = origin
+        self._first_table = len(self._completed)
+
+    def drop_event(self) -> None:
+        """Take back the rows of the current event, whose operator raised."""
+        later, self._completed[self._first_table :] = self._completed[self._first_table :], []
+        for table, origins in later:  # the first one may begin with rows of events before
+            before = sum(origin is not self.origin for origin in origins)
+            if before:
+                self._completed.append((table.slice(0, before), origins[:before]))
+        while self._origins and self._origins[-1] is self.origin:
+            del self._rows[-1], self._origins[-1]
+
     def pop_rows(self) -> list[tuple[pa.Table, list[Origin]]]:
         """Return the rows emitted since the last call, with the origin of each."""
         self._complete_row()
         taken, self._completed = self._completed, []
         return taken
 
+    def pop_misfits(self) -> list[tuple[Origin, Exception]]:
+        """Return the origin of each emitted row with a value that its column does not take, and the error."""
+        taken, self._misfits = self._misfits, []
+        return taken
+
     def _complete_row(self) -> None:
         if self._rows:
-            self._completed.append((pa.Table.from_pylist(self._rows, schema=self._output), self._origins))
+            try:
+                self._completed.append((pa.Table.from_pylist(self._rows, schema=self._output), self._origins))
+            except (pa.ArrowException, TypeError, ValueError, OverflowError):
+                self._complete_one_by_one()
             self._rows, self._origins = [], []
+
+    def _complete_one_by_one(self) -> None:
+        """Complete the rows that fit the output, and note the origin of each of the others."""
+        for row, origin in zip(self._rows, self._origins, strict=True):
+            try:
+                self._completed.append((pa.Table.from_pylist([row], schema=self._output), [origin]))
+            except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+                self._misfits.append((origin, error))
 
     def _check(self, names: Iterable[str]) -> None:
         if not self._names.issuperset(names):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
@@ -29,6 +29,9 @@ PORT = "port"
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 
+OnError = Literal["quarantine", "fail"] | None
+"""What is done about a row or a firing that cannot be computed; None if it is not declared."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class PortSpec:
@@ -38,11 +41,13 @@ class PortSpec:
         window: the declared window.
         keys: its partition columns, of the same types as those of port 0; the names may differ.
         columns: the columns of its segments beside the time, the partition columns among them.
+        on_error: as `JobSpec.on_error`.
     """
 
     window: Window
     keys: pa.Schema
     columns: pa.Schema
+    on_error: OnError = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +62,7 @@ class JobSpec:
         columns: the columns of a segment beside the time, the partition columns among them.
         other_ports: the ports after port 0, in order. Only an operator can have them.
         port: number of the port that this spec is for, in the specs that `ports` returns.
+        on_error: what is done about a row or a firing of port 0 that cannot be computed; None if not declared.
         aggregates: result column -> aggregate, in order; None if an operator handles the events.
         operator: handles the events; None if there are aggregates.
         output: the user's result columns (of the aggregates or of the operator).
@@ -72,13 +78,22 @@ class JobSpec:
     handlers: tuple[StateHandler, ...] = ()
     other_ports: tuple[PortSpec, ...] = ()
     port: int = 0
+    on_error: OnError = None
+
+    @property
+    def fails_on_error(self) -> bool:
+        """Whether what cannot be computed fails the batch, and does not go to the quarantine.
+
+        If nothing is declared, errors of a job with state handlers fail it: the state may have changed by half.
+        """
+        return self.on_error == "fail" or (self.on_error is None and bool(self.handlers))
 
     @property
     def ports(self) -> tuple[JobSpec, ...]:
         """A spec for each port alone, in port order: what the window of that port needs."""
         other_ports = enumerate(self.other_ports, 1)
         own = [
-            replace(self, window=p.window, keys=p.keys, columns=p.columns, other_ports=(), port=n)
+            replace(self, window=p.window, keys=p.keys, columns=p.columns, on_error=p.on_error, other_ports=(), port=n)
             for n, p in other_ports
         ]
         return (replace(self, other_ports=()), *own) if own else (self,)
@@ -146,4 +161,5 @@ REJECTED_SCHEMA = pa.schema(
         pa.field("row", pa.string()),
     ]
 )
-"""Schema of rows that join no window: why, in words, their event time, and the row itself as JSON."""
+"""Schema of rows that join no window, and of what cannot be computed: why, in words, the event time of the row, and
+the row itself as JSON; of a firing, its partition and times."""

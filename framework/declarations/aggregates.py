@@ -97,7 +97,7 @@ def count(column: str | None = None) -> Aggregate:
 
 
 def sum(column: str) -> Aggregate:
-    """Add up. Result: int64 for integers, exact, and an `InputError` beyond 64 bits; double for floats.
+    """Add up. Result: int64 for integers, exact, null beyond 64 bits (with a row in the quarantine); double for floats.
 
     >>> print(sum("fare"))
     agg.sum('fare')

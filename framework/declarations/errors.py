@@ -3,7 +3,7 @@
 PanekeeperError
 |-- DeclarationError (also ValueError)   a declaration is impossible: the message says what to change
 |-- SetupError                           Java, a package or a setting is missing: the message says what to install
-|-- InputError                           a row cannot be processed, and the job fails on such rows
+|-- InputError                           a row or firing cannot be computed, and the job fails on such
 |-- EventError                           an event of this type does not have the property that was read
 |-- LifecycleError                       a method of a state handler did what only another may do
 |-- CheckpointError                      this checkpoint cannot be used by this job
@@ -62,7 +62,7 @@ class SetupError(PanekeeperError):
 
 
 class InputError(PanekeeperError):
-    """A row cannot be processed, and the job fails on such rows (`on_bad="fail"`)."""
+    """A row cannot be processed, or a firing computed, and the job fails on such errors (`on_error="fail"`)."""
 
 
 class EventError(PanekeeperError):

@@ -47,7 +47,7 @@ class Listener(ABC):
 
     @abstractmethod
     def handle_event(self, event: Event) -> None:
-        """Handle one event. An exception fails the batch, which is replayed."""
+        """Handle one event. What it raises is treated as if the operator had raised it."""
 
 
 class Operator(ABC):
@@ -78,7 +78,8 @@ class Operator(ABC):
             event: what happened, with the rows it concerns.
             emit: sends result rows to the log.
 
-        An exception fails the batch, which is replayed.
+        What it raises for an event goes to the quarantine in place of what it emitted for this event, or fails the
+        batch, by `windowed(on_error=)` (docs/semantics.md section 12).
         """
 
 

@@ -48,7 +48,7 @@ def test_a_job_that_failed_gives_its_checkpoint_back(readings: Readings) -> None
     """Whoever waits for it gets the failure; the next start follows at once."""
     readings.put(("a", "10:00:10", 1), ("b", None, 2))
     with pytest.raises(Exception, match="1 bad row"):
-        readings.run(on_bad="fail")
+        readings.run(on_error="fail")
     assert left(readings, "stopped.json")["state"] == "failed"
     readings.run()
 

@@ -17,7 +17,6 @@ from panekeeper import (
     ForeignCheckpoint,
     IncompatibleCheckpoint,
     InputError,
-    JobFailed,
     JobFinished,
     Listener,
     Operator,
@@ -60,7 +59,7 @@ class OnDrop(Listener):
         ({"reject": {"odd": "valu > 2"}}, "reject rule 'odd'"),
         ({"reject": {"odd": "value >"}}, "reject rule 'odd'"),
         ({"name": "a/b"}, "name is 'a/b'"),
-        ({"on_bad": "ignore"}, "on_bad is 'ignore'"),
+        ({"on_error": "ignore"}, "on_error is 'ignore'"),
         ({"key_groups": 0}, "key_groups is 0"),
         ({"watermark": -1}, "watermark is -1"),
         ({"event_time": None}, "give windowed\\(\\) an event_time column"),
@@ -211,11 +210,11 @@ def test_a_new_checkpoint_may_not_write_into_the_tables_of_an_old_one(readings: 
         readings.declare().start(checkpoint=readings.folder / "second")
 
 
-def test_on_bad_fail_stops_the_job_and_on_bad_quarantine_does_not(readings: Readings) -> None:
+def test_on_error_fail_stops_the_job_and_quarantine_does_not(readings: Readings) -> None:
     """The error shows the first bad row; the same batch is run again, so nothing is lost meanwhile."""
     readings.put(("a", "10:00:10", 1), ("b", None, 2))
     with pytest.raises(InputError, match=r"1 bad row\(s\), the first one NULL_EVENT_TIME: .*\"sensor\":\"b\""):
-        readings.run(on_bad="fail")
+        readings.run(on_error="fail")
     readings.run()
 
     assert [row["rows_in"] for row in readings.rows("log_metrics")] == [2]
@@ -249,12 +248,12 @@ class Careless(Operator):
 
 
 def test_the_error_of_an_operator_is_told_as_it_was_raised(readings: Readings) -> None:
-    """No Java stack trace: the sentence says what the user's own code raised."""
+    """No Java stack trace: the sentence says what the user's own code raised, and for which pane."""
     readings.put(("a", "10:00:10", 1), ("a", "10:00:20", 2), ("a", "10:02:00", 3))
-    stream = windowed(readings.stream(), name="readings", partition_by="sensor", event_time="at")
+    stream = windowed(readings.stream(), name="readings", partition_by="sensor", event_time="at", on_error="fail")
     computed = stream.window(TimeInterval(60)).operator(Careless(), output="share double")
     job = computed.to_delta(readings.folder / "log").start(checkpoint=readings.checkpoint, trigger="available_now")
-    with pytest.raises(JobFailed, match="ZeroDivisionError: division by zero") as raised:
+    with pytest.raises(InputError, match=r'ZeroDivisionError: division by zero in Careless.*"sensor": "a"') as raised:
         job.await_end()
     assert "at org.apache" not in str(raised.value)
     assert job.status().state.value == "failed"

@@ -38,6 +38,9 @@ class Accumulator(ABC):
     needs_content: ClassVar[bool] = False
     """True if only `from_content` works: no partial result is smaller than the rows themselves."""
 
+    runs_user_code: ClassVar[bool] = False
+    """Whether any exception may come from a function of the user's, for some row or firing."""
+
     @abstractmethod
     def state_types(self) -> list[pa.DataType]:
         """Return the types of the stored columns of a partial result. Changing them changes the state version."""

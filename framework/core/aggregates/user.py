@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +27,8 @@ from framework.declarations.user_aggregate import UserAggregate
 @dataclass(frozen=True, kw_only=True)
 class UserContentAggregate(ContentAggregate):
     """A user aggregate without `merge`: each firing adds all its rows again."""
+
+    runs_user_code: ClassVar[bool] = True
 
     user: UserAggregate
 
@@ -63,6 +65,8 @@ class UserContentAggregate(ContentAggregate):
 @dataclass(frozen=True, kw_only=True)
 class UserPartialAggregate(Accumulator):
     """A user aggregate with `merge`. State: the user's own, as an Arrow value."""
+
+    runs_user_code: ClassVar[bool] = True
 
     user: UserAggregate
     kind: pa.DataType

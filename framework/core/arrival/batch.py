@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pyarrow as pa
 
-from framework.core.aggregates.binding import bind
 from framework.core.arrival.contents import AggregateContents, RowContents
 from framework.core.arrival.output import AggregateWindowOutput, ArrivalResults, OperatorWindowOutput
 from framework.core.arrival.partitions import Partitions
@@ -15,9 +12,11 @@ from framework.core.arrival.row_buffer import RowBuffer
 from framework.core.arrival.tumbling_aggregates import TumblingAggregates
 from framework.core.arrival.window import ArrivalWindowRunner
 from framework.core.arrival.window_control import ArrivalWindowControl
-from framework.core.job_spec import ARRIVAL_TIME, REJECTED_SCHEMA, TIMESTAMP, JobSpec
+from framework.core.guarded_aggregates import bind_guarded
+from framework.core.job_spec import JobSpec
 from framework.core.outcome import BatchOutcome
 from framework.core.partition_keys import PartitionKeys
+from framework.core.quarantine import Quarantine
 from framework.core.steps import EvictPartitions, Flush, Mark, PortStep, Rows, Tick
 from framework.declarations.user_policy import UserPolicy
 from framework.declarations.windows import Tumbling, attribute_policies
@@ -35,14 +34,15 @@ class ArrivalBatch:
         keys = PartitionKeys(spec.keys)
         self._partitions = partitions = Partitions(keys, _policy_value_type(spec))
         codes = partitions.load(record.partitions)
-        self._results = ArrivalResults(spec, keys, record)
+        self._quarantine = quarantine = Quarantine(spec, keys)
+        self._results = ArrivalResults(spec, keys, record, quarantine)
         buffer = RowBuffer(keys, spec.columns, store, record)
-        self._aggregates = aggregates = _build_tumbling_aggregates(spec)
+        self._aggregates = aggregates = _build_tumbling_aggregates(spec, quarantine)
         self._contents: RowContents | AggregateContents
         if aggregates is not None:
             assert isinstance(spec.window, Tumbling)
             aggregates.load(record.partitions, codes)
-            output = AggregateWindowOutput(spec, _bind_aggregates(spec), buffer, self._results)
+            output = AggregateWindowOutput(spec, buffer, self._results)
             self._contents = AggregateContents(spec.window, aggregates, partitions, output)
         else:
             buffer.load()
@@ -52,7 +52,7 @@ class ArrivalBatch:
                 spec.arrival_window, buffer, partitions, _build_output(spec, buffer, keys, self._results)
             )
         self._window = ArrivalWindowRunner(spec, record, keys, partitions, self._contents)
-        self._rejected: list[pa.Table] = []
+        self._late = 0
         self.control = ArrivalWindowControl(self._window, record, keys, partitions)
 
     def process(self, step: PortStep) -> None:
@@ -60,7 +60,8 @@ class ArrivalBatch:
         window = self._window
         match step:
             case Rows(table) if table.num_rows and window.flushed:
-                self._rejected.append(_rejected_after_flush(table))
+                self._late += table.num_rows
+                self._quarantine.add_late(table, lambda _: "the job was flushed; its windows take no more rows")
             case Rows(table) if table.num_rows:
                 window.on_rows(table)
             case Tick(us, resume, is_last_at_instant):
@@ -76,12 +77,11 @@ class ArrivalBatch:
         """Write what changed and return what the batch did."""
         self._save()
         window, partitions = self._window, self._partitions
-        dropped = sum(table.num_rows for table in self._rejected)
-        admitted = {"rows_in": window.rows_in + dropped, "admitted": window.rows_in, "refined_late": 0}
+        admitted = {"rows_in": window.rows_in + self._late, "admitted": window.rows_in, "refined_late": 0}
         return BatchOutcome(
             results=self._results.table,
-            rejected=pa.concat_tables(self._rejected) if self._rejected else None,
-            counts=admitted | {"dropped_late": dropped, "outside": 0},
+            rejected=self._quarantine.table,
+            counts=admitted | {"dropped_late": self._late, "outside": 0},
             due_us=window.due(),
             late_us=window.late_us,
             outage_counts=window.outage,
@@ -105,23 +105,19 @@ def _build_output(
     spec: JobSpec, buffer: RowBuffer, keys: PartitionKeys, results: ArrivalResults
 ) -> AggregateWindowOutput | OperatorWindowOutput:
     if spec.aggregates is not None:
-        return AggregateWindowOutput(spec, _bind_aggregates(spec), buffer, results)
+        return AggregateWindowOutput(spec, buffer, results)
     if spec.operator is None:
         raise ValueError("a job spec needs aggregates or an operator")
     return OperatorWindowOutput(spec, spec.operator, buffer, keys, results)
 
 
-def _bind_aggregates(spec: JobSpec) -> list:  # type: ignore[type-arg]
-    return [bind(aggregate, spec.columns) for aggregate in (spec.aggregates or {}).values()]
-
-
-def _build_tumbling_aggregates(spec: JobSpec) -> TumblingAggregates | None:
+def _build_tumbling_aggregates(spec: JobSpec, quarantine: Quarantine) -> TumblingAggregates | None:
     """Return partial results in place of rows, if a tumbling window has only aggregates that can be folded."""
     if not isinstance(spec.window, Tumbling) or spec.aggregates is None:
         return None
     if any(aggregate.needs_content for aggregate in spec.aggregates.values()):
         return None
-    return TumblingAggregates(_bind_aggregates(spec), spec.columns.empty_table())
+    return TumblingAggregates(bind_guarded(spec.aggregates, spec.columns, quarantine), spec.columns.empty_table())
 
 
 def _policy_value_type(spec: JobSpec) -> pa.DataType:
@@ -131,11 +127,3 @@ def _policy_value_type(spec: JobSpec) -> pa.DataType:
         return pa.float64()
     kinds = [spec.columns.field(policy.attribute).type for policy in policies]
     return pa.float64() if any(pa.types.is_floating(kind) for kind in kinds) else pa.int64()
-
-
-def _rejected_after_flush(table: pa.Table) -> pa.Table:
-    plain = table.drop_columns([ARRIVAL_TIME]) if ARRIVAL_TIME in table.column_names else table
-    rows = [json.dumps(row, default=str) for row in plain.to_pylist()]
-    why = "the job was flushed; its windows take no more rows"
-    columns = [["LATE"] * len(rows), [why] * len(rows), pa.nulls(len(rows), TIMESTAMP), rows]
-    return pa.table(columns, schema=REJECTED_SCHEMA)

@@ -8,12 +8,14 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from framework.core.aggregates.protocol import Accumulator
 from framework.core.arrival.event_table import EventRow, EventTable, in_documented_order
 from framework.core.arrival.row_buffer import RowBuffer
-from framework.core.emit_buffer import EmitBuffer, Origin, lazy_slice, lazy_take
+from framework.core.emit_buffer import Origin, lazy_slice, lazy_take
+from framework.core.guarded_aggregates import bind_guarded
 from framework.core.job_spec import TIMESTAMP, JobSpec
+from framework.core.operator_calls import OperatorCalls
 from framework.core.partition_keys import PartitionKeys
+from framework.core.quarantine import FiringPlace, Quarantine
 from framework.declarations.events import Event, EventType
 from framework.declarations.operator import Operator
 from framework.declarations.windows import Batched, Tumbling
@@ -25,7 +27,8 @@ _EVENT_OF_OUTPUT = {"content": EventType.TRIGGER, "entered": EventType.INSERTION
 class ArrivalResults:
     """The result rows of a batch."""
 
-    def __init__(self, spec: JobSpec, keys: PartitionKeys, record: SequenceRecord) -> None:
+    def __init__(self, spec: JobSpec, keys: PartitionKeys, record: SequenceRecord, quarantine: Quarantine) -> None:
+        self.quarantine = quarantine
         self._spec = spec
         self._keys = keys
         self._record = record
@@ -72,6 +75,10 @@ class FiringTable:
     order: np.ndarray
     """Which of the given events each firing is."""
 
+    def place(self, index: int) -> FiringPlace:
+        """Return the place of one firing, for the quarantine."""
+        return FiringPlace(int(self.code[index]), {"fired_at": int(self.at[index])})
+
     @classmethod
     def of(cls, tables: list[EventTable], kind: EventType, *, empty: bool) -> FiringTable:
         """Return the firings of one event type; those with an empty content only if `empty`."""
@@ -95,10 +102,8 @@ class FiringTable:
 class AggregateWindowOutput:
     """Computes the declared aggregates of the firings, for all firings of a round at once."""
 
-    def __init__(
-        self, spec: JobSpec, accumulators: list[Accumulator], buffer: RowBuffer, results: ArrivalResults
-    ) -> None:
-        self._accumulators = accumulators
+    def __init__(self, spec: JobSpec, buffer: RowBuffer, results: ArrivalResults) -> None:
+        self._accumulators = bind_guarded(spec.aggregates or {}, spec.columns, results.quarantine)
         self._buffer = buffer
         self._results = results
         self._emits_window_marks = isinstance(spec.window, Tumbling)
@@ -130,23 +135,14 @@ class AggregateWindowOutput:
         """
         low, high = begin + firings.low, begin + firings.high
         rows = self._buffer.rows
-        leaves = pa.array(np.arange(rows.num_rows, dtype=np.int64))
         if firings.content:
             lists = [np.arange(a, b) for a, b in zip(low.tolist(), high.tolist(), strict=True)]
             for index, numbers in firings.content.items():
                 lists[index] = begin[index] + numbers
             ends = np.cumsum([0, *(len(x) for x in lists)])
-            leaves, low, high = pa.array(np.concatenate(lists)), ends[:-1], ends[1:]
-            rows = rows.take(leaves)
-        seq = leaves.to_numpy()
-        cells = np.arange(len(seq), dtype=np.int64)
-        results = []
-        for one in self._accumulators:
-            if one.needs_content:
-                results.append(one.from_ranges(rows, low, high))
-            else:
-                results.append(one.finish(one.merge_ranges(one.fold([], cells, len(cells), rows, seq), low, high)))
-        return results
+            low, high = ends[:-1], ends[1:]
+            rows = rows.take(pa.array(np.concatenate(lists)))
+        return [one.from_rows(rows, low, high, firings.place) for one in self._accumulators]
 
 
 class OperatorWindowOutput:
@@ -156,8 +152,8 @@ class OperatorWindowOutput:
         self, spec: JobSpec, operator: Operator, buffer: RowBuffer, keys: PartitionKeys, results: ArrivalResults
     ) -> None:
         self._port = spec.port
-        self._operator = operator
-        self._emitted = EmitBuffer(spec.output)
+        self._events = operator.events
+        self._calls = OperatorCalls(spec, operator, results.quarantine, _place)
         self._buffer = buffer
         self._keys = keys
         self._results = results
@@ -165,7 +161,7 @@ class OperatorWindowOutput:
 
     def needs_events(self, kind: EventType) -> bool:
         """Return whether the operator subscribed to them."""
-        return kind in self._operator.events
+        return kind in self._events
 
     def emit(self, tables: list[EventTable], offsets: np.ndarray) -> None:
         """Call the operator for each event that it subscribed to."""
@@ -186,13 +182,11 @@ class OperatorWindowOutput:
             content = lazy_take(rows, (begin + event_row.content).tolist())
         event = Event(event_row.kind, key, content, at_us=event_row.at, reason=event_row.reason, port=self._port)
         reason = event_row.reason.value if event_row.reason else None
-        self._emitted.origin = Origin(event_row.code, event_row.at, None, reason)
-        self._operator.handle_event(event, self._emitted)
-        if self._emits_window_marks and event_row.kind is EventType.EVICTION:
-            self._emitted.end_of_window()
+        ends_window = self._emits_window_marks and event_row.kind is EventType.EVICTION
+        self._calls.call(event, Origin(event_row.code, event_row.at, None, reason), ends_window=ends_window)
 
     def _move_emitted_to_results(self) -> None:
-        for rows, origins in self._emitted.pop_rows():
+        for rows, origins in self._calls.pop_rows():
             codes, at, _, reasons, marks = zip(*origins, strict=True)
             self._results.add(
                 np.array(codes, dtype=np.int64),
@@ -201,3 +195,7 @@ class OperatorWindowOutput:
                 pa.array(marks, pa.bool_()),
                 pa.array(reasons, pa.string()),
             )
+
+
+def _place(origin: Origin) -> FiringPlace:
+    return FiringPlace(origin.code, {"fired_at": origin.instant_or_pane})

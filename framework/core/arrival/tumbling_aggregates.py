@@ -8,15 +8,16 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from framework.core.aggregates.protocol import Accumulator
 from framework.core.arrival.policies.tumbles import Tumbles
 from framework.core.arrival.round import RoundRows
+from framework.core.guarded_aggregates import GuardedAccumulator
+from framework.core.quarantine import FiringPlace
 
 
 class TumblingAggregates:
     """The partial results of the open windows, one for each partition."""
 
-    def __init__(self, accumulators: list[Accumulator], no_rows: pa.Table) -> None:
+    def __init__(self, accumulators: list[GuardedAccumulator], no_rows: pa.Table) -> None:
         self._accumulators = accumulators
         self.no_rows = no_rows
         """An empty table of the job spec's columns."""
@@ -66,7 +67,13 @@ class TumblingAggregates:
             for accumulator, state in zip(self._accumulators, self._states, strict=True)
         ]
         picked = pa.array(tumble_cell)
-        results = [a.finish([c.take(picked) for c in s]) for a, s in zip(self._accumulators, states, strict=True)]
+        results = [
+            a.finish(
+                [c.take(picked) for c in s],
+                lambda index: FiringPlace(int(tumbles.code[index]), {"fired_at": int(tumbles.at[index])}),
+            )
+            for a, s in zip(self._accumulators, states, strict=True)
+        ]
         final = cell_of_code.copy()
         final[tumbles.code] = after
         self._codes = np.arange(count)

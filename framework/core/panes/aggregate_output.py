@@ -5,19 +5,19 @@ The result rows of a batch (`PaneResults`) are the same for aggregates and opera
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 
-from framework.core.aggregates.protocol import Accumulator
-from framework.core.job_spec import EVENT_TIME, REJECTED_SCHEMA, TIMESTAMP, JobSpec
+from framework.core.guarded_aggregates import GuardedAccumulator, PlaceOf
+from framework.core.job_spec import TIMESTAMP, JobSpec
 from framework.core.panes.geometry import Geometry
 from framework.core.panes.row_buffer import PaneRowBuffer
 from framework.core.panes.window import PaneTransition
 from framework.core.partition_keys import PartitionKeys
+from framework.core.quarantine import FiringPlace, Quarantine
 
 NO_PANE = -(2**63)
 """Stands for a pane where there is none: results emitted for rows that were dropped."""
@@ -35,11 +35,22 @@ class AggregateSource(Protocol):
         ...
 
 
+def pane_place(geometry: Geometry, code: int, pane: int) -> FiringPlace:
+    """Return the place of a partition's pane, for the quarantine."""
+    return FiringPlace(code, {"pane_start": geometry.start(pane), "pane_end": geometry.end(pane)})
+
+
+def place_of(geometry: Geometry, codes: np.ndarray, panes: np.ndarray) -> PlaceOf:
+    """Return the function that returns the place of each (partition, pane) pair, for the quarantine."""
+    return lambda index: pane_place(geometry, int(codes[index]), int(panes[index]))
+
+
 class RowAggregateSource:
     """Aggregates computed from rows, if one of them cannot be merged."""
 
-    def __init__(self, buffer: PaneRowBuffer, accumulators: list[Accumulator]) -> None:
+    def __init__(self, buffer: PaneRowBuffer, accumulators: list[GuardedAccumulator], geometry: Geometry) -> None:
         self._buffer = buffer
+        self._geometry = geometry
         self._accumulators = accumulators
 
     def pairs(self, panes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -49,18 +60,19 @@ class RowAggregateSource:
     def results(self, codes: np.ndarray, panes: np.ndarray) -> list[pa.Array]:
         """Return the finished aggregates of each pair."""
         rows, offsets = self._buffer.content(codes, panes)
-        return [accumulator.from_content(rows, offsets) for accumulator in self._accumulators]
+        place = place_of(self._geometry, codes, panes)
+        return [accumulator.from_content(rows, offsets, place) for accumulator in self._accumulators]
 
 
 class PaneResults:
-    """The rows of a batch: results, and rejected rows with their reason."""
+    """The result rows of a batch, and its quarantine."""
 
-    def __init__(self, spec: JobSpec, keys: PartitionKeys, geometry: Geometry) -> None:
+    def __init__(self, spec: JobSpec, keys: PartitionKeys, geometry: Geometry, quarantine: Quarantine) -> None:
+        self.quarantine = quarantine
         self._spec = spec
         self._keys = keys
         self._geometry = geometry
         self._tables: list[pa.Table] = []
-        self._rejected: list[pa.Table] = []
 
     def add(
         self,
@@ -83,27 +95,10 @@ class PaneResults:
         ]
         self._tables.append(pa.table(arrays, schema=self._spec.results_schema))
 
-    def add_rejected(self, table: pa.Table, reason: str, detail: Callable[[int], str]) -> None:
-        """Add rows that join no window, with all their columns."""
-        times = table.column(EVENT_TIME)
-        rows = table.drop_columns([EVENT_TIME]).to_pylist()
-        arrays = [
-            pa.array([reason] * len(rows), pa.string()),
-            pa.array([detail(time) for time in times.to_pylist()], pa.string()),
-            times.cast(TIMESTAMP),
-            pa.array([json.dumps(row, default=str) for row in rows], pa.string()),
-        ]
-        self._rejected.append(pa.table(arrays, schema=REJECTED_SCHEMA))
-
     @property
     def table(self) -> pa.Table | None:
         """All result rows, or None."""
         return pa.concat_tables(self._tables) if self._tables else None
-
-    @property
-    def rejected(self) -> pa.Table | None:
-        """All rejected rows, or None."""
-        return pa.concat_tables(self._rejected) if self._rejected else None
 
 
 class AggregatePaneOutput:
@@ -116,9 +111,9 @@ class AggregatePaneOutput:
     def on_insert(self, table: pa.Table, codes: np.ndarray, oldest: np.ndarray, newest: np.ndarray) -> None:
         """Do nothing: the rows are in their cells."""
 
-    def on_drop(self, table: pa.Table, codes: np.ndarray, detail: Callable[[int], str]) -> None:
+    def on_drop(self, table: pa.Table, codes: np.ndarray, detail: Callable[[int | None], str]) -> None:
         """Add late rows to the quarantine."""
-        self._results.add_rejected(table, "LATE", detail)
+        self._results.quarantine.add_late(table, detail)
 
     def on_transitions(self, transitions: list[PaneTransition]) -> None:
         """Emit one row for every partition and pane that fires."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from framework.core.aggregates.binding import bind
+from framework.core.guarded_aggregates import bind_guarded
 from framework.core.job_spec import JobSpec
 from framework.core.outcome import BatchOutcome
 from framework.core.panes.aggregate_output import AggregatePaneOutput, PaneResults, RowAggregateSource
@@ -15,6 +15,7 @@ from framework.core.panes.row_buffer import PaneRowBuffer
 from framework.core.panes.slice_aggregates import SliceAggregates
 from framework.core.panes.window import PaneContents, PaneOutput, TimeIntervalWindow
 from framework.core.partition_keys import PartitionKeys
+from framework.core.quarantine import Quarantine
 from framework.core.state_handlers import NoPartitionControl
 from framework.core.steps import Flush, PortStep, Rows, Watermark
 from framework.declarations.windows import TimeInterval
@@ -31,7 +32,7 @@ class TimeIntervalBatch:
         self._stored_header = store.read_header()
         self._record = IntervalRecord.decode(self._stored_header)
         keys, geometry = PartitionKeys(spec.keys), Geometry.of(spec.window)
-        self._results = PaneResults(spec, keys, geometry)
+        self._results = PaneResults(spec, keys, geometry, Quarantine(spec, keys))
         contents, output = _build_contents_and_output(spec, store, self._record, keys, geometry, self._results)
         self._window = TimeIntervalWindow(spec.window, self._record, keys, contents, output, FiringCounts(store, keys))
         self.control = NoPartitionControl()
@@ -55,7 +56,7 @@ class TimeIntervalBatch:
             self._store.write_header(header)
         return BatchOutcome(
             results=self._results.table,
-            rejected=self._results.rejected,
+            rejected=self._results.quarantine.table,
             counts=asdict(window.counts),
             due_watermark_us=window.due(),
             open_panes=len(record.panes),
@@ -76,9 +77,9 @@ def _build_contents_and_output(
             raise ValueError("a job spec needs aggregates or an operator")
         buffer = PaneRowBuffer(keys, geometry, store, record)
         return buffer, OperatorPaneOutput(spec, spec.operator, buffer, keys, geometry, results)
-    accumulators = [bind(aggregate, spec.columns) for aggregate in spec.aggregates.values()]
+    accumulators = bind_guarded(spec.aggregates, spec.columns, results.quarantine)
     if any(aggregate.needs_content for aggregate in spec.aggregates.values()):
         buffer = PaneRowBuffer(keys, geometry, store, record)
-        return buffer, AggregatePaneOutput(RowAggregateSource(buffer, accumulators), results)
+        return buffer, AggregatePaneOutput(RowAggregateSource(buffer, accumulators, geometry), results)
     slices = SliceAggregates(accumulators, keys, geometry, store, record)
     return slices, AggregatePaneOutput(slices, results)

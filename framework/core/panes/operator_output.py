@@ -7,13 +7,15 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
-from framework.core.emit_buffer import EmitBuffer, Origin, lazy_slice, lazy_take
+from framework.core.emit_buffer import Origin, lazy_slice, lazy_take
 from framework.core.job_spec import EVENT_TIME, JobSpec
-from framework.core.panes.aggregate_output import NO_PANE, PaneResults
+from framework.core.operator_calls import OperatorCalls
+from framework.core.panes.aggregate_output import NO_PANE, PaneResults, pane_place
 from framework.core.panes.geometry import Geometry
 from framework.core.panes.row_buffer import PaneRowBuffer
 from framework.core.panes.window import PaneTransition
 from framework.core.partition_keys import PartitionKeys
+from framework.core.quarantine import FiringPlace
 from framework.declarations.events import Event, EventType, Pane
 from framework.declarations.operator import Operator
 
@@ -31,9 +33,8 @@ class OperatorPaneOutput:
         results: PaneResults,
     ) -> None:
         self._port = spec.port
-        self._operator = operator
         self._events = operator.events
-        self._emitted = EmitBuffer(spec.output)
+        self._calls = OperatorCalls(spec, operator, results.quarantine, self._place)
         self._buffer = buffer
         self._keys = keys
         self._geometry = geometry
@@ -51,19 +52,19 @@ class OperatorPaneOutput:
         names = self._keys.values([code for code, _ in grouped])
         for ((code, pane), rows), key in zip(grouped.items(), names, strict=True):
             event = Event(EventType.INSERTION, key, lazy_take(plain, rows), pane=self._pane(pane), port=self._port)
-            self._call_operator(event, Origin(code, pane))
+            self._calls.call(event, Origin(code, pane))
         self._move_emitted_to_results()
 
-    def on_drop(self, table: pa.Table, codes: np.ndarray, detail: Callable[[int], str]) -> None:
+    def on_drop(self, table: pa.Table, codes: np.ndarray, detail: Callable[[int | None], str]) -> None:
         """Give late rows to the quarantine, and DROP for each partition."""
-        self._results.add_rejected(table, "LATE", detail)
+        self._results.quarantine.add_late(table, detail)
         if EventType.DROP not in self._events:
             return
         plain = table.drop_columns([EVENT_TIME])
         for code in dict.fromkeys(codes.tolist()):
             rows = np.flatnonzero(codes == code).tolist()
             event = Event(EventType.DROP, self._keys.values([code])[0], lazy_take(plain, rows), port=self._port)
-            self._call_operator(event, Origin(code, NO_PANE))
+            self._calls.call(event, Origin(code, NO_PANE))
         self._move_emitted_to_results()
 
     def on_transitions(self, transitions: list[PaneTransition]) -> None:
@@ -92,7 +93,7 @@ class OperatorPaneOutput:
         def whole(kind: EventType) -> None:
             for code, (low, high) in ranges.items():
                 event = Event(kind, names[code], lazy_slice(rows, low, high), pane=pane, port=self._port)
-                self._call_operator(event, Origin(code, transition.pane))
+                self._calls.call(event, Origin(code, transition.pane))
 
         if transition.full and EventType.INITIAL_FULL in self._events:
             whole(EventType.INITIAL_FULL)
@@ -112,18 +113,18 @@ class OperatorPaneOutput:
                     refinement=refinement,
                     port=self._port,
                 )
-                self._call_operator(event, Origin(code, transition.pane, refinement, trigger.reason.value))
+                self._calls.call(event, Origin(code, transition.pane, refinement, trigger.reason.value))
         if transition.close and EventType.CLOSE in self._events:
             whole(EventType.CLOSE)
         self._move_emitted_to_results()
 
-    def _call_operator(self, event: Event, origin: Origin) -> None:
-        self._emitted.origin = origin
-        self._operator.handle_event(event, self._emitted)
+    def _place(self, origin: Origin) -> FiringPlace:
+        code, pane = origin.code, origin.instant_or_pane
+        return FiringPlace(code, {}) if pane == NO_PANE else pane_place(self._geometry, code, pane)
 
     def _move_emitted_to_results(self) -> None:
         """Move the emitted rows to the results, each with its key, pane, refinement and reason."""
-        for rows, origins in self._emitted.pop_rows():
+        for rows, origins in self._calls.pop_rows():
             codes, panes, refinements, reasons, _ = zip(*origins, strict=True)
             self._results.add(
                 np.array(codes, dtype=np.int64),

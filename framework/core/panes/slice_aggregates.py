@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from framework.core.aggregates.protocol import Accumulator
+from framework.core.guarded_aggregates import GuardedAccumulator
+from framework.core.panes.aggregate_output import place_of
 from framework.core.panes.geometry import Geometry
 from framework.core.panes.pane_index import CellIndex
 from framework.core.partition_keys import PartitionKeys, first_seen, with_keys
@@ -27,7 +28,7 @@ class SliceAggregates:
 
     def __init__(
         self,
-        accumulators: list[Accumulator],
+        accumulators: list[GuardedAccumulator],
         keys: PartitionKeys,
         geometry: Geometry,
         store: KeyGroupStore,
@@ -77,9 +78,9 @@ class SliceAggregates:
         index = self._cells_of(panes)
         low, high = index.ranges(codes, panes)
         order = pa.array(index.order)
-        merged = []
+        merged, place = [], place_of(self._geometry, codes, panes)
         for accumulator, state in zip(self._accumulators, self._states, strict=True):
-            merged.append(accumulator.finish(accumulator.merge_ranges([c.take(order) for c in state], low, high)))
+            merged.append(accumulator.finish_ranges([c.take(order) for c in state], low, high, place))
         return merged
 
     def retain(self, open_panes: np.ndarray) -> None:

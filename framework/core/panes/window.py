@@ -75,7 +75,7 @@ class PaneOutput(Protocol):
         """Handle rows that joined the panes oldest..newest (row by row)."""
         ...
 
-    def on_drop(self, table: pa.Table, codes: np.ndarray, detail: Callable[[int], str]) -> None:
+    def on_drop(self, table: pa.Table, codes: np.ndarray, detail: Callable[[int | None], str]) -> None:
         """Handle rows that are too late; `detail(event time)` is a text that says by how much."""
         ...
 
@@ -189,8 +189,8 @@ class TimeIntervalWindow:
             return times >= self.record.watermark - self.geometry.discard_age
         return np.ones(len(times), dtype=bool)
 
-    def _lateness_text(self, time: int) -> str:
-        if self.record.flushed:
+    def _lateness_text(self, time: int | None) -> str:
+        if self.record.flushed or time is None:
             return "the job was flushed; its windows take no more rows"
         behind = (self.record.watermark - time) / 1e6
         rule = "every pane it belongs to is closed" if self.window.late == "pane" else "older than the discard age"

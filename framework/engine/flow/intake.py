@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException, ParseException
@@ -22,6 +22,7 @@ from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, BooleanType, DataType, MapType, StructType, TimestampNTZType, TimestampType
 
+from framework.core.job_spec import OnError
 from framework.declarations.errors import DeclarationError
 from framework.declarations.policies import Delta
 from framework.declarations.suggestions import did_you_mean
@@ -57,7 +58,7 @@ class Intake:
     order_by: tuple[str, ...]
     max_ahead_us: int | None
     reject: Mapping[str, str]
-    on_bad: Literal["quarantine", "fail"]
+    on_error: OnError
     key_groups: int
     numeric_columns: tuple[str, ...] = ()
     """Columns that a policy subtracts: null and NaN are rejected."""
@@ -72,8 +73,8 @@ class Intake:
             raise DeclarationError("windowed() takes a streaming DataFrame; read it with spark.readStream")
         if not _NAME.fullmatch(self.name):
             raise DeclarationError(f"name is {self.name!r}; use letters, digits, '.', '_' and '-': it names the job")
-        if self.on_bad not in ("quarantine", "fail"):
-            raise DeclarationError(f"on_bad is {self.on_bad!r}; it must be 'quarantine' or 'fail'")
+        if self.on_error not in (None, "quarantine", "fail"):
+            raise DeclarationError(f"on_error is {self.on_error!r}; it must be 'quarantine', 'fail' or None")
         if not 1 <= self.key_groups <= MAX_KEY_GROUPS:
             raise DeclarationError(f"key_groups is {self.key_groups}; it must be in 1..{MAX_KEY_GROUPS}")
         if self.watermark_us < 0:

@@ -103,7 +103,7 @@ class Packer:
         time: the column that segments carry beside the user's: `EVENT_TIME`, `AT`, or None.
         marked: whether the input has the mark columns.
         by_file: whether the input has the lot column, and the end of each file is a mark.
-        fail_on_bad: raise `InputError` for a rejected row instead of passing it on.
+        fail_on_error: raise `InputError` for a rejected row instead of passing it on.
         port: number of the input port.
         watermark_delay_us: delay of the port's watermark, if each group needs the progress of event time; else None.
     """
@@ -113,7 +113,7 @@ class Packer:
     time: str | None
     marked: bool = False
     by_file: bool = False
-    fail_on_bad: bool = False
+    fail_on_error: bool = False
     port: int = 0
     watermark_delay_us: int | None = None
 
@@ -185,7 +185,7 @@ class Packer:
             return
         bad = pc.is_valid(reject).to_numpy(zero_copy_only=False)
         rejected = _rejected(reject.filter(pa.array(bad)).to_pylist())
-        if self.fail_on_bad:
+        if self.fail_on_error:
             raise _bad_input(rejected)
         self._pack_segments(rejected, groups[bad], "rejected", pos, packed)
         good = self._select_carried(table.filter(pa.array(~bad)))
@@ -258,5 +258,5 @@ def _bad_input(rejected: pa.Table) -> InputError:
     detail = f" ({first['detail']})" if first["detail"] else ""
     return InputError(
         f"{rejected.num_rows} bad row(s), the first one {first['reason']}{detail}: {first['row']}; "
-        'fix the input, or use on_bad="quarantine" and start again: this batch is then run once more'
+        'fix the input, or use on_error="quarantine" and start again: this batch is then run once more'
     )

@@ -85,7 +85,7 @@ class InputPort:
             time=self.time,
             marked=intake.has_marks,
             by_file=intake.by_file,
-            fail_on_bad=intake.on_bad == "fail",
+            fail_on_error=intake.on_error == "fail",
             port=self.spec.port,
             watermark_delay_us=None if self.is_only_port or not self.spec.has_panes else intake.watermark_us,
         )

@@ -91,8 +91,8 @@ def test_rows_carry_their_arrival_if_the_windows_ask_for_it() -> None:
 
 def test_a_bad_row_can_fail_the_batch() -> None:
     """The error counts the bad rows, shows the first and says what to do."""
-    with pytest.raises(InputError, match=r'2 bad row\(s\), the first one WHY: row 1; .* on_bad="quarantine"'):
-        packer(fail_on_bad=True).pack(frame([(0, 1), (0, 2), (0, 3)], bad={1: "WHY", 2: "NOT"}), part=0, at=0)
+    with pytest.raises(InputError, match=r'2 bad row\(s\), the first one WHY: row 1; .* on_error="quarantine"'):
+        packer(fail_on_error=True).pack(frame([(0, 1), (0, 2), (0, 3)], bad={1: "WHY", 2: "NOT"}), part=0, at=0)
 
 
 def test_marks_split_the_segments_of_their_partition() -> None:

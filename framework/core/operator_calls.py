@@ -1,0 +1,60 @@
+"""Calls of an operator: what it raises for one event goes to the quarantine, and the others keep what they emitted.
+
+The rule is docs/semantics.md section 12.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+
+from framework.core.emit_buffer import EmitBuffer, Origin
+from framework.core.job_spec import JobSpec
+from framework.core.quarantine import USER_ERROR, FiringPlace, Quarantine
+from framework.declarations.errors import DeclarationError, EventError, LifecycleError
+from framework.declarations.events import Event
+from framework.declarations.operator import Operator, OperatorWithListeners
+
+_WRONG_CODE = (DeclarationError, EventError, LifecycleError)
+"""Errors that are in the code, whatever the rows are: they fail the batch."""
+
+
+class OperatorCalls:
+    """Calls one operator, and collects what it emits."""
+
+    def __init__(
+        self, spec: JobSpec, operator: Operator, quarantine: Quarantine, place: Callable[[Origin], FiringPlace]
+    ) -> None:
+        self._operator = operator
+        self._quarantine = quarantine
+        self._place = place
+        self._emitted = EmitBuffer(spec.output)
+        own = operator.operator if isinstance(operator, OperatorWithListeners) else operator
+        self._name = type(own).__name__
+
+    def call(self, event: Event, origin: Origin, *, ends_window: bool = False) -> None:
+        """Call the operator with an event; `ends_window`: a window mark follows the last row that it emits.
+
+        Raises:
+            InputError: it raised, and the job fails on errors.
+        """
+        self._emitted.begin_event(origin)
+        try:
+            self._operator.handle_event(event, self._emitted)
+        except _WRONG_CODE:
+            raise
+        except Exception as error:  # noqa: BLE001 -- whatever the user's code raises
+            self._emitted.drop_event()
+            self._quarantine.add_firing(
+                self._place(origin), f"{self._name}, which handled {event.type.value}", error, USER_ERROR
+            )
+        if ends_window:
+            self._emitted.end_of_window()
+
+    def pop_rows(self) -> list[tuple[pa.Table, list[Origin]]]:
+        """Return the rows emitted since the last call, with the origin of each; quarantine those that do not fit."""
+        taken = self._emitted.pop_rows()
+        for origin, error in self._emitted.pop_misfits():
+            self._quarantine.add_firing(self._place(origin), f"a row that {self._name} emitted", error, USER_ERROR)
+        return taken

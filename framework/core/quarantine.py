@@ -1,0 +1,127 @@
+"""What goes to the quarantine beside rows that were rejected before: late rows, and what could not be computed.
+
+The rules are docs/semantics.md section 12. The cause of a failure is written with it, for a function of the user's
+with its stack; with `on_error="fail"` the first failure fails the batch in place of that.
+"""
+
+from __future__ import annotations
+
+import json
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from framework.core.job_spec import ARRIVAL_TIME, EVENT_TIME, REJECTED_SCHEMA, TIMESTAMP, JobSpec
+from framework.core.partition_keys import PartitionKeys
+from framework.declarations.errors import InputError
+
+LATE = "LATE"
+USER_ERROR = "USER_ERROR"
+SUM_OVERFLOW = "SUM_OVERFLOW"
+
+_LONGEST_STACK = 8_000
+"""Number of characters of a stack that are written: the last ones, which say what was raised."""
+
+
+@dataclass(frozen=True)
+class FiringPlace:
+    """Where something could not be computed: a partition, and the times of its pane or firing by name, in us."""
+
+    code: int
+    times_us: Mapping[str, int]
+
+
+class Quarantine:
+    """The rows of one port that one batch of a key group adds to the quarantine."""
+
+    def __init__(self, spec: JobSpec, keys: PartitionKeys) -> None:
+        self._keys = keys
+        self._fails = spec.fails_on_error
+        self._tables: list[pa.Table] = []
+
+    def add_late(self, table: pa.Table, detail: Callable[[int | None], str]) -> None:
+        """Add rows that come too late, with all their columns; `detail(event time)` says how late."""
+        times = _event_times(table)
+        self._add([LATE] * len(times), [detail(time) for time in times], times, row_texts(table))
+
+    def add_row(self, row: pa.Table, where: str, error: Exception, reason: str) -> None:
+        """Add a row that a function could not take. Raises `InputError` if the job fails on errors."""
+        (text,) = row_texts(row)
+        self._fail_if_declared(f"{where}, row {text}", error)
+        self._add([reason], [_detail(where, error, reason)], _event_times(row), [text])
+
+    def add_firing(self, place: FiringPlace, where: str, error: Exception, reason: str) -> None:
+        """Add a firing that could not be computed, by its partition and times, whole or in one column.
+
+        Raises:
+            InputError: the job fails on errors.
+        """
+        key = _plain_rows(self._keys.take(np.array([place.code])))[0] if len(self._keys.schema) else {}
+        times = {name: str(pa.scalar(us, TIMESTAMP).cast(pa.string())) for name, us in place.times_us.items()}
+        text = json.dumps(key | times, default=str)
+        self._fail_if_declared(f"{where}, {text}", error)
+        self._add([reason], [_detail(where, error, reason)], [None], [text])
+
+    @property
+    def table(self) -> pa.Table | None:
+        """All rows, or None."""
+        return pa.concat_tables(self._tables) if self._tables else None
+
+    def _fail_if_declared(self, where: str, error: Exception) -> None:
+        if self._fails:
+            raise InputError(
+                f'{_one_line(error)} in {where}; fix the function or the row, or use on_error="quarantine" and start '
+                "again: this batch is then run once more"
+            ) from error
+
+    def _add(self, reasons: list[str], details: list[str], times: list[int | None], texts: list[str]) -> None:
+        columns = [pa.array(reasons), pa.array(details), pa.array(times, pa.int64()).cast(TIMESTAMP), pa.array(texts)]
+        self._tables.append(pa.table(columns, schema=REJECTED_SCHEMA))
+
+
+def row_texts(table: pa.Table) -> list[str]:
+    """Return each row as JSON, without the columns that Panekeeper adds."""
+    plain = table.drop_columns([name for name in (EVENT_TIME, ARRIVAL_TIME) if name in table.column_names])
+    return [json.dumps(row, default=str) for row in _plain_rows(plain)]
+
+
+def _event_times(table: pa.Table) -> list[int | None]:
+    if EVENT_TIME not in table.column_names:
+        return [None] * table.num_rows
+    times: list[int | None] = table.column(EVENT_TIME).to_pylist()
+    return times
+
+
+def _plain_rows(table: pa.Table) -> list[dict[str, Any]]:
+    """Return rows as Python values; what Python has no value for, as text: bad UTF-8, times beyond the year 9999."""
+    try:
+        rows: list[dict[str, Any]] = table.to_pylist()
+    except (ValueError, OverflowError):
+        columns = {name: [_plain(value) for value in table.column(name)] for name in table.column_names}
+        rows = [{name: columns[name][place] for name in columns} for place in range(table.num_rows)]
+    return rows
+
+
+def _plain(value: pa.Scalar) -> Any:
+    try:
+        return value.as_py()
+    except UnicodeDecodeError:
+        buffer = value.as_buffer() if hasattr(value, "as_buffer") else None
+        return "?" if buffer is None else buffer.to_pybytes().decode(errors="replace")
+    except (ValueError, OverflowError):
+        return str(value.cast(pa.string())) if pa.types.is_temporal(value.type) else "?"
+
+
+def _detail(where: str, error: Exception, reason: str) -> str:
+    if reason != USER_ERROR:
+        return f"{where}: {error}"
+    stack = "".join(traceback.format_exception(error))
+    return f"{_one_line(error)} in {where}\n{stack[-_LONGEST_STACK:]}"
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(traceback.format_exception_only(error)[-1].split())

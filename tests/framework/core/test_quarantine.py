@@ -1,0 +1,260 @@
+"""What cannot be computed goes to the quarantine, one firing or one row at a time, and the others are computed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import pyarrow as pa
+import pytest
+
+from framework.core.job_spec import ARRIVAL_TIME, EVENT_TIME, JobSpec
+from framework.core.key_group import KeyGroupRunner
+from framework.core.outcome import BatchOutcome
+from framework.core.steps import Rows, Step, Tick, Watermark
+from framework.declarations.aggregates import Aggregate
+from framework.declarations.errors import DeclarationError, InputError
+from framework.declarations.windows import Window
+from panekeeper import (
+    Count,
+    Emit,
+    Event,
+    EventType,
+    Operator,
+    Sliding,
+    StateContext,
+    StateHandler,
+    TimeInterval,
+    Tumbling,
+    agg,
+)
+from state.store import MemoryStore
+from tests.framework.core import handler_batches
+
+COLUMNS = pa.schema([("key", pa.string()), ("v", pa.int64())])
+KEYS = pa.schema([("key", pa.string())])
+S = 1_000_000
+END = Watermark(100 * S)
+
+
+def rows(*pairs: tuple[str, int], at: int = S) -> Rows:
+    """Rows of (key, v) that happened, and arrived, at one instant."""
+    names = pa.array([key for key, _ in pairs], pa.string())
+    values = pa.array([value for _, value in pairs], pa.int64())
+    times = pa.array([at] * len(pairs), pa.int64())
+    return Rows(pa.table({"key": names, "v": values, EVENT_TIME: times, ARRIVAL_TIME: times}))
+
+
+def job(window: Window, on_error: Any = None, **aggregates: Aggregate) -> JobSpec:
+    """A job with these aggregates, whose results are integers."""
+    output = pa.schema(
+        [(name, pa.list_(pa.int64()) if one.kind == "collect" else pa.int64()) for name, one in aggregates.items()]
+    )
+    return JobSpec(window=window, keys=KEYS, columns=COLUMNS, aggregates=aggregates, output=output, on_error=on_error)
+
+
+def run(spec: JobSpec, store: MemoryStore, *steps: Step) -> BatchOutcome:
+    """One batch of the one key group; its rows have the time of this kind of window only."""
+    drop = ARRIVAL_TIME if spec.has_panes else EVENT_TIME
+    own = [Rows(step.table.drop_columns([drop])) if isinstance(step, Rows) else step for step in steps]
+    done = KeyGroupRunner(spec, store).run(own)
+    counts = done.counts
+    assert counts["rows_in"] == sum(counts[n] for n in ("admitted", "refined_late", "dropped_late", "outside"))
+    return done
+
+
+def values(done: BatchOutcome, name: str) -> dict[str, list[Any]]:
+    """The values of a result column by key."""
+    assert done.results is not None
+    found: dict[str, list[Any]] = {}
+    for row in done.results.sort_by("key").to_pylist():
+        found.setdefault(row["key"], []).append(row[name])
+    return found
+
+
+def bad(done: BatchOutcome) -> list[dict[str, Any]]:
+    """The rows of the quarantine."""
+    return [] if done.rejected is None else done.rejected.to_pylist()
+
+
+class Picky(agg.UserAggregate):
+    """A sum that raises for negative values, and for the result 13."""
+
+    def zero(self) -> int:
+        return 0
+
+    def add(self, state: int, value: int) -> int:
+        if value < 0:
+            raise ValueError(f"{value} is negative")
+        return state + value
+
+    def result(self, state: int) -> int:
+        if state == 13:
+            raise RuntimeError("13 brings bad luck")
+        return state
+
+
+class PickyPartial(Picky):
+    """The same, of which partial results are stored."""
+
+    state = int
+
+    def merge(self, a: int, b: int) -> int:
+        return a + b
+
+
+PANES = TimeInterval(10)
+WINDOWS = {
+    "panes": PANES,
+    "overlapping": TimeInterval(10, creation_period=5),
+    "tumbling": Tumbling(Count(2)),
+    "sliding": Sliding(evict=Count(2), trigger=Count(2)),
+}
+NO_MERGE = {"kept": agg.collect("v")}
+
+
+@pytest.mark.parametrize("more", [{}, NO_MERGE], ids=["partial", "content"])
+@pytest.mark.parametrize("window", WINDOWS.values(), ids=WINDOWS)
+def test_a_sum_beyond_64_bits_is_null_and_in_the_quarantine(window: Window, more: dict[str, Aggregate]) -> None:
+    """Only that column of that firing; the job goes on, in this batch and from the stored state."""
+    spec = job(window, total=agg.sum("v"), n=agg.count(), **more)
+    store = MemoryStore()
+    assert bad(run(spec, store, Tick(S), rows(("a", 2**62), ("b", 3)))) == []
+    done = run(spec, store, Tick(S), rows(("a", 2**62), ("b", 4)), END)
+
+    assert set(values(done, "total")["a"]) == {None}
+    assert set(values(done, "total")["b"]) == {7}
+    assert set(values(done, "n")["a"]) == {2}
+    refused = bad(done)
+    assert len(refused) == len(values(done, "total")["a"])
+    assert refused[0]["reason"] == "SUM_OVERFLOW"
+    assert "'total': agg.sum('v'): the sum of a window is 9223372036854775808" in refused[0]["detail"]
+    assert json.loads(refused[0]["row"])["key"] == "a"
+    again = run(spec, store, Tick(200 * S), rows(("a", 1), ("a", 1), at=200 * S), Watermark(300 * S))
+    assert set(values(again, "total")["a"]) == {2}
+
+
+@pytest.mark.parametrize("aggregate", [Picky(), PickyPartial()], ids=["content", "partial"])
+@pytest.mark.parametrize("window", WINDOWS.values(), ids=WINDOWS)
+def test_a_result_that_raises_is_null_and_in_the_quarantine_with_its_stack(
+    window: Window, aggregate: agg.UserAggregate
+) -> None:
+    """The other partitions fire, and the counts balance."""
+    spec = job(window, mine=agg.user(aggregate, "v", output="int64"), n=agg.count())
+    given = rows(("a", 6), ("b", 6), ("c", 1), ("a", 7), ("b", 1), ("c", 1))
+    done = run(spec, MemoryStore(), Tick(S), given, END)
+
+    assert {key: set(own) for key, own in values(done, "mine").items()} == {"a": {None}, "b": {7}, "c": {2}}
+    assert set(values(done, "n")["a"]) == {2}
+    for refused in bad(done):
+        assert refused["reason"] == "USER_ERROR"
+        assert refused["detail"].startswith("RuntimeError: 13 brings bad luck in the result column 'mine'")
+        assert 'raise RuntimeError("13 brings bad luck")' in refused["detail"]
+        assert json.loads(refused["row"])["key"] == "a"
+    assert bad(done)
+
+
+@pytest.mark.parametrize("window", [PANES, Tumbling(Count(3))], ids=["panes", "tumbling"])
+def test_a_row_that_a_partial_result_cannot_take_is_left_out_and_in_the_quarantine(window: Window) -> None:
+    """With its columns, and once: the other rows of the window are added, in this batch and the next."""
+    spec = job(window, mine=agg.user(PickyPartial(), "v", output="int64"), n=agg.count())
+    store = MemoryStore()
+    first = run(spec, store, Tick(S), rows(("a", 1), ("b", 1), ("a", -5), ("b", 2)))
+    assert [(one["reason"], json.loads(one["row"])) for one in bad(first)] == [("USER_ERROR", {"key": "a", "v": -5})]
+    done = run(spec, store, rows(("a", 4), ("b", 4)), END)
+    assert bad(done) == []
+    assert values(done, "mine") == {"a": [5], "b": [7]}
+    assert values(done, "n") == {"a": [3], "b": [3]}
+
+
+@pytest.mark.parametrize("window", [PANES, Sliding(evict=Count(2), trigger=Count(2))], ids=["panes", "sliding"])
+def test_a_firing_with_a_row_that_add_refuses_is_null(window: Window) -> None:
+    """Where the rows are kept the whole firing cannot be computed, and the others can."""
+    aggregate = PickyPartial() if isinstance(window, Sliding) else Picky()
+    spec = job(window, mine=agg.user(aggregate, "v", output="int64"))
+    done = run(spec, MemoryStore(), Tick(S), rows(("a", 1), ("b", 1), ("a", -5), ("b", 2)), END)
+    assert values(done, "mine") == {"a": [None], "b": [3]}
+    assert [json.loads(one["row"])["key"] for one in bad(done)] == ["a"]
+
+
+def test_with_on_error_fail_the_first_error_fails_the_batch() -> None:
+    """The error says what was raised, in which column, of which partition and pane; and what to do."""
+    said = (
+        r"13 brings bad luck in the result column 'mine', .*\"key\": \"a\", \"pane_start\": \"1970.* on_error=\"quaran"
+    )
+    with pytest.raises(InputError, match=said):
+        run(job(PANES, "fail", mine=agg.user(Picky(), "v", output="int64")), MemoryStore(), rows(("a", 13)), END)
+    with pytest.raises(InputError, match="beyond 64 bits"):
+        run(job(PANES, "fail", mine=agg.sum("v")), MemoryStore(), rows(("a", 2**62), ("a", 2**62)), END)
+
+
+class PickyOperator(Operator):
+    """Emits a row, and a table, and raises in between for the key b; emits what does not fit for the key c."""
+
+    events: ClassVar[frozenset[EventType]] = frozenset({EventType.TRIGGER, EventType.EVICTION})
+
+    def handle_event(self, event: Event, emit: Emit) -> None:
+        emit(total=1)
+        emit.table(pa.table({"total": [2]}))
+        if event.key == "b":
+            raise ZeroDivisionError("b is bad")
+        emit(total="three" if event.key == "c" else 3)
+
+
+@pytest.mark.parametrize("window", [PANES, Tumbling(Count(2))], ids=["panes", "tumbling"])
+def test_what_an_operator_raises_takes_the_place_of_what_it_emitted_for_that_event(window: Window) -> None:
+    """Nothing that was emitted for the event is in the log; all of the others is, but a row that does not fit."""
+    output = pa.schema([("total", pa.int64())])
+    spec = JobSpec(window=window, keys=KEYS, columns=COLUMNS, operator=PickyOperator(), output=output)
+    given = [(key, n) for key in "abcd" for n in (1, 2)]
+    done = run(spec, MemoryStore(), Tick(S), rows(*given), END)
+
+    assert values(done, "total") == {"a": [1, 2, 3], "c": [1, 2], "d": [1, 2, 3]}
+    by_key = {json.loads(one["row"])["key"]: one for one in bad(done)}
+    assert sorted(by_key) == ["b", "c"]
+    assert by_key["b"]["detail"].startswith("ZeroDivisionError: b is bad in PickyOperator, which handled ")
+    assert 'raise ZeroDivisionError("b is bad")' in by_key["b"]["detail"]
+    assert "a row that PickyOperator emitted" in by_key["c"]["detail"]
+    with pytest.raises(InputError, match=r'ZeroDivisionError: b is bad in PickyOperator.*"key": "b"'):
+        run(replace(spec, on_error="fail"), MemoryStore(), Tick(S), rows(*given), END)
+
+
+class Unknown(Operator):
+    """Emits a column that it does not declare."""
+
+    events: ClassVar[frozenset[EventType]] = frozenset({EventType.TRIGGER})
+
+    def handle_event(self, event: Event, emit: Emit) -> None:
+        emit(share=1)
+
+
+def test_code_that_contradicts_its_declaration_fails_the_batch() -> None:
+    """It is wrong for every pane, so no pane is to blame."""
+    output = pa.schema([("total", pa.int64())])
+    spec = JobSpec(window=PANES, keys=KEYS, columns=COLUMNS, operator=Unknown(), output=output)
+    with pytest.raises(DeclarationError, match="the operator emitted the column 'share'"):
+        run(spec, MemoryStore(), rows(("a", 1)), END)
+
+
+class PickyTotal(handler_batches.StatefulTotal, StateHandler):
+    """A running total that raises for 13, after it has changed its state."""
+
+    def handle_event(self, event: Event, emit: Emit) -> None:
+        super().handle_event(event, emit)
+        if 13 in event.column("v"):
+            raise RuntimeError("13 brings bad luck")
+
+    def checkpoint(self, ctx: StateContext) -> None:
+        ctx.write("total", self.total)
+
+
+def test_an_operator_with_state_fails_the_batch_unless_on_error_is_quarantine() -> None:
+    """Its state may have changed by half: the error names the firing. With quarantine its state stays as it is."""
+    spec = handler_batches.spec(operator=PickyTotal())
+    given = handler_batches.rows(("a", 13), ("a", 0), ("b", 1), ("b", 1))
+    with pytest.raises(InputError, match=r'13 brings bad luck in PickyTotal, which handled eviction.*"key": "a"'):
+        handler_batches.run(spec, MemoryStore(), 0, given)
+    done = handler_batches.run(replace(spec, on_error="quarantine"), MemoryStore(), 0, given)
+    assert values(done, "total") == {"b": [15]}
+    assert [one["reason"] for one in bad(done)] == ["USER_ERROR"]
