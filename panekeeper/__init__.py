@@ -53,6 +53,7 @@ from recovery.errors import (
     SavepointError,
     SavepointRefused,
     TableVersionLost,
+    UntrustedSavepoint,
 )
 from state.handler import CheckpointReason, OpenPartition, StateContext, StateHandler
 
@@ -141,6 +142,7 @@ __all__ = [
     "Timing",
     "Tumbling",
     "TupleCount",
+    "UntrustedSavepoint",
     "UserPolicy",
     "__version__",
     "agg",

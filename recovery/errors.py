@@ -6,6 +6,7 @@ SavepointError (PanekeeperError)
 |-- DamagedSavepoint        a manifest or a file of the savepoint is missing, truncated or altered
 |-- ForeignManifest         the file of a manifest was not written by Panekeeper
 |-- NewerSavepoint          a newer Panekeeper wrote the savepoint
+|-- UntrustedSavepoint      the manifest is not signed with the key that is set
 |-- TableVersionLost        a Delta table no longer holds the version of the savepoint
 `-- ArchiveError            a location of savepoints, or a checkpoint or table on S3, cannot be used
     |-- ArchiveNotFound     ... the bucket is not there
@@ -41,6 +42,10 @@ class ForeignManifest(SavepointError):
 
 class NewerSavepoint(SavepointError):
     """The savepoint was written in a newer format. Use the version of Panekeeper that wrote it."""
+
+
+class UntrustedSavepoint(SavepointError):
+    """The manifest of the savepoint is not signed with the key in PANEKEEPER_MANIFEST_KEY, or wrongly."""
 
 
 class TableVersionLost(SavepointError):

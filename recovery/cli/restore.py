@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from dataclasses import asdict
 from typing import Any
 
@@ -16,7 +17,14 @@ def _restore_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--checkpoint", metavar="FOLDER", help="restore to this folder, local or on S3; not given: to where it was"
     )
-    parser.add_argument("--dry-run", action="store_true", help="only print what would change")
+    parser.add_argument(
+        "--table",
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="a Delta table that may go back, if the checkpoint does not name it as its own; once for each",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="only print what would change, on every path")
 
 
 def _restore(options: argparse.Namespace) -> dict[str, Any]:
@@ -26,6 +34,7 @@ def _restore(options: argparse.Namespace) -> dict[str, Any]:
         options.location,
         options.name,
         checkpoint=options.checkpoint,
+        tables=options.table,
         dry_run=options.dry_run,
         s3=s3_options(options),
         progress=progress_line(),
@@ -44,6 +53,11 @@ def _format_restore(fields: dict[str, Any]) -> str:
     lines += [
         f"table {role}: {table['path']} from version {table['old']} to {table['new']}"
         for role, table in fields["tables"].items()
+    ]
+    lines += [f"no job starts from {folder} any more: its tables go back, too" for folder in fields["superseded"]]
+    lines += [
+        f"not confirmed: only the manifest names {path}; the restore needs --table {shlex.quote(path)}"
+        for path in fields["unconfirmed"]
     ]
     return "\n".join(lines)
 

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from recovery.errors import SavepointRefused
-from recovery.savepoint.catalog import show
+from recovery.errors import DamagedSavepoint, SavepointRefused
+from recovery.savepoint.catalog import show_trusted
 from recovery.savepoint.checkpoint_copy import write_checkpoint
 from recovery.savepoint.manifest import Manifest
 from recovery.storage.blobs import ProgressCallback
@@ -72,9 +72,10 @@ def clone(
         SavepointRefused: `into` is not empty.
         TableVersionLost: a table no longer holds the version of the savepoint.
         DamagedSavepoint: the savepoint is damaged.
+        UntrustedSavepoint: PANEKEEPER_MANIFEST_KEY is set, and the savepoint is not signed with that key.
     """
     archive = open_archive(location, s3)
-    manifest = show(archive, name)
+    manifest = show_trusted(archive, name)
     top = checkpoint_at(into, s3)
     if top.names("") or top.sizes():
         raise SavepointRefused(f"{top.root} is there and not empty; name a new folder for the clone")
@@ -89,7 +90,8 @@ def clone(
 def _give_identity(checkpoint: Files, tables: Mapping[str, str]) -> None:
     """Make it another job: with its own transaction ids, tables and query id (Spark runs one of an id)."""
     record = read_record(checkpoint)
-    assert record is not None
+    if record is None:
+        raise DamagedSavepoint(f"{JOB_FILE} of the savepoint is empty; use another savepoint")
     own = replace(record, id=uuid.uuid4().hex[:12], epoch=record.epoch + 1)
     paths = {role: tables.get(role) for role in _FOLDERS}
     for name, content in ((JOB_FILE, own.to_json()), (TABLES_FILE, paths), ("metadata", {"id": str(uuid.uuid4())})):

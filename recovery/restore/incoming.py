@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Callable
 from dataclasses import replace
 
+from recovery.errors import DamagedSavepoint
 from recovery.restore.intent import RestoreIntent
 from recovery.restore.interrupted import read_record_or_none
 from recovery.savepoint.checkpoint_copy import rewrite_paths, write_checkpoint
@@ -16,8 +17,8 @@ from recovery.savepoint.restore_paths import RestorePaths
 from recovery.storage.archive import Archive
 from recovery.storage.blobs import ProgressCallback
 from recovery.storage.files import Files
-from state.checkpoint.job_record import read_record
-from state.checkpoint.layout import JOB_FILE
+from state.checkpoint.job_record import read_record, read_tables
+from state.checkpoint.layout import JOB_FILE, TABLES_FILE
 
 Transform = Callable[[Files], None]
 """Changes a copy before it replaces the checkpoint; called with its files."""
@@ -50,6 +51,7 @@ def write_incoming(
     # A transformation lets Spark write to the copy, so until then it must be a checkpoint of its own folder.
     checkpoint_path = paths.checkpoint.root if transform is None else copy.root
     write_checkpoint(archive, manifest, into=copy, checkpoint_path=checkpoint_path, progress=progress)
+    _require_consistent(copy, manifest)
     if transform is not None:
         transform(copy)
         rewrite_paths(copy, old=copy.root, new=paths.checkpoint.root)
@@ -61,6 +63,23 @@ def write_incoming(
         epoch=epoch,
         replaces=paths.checkpoint.exists(),
         files=len(copy.sizes()),
+        tables=tuple(table.path for table in manifest.tables.values()),
+    )
+
+
+def _require_consistent(copy: Files, manifest: Manifest) -> None:
+    """Refuse a copy of another job or with other tables than the manifest: later restores rely on what it names."""
+    record = read_record(copy)
+    if record is None or record.name != manifest.job:
+        raise _inconsistent(JOB_FILE, manifest)
+    if read_tables(copy) != {role: table.path for role, table in manifest.tables.items()}:
+        raise _inconsistent(TABLES_FILE, manifest)
+
+
+def _inconsistent(file: str, manifest: Manifest) -> DamagedSavepoint:
+    return DamagedSavepoint(
+        f"{file} of savepoint {manifest.name!r} does not fit its manifest; do not use this savepoint, and find out who "
+        "can write to its location"
     )
 
 

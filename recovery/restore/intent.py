@@ -28,6 +28,7 @@ class RestoreIntent:
         files: how many files the copy has.
         done: the last of `STEPS` that was done.
         superseded: the epochs of interrupted restores that this one took the place of; their files are removed, too.
+        tables: paths of the tables that it was permitted to take back.
     """
 
     location: str
@@ -37,6 +38,7 @@ class RestoreIntent:
     files: int
     done: str = "copied"
     superseded: tuple[int, ...] = ()
+    tables: tuple[str, ...] = ()
 
     @property
     def epochs(self) -> tuple[int, ...]:
@@ -58,7 +60,8 @@ def read_intent(paths: RestorePaths) -> RestoreIntent | None:
         fields = paths.siblings.read_json(paths.intent_file)
         if fields is None:
             return None
-        return RestoreIntent(**{**fields, "superseded": tuple(fields.get("superseded", ()))})
+        lists = {name: tuple(fields.get(name, ())) for name in ("superseded", "tables")}
+        return RestoreIntent(**{**fields, **lists})
     except (AttributeError, TypeError, ValueError) as error:
         file = paths.siblings.child(paths.intent_file).root
         raise CorruptState(f"{file} is damaged ({error}); remove it and run the restore again") from error

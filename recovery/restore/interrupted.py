@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from recovery.errors import ArchiveNotFound, NoSuchSavepoint, SavepointError, SavepointRefused
 from recovery.restore.intent import RestoreIntent, read_intent
-from recovery.savepoint.catalog import savepoints, show
+from recovery.savepoint.catalog import savepoints, show, show_trusted
 from recovery.savepoint.manifest import Manifest
 from recovery.savepoint.restore_paths import RestorePaths
 from recovery.storage.archive import Archive
@@ -51,7 +51,7 @@ def find_savepoint(archive: Archive, name: str, checkpoint: Location | None, s3:
             recover.
     """
     try:
-        return show(archive, name)
+        return show_trusted(archive, name)
     except NoSuchSavepoint as error:
         folder = _interrupted_restore_of(archive, name, checkpoint, s3)
         if folder is None:

@@ -50,6 +50,8 @@ class RestorePreview:
         bytes: their size.
         tables: role -> its versions.
         epoch: the new one.
+        unconfirmed: paths of tables that only the manifest names; the restore is refused until the caller names them.
+        superseded: full names of other checkpoints from which no job starts any more.
     """
 
     name: str
@@ -61,6 +63,8 @@ class RestorePreview:
     bytes: int
     tables: Mapping[str, TableVersionChange]
     epoch: int
+    unconfirmed: tuple[str, ...] = ()
+    superseded: tuple[str, ...] = ()
 
 
 def preview_restore(

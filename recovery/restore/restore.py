@@ -1,7 +1,8 @@
 """Takes a job back to a savepoint: its state, its position in the sources and its tables, together.
 
     1  Check everything before anything is changed: the job is stopped, the folder is that job's and can be replaced,
-       and each table still has its version (`preview.py`; `interrupted.py`, if a restore was interrupted).
+       each table is that job's (`confirmed_tables.py`) and still has its version (`preview.py`; `interrupted.py`, if a
+       restore was interrupted).
     2  Write the copy to `<checkpoint>.incoming`, each file checked, its job record with a new epoch (`incoming.py`).
     3  Write the intent, `<checkpoint>.restoring.json` (`intent.py`). From here on no job starts from this checkpoint
        until the restore is complete. If a job started just before, the intent is withdrawn. If the copy goes to
@@ -22,13 +23,14 @@ the batches that are run again. That is why the epoch, which is part of these id
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from recovery.errors import ArchiveError, SavepointError, SavepointRefused
 from recovery.jobs.lease import require_stopped
+from recovery.restore.confirmed_tables import require_confirmed, unconfirmed_tables
 from recovery.restore.incoming import Transform, write_incoming
 from recovery.restore.intent import RestoreIntent, read_intent, remove_intent, write_intent
 from recovery.restore.interrupted import completes_interrupted, find_savepoint, is_copy_in_place
@@ -37,6 +39,7 @@ from recovery.restore.superseded import checkpoints_with_same_tables, mark_super
 from recovery.savepoint.manifest import Manifest
 from recovery.savepoint.overlap import require_no_overlap
 from recovery.savepoint.restore_paths import RestorePaths
+from recovery.storage.archive import Archive
 from recovery.storage.blobs import ProgressCallback
 from recovery.storage.locations import Location, LocationOrArchive, checkpoint_at, open_archive
 from recovery.storage.s3_options import S3Options
@@ -53,6 +56,7 @@ def restore(  # noqa: PLR0913 -- what, where to, and how; all but two by keyword
     name: str,
     *,
     checkpoint: Location | None = None,
+    tables: Collection[Location] = (),
     dry_run: bool = False,
     s3: S3Options | None = None,
     spark: SparkSession | None = None,
@@ -66,7 +70,9 @@ def restore(  # noqa: PLR0913 -- what, where to, and how; all but two by keyword
         location: where the savepoint is: a folder, `s3://bucket/prefix`, a URL of a registered scheme, or an archive.
         name: of the savepoint.
         checkpoint: the folder for the checkpoint, local or on S3; if not given, where the savepoint was made.
-        dry_run: only return what would be changed.
+        tables: paths of the Delta tables that may be taken back, beside those that the checkpoint there names as its
+            own. Needed if there is no checkpoint, as in a new folder or after a loss.
+        dry_run: only return what would be changed, on every path.
         s3: how S3 is reached.
         spark: the session that restores the tables; a new one if not given.
         progress: called after each file.
@@ -78,7 +84,9 @@ def restore(  # noqa: PLR0913 -- what, where to, and how; all but two by keyword
 
     Raises:
         SavepointRefused: the job is running; the folder is another job's, a mount point, or holds the savepoints; or
-            a restore of another savepoint was interrupted.
+            a restore of another savepoint was interrupted; or only the manifest names a table, or the folder of a
+            checkpoint that is gone, and the caller does not (the message has the command).
+        UntrustedSavepoint: PANEKEEPER_MANIFEST_KEY is set, and the savepoint is not signed with that key.
         NoSuchSavepoint: there is none of this name.
         TableVersionLost: a table no longer holds the version of the savepoint. Nothing was changed.
         DamagedSavepoint: the savepoint is damaged. Nothing was changed.
@@ -86,15 +94,17 @@ def restore(  # noqa: PLR0913 -- what, where to, and how; all but two by keyword
     archive = open_archive(location, s3)
     manifest = find_savepoint(archive, name, checkpoint, s3)
     paths = RestorePaths(checkpoint=checkpoint_at(checkpoint or manifest.checkpoint, s3))
-    require_no_overlap(archive, paths.checkpoint, s3)
-    require_replaceable(paths)
-    _require_all_stopped(paths, manifest, s3)
+    _require_can_restore(archive, paths, manifest, s3)
     intent = read_intent(paths)
+    unconfirmed = unconfirmed_tables(manifest, paths, intent, tables, s3)
+    if not dry_run:
+        require_confirmed(manifest, archive.location, paths, intent, checkpoint, unconfirmed)
     abandoned: RestoreIntent | None = None
     if intent is not None and not completes_interrupted(paths, intent, archive, manifest, s3):
         intent, abandoned = None, intent
     epoch = _next_epoch(intent, abandoned, manifest)
     preview = preview_restore(manifest, paths.checkpoint, epoch=epoch, s3=s3, spark=spark)  # 1
+    preview = replace(preview, unconfirmed=unconfirmed, superseded=_superseded(manifest, paths, s3))
     if dry_run:
         return preview
     with _advise_on_failure():
@@ -108,6 +118,17 @@ def restore(  # noqa: PLR0913 -- what, where to, and how; all but two by keyword
         mark_superseded(manifest, paths.checkpoint, s3)
         _complete(paths, intent, lambda: _restore_tables(manifest, s3, spark), on_step)  # 4 to 7
     return preview
+
+
+def _require_can_restore(archive: Archive, paths: RestorePaths, manifest: Manifest, s3: S3Options | None) -> None:
+    require_no_overlap(archive, paths.checkpoint, s3)
+    require_replaceable(paths)
+    _require_all_stopped(paths, manifest, s3)
+
+
+def _superseded(manifest: Manifest, paths: RestorePaths, s3: S3Options | None) -> tuple[str, ...]:
+    others = checkpoints_with_same_tables(manifest, paths.checkpoint, s3) if manifest.tables else []
+    return tuple(folder.root for folder in others)
 
 
 def require_replaceable(paths: RestorePaths) -> None:

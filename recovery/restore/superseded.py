@@ -8,6 +8,7 @@ new one, and a start from it is refused (`framework/engine/job/startup_checks.py
 from __future__ import annotations
 
 from recovery.errors import ArchiveNotFound
+from recovery.restore.confirmed_tables import own_tables
 from recovery.restore.interrupted import read_record_or_none
 from recovery.savepoint.manifest import Manifest
 from recovery.storage.files import Files
@@ -34,13 +35,20 @@ def checkpoints_with_same_tables(manifest: Manifest, checkpoint: Files, s3: S3Op
             record, superseded = read_record_or_none(folder), superseded_by(folder)
         except ArchiveNotFound:  # no job runs in a bucket that is gone
             break
-        if folder.root not in seen and record is not None and record.name == manifest.job:
+        same_job = record is not None and record.name == manifest.job
+        if folder.root not in seen and same_job and _may_share_tables(folder, manifest):
             found[folder.root] = folder
         seen.add(folder.root)
         if superseded is None or superseded in seen:
             break
         folder = checkpoint_at(superseded, s3)
     return [*found.values()]
+
+
+def _may_share_tables(folder: Files, manifest: Manifest) -> bool:
+    """Return False for a checkpoint that names its tables, and none of the savepoint."""
+    own = own_tables(folder)
+    return not own or not manifest.tables or not {table.path for table in manifest.tables.values()}.isdisjoint(own)
 
 
 def mark_superseded(manifest: Manifest, checkpoint: Files, s3: S3Options | None) -> None:

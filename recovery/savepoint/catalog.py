@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 from recovery.errors import DamagedSavepoint, NoSuchSavepoint, SavepointError, SavepointRefused
 from recovery.savepoint.activity import active_markers, activity_marker
 from recovery.savepoint.manifest import Manifest, checked_name, manifest_file
+from recovery.savepoint.manifest_rules import MAX_MANIFEST_BYTES
+from recovery.savepoint.signature import manifest_key
 from recovery.storage.archive import Archive
-from recovery.storage.blobs import find_damaged
+from recovery.storage.blobs import LimitedSink, find_damaged
 from recovery.storage.locations import LocationOrArchive, open_archive
 from recovery.storage.s3_options import S3Options
 
@@ -98,11 +100,31 @@ def show(location: LocationOrArchive, name: str, *, s3: S3Options | None = None)
         NewerSavepoint: its manifest was written by a newer Panekeeper.
     """
     archive = open_archive(location, s3)
+    _require_savepoint(archive, name)
+    return _read(archive, name)
+
+
+def show_trusted(archive: Archive, name: str) -> Manifest:
+    """Return a savepoint whose files are used: if PANEKEEPER_MANIFEST_KEY is set, it is signed with that key.
+
+    Args:
+        archive: where it is.
+        name: of the savepoint.
+
+    Raises:
+        UntrustedSavepoint: a key is set, and the manifest is not signed with it.
+        SavepointError: as `show`.
+    """
+    key = manifest_key()
+    _require_savepoint(archive, name)
+    return _read(archive, name, key)
+
+
+def _require_savepoint(archive: Archive, name: str) -> None:
     if not archive.exists(manifest_file(checked_name(name))):
         names = [file.removeprefix("savepoints/").removesuffix(".json") for file in archive.sizes("savepoints/")]
         listed = f"it holds {', '.join(names)}" if names else "it holds none"
         raise NoSuchSavepoint(f"there is no savepoint {name!r} in {archive.location}: {listed}")
-    return _read(archive, name)
 
 
 def verify(
@@ -125,10 +147,11 @@ def verify(
     Raises:
         NoSuchSavepoint: there is none of this name.
         DamagedSavepoint: files are missing or altered; the message lists them.
+        UntrustedSavepoint: PANEKEEPER_MANIFEST_KEY is set, and the savepoint is not signed with that key.
         CorruptState: `deep`: a stored value cannot be decoded.
     """
     archive = open_archive(location, s3)
-    manifest = show(archive, name)
+    manifest = show_trusted(archive, name)
     damaged = [file.path for file in find_damaged(archive, manifest.files)]
     if damaged:
         raise DamagedSavepoint(
@@ -199,10 +222,11 @@ def _rank(one: Manifest, manifests: list[Manifest]) -> int:
     return sum(other > (one.made_at, one.name) for other in own)
 
 
-def _read(archive: Archive, name: str) -> Manifest:
+def _read(archive: Archive, name: str, key: bytes | None = None) -> Manifest:
     data = io.BytesIO()
-    archive.get(manifest_file(name), data)
-    return Manifest.decode(data.getvalue(), name)
+    file = manifest_file(name)
+    archive.get(file, LimitedSink(data, MAX_MANIFEST_BYTES, file))
+    return Manifest.decode(data.getvalue(), name, key)
 
 
 def _sort_key(found: Manifest | SavepointError) -> float:

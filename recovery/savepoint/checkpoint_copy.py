@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from urllib.parse import quote
 
+from recovery.errors import DamagedSavepoint
 from recovery.savepoint.manifest import Manifest
 from recovery.storage.archive import Archive
 from recovery.storage.blobs import ProgressCallback, SavedFile, TransferProgress, download
@@ -33,6 +34,7 @@ def write_checkpoint(
 
     Raises:
         DamagedSavepoint: a file is missing or altered; what was written so far stays there.
+        SavepointRefused: a link leads out of the folder.
     """
     old, done = manifest.checkpoint, 0
     for file, _ in map_parallel(lambda file: _write(archive, file, into, old, checkpoint_path), manifest.files):
@@ -101,7 +103,10 @@ def with_new_path(path: str, content: bytes, *, old: str, new: str) -> bytes:
         before = _spellings(quote_or_not(old))
         spelled |= {f"{one}/": f"{after.get(kind, after['url'])}/" for kind, one in before.items()}
     names = re.compile("|".join(map(re.escape, spelled)))
-    return names.sub(lambda match: spelled[match[0]], content.decode()).encode()
+    try:
+        return names.sub(lambda match: spelled[match[0]], content.decode()).encode()
+    except UnicodeDecodeError as error:
+        raise DamagedSavepoint(f"{path} in the savepoint is no text; use another savepoint") from error
 
 
 def _quoted(folder: str) -> str:
@@ -114,6 +119,7 @@ def _spellings(folder: str) -> dict[str, str]:
 
 
 def _write(archive: Archive, file: SavedFile, into: Files, old: str, new: str) -> None:
+    into.require_within(file.path)
     if contains_absolute_path(file.path):
         data = io.BytesIO()
         download(archive, file, data)

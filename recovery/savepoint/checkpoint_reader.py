@@ -28,8 +28,8 @@ from state.checkpoint.layout import (
 from state.checkpoint.restore_markers import superseded_by
 from state.errors import CorruptState
 
-_COPIED = (*layout.SPARK_NAMES, layout.OWN_FOLDER, layout.CONTROL_FOLDER)
-_NOT_COPIED = (RUNNING_FILE, RESET_FILE, SUPERSEDED_FILE)  # of the folder, not of the job's state
+COPIED = (*layout.SPARK_NAMES, layout.OWN_FOLDER, layout.CONTROL_FOLDER)
+NOT_COPIED = (RUNNING_FILE, RESET_FILE, SUPERSEDED_FILE)  # of the folder, not of the job's state
 _STATE_FILE = re.compile(r"(\d+)(_.*)?\.(changelog|zip)(\.crc)?")
 _NUMBER = re.compile(r"(\d+)(\.compact)?")
 _VERSION = re.compile(r"v\d+")
@@ -173,7 +173,7 @@ def _walk(folder: Files) -> Iterator[str]:
     for name in folder.sizes():
         parts = PurePosixPath(name).parts
         # Hidden files are Hadoop's checksums of local files: it does not need them, and a savepoint has its own.
-        if parts[0] in _COPIED and not parts[-1].startswith("."):
+        if parts[0] in COPIED and not parts[-1].startswith("."):
             yield name
 
 
@@ -194,7 +194,7 @@ def _is_part_of_batch(folder: Files, path: str, batch: int, ends: list[int | Non
             return _state_version(parts) <= batch + 1  # a batch writes the version after its number
     if path == FLUSHED_FILE:
         return int(_json(folder, path)["batch"]) <= batch
-    return path not in _NOT_COPIED
+    return path not in NOT_COPIED
 
 
 def _state_version(parts: tuple[str, ...]) -> int:

@@ -31,6 +31,7 @@ from recovery.savepoint.manifest import Manifest, checked_name, manifest_file
 from recovery.savepoint.overlap import require_no_overlap
 from recovery.savepoint.request import request_savepoint_batch
 from recovery.savepoint.restore_paths import RestorePaths
+from recovery.savepoint.signature import manifest_key
 from recovery.storage.archive import Archive
 from recovery.storage.blobs import (
     ProgressCallback,
@@ -108,7 +109,8 @@ def savepoint(  # noqa: PLR0913 -- all but two have a default that fits
 
     Raises:
         SavepointRefused: a running job committed no batch in time; a restore of it was interrupted; the location is
-            being pruned or lies in the checkpoint; or the name is taken or cannot be one.
+            being pruned or lies in the checkpoint; the name is taken or cannot be one; or the key for signatures is
+            short.
         SavepointError: there is nothing to save, or a table is gone.
         ArchiveError: the location cannot be used.
         StateError: the checkpoint's record is damaged, or a stored value. No savepoint was made.
@@ -121,8 +123,8 @@ def savepoint(  # noqa: PLR0913 -- all but two have a default that fits
         raise SavepointRefused(
             f"a restore of {folder.root} was interrupted; run the same restore again first, which completes it"
         )
-    if archive.exists(manifest_file(name)):
-        raise _name_taken(archive, name)
+    key = manifest_key()
+    _require_free_name(archive, name)
     now = made_at or datetime.now(UTC)
     with activity_marker(archive, "savepoint", now):
         _require_no_prune(archive, now)
@@ -132,7 +134,7 @@ def savepoint(  # noqa: PLR0913 -- all but two have a default that fits
         )  # 1 to 3
         manifest = _manifest(found, name, now, tables, files)
         values = _decoded(archive, manifest, s3, spark) if decode else None
-        _publish(archive, manifest)  # 4
+        _publish(archive, manifest, key)  # 4
     return Savepoint(
         location=archive.location,
         manifest=manifest,
@@ -142,8 +144,11 @@ def savepoint(  # noqa: PLR0913 -- all but two have a default that fits
     )
 
 
-def _publish(archive: Archive, manifest: Manifest) -> None:
-    file, data = manifest_file(manifest.name), manifest.encode()
+def _publish(archive: Archive, manifest: Manifest, key: bytes | None) -> None:
+    file, data = manifest_file(manifest.name), manifest.encode(key)
+    Manifest.decode(
+        data, manifest.name, key
+    )  # what could not be read again, as for the name of a folder, is no savepoint
     try:
         archive.put_new(file, data)
     except FileExistsError:
@@ -151,6 +156,11 @@ def _publish(archive: Archive, manifest: Manifest) -> None:
         archive.get(file, there)
         if there.getvalue() != data:  # a store may have stored a file although the call failed, and was tried again
             raise _name_taken(archive, manifest.name) from None
+
+
+def _require_free_name(archive: Archive, name: str) -> None:
+    if archive.exists(manifest_file(name)):
+        raise _name_taken(archive, name)
 
 
 def _name_taken(archive: Archive, name: str) -> SavepointRefused:

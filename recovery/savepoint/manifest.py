@@ -1,6 +1,7 @@
 """What a savepoint consists of: one JSON file, written last, so that a savepoint is complete or does not exist.
 
-It has names, sizes and checksums of files; `recovery/storage/blobs.py` stores and reads them.
+It has names, sizes and checksums of files; `recovery/storage/blobs.py` stores and reads them. What is read may have
+been written by anyone: `manifest_rules.py` says what it may contain.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
 from typing import Any
 
-from recovery.errors import DamagedSavepoint, ForeignManifest, NewerSavepoint, SavepointRefused
+from recovery.errors import DamagedSavepoint, ForeignManifest, NewerSavepoint, SavepointRefused, UntrustedSavepoint
+from recovery.savepoint.manifest_rules import MAX_MANIFEST_BYTES, RuleBroken, checked_fields
+from recovery.savepoint.signature import KEY_VARIABLE, is_signed, signature_of
 from recovery.storage.blobs import SavedFile
 from recovery.storage.delta_log import SavedTable
 
@@ -91,35 +94,50 @@ class Manifest:
         """Name of each blob that it needs -> its size in bytes."""
         return {file.blob: file.size for file in self.files}
 
-    def encode(self) -> bytes:
-        """Return the manifest as bytes, with a checksum of its own."""
+    def encode(self, key: bytes | None = None) -> bytes:
+        """Return the manifest as bytes, with a checksum of its own.
+
+        Args:
+            key: signs it; without one, it has no signature.
+        """
         content = {**asdict(self), "made_at": self.made_at.isoformat()}
-        whole = {"kind": _KIND, "format": self.format, "sha256": _checksum(content), "content": content}
-        return json.dumps(whole, indent=1).encode()
+        canonical = _canonical(content)
+        whole = {"kind": _KIND, "format": self.format, "sha256": hashlib.sha256(canonical).hexdigest()}
+        if key is not None:
+            whole["signature"] = signature_of(canonical, key)
+        return json.dumps({**whole, "content": content}, indent=1).encode()
 
     @staticmethod
-    def decode(data: bytes, name: str) -> Manifest:
-        """Return the manifest that these bytes are.
+    def decode(data: bytes, name: str, key: bytes | None = None) -> Manifest:
+        """Return the manifest that these bytes are, whoever wrote them.
 
         Args:
             data: the content of the file.
             name: of the savepoint that the file is named for.
+            key: what it must be signed with; None: the signature is not checked.
 
         Raises:
-            DamagedSavepoint: they are truncated, altered or those of another savepoint.
+            DamagedSavepoint: they are truncated, altered or those of another savepoint, or a field is not allowed.
             ForeignManifest: they were not written by Panekeeper.
             NewerSavepoint: a newer Panekeeper wrote them.
+            UntrustedSavepoint: they are not signed with the key.
         """
-        content = _content(data, name)
-        if set(content) != {one.name for one in fields(Manifest)} or content["name"] != name:
-            raise DamagedSavepoint(f"the manifest of savepoint {name!r} does not belong to it; use another savepoint")
-        tables = {role: SavedTable(**table) for role, table in content["tables"].items()}
-        files = tuple(SavedFile(**file) for file in content["files"])
-        made_at = datetime.fromisoformat(content["made_at"])
-        return Manifest(**{**content, "made_at": made_at, "tables": tables, "files": files})
+        try:
+            content = _content(data, name, key)
+            if set(content) != {one.name for one in fields(Manifest)} or content["name"] != name:
+                raise DamagedSavepoint(
+                    f"the manifest of savepoint {name!r} does not belong to it; use another savepoint"
+                )
+            return Manifest(**checked_fields(content))
+        except RuleBroken as error:
+            raise _not_allowed(name, str(error)) from error
+        except RecursionError as error:
+            raise _not_allowed(name, "it is nested too deeply") from error
 
 
-def _content(data: bytes, name: str) -> dict[str, Any]:
+def _content(data: bytes, name: str, key: bytes | None) -> dict[str, Any]:
+    if len(data) > MAX_MANIFEST_BYTES:
+        raise _not_allowed(name, f"it has more than {MAX_MANIFEST_BYTES} bytes")
     try:
         whole = json.loads(data)
     except ValueError as error:
@@ -128,14 +146,21 @@ def _content(data: bytes, name: str) -> dict[str, Any]:
         raise ForeignManifest(
             f"{manifest_file(name)} was not written by Panekeeper; remove it, or use another location"
         )
-    if not isinstance(whole["format"], int) or whole["format"] > FORMAT_VERSION:
+    version = whole["format"]
+    if not isinstance(version, int) or isinstance(version, bool) or version > FORMAT_VERSION:
         raise NewerSavepoint(
-            f"savepoint {name!r} has format {whole['format']}, this Panekeeper reads up to {FORMAT_VERSION}; "
+            f"savepoint {name!r} has format {repr(version)[:20]}, this Panekeeper reads up to {FORMAT_VERSION}; "
             "use the version that wrote it"
         )
     content = whole.get("content")
-    if not isinstance(content, dict) or _checksum(content) != whole.get("sha256"):
+    canonical = _canonical(content)
+    if not isinstance(content, dict) or hashlib.sha256(canonical).hexdigest() != whole.get("sha256"):
         raise DamagedSavepoint(f"the manifest of savepoint {name!r} fails its checksum; use another savepoint")
+    if key is not None and not is_signed(canonical, whole.get("signature"), key):
+        raise UntrustedSavepoint(
+            f"savepoint {name!r} is {'wrongly signed' if 'signature' in whole else 'not signed'}, and {KEY_VARIABLE} "
+            "is set: use one that was made with this key; or, if you know who made this one, unset the variable"
+        )
     return content
 
 
@@ -147,5 +172,13 @@ def _unreadable(data: bytes, name: str) -> DamagedSavepoint | ForeignManifest:
     return ForeignManifest(f"{manifest_file(name)} was not written by Panekeeper; remove it, or use another location")
 
 
-def _checksum(content: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+def _not_allowed(name: str, why: str) -> DamagedSavepoint:
+    return DamagedSavepoint(
+        f"the manifest of savepoint {name!r} has content that Panekeeper never writes ({why}); do not use this "
+        "savepoint, and find out who can write to its location"
+    )
+
+
+def _canonical(content: Any) -> bytes:
+    """Return the bytes of a manifest's content that are signed, and that the checksum is of."""
+    return json.dumps(content, sort_keys=True).encode()

@@ -81,6 +81,36 @@ class ChecksumSink:
         return (self.size, self.sha256) == (file.size, file.sha256)
 
 
+class LimitedSink:
+    """Writes bytes on to another sink, up to a number of them: what is read may be larger than it should be.
+
+    Args:
+        into: where the bytes go.
+        limit: how many there may be.
+        name: what is read, for the error.
+    """
+
+    def __init__(self, into: ByteSink, limit: int, name: str) -> None:
+        self._into = into
+        self._left = limit
+        self._limit = limit
+        self._name = name
+
+    def write(self, data: bytes, /) -> int:
+        """Write the next piece and return its length.
+
+        Raises:
+            DamagedSavepoint: there are more bytes than allowed.
+        """
+        self._left -= len(data)
+        if self._left < 0:
+            raise DamagedSavepoint(
+                f"{self._name} is damaged: it has more than {self._limit} bytes; use another savepoint"
+            )
+        self._into.write(data)
+        return len(data)
+
+
 def describe(files: Files, path: str) -> SavedFile:
     """Read a file of a checkpoint and return its size and checksum.
 
@@ -138,8 +168,8 @@ def is_intact(archive: Archive, file: SavedFile) -> bool:
     """Read a blob back and return whether it is the content of the file."""
     sink = ChecksumSink()
     try:
-        archive.get(file.blob, sink)
-    except FileNotFoundError:
+        archive.get(file.blob, LimitedSink(sink, file.size, file.blob))
+    except (FileNotFoundError, DamagedSavepoint):
         return False
     return sink.matches(file)
 
@@ -152,7 +182,7 @@ def download(archive: Archive, file: SavedFile, into: BinaryIO) -> None:
     """
     sink = ChecksumSink(into)
     try:
-        archive.get(file.blob, sink)
+        archive.get(file.blob, LimitedSink(sink, file.size, f"{file.blob} ({file.path})"))
     except FileNotFoundError:
         raise DamagedSavepoint(f"{file.blob} ({file.path}) is missing; use another savepoint") from None
     if not sink.matches(file):

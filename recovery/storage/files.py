@@ -62,6 +62,14 @@ class Files(Archive, CheckpointFolder, Protocol):
         """
         ...
 
+    def require_within(self, name: str) -> None:
+        """Check that a file of that name would be stored in this folder, and not where a link leads to.
+
+        Raises:
+            SavepointRefused: this folder, or one between it and the file, is a link.
+        """
+        ...
+
     def open_new(self, name: str) -> AbstractContextManager[BinaryIO]:
         """Open a file for writing; it is stored when the block ends without an error."""
         ...

@@ -56,6 +56,18 @@ class LocalFiles(LocalFolder):
         """Return whether a location is this folder or lies within it, after links were followed."""
         return "://" not in location and Path(location).resolve().is_relative_to(self.path.resolve())
 
+    def require_within(self, name: str) -> None:
+        """Check that a file of that name would be stored in this folder, and not where a link leads to.
+
+        Raises:
+            SavepointRefused: this folder, or one between it and the file, is a link.
+        """
+        inner = (self.path / name).parent
+        if self.path.is_symlink() or inner.resolve() != self.path.resolve() / inner.relative_to(self.path):
+            raise SavepointRefused(
+                f"a link at {inner} leads out of {self.path}; remove it and run the same command again"
+            )
+
     def put_file(self, name: str, path: Path) -> None:
         """Store a copy of a local file."""
         with path.open("rb") as source, self.open_new(name) as target:

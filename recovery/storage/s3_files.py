@@ -119,6 +119,9 @@ class S3Files:
                     raise FileExistsError(f"{name} in {self.root} is already there") from None
                 raise
 
+    def require_within(self, name: str) -> None:
+        """Return: S3 has no links."""
+
     @contextmanager
     def open_new(self, name: str) -> Iterator[BinaryIO]:
         """Open a file for writing; it is stored when the block ends without an error."""

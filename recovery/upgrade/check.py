@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from recovery.savepoint.catalog import show
+from recovery.savepoint.catalog import show_trusted
 from recovery.savepoint.checkpoint_copy import temporary_copy
 from recovery.savepoint.manifest import Manifest
 from recovery.savepoint.state_reader import stored_handlers
@@ -116,7 +116,7 @@ def check_upgrade(
         SavepointError: the savepoint is not there, or cannot be read.
     """
     archive = open_archive(location, s3)
-    manifest = show(archive, name)
+    manifest = show_trusted(archive, name)
     return compare_savepoint(manifest, _read_declared_job(job, archive, manifest))
 
 

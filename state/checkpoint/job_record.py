@@ -60,6 +60,8 @@ class JobRecord:
         problem = version_problem(value["state_version"])
         if problem is not None:
             raise StateVersionError(problem)
+        if not isinstance(value["group_ids"], list) or not isinstance(value["name"], str):
+            raise CorruptState(f"{JOB_FILE} in the checkpoint is damaged: a field is of another type; {_DAMAGED}")
         return JobRecord(**{**value, "group_ids": tuple(value["group_ids"])})
 
 
@@ -93,6 +95,8 @@ def read_tables(folder: CheckpointFolder) -> dict[str, str]:
         tables = folder.read_json(TABLES_FILE) or {}
     except ValueError as error:
         raise CorruptState(f"{TABLES_FILE} in {folder.root} is damaged: it is not JSON; {_DAMAGED}") from error
+    if not isinstance(tables, dict) or not all(isinstance(path, str | None) for path in tables.values()):
+        raise CorruptState(f"{TABLES_FILE} in {folder.root} is damaged: it holds no paths; {_DAMAGED}")
     return {role: path for role, path in tables.items() if path is not None}
 
 

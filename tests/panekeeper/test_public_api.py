@@ -21,7 +21,7 @@ ERRORS = """
     DamagedSavepoint DeclarationError DrainTimeout EventError ForeignCheckpoint ForeignManifest IncompatibleCheckpoint
     InputError JobFailed JobFinished JobNotRunning LifecycleError NewerSavepoint NoSuchSavepoint NotConfirmed
     OutputNotWritable PanekeeperError SavepointError SavepointRefused SchemaMismatch SetupError SinkError StateError
-    StateVersionError TableVersionLost
+    StateVersionError TableVersionLost UntrustedSavepoint
 """
 DECLARATIONS = """
     Batched Count Delta Duration Emit Event EventType Listener Operator Pane PartitionAge PartitionCount Punctuation

@@ -26,7 +26,7 @@ MANIFEST = Manifest(
     settings={"spark.sql.shuffle.partitions": "2"},
     versions={"pyspark": "4.2.0"},
     tables={"log": SavedTable(path="/out/log", version=9)},
-    files=(SavedFile(path="metadata", size=3, sha256="ab" * 32),),
+    files=tuple(SavedFile(path=path, size=3, sha256="ab" * 32) for path in ("metadata", "panekeeper/job.json")),
 )
 
 

@@ -1,0 +1,184 @@
+"""Which content a manifest may have: anyone who can write to a location can write a manifest with a fitting checksum.
+
+A manifest names the files that a restore writes, and the tables that it takes back. So every field is checked when it
+is read, before anything is done: names stay within a checkpoint, sizes and counts are bounded, blobs are checksums.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+from recovery.savepoint.checkpoint_reader import COPIED, NOT_COPIED
+from recovery.storage.blobs import SavedFile
+from recovery.storage.delta_log import SavedTable
+from state.checkpoint.layout import JOB_FILE
+
+MAX_MANIFEST_BYTES = 256 * 2**20
+MAX_FILES = 1_000_000
+MAX_BYTES = 2**50
+"""Of all files of a savepoint together, and of each of them: a petabyte."""
+MAX_NUMBER = 2**63 - 1
+"""Of a batch, an epoch and a version: a long, as in Spark and Delta."""
+ROLES = ("log", "view", "quarantine", "metrics", "downtime")
+"""The tables that a job can have."""
+
+_MAX_PATH = 4096
+_MAX_PART = 255
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_CONTROL_CHARACTERS = ("Cc", "Cs")
+
+
+class RuleBroken(Exception):
+    """A field of a manifest is not what it may be; the text says which one."""
+
+
+def checked_fields(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a manifest, as `Manifest` takes them.
+
+    Args:
+        content: the fields as they were read, with any value.
+
+    Raises:
+        RuleBroken: a value is not allowed.
+    """
+    return {name: check(content[name], name) for name, check in _CHECKS.items()}
+
+
+def _text(value: Any, name: str) -> str:
+    """Return a line of text that names something; it is printed, and given to the file system."""
+    if not isinstance(value, str) or not value or len(value.encode(errors="replace")) > _MAX_PATH:
+        raise RuleBroken(f"{name} is no text of 1 to {_MAX_PATH} bytes")
+    if any(unicodedata.category(character) in _CONTROL_CHARACTERS for character in value):
+        raise RuleBroken(f"{name} has control characters")
+    return value
+
+
+def _number(value: Any, name: str, most: int = MAX_NUMBER) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most:
+        raise RuleBroken(f"{name} is no number from 0 to {most}")
+    return value
+
+
+def _number_or_none(value: Any, name: str) -> int | None:
+    return None if value is None else _number(value, name)
+
+
+def _mapping(value: Any, name: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise RuleBroken(f"{name} is no object")
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:  # it could not be printed either
+        raise RuleBroken(f"{name} has text that is no Unicode") from error
+    return value
+
+
+def _texts(value: Any, name: str) -> dict[str, str]:
+    found = _mapping(value, name)
+    if not all(isinstance(one, str) for one in found.values()):
+        raise RuleBroken(f"{name} has values that are no text")
+    return found
+
+
+def _time(value: Any, name: str) -> datetime:
+    try:
+        found = datetime.fromisoformat(value)
+    except (TypeError, ValueError) as error:
+        raise RuleBroken(f"{name} is no time") from error
+    if found.tzinfo is None:
+        raise RuleBroken(f"{name} has no time zone")
+    return found
+
+
+def _folder(value: Any, name: str) -> str:
+    """Return the full name of a checkpoint: an absolute path or a URL, without `..`."""
+    folder = _text(value, name)
+    if not (folder.startswith("/") or "://" in folder) or "\\" in folder or ".." in folder.split("/"):
+        raise RuleBroken(f"{name} is no absolute path or URL")
+    if not folder.strip("/") or any(len(part.encode()) > _MAX_PART for part in folder.split("/")):
+        raise RuleBroken(f"{name} is no name of a folder")
+    return folder
+
+
+def _tables(value: Any, name: str) -> dict[str, SavedTable]:
+    found = {}
+    for role, table in _mapping(value, name).items():
+        if role not in ROLES or not isinstance(table, dict) or set(table) != {"path", "version"}:
+            raise RuleBroken(f"{name} has more than {', '.join(ROLES)}, each with path and version")
+        path = _text(table["path"], f"the path of table {role}")
+        found[role] = SavedTable(path=path, version=_number(table["version"], f"the version of table {role}"))
+    return found
+
+
+def _files(value: Any, name: str) -> tuple[SavedFile, ...]:
+    if not isinstance(value, list) or len(value) > MAX_FILES:
+        raise RuleBroken(f"{name} is no list of up to {MAX_FILES}")
+    files = tuple(map(_file, value))
+    paths = [file.path for file in files]
+    if JOB_FILE not in paths:
+        raise RuleBroken(f"{name} lacks {JOB_FILE}")
+    if sum(file.size for file in files) > MAX_BYTES:
+        raise RuleBroken(f"{name} have more than {MAX_BYTES} bytes together")
+    _require_distinct(paths)
+    return files
+
+
+def _file(value: Any) -> SavedFile:
+    if not isinstance(value, dict) or set(value) != {"path", "size", "sha256"}:
+        raise RuleBroken("a file has not path, size and sha256")
+    if not isinstance(value["sha256"], str) or _SHA256.fullmatch(value["sha256"]) is None:
+        raise RuleBroken("the sha256 of a file is not 64 hexadecimal digits")
+    size = _number(value["size"], "the size of a file", MAX_BYTES)
+    return SavedFile(path=_path(value["path"]), size=size, sha256=value["sha256"])
+
+
+def _path(value: Any) -> str:
+    """Return the name of a file within a checkpoint: of a kind that a savepoint copies, and nothing that leads out."""
+    path = _text(value, "the path of a file")
+    parts = path.split("/")
+    if "\\" in path or any(part in ("", ".", "..") or len(part.encode()) > _MAX_PART for part in parts):
+        raise RuleBroken(f"the path {path[:200]!r} of a file leads out of the checkpoint")
+    if unicodedata.normalize("NFC", path) != path:
+        raise RuleBroken(f"the path {path[:200]!r} of a file is not normalized")
+    if parts[0] not in COPIED or parts[-1].startswith(".") or path in NOT_COPIED:
+        raise RuleBroken(f"{path[:200]!r} is no file that a savepoint has")
+    return path
+
+
+def _require_distinct(paths: Iterable[str]) -> None:
+    """Refuse a path that is there twice, or is the folder of another one."""
+    files: set[str] = set()
+    folders: set[str] = set()
+    for path in paths:
+        if path in files:
+            raise RuleBroken(f"the path {path[:200]!r} of a file is there twice")
+        files.add(path)
+        folders |= {path[:at] for at, character in enumerate(path) if character == "/"}
+    both = files & folders
+    if both:
+        raise RuleBroken(f"{min(both)[:200]!r} is a file and a folder")
+
+
+_CHECKS: dict[str, Callable[[Any, str], Any]] = {
+    "name": _text,
+    "made_at": _time,
+    "checkpoint": _folder,
+    "job": _text,
+    "job_id": _text,
+    "epoch": _number,
+    "state_version": _number,
+    "declaration": _mapping,
+    "batch": _number,
+    "unfinished": _number_or_none,
+    "settings": _texts,
+    "versions": _texts,
+    "tables": _tables,
+    "files": _files,
+    "format": _number,
+}
+"""Field of a manifest -> what checks and converts it; every field is here."""

@@ -1,0 +1,228 @@
+"""A savepoint that somebody else wrote changes nothing but the checkpoint at hand, unless the caller names it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recovery.errors import DamagedSavepoint, SavepointRefused, UntrustedSavepoint
+from recovery.restore.clone import clone
+from recovery.restore.confirmed_tables import unconfirmed_tables
+from recovery.restore.intent import read_intent
+from recovery.restore.restore import restore
+from recovery.savepoint.catalog import show, verify
+from recovery.savepoint.checkpoint_copy import temporary_copy
+from recovery.savepoint.create import Savepoint
+from recovery.savepoint.manifest import manifest_file
+from recovery.savepoint.restore_paths import RestorePaths
+from recovery.savepoint.signature import KEY_VARIABLE
+from recovery.storage.archive import Archive
+from recovery.storage.local_files import LocalFiles
+from state.checkpoint.layout import RESET_FILE, TABLES_FILE
+from state.errors import CorruptState
+from tests.recovery.conftest import FakeCheckpoint, savepoint
+from tests.recovery.restore.test_restore import killed_at
+from tests.recovery.storage.memory_archive import MemoryArchive
+
+USES: dict[str, Callable[[Archive, Path], Any]] = {
+    "restore": lambda archive, _: restore(archive, "one"),
+    "clone": lambda archive, folder: clone(archive, "one", into=folder / "clone"),
+    "verify": lambda archive, _: verify(archive, "one"),
+}
+
+
+def with_tables(job: FakeCheckpoint) -> FakeCheckpoint:
+    """Let a job have a table, in a Delta log of one commit."""
+    folder = job.files.parent().child("log")
+    folder.put_bytes("_delta_log/00000000000000000000.json", b"{}")
+    job.tables(log=folder.root, view=None)
+    return job
+
+
+def forge(archive: MemoryArchive, change: Callable[[dict[str, Any]], None]) -> None:
+    """Change the manifest of savepoint "one", and its checksum with it."""
+    whole = json.loads(archive.files[manifest_file("one")])
+    change(whole["content"])
+    whole["sha256"] = hashlib.sha256(json.dumps(whole["content"], sort_keys=True).encode()).hexdigest()
+    archive.files[manifest_file("one")] = json.dumps(whole).encode()
+
+
+def add_file(archive: MemoryArchive, path: str, data: bytes = b"{}") -> None:
+    """Add a file to savepoint "one", in place of one of that path."""
+    digest = hashlib.sha256(data).hexdigest()
+    archive.files[f"blobs/{digest}"] = data
+
+    def change(content: dict[str, Any]) -> None:
+        others = [file for file in content["files"] if file["path"] != path]
+        content["files"] = [*others, {"path": path, "size": len(data), "sha256": digest}]
+
+    forge(archive, change)
+
+
+@pytest.fixture
+def made(job: FakeCheckpoint, archive: MemoryArchive) -> Savepoint:
+    """Savepoint "one" of the job."""
+    return savepoint(job.folder, "one", to=archive)
+
+
+@pytest.mark.usefixtures("made")
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("path", ["../planted", "/planted", "state/../../planted", "state//x", RESET_FILE, "a/b"])
+def test_a_file_outside_of_a_checkpoint_is_never_written(
+    archive: MemoryArchive, tmp_path: Path, use: str, path: str
+) -> None:
+    """Nor one that would have the next start discard the job's state; nothing at all is written."""
+    add_file(archive, path)
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(DamagedSavepoint, match="content that Panekeeper never writes"):
+        USES[use](archive, tmp_path)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.usefixtures("made")
+def test_a_blob_that_is_larger_than_its_manifest_says_is_not_read_to_its_end(archive: MemoryArchive) -> None:
+    """It would fill the disk."""
+    add_file(archive, "state/0/0/x")
+    blob = next(name for name in archive.files if archive.files[name] == b"{}")
+    archive.files[blob] = b"{}" + b"0" * 1000
+    with pytest.raises(DamagedSavepoint, match="more than 2 bytes"):
+        restore(archive, "one")
+
+
+def test_no_file_is_written_through_a_link(tmp_path: Path) -> None:
+    """A link within the target folder, or in its place."""
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "target").mkdir()
+    (tmp_path / "target/state").symlink_to(tmp_path / "outside")
+    (tmp_path / "link").symlink_to(tmp_path / "outside")
+    for folder, name in (("target", "state/0/x"), ("link", "metadata")):
+        with pytest.raises(SavepointRefused, match=r"a link at .* leads out of"):
+            LocalFiles(tmp_path / folder).require_within(name)
+    LocalFiles(tmp_path / "target").require_within("metadata")
+
+
+def test_a_table_that_only_the_manifest_names_is_not_taken_back(
+    job: FakeCheckpoint, archive: MemoryArchive, tmp_path: Path
+) -> None:
+    """The message has the whole command that confirms it."""
+    savepoint(with_tables(job).folder, "one", to=archive)
+    forge(archive, lambda content: content["tables"].update(metrics={"path": "/other/table", "version": 0}))
+    with pytest.raises(SavepointRefused) as refused:
+        restore(archive, "one")
+    assert "does not name /other/table as its own" in str(refused.value)
+    flags = f"--checkpoint {job.folder} --table {tmp_path}/log --table /other/table"
+    assert str(refused.value).endswith(f"panekeeper restore memory://test one {flags}")
+
+
+def test_tables_are_confirmed_by_the_checkpoint_the_interrupted_restore_or_the_caller(
+    job: FakeCheckpoint, archive: MemoryArchive, tmp_path: Path
+) -> None:
+    """In any spelling of their path."""
+    manifest = savepoint(with_tables(job).folder, "one", to=archive).manifest
+    here, new = RestorePaths(checkpoint=job.files), RestorePaths(checkpoint=LocalFiles(tmp_path / "new"))
+    assert unconfirmed_tables(manifest, here, None, (), None) == ()
+    assert unconfirmed_tables(manifest, new, None, (), None) == (f"{tmp_path}/log",)
+    assert unconfirmed_tables(manifest, new, None, [f"file:{tmp_path}/x/../log"], None) == ()
+    assert unconfirmed_tables(manifest, new, None, [tmp_path / "log"], None) == ()
+
+
+@pytest.mark.parametrize("lost", ["folder", TABLES_FILE])
+def test_after_a_loss_the_message_has_the_command(
+    job: FakeCheckpoint, archive: MemoryArchive, tmp_path: Path, lost: str
+) -> None:
+    """The whole checkpoint, or the file that names its tables."""
+    savepoint(with_tables(job).folder, "one", to=archive)
+    if lost == "folder":
+        job.files.clear()
+    else:
+        job.put(lost, "{")
+    with pytest.raises(SavepointRefused, match=rf"--checkpoint {job.folder} --table {tmp_path}/log$"):
+        restore(archive, "one")
+
+
+@pytest.mark.usefixtures("made")
+def test_a_folder_that_only_the_manifest_names_is_not_created(
+    job: FakeCheckpoint, archive: MemoryArchive, tmp_path: Path
+) -> None:
+    """A lost checkpoint without tables is restored once its folder is named."""
+    job.files.clear()
+    with pytest.raises(SavepointRefused, match=rf"one --checkpoint {job.folder}$"):
+        restore(archive, "one")
+    assert list(tmp_path.iterdir()) == []
+    assert restore(archive, "one", checkpoint=job.folder).replaces is False
+
+
+@pytest.mark.usefixtures("made")
+@pytest.mark.parametrize("content", [b'{"log": "/other/table"}', b"{", b"[1]", b'{"log": 1}'])
+def test_a_savepoint_whose_own_file_names_other_tables_is_refused(archive: MemoryArchive, content: bytes) -> None:
+    """The next restore would rely on that file."""
+    add_file(archive, TABLES_FILE, content)
+    with pytest.raises((DamagedSavepoint, CorruptState), match=rf"{TABLES_FILE}.* (does not fit|is damaged)"):
+        restore(archive, "one")
+
+
+@pytest.mark.usefixtures("made")
+def test_an_interrupted_restore_keeps_which_tables_it_may_take_back(
+    job: FakeCheckpoint, archive: MemoryArchive
+) -> None:
+    """So the same call completes it, also while the old checkpoint is set aside."""
+    killed_at("aside", archive)
+    intent = read_intent(RestorePaths(checkpoint=job.files))
+    assert intent is not None
+    assert intent.tables == ()
+    restore(archive, "one")
+
+
+@pytest.mark.parametrize("use", USES)
+def test_with_a_key_only_savepoints_signed_with_it_are_used(
+    job: FakeCheckpoint, archive: MemoryArchive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, use: str
+) -> None:
+    """Not one without a signature, of another key, or changed afterwards; they are still listed and shown."""
+    savepoint(job.folder, "one", to=archive)
+    unsigned = archive.files.pop(manifest_file("one"))
+    monkeypatch.setenv(KEY_VARIABLE, "the key of another team")
+    savepoint(job.folder, "one", to=archive)
+    other = archive.files.pop(manifest_file("one"))
+    monkeypatch.setenv(KEY_VARIABLE, "the key of this team")
+    savepoint(job.folder, "one", to=archive)
+    signed = archive.files[manifest_file("one")]
+    for data, why in ((unsigned, "is not signed"), (other, "is wrongly signed")):
+        archive.files[manifest_file("one")] = data
+        with pytest.raises(UntrustedSavepoint, match=why):
+            USES[use](archive, tmp_path)
+        assert show(archive, "one").job == "readings"
+    archive.files[manifest_file("one")] = signed
+    forge(archive, lambda content: content.update(epoch=7))
+    with pytest.raises(UntrustedSavepoint, match="is wrongly signed"):
+        USES[use](archive, tmp_path)
+    archive.files[manifest_file("one")] = signed
+    USES[use](archive, tmp_path)
+
+
+def test_a_short_key_is_refused_before_anything_is_stored(
+    job: FakeCheckpoint, archive: MemoryArchive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An empty one as well, as from a secret that is missing; the message does not repeat it."""
+    for key in ("", "hunter2"):
+        monkeypatch.setenv(KEY_VARIABLE, key)
+        with pytest.raises(SavepointRefused, match=rf"has {len(key)} bytes") as refused:
+            savepoint(job.folder, "one", to=archive)
+        assert "hunter2" not in str(refused.value)
+    assert archive.files == {}
+
+
+def test_without_a_key_a_signed_savepoint_is_used_as_any_other(
+    job: FakeCheckpoint, archive: MemoryArchive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its content is the same."""
+    monkeypatch.setenv(KEY_VARIABLE, "0123456789abcdef")
+    made = savepoint(job.folder, "one", to=archive)
+    monkeypatch.delenv(KEY_VARIABLE)
+    assert show(archive, "one") == made.manifest
+    with temporary_copy(archive, made.manifest) as folder:
+        assert (Path(folder) / "metadata").read_text() == job.contents()["metadata"]
