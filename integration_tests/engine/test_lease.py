@@ -69,3 +69,22 @@ def test_a_file_that_is_there_is_distinguished_from_other_failures(readings: Rea
     with pytest.raises(FileExistsError, match=r"pulse/000000000001\.json in .* is already there"):
         files.write_json("pulse/000000000001.json", {"number": 2})
     assert files.read_json("pulse/000000000001.json") == {"number": 1}
+
+
+def test_a_job_that_lost_its_lease_commits_nothing_more(readings: Readings) -> None:
+    """Another job has taken over while this one was paused: its next batch ends it, and no table changes."""
+    readings.put(("a", "10:00:10", 1), ("a", "10:05:00", 2))
+    job = readings.start(trigger="immediate")
+    job.process_available()
+    before = readings.log(), len(readings.rows("log_metrics"))
+    running = left(readings, "running.json")
+    taken_over = running | {"name": "another", "token": "another"}
+    (readings.checkpoint / "panekeeper" / "running.json").write_text(json.dumps(taken_over))
+    readings.put(("a", "10:10:00", 3))
+    with pytest.raises(CheckpointInUse, match="has lost the lease"):
+        job.await_end(timeout=300)
+    assert (readings.log(), len(readings.rows("log_metrics"))) == before
+    assert left(readings, "running.json") == taken_over
+    (readings.checkpoint / "panekeeper" / "running.json").unlink()
+    readings.run()
+    assert readings.log()[-1] == ("a", "10:05", 2, 1, 0, "WATERMARK")

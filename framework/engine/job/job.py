@@ -247,7 +247,7 @@ class Job:
             batch = self._launch.sink.run_plan(packed, number)
             downtime = self._launch.downtime_report(batch)
             open_panes = self._totals.open_panes_after(batch)
-            self._launch.sink.commit(packed, batch, open_panes=open_panes, started=started, downtime=downtime)
+            self._launch.commit(packed, batch, open_panes=open_panes, started=started, downtime=downtime)
             self._downtime = downtime or self._downtime
         finally:
             packed.unpersist()

@@ -96,6 +96,25 @@ class JobLaunch:
         with query_settings(self.files):
             return writer.option("checkpointLocation", self.files.root).trigger(**self.trigger).start()
 
+    def commit(
+        self,
+        packed: DataFrame,
+        batch: BatchOutput,
+        *,
+        open_panes: int,
+        started: float,
+        downtime: downtime.Downtime | None,
+    ) -> None:
+        """Step 3 of the commit protocol (`delta_sink.py`), for as long as the job holds its lease."""
+        self.sink.commit(
+            packed,
+            batch,
+            open_panes=open_panes,
+            started=started,
+            require_lease=self.lease.require_held,
+            downtime=downtime,
+        )
+
     @property
     def name(self) -> str:
         """The job's name."""

@@ -10,6 +10,7 @@ How a lease is acquired:
 3 `running.json` is written and read back: on a store without an exclusive create the last writer wins.
 4 `taking.json` is removed.
 
+Before each commit to a table the job checks that it still holds the lease (`require_held`).
 When the job ends, `stopped.json` says when and how, and `running.json` is removed. A job that crashed leaves its
 `running.json` with its last heartbeat.
 """
@@ -32,7 +33,7 @@ from framework.engine.session.spark_errors import first_line
 from state.checkpoint.clock import now_us
 from state.checkpoint.folder import CheckpointFolder, LocalFolder, local_path
 from state.checkpoint.layout import RUNNING_FILE, STOPPED_FILE, TAKING_FILE
-from state.checkpoint.owner import LeaseOwner, PreviousRun, previous_run, read_owner
+from state.checkpoint.owner import HEARTBEAT_TIMEOUT_US, LeaseOwner, PreviousRun, previous_run, read_owner
 from state.checkpoint.process import pid_namespace, started_at
 
 if TYPE_CHECKING:
@@ -143,6 +144,26 @@ class Lease:
             except Exception as error:  # noqa: BLE001 -- as above
                 _log.warning("the lease of %s could not be rolled back: %s", self._owner, error)
 
+    def require_held(self) -> None:
+        """Raise unless this job still holds the lease. Called just before each commit to a table.
+
+        A process may be paused for longer than its lease lasts; another job may have taken over meanwhile.
+
+        Raises:
+            CheckpointInUse: the lease was lost; nothing more of this job may be committed.
+            OSError: the checkpoint folder cannot be read, so it is not known who holds the lease.
+        """
+        with self._lock:
+            if self._is_held and _owns(self._folder, self._owner):
+                return
+            if self._is_held:
+                self._mark_released()
+        raise CheckpointInUse(
+            f"{self._owner} has lost the lease of the checkpoint {self._folder.root}: it sent no heartbeat for "
+            f"{HEARTBEAT_TIMEOUT_US // 1_000_000} s, and another job or a restore has taken over. This batch is not "
+            f"committed, and nothing is lost. `panekeeper status {self._folder.root}` shows which job runs there now"
+        )
+
     def renew(self) -> None:
         """Write a heartbeat; release the lease if the job has ended, give it up if another job has taken it over."""
         with self._lock:
@@ -168,7 +189,8 @@ class Lease:
             try:
                 self.renew()
             except Exception as error:  # noqa: BLE001 -- a missed heartbeat must not end the job
-                _log.debug("%s missed a heartbeat: %s", self._owner, error)
+                silent = (self._now() - self._owner.seen) // 1_000_000
+                _log.warning("%s has sent no heartbeat for %s s: %s", self._owner, silent, error)
 
 
 def acquire(

@@ -15,6 +15,7 @@ The commit protocol of a batch:
           the row in the table, or if there is none.
        and, in the first batch after a stop, the downtime report: an append as 3a.
        3d the metrics, last: the row of a batch says that its other tables are complete.
+       Just before each commit the job makes sure that it still holds the lease of its checkpoint.
        A table without rows gets no commit, and a batch without rows or firings commits nothing.
     4  Spark writes the batch to its commit log.
 
@@ -91,18 +92,22 @@ class DeltaSink:
         *,
         open_panes: int,
         started: float,
+        require_lease: Callable[[], None],
         downtime: Downtime | None = None,
     ) -> None:
         """Step 3: one idempotent commit for each table that gets rows.
 
         `started` is when the batch began, `downtime` what the time before this run did, if this is its first batch.
+        `require_lease` is called just before each commit, and raises if another job has taken over the checkpoint.
         """
         spark = packed.sparkSession
-        commits = self._commits(packed, batch)
+        commits = [_checked(require_lease, commit) for commit in self._commits(packed, batch)]
         _commit_in_parallel(spark, hold_between_tables(commits, batch.number))
         if downtime is not None:
+            require_lease()
             self._append(spark, _one_row(DOWNTIME, downtime.row()), "downtime", batch.number)
         if commits or batch.counts["rows_in"]:
+            require_lease()
             self._append(spark, _metrics(batch, open_panes, started), "metrics", batch.number)  # 3d
         fault_point("after-delta-commit", batch.number)
 
@@ -202,6 +207,14 @@ def _commit_in_parallel(spark: SparkSession, commits: Sequence[Callable[[], None
     with ThreadPoolExecutor(len(commits)) as pool:
         for running in [pool.submit(inheritable_thread_target(spark)(commit)) for commit in commits]:
             running.result()
+
+
+def _checked(require_lease: Callable[[], None], commit: Callable[[], None]) -> Callable[[], None]:
+    def check_and_commit() -> None:
+        require_lease()
+        commit()
+
+    return check_and_commit
 
 
 def _rows(packed: DataFrame, batch: BatchOutput, tag: str, schema: pa.Schema) -> pa.Table | DataFrame:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
@@ -62,6 +64,7 @@ class JobSink(Protocol):
         *,
         open_panes: int,
         started: float,
+        require_lease: Callable[[], None],
         downtime: Downtime | None = None,
     ) -> None:
         """Write what the batch did, so that a repetition changes nothing.
@@ -71,6 +74,7 @@ class JobSink(Protocol):
             batch: what `run_plan` has returned.
             open_panes: how many panes are open after the batch.
             started: when the batch began, seconds since the epoch.
+            require_lease: raises if another job has taken over the checkpoint; called just before each commit.
             downtime: what happened while the job was down, if this is its first batch after that.
         """
         ...
