@@ -14,7 +14,7 @@ from framework.declarations.errors import DeclarationError, ForeignCheckpoint
 from framework.engine.flow.pipeline import Pipeline, spark_schema, unpack
 from framework.engine.job.query import QueryTrigger, trigger_options
 from state.checkpoint.control_files import write_control_file
-from state.checkpoint.job_record import read_record, write_tables
+from state.checkpoint.job_record import read_record, read_tables, write_tables
 from state.checkpoint.run_record import is_new
 
 if TYPE_CHECKING:
@@ -160,7 +160,11 @@ class DeltaJob:
         from framework.engine.job.job import Job
         from framework.engine.job.launch import JobLaunch
         from framework.engine.job.lease import acquire_for_start
-        from framework.engine.job.startup_checks import check_session, require_no_interrupted_restore
+        from framework.engine.job.startup_checks import (
+            check_session,
+            require_no_interrupted_restore,
+            require_separate_folders,
+        )
         from framework.engine.session.checkpoint_files import CheckpointFiles
         from framework.engine.session.spark_errors import translate_full_disk
         from framework.engine.sink.delta_sink import DeltaSink
@@ -172,10 +176,13 @@ class DeltaJob:
         files = CheckpointFiles(spark, _qualified_path(checkpoint))
         check_session(spark, [files.root, *filter(None, astuple(self._tables))])
         require_no_interrupted_restore(files)
+        require_separate_folders(files.root, asdict(self._tables))
         name = pipeline.intake.name
         with translate_full_disk(name), acquire_for_start(files, name) as lease:
             record = _open_checkpoint(files, pipeline)
-            create_or_check(spark, self._tables, pipeline.spec, fresh=is_new(files) and not record.epoch)
+            new = is_new(files)
+            written = () if new else read_tables(files).values()
+            create_or_check(spark, self._tables, pipeline.spec, fresh=new and not record.epoch, written=written)
             write_tables(files, asdict(self._tables))
             if self._sink is not None:
                 self._sink.prepare(spark, spark_schema(pipeline.spec.results_schema))

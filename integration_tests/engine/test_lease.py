@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from framework.engine.session.checkpoint_files import CheckpointFiles
-from panekeeper import CheckpointInUse, IncompatibleCheckpoint, TimeInterval
+from panekeeper import CheckpointInUse, IncompatibleCheckpoint, SinkError, TimeInterval
 
 if TYPE_CHECKING:
     from integration_tests.engine.conftest import Readings
@@ -88,3 +89,21 @@ def test_a_job_that_lost_its_lease_commits_nothing_more(readings: Readings) -> N
     (readings.checkpoint / "panekeeper" / "running.json").unlink()
     readings.run()
     assert readings.log()[-1] == ("a", "10:05", 2, 1, 0, "WATERMARK")
+
+
+def test_tables_belong_to_one_checkpoint(readings: Readings) -> None:
+    """A new checkpoint does not write into the view of another job; a table that is gone is not made again empty."""
+    readings.put(("a", "10:00:10", 1), ("a", "10:05:00", 2))
+    readings.run()
+    other = readings.computed(name="other").to_delta(readings.folder / "other", view=readings.folder / "view")
+    with pytest.raises(SinkError, match=r"/view holds the rows of another checkpoint"):
+        other.start(checkpoint=readings.folder / "other-checkpoint", trigger="available_now")
+    with pytest.raises(SinkError, match=r"the log table .* lies in the folder of the checkpoint"):
+        readings.computed().to_delta(readings.checkpoint / "log").start(checkpoint=readings.checkpoint)
+
+    shutil.move(readings.folder / "log", readings.folder / "unmounted")
+    with pytest.raises(SinkError, match=r"the table .*/log is gone, and this checkpoint has written to it"):
+        readings.start()
+    assert not (readings.folder / "log").exists()
+    shutil.move(readings.folder / "unmounted", readings.folder / "log")
+    readings.run()

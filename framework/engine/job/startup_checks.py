@@ -8,6 +8,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
 from framework.declarations.errors import (
@@ -16,6 +17,7 @@ from framework.declarations.errors import (
     IncompatibleCheckpoint,
     JobFinished,
     SetupError,
+    SinkError,
 )
 from framework.engine.job.reset import complete_reset
 from framework.engine.session.checkpoint_files import CheckpointFiles
@@ -24,6 +26,7 @@ from framework.engine.session.file_manager import MANAGER_SETTING
 from framework.engine.session.s3_settings import FILE_MANAGER, is_s3, require_s3
 from framework.engine.session.spark_errors import first_line
 from state.checkpoint.compatibility import Compatibility, as_recorded, compare_declarations, flush_change, name_change
+from state.checkpoint.folder import local_path
 from state.checkpoint.job_record import JobRecord, installed_versions, is_flushed, read_record, write_record
 from state.checkpoint.restore_markers import restore_intent_path, superseded_by
 from state.checkpoint.run_record import is_new
@@ -131,6 +134,34 @@ def open_checkpoint(files: CheckpointFiles, *, name: str, declaration: Mapping[s
             "this user, or choose another folder"
         ) from error
     return record
+
+
+def require_separate_folders(checkpoint: str, tables: Mapping[str, str | None]) -> None:
+    """Refuse tables and a checkpoint that lie in one another's folders.
+
+    A restore replaces the checkpoint's folder with all in it, and Delta's VACUUM removes whatever it does not know from
+    the folder of a table.
+
+    Args:
+        checkpoint: path or URL of the checkpoint folder.
+        tables: role -> path of the Delta tables, None for a table that is not wanted.
+
+    Raises:
+        SinkError: two of them are the same folder, or one lies in the other.
+    """
+    folders = {"the checkpoint": checkpoint}
+    folders |= {f"the {role} table": path for role, path in tables.items() if path is not None}
+    for (outer, around), (inner, within) in permutations(folders.items(), 2):
+        if _comparable(within).startswith(_comparable(around)):
+            raise SinkError(
+                f"{inner} ({within}) lies in the folder of {outer} ({around}): a restore, or VACUUM, would remove "
+                "it with that folder. Choose a folder for each that lies in none of the others"
+            )
+
+
+def _comparable(place: str) -> str:
+    local = local_path(place)
+    return f"{place.replace('s3://', 's3a://', 1).rstrip('/') if local is None else local.resolve()}/"
 
 
 def require_no_interrupted_restore(files: CheckpointFiles) -> None:

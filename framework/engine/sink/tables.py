@@ -6,6 +6,7 @@ holds something else, is an error before the first row is read.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
@@ -81,13 +82,23 @@ class Tables:
         return {path: columns[role] for role, path in asdict(self).items() if path is not None}
 
 
-def create_or_check(spark: SparkSession, tables: Tables, spec: JobSpec, *, fresh: bool) -> None:
-    """Make the tables that are not there and check those that are; `fresh`: the checkpoint has run no batch yet.
+def create_or_check(
+    spark: SparkSession, tables: Tables, spec: JobSpec, *, fresh: bool, written: Collection[str] = ()
+) -> None:
+    """Make the tables that are not there and check those that are.
+
+    Args:
+        spark: the session that reaches the tables.
+        tables: where they are.
+        spec: what the job writes.
+        fresh: the checkpoint has run no batch in this epoch yet.
+        written: paths of the tables that earlier runs on this checkpoint have made; they are never made again.
 
     Raises:
         OutputNotWritable: a folder cannot be written, or holds files and no Delta table.
         SchemaMismatch: a table has other columns.
-        SinkError: the tables hold the results of another checkpoint, with which these would be mixed up.
+        SinkError: the tables hold the results of another checkpoint, with which these would be mixed up; or a table
+            that an earlier run has made is gone.
     """
     for path, schema in tables.schemas(spec).items():
         files = CheckpointFiles(spark, path)
@@ -96,6 +107,12 @@ def create_or_check(spark: SparkSession, tables: Tables, spec: JobSpec, *, fresh
             raise OutputNotWritable(
                 f"{path} holds files but is no Delta table; choose another folder, or empty this one"
             )
+        if not exists and path in written:
+            raise SinkError(
+                f"the table {path} is gone, and this checkpoint has written to it: made again, it would lack all "
+                "results until now. Mount its volume or put it back; or restore a savepoint; or, to begin again, give "
+                "the job a new checkpoint folder"
+            )
         _require_writable(files)
         if exists:
             _require_columns(path, DeltaTable.forPath(spark, path).toDF().schema, schema)
@@ -103,11 +120,13 @@ def create_or_check(spark: SparkSession, tables: Tables, spec: JobSpec, *, fresh
             # Delta's default, a checkpoint of its log every 10 commits, nearly doubles the cost of small batches.
             table = DeltaTable.createIfNotExists(spark).location(path).addColumns(schema)
             table.property("delta.checkpointInterval", "100").execute()
-    if fresh and not DeltaTable.forPath(spark, tables.metrics).toDF().isEmpty():
-        raise SinkError(
-            f"{tables.metrics} holds the batches of another checkpoint, and this one is new: results would be twice "
-            "in the log. Start with the checkpoint that wrote them, or choose other folders for the tables."
-        )
+    for path in filter(None, (tables.metrics, tables.log, tables.view)) if fresh else ():
+        if not DeltaTable.forPath(spark, path).toDF().isEmpty():
+            raise SinkError(
+                f"{path} holds the rows of another checkpoint, and this one is new: results would be there twice, or "
+                "mixed with those of another job. Start with the checkpoint that wrote them, or choose other folders "
+                "for the tables"
+            )
 
 
 def _require_writable(files: CheckpointFiles) -> None:
