@@ -16,7 +16,7 @@ from framework.core.guarded_aggregates import bind_guarded
 from framework.core.job_spec import JobSpec
 from framework.core.outcome import BatchOutcome
 from framework.core.partition_keys import PartitionKeys
-from framework.core.quarantine import Quarantine
+from framework.core.quarantine import USER_ERROR, FiringPlace, Quarantine
 from framework.core.steps import EvictPartitions, Flush, Mark, PortStep, Rows, Tick
 from framework.declarations.user_policy import UserPolicy
 from framework.declarations.windows import Tumbling, attribute_policies
@@ -72,6 +72,10 @@ class ArrivalBatch:
                 window.on_evict_partitions(keys)
             case Flush():
                 window.on_flush()
+        for one in self._partitions.policy_errors:
+            place = FiringPlace(one.code, {"arrived_at": one.at_us})
+            self._quarantine.add_firing(place, one.where, one.error, USER_ERROR)
+        self._partitions.policy_errors.clear()
 
     def save(self) -> BatchOutcome:
         """Write what changed and return what the batch did."""

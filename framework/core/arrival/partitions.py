@@ -39,6 +39,16 @@ PARTITION_COLUMNS = {
 VALUE_COLUMNS = {"base": "_base", "oldest": "_oldest"}
 
 
+@dataclass(frozen=True)
+class PolicyError:
+    """What a policy of the user's raised for one row: partition, arrival time (us), where, and the error."""
+
+    code: int
+    at_us: int
+    where: str
+    error: Exception
+
+
 @dataclass
 class Partitions:
     """The partitions of one key group, by code."""
@@ -56,6 +66,8 @@ class Partitions:
     due: np.ndarray = field(init=False)
     base: list[float | int | None] = field(init=False)
     oldest: list[float | int | None] = field(init=False)
+    policy_errors: list[PolicyError] = field(init=False, default_factory=list)
+    """What policies of the user's raised in this batch; not stored."""
 
     def __post_init__(self) -> None:
         for name, spec in PARTITION_COLUMNS.items():

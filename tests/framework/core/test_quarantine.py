@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -27,6 +28,7 @@ from panekeeper import (
     StateHandler,
     TimeInterval,
     Tumbling,
+    UserPolicy,
     agg,
 )
 from state.store import MemoryStore
@@ -258,3 +260,49 @@ def test_an_operator_with_state_fails_the_batch_unless_on_error_is_quarantine() 
     done = handler_batches.run(replace(spec, on_error="quarantine"), MemoryStore(), 0, given)
     assert values(done, "total") == {"b": [15]}
     assert [one["reason"] for one in bad(done)] == ["USER_ERROR"]
+
+
+@dataclass(frozen=True)
+class PickyPolicy(UserPolicy):
+    """Fires, tumbles or evicts one row at each row; raises for negative values, whatever its role is."""
+
+    attribute: str
+    tumbles_after = True
+
+    def tumble(self, state: float | None, value: float) -> tuple[bool, float | None]:
+        return self.fire(state, value)
+
+    def fire(self, state: float | None, value: float) -> tuple[bool, float | None]:
+        if value < 0:
+            raise ValueError(f"{value} is negative")
+        return True, (state or 0) + 1
+
+    def evict(self, content: Sequence[float], value: float) -> int:
+        self.fire(None, value)
+        return min(1, len(content))
+
+
+@pytest.mark.parametrize(
+    ("window", "method", "fired"),
+    [
+        (Tumbling(PickyPolicy("v")), "tumble", {"a": [[1], [-2, 3]], "b": [[1]]}),
+        (Sliding(evict=Count(2), trigger=PickyPolicy("v")), "fire", {"a": [[1], [-2, 3]], "b": [[1]]}),
+        (Sliding(evict=PickyPolicy("v")), "evict", {"a": [[1], [1, -2], [-2, 3]], "b": [[1]]}),
+    ],
+)
+def test_a_policy_that_raises_for_a_row_decides_nothing_for_it(
+    window: Window, method: str, fired: dict[str, list[list[int]]]
+) -> None:
+    """The row is in the window, the error in the quarantine, and the next rows and batches are decided as ever."""
+    spec = job(window, kept=agg.collect("v"))
+    store = MemoryStore()
+    first = run(spec, store, Tick(S), rows(("a", 1), ("a", -2), ("b", 1)))
+    last = run(spec, store, rows(("a", 3)))
+    found = values(first, "kept")
+    found["a"] += values(last, "kept")["a"]
+    assert found == fired
+    (refused,) = bad(first)
+    assert refused["detail"].startswith(f"ValueError: -2 is negative in PickyPolicy.{method}() for the value -2")
+    assert json.loads(refused["row"])["key"] == "a"
+    with pytest.raises(InputError, match="-2 is negative"):
+        run(replace(spec, on_error="fail"), MemoryStore(), Tick(S), rows(("a", 1), ("a", -2)))

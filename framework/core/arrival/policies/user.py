@@ -1,11 +1,15 @@
-"""`UserPolicy`: a policy that a user writes, a Python call for each row."""
+"""`UserPolicy`: a policy that a user writes, a Python call for each row.
+
+Where a call raises, the row is treated as if the policy had returned that nothing happens and that the state stays, and
+the error goes to the quarantine (docs/semantics.md section 12).
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
 from framework.core.arrival.event_table import Cause, EventTable, Phase, row_events
-from framework.core.arrival.partitions import Partitions
+from framework.core.arrival.partitions import Partitions, PolicyError
 from framework.core.arrival.policies.protocol import AllRows, NewValues, RoundEviction, RunningPolicy
 from framework.core.arrival.policies.row_eviction import RowEviction
 from framework.core.arrival.policies.tumbles import Tumbles, make_tumbles
@@ -23,17 +27,17 @@ class UserRunningPolicy(RunningPolicy):
 
     def tumbles(self, round_rows: RoundRows, values: NewValues, partitions: Partitions) -> Tumbles:
         """Tumble before or after each row that fills the window, as the policy declares."""
-        policy, after = self._declared, self._declared.tumbles_after
+        after = self._declared.tumbles_after
         states, high = partitions.oldest, np.zeros(len(round_rows.old_counts), dtype=np.int64)
         tumbled: list[int] = []
         pairs = zip(round_rows.code.tolist(), round_rows.position.tolist(), self._numbers(values), strict=True)
         for row, (code, position, value) in enumerate(pairs):
-            full, states[code] = self._checked(policy.tumble(states[code], value))
+            full, states[code] = self._decision("tumble", states[code], value, row, round_rows, partitions)
             if full and after:
                 states[code], high[code] = None, position + 1
                 tumbled.append(row)
             elif full and position > high[code]:  # a window without rows does not tumble
-                _, states[code] = self._checked(policy.tumble(None, value))
+                _, states[code] = self._decision("tumble", None, value, row, round_rows, partitions)
                 high[code] = position
                 tumbled.append(row)
         rows = np.array(tumbled, dtype=np.int64)
@@ -44,7 +48,7 @@ class UserRunningPolicy(RunningPolicy):
 
     def eviction(self, round_rows: RoundRows, rows: AllRows, partitions: Partitions) -> RoundEviction:
         """Evict as many of the oldest rows as the policy returns, before each new row."""
-        return UserEviction(self._declared, round_rows, rows, partitions.full)
+        return UserEviction(self._declared, round_rows, rows, partitions)
 
     def firings(
         self, round_rows: RoundRows, values: NewValues, eviction: RoundEviction, partitions: Partitions
@@ -53,7 +57,7 @@ class UserRunningPolicy(RunningPolicy):
         states, fired = partitions.base, []
         last: dict[int, int] = {}
         for row, (code, value) in enumerate(zip(round_rows.code.tolist(), self._numbers(values), strict=True)):
-            fires, states[code] = self._checked(self._declared.fire(states[code], value))
+            fires, states[code] = self._decision("fire", states[code], value, row, round_rows, partitions)
             if fires:
                 fired.append(row)
                 last[code] = row
@@ -72,6 +76,22 @@ class UserRunningPolicy(RunningPolicy):
             reason=Reason.POLICY,
             content=eviction.sparse_rows(code[rows], end),
         )
+
+    def _decision(
+        self,
+        method: str,
+        state: float | None,
+        value: float,
+        row: int,
+        round_rows: RoundRows,
+        partitions: Partitions,
+    ) -> tuple[bool, float | None]:
+        """Return what the user's method returns for a row; (False, `state`) if it raises."""
+        try:
+            return self._checked(getattr(self._declared, method)(state, value))
+        except Exception as error:  # noqa: BLE001 -- whatever the user's code raises
+            _note(partitions, round_rows, row, f"{type(self._declared).__name__}.{method}()", value, error)
+            return False, state
 
     def _checked(self, returned: tuple[bool, float | None]) -> tuple[bool, float | None]:
         """Return what the user's method returned, its state as a float: what a restart would read from the store.
@@ -96,22 +116,39 @@ class UserRunningPolicy(RunningPolicy):
 class UserEviction(RowEviction):
     """The begins that follow from how many rows the policy evicts before each new row."""
 
-    def __init__(self, policy: UserPolicy, round_rows: RoundRows, rows: AllRows, full: np.ndarray) -> None:
-        super().__init__(round_rows, full)
+    def __init__(self, policy: UserPolicy, round_rows: RoundRows, rows: AllRows, partitions: Partitions) -> None:
+        super().__init__(round_rows, partitions.full)
         values = _as_numbers(rows.column(policy.attribute))
         begin = np.zeros(len(round_rows.old_counts), dtype=np.int64)
         pairs = zip(round_rows.code.tolist(), round_rows.position.tolist(), strict=True)
         for row, (code, position) in enumerate(pairs):
             first, low = int(rows.offsets[code]), int(begin[code])
             content = values[first + low : first + position]
-            count = policy.evict(content, values[first + position])
-            if not 0 <= count <= len(content):
-                raise InputError(
-                    f"{type(policy).__name__}.evict() returned {count!r} for a content of {len(content)} rows; "
-                    "it must return how many of them leave"
-                )
+            try:
+                count = _checked_count(policy, content, values[first + position])
+            except Exception as error:  # noqa: BLE001 -- whatever the user's code raises
+                where = f"{type(policy).__name__}.evict()"
+                _note(partitions, round_rows, row, where, values[first + position], error)
+                count = 0
             self.begin_before[row], self.begin_after[row] = low, low + count
             begin[code] += count
+
+
+def _checked_count(policy: UserPolicy, content: list[float], value: float) -> int:
+    count = policy.evict(content, value)
+    if not 0 <= count <= len(content):
+        raise InputError(
+            f"{type(policy).__name__}.evict() returned {count!r} for a content of {len(content)} rows; "
+            "it must return how many of them leave"
+        )
+    return count
+
+
+def _note(partitions: Partitions, round_rows: RoundRows, row: int, where: str, value: float, error: Exception) -> None:
+    at_us = int(round_rows.rows[2][row])
+    partitions.policy_errors.append(
+        PolicyError(int(round_rows.code[row]), at_us, f"{where} for the value {value!r}", error)
+    )
 
 
 def _as_numbers(values: np.ndarray) -> list[float]:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from framework.core.arrival.policies.registry import running_policy
-from framework.core.job_spec import ARRIVAL_TIME, JobSpec
+from framework.core.job_spec import ARRIVAL_TIME, JobSpec, OnError
 from framework.core.key_group import KeyGroupRunner
 from framework.core.steps import Flush, Rows, Step
 from framework.declarations.errors import InputError
@@ -74,11 +74,13 @@ class Faulty(UserPolicy):
         return returned
 
 
-def results(window: ArrivalWindow, batches: Sequence[Sequence[tuple[str, int]]], **computed: Any) -> list[Any]:
+def results(
+    window: ArrivalWindow, batches: Sequence[Sequence[tuple[str, int]]], on_error: OnError = None, **computed: Any
+) -> list[Any]:
     """The result log without its reasons, batch by batch, each after a restart, with a flush at the end."""
     aggregates = computed or AGGREGATES
     output = pa.schema([("values", pa.list_(pa.int64()))]) if computed else OUTPUT
-    spec = JobSpec(window=window, keys=KEYS, columns=COLUMNS, aggregates=aggregates, output=output)
+    spec = JobSpec(window=window, keys=KEYS, columns=COLUMNS, aggregates=aggregates, output=output, on_error=on_error)
     store, log, arrived = MemoryStore(), list[Any](), 0
     steps: list[list[Step]] = []
     for batch in batches:
@@ -152,11 +154,11 @@ def test_a_policy_in_a_role_that_it_does_not_define_is_refused() -> None:
 
 
 def test_a_policy_that_returns_what_cannot_be_is_an_error() -> None:
-    """More rows than there are, or a state that cannot be stored."""
+    """More rows than there are, or a state that cannot be stored: what it returned is treated as if it had raised."""
     with pytest.raises(InputError, match=r"evict\(\) returned 5 for a content of 0 rows"):
-        results(Sliding(evict=Faulty("v", 5)), [[("a", 1)]])
+        results(Sliding(evict=Faulty("v", 5)), [[("a", 1)]], "fail")
     with pytest.raises(InputError, match="returned the state 'x'"):
-        results(Sliding(evict=Count(1), trigger=Faulty("v", (False, "x"))), [[("a", 1)]])
+        results(Sliding(evict=Count(1), trigger=Faulty("v", (False, "x"))), [[("a", 1)]], "fail")
 
 
 @dataclass(frozen=True)
