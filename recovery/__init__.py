@@ -8,6 +8,7 @@ storage/    Where are files kept, and at which version are tables? Local disk, S
 jobs/       Does a job run on a checkpoint, and how is it drained from another process?
 savepoint/  How is a job saved, and what is in a location of savepoints?
 restore/    How does a job go back to a savepoint, or become another job?
+repair/     Which damaged files of a checkpoint can be repaired without a savepoint?
 upgrade/    Can a stopped job resume with another declaration, or with another number of shuffle partitions?
 drill/      Do the tables of a job stay right when it is broken on purpose?
 cli/        What does the command `panekeeper` take, and what does it print?

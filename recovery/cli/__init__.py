@@ -7,6 +7,7 @@ text.py        How amounts, durations and progress are written.
 jobs.py        `status` and `drain`.
 savepoint.py   `savepoint`, `savepoints`, `show`, `verify` and `prune`.
 restore.py     `restore` and `clone`.
+repair.py      `repair`.
 upgrade.py     `plan` and `rescale`.
 drill.py       `drill`.
 """

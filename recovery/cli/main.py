@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from framework.declarations.errors import PanekeeperError
 from recovery.cli.drill import DRILL
 from recovery.cli.jobs import DRAIN, STATUS
+from recovery.cli.repair import REPAIR
 from recovery.cli.restore import CLONE, RESTORE
 from recovery.cli.savepoint import PRUNE, SAVEPOINT, SAVEPOINTS, SHOW, VERIFY
 from recovery.cli.subcommand import Subcommand
@@ -31,6 +32,7 @@ SUBCOMMANDS: tuple[Subcommand, ...] = (
     PRUNE,
     RESTORE,
     CLONE,
+    REPAIR,
     PLAN,
     RESCALE,
     DRILL,

@@ -15,6 +15,7 @@ from recovery.storage.files import Files
 from recovery.storage.locations import checkpoint_at
 from recovery.storage.s3_options import S3Options
 from state.checkpoint.restore_markers import superseded_by, write_superseded
+from state.errors import CorruptState
 
 
 def checkpoints_with_same_tables(manifest: Manifest, checkpoint: Files, s3: S3Options | None) -> list[Files]:
@@ -32,7 +33,7 @@ def checkpoints_with_same_tables(manifest: Manifest, checkpoint: Files, s3: S3Op
     folder = checkpoint_at(manifest.checkpoint, s3)
     while True:
         try:
-            record, superseded = read_record_or_none(folder), superseded_by(folder)
+            record, superseded = read_record_or_none(folder), _successor(folder)
         except ArchiveNotFound:  # no job runs in a bucket that is gone
             break
         same_job = record is not None and record.name == manifest.job
@@ -43,6 +44,13 @@ def checkpoints_with_same_tables(manifest: Manifest, checkpoint: Files, s3: S3Op
             break
         folder = checkpoint_at(superseded, s3)
     return [*found.values()]
+
+
+def _successor(folder: Files) -> str | None:
+    try:
+        return superseded_by(folder)
+    except CorruptState:
+        return None  # a restore to this folder replaces the damaged file
 
 
 def _may_share_tables(folder: Files, manifest: Manifest) -> bool:

@@ -15,7 +15,7 @@ from typing import Any
 from recovery.errors import SavepointError, SavepointRefused
 from recovery.storage.files import Files
 from state.checkpoint import layout
-from state.checkpoint.folder import CheckpointFolder, batch_numbers
+from state.checkpoint.folder import CheckpointFolder, batch_numbers, damaged
 from state.checkpoint.job_record import JobRecord, read_record, read_tables
 from state.checkpoint.layout import (
     FLUSHED_FILE,
@@ -137,6 +137,23 @@ def batch_with_control_file(folder: Files, number: int) -> int | None:
     return first
 
 
+def read_control_numbers(folder: Files) -> set[int]:
+    """Return the numbers of the control files that a source's log names."""
+    return set(_control_files(folder))
+
+
+def require_readable_commit(folder: Files, batch: int) -> None:
+    """Raise `CorruptState` if Spark could not read its commit of a batch."""
+    _logged(folder, f"commits/{batch}")
+
+
+def require_readable_offsets(folder: Files, batch: int) -> None:
+    """Raise `CorruptState` if Spark could not read its offsets of a batch."""
+    pinned, *sources = _logged(folder, f"offsets/{batch}") or [None]
+    if not sources or not isinstance(pinned, dict) or not isinstance(pinned.get("conf"), dict):
+        raise _damaged(folder, f"offsets/{batch}")
+
+
 def _settings(folder: Files, batch: int) -> dict[str, str]:
     """Return the Spark settings that a committed batch pins.
 
@@ -147,11 +164,9 @@ def _settings(folder: Files, batch: int) -> dict[str, str]:
         raise SavepointError(
             f"{folder.root} is incomplete: it has commits/{batch} and no offsets/{batch}; restore it from a savepoint"
         )
-    _logged(folder, f"commits/{batch}")
-    pinned, *sources = _logged(folder, f"offsets/{batch}") or [None]
-    if not sources or not isinstance(pinned, dict) or not isinstance(pinned.get("conf"), dict):
-        raise _damaged(folder, f"offsets/{batch}")
-    return dict(pinned["conf"])
+    require_readable_commit(folder, batch)
+    require_readable_offsets(folder, batch)
+    return dict(_logged(folder, f"offsets/{batch}")[0]["conf"])
 
 
 def _logged(folder: Files, name: str) -> list[Any]:
@@ -166,7 +181,7 @@ def _logged(folder: Files, name: str) -> list[Any]:
 
 
 def _damaged(folder: CheckpointFolder, name: str) -> CorruptState:
-    return CorruptState(f"{name} in {folder.root} is damaged; restore this checkpoint from a savepoint")
+    return damaged(folder, name, "it is truncated or altered")
 
 
 def _walk(folder: Files) -> Iterator[str]:
@@ -203,6 +218,26 @@ def _state_version(parts: tuple[str, ...]) -> int:
         return int(parts[-1]) + 1 if parts[-1].isdigit() else 0
     version = _STATE_FILE.fullmatch(parts[-1])
     return 0 if version is None else int(version[1])
+
+
+def has_state_of(folder: Files, batch: int) -> bool:
+    """Return whether a file of the state that a batch writes is there: a task of that batch had finished."""
+    names = map(PurePosixPath, folder.sizes("state/"))
+    return any("_metadata" not in path.parts and _state_version(path.parts) == batch + 1 for path in names)
+
+
+def damaged_source_entries(folder: Files, batch: int) -> dict[str, bool]:
+    """Return the files of the sources' logs that cannot be read -> whether no batch up to this one has read them."""
+    ends = _source_ends(folder, batch)
+    found = {}
+    for source in sorted(map(int, filter(str.isdecimal, folder.names("sources")))):
+        for log in _needed(folder.names(f"sources/{source}")):
+            try:
+                _logged(folder, f"sources/{source}/{log}")
+            except CorruptState:
+                end = ends[source] if source < len(ends) else None
+                found[f"sources/{source}/{log}"] = end is not None and log.isdecimal() and int(log) > end
+    return found
 
 
 def _source_ends(folder: Files, batch: int) -> list[int | None]:

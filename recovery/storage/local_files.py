@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 from recovery.errors import ArchiveDenied, ArchiveError, SavepointRefused
 from recovery.storage.archive import ByteSink
-from state.checkpoint.folder import LocalFolder, move_new
+from state.checkpoint.folder import LocalFolder, move_new, sync_folder
 
 _PART_SUFFIX = ".part"
 
@@ -103,6 +103,7 @@ class LocalFiles(LocalFolder):
                 target.flush()
                 os.fsync(target.fileno())
             publish(part, path)
+            sync_folder(path.parent)
         except OSError as error:
             if isinstance(error, FileExistsError) and path.exists():  # else it is a file where a folder should be
                 raise FileExistsError(f"{name} in {self.root} is already there") from None
@@ -176,6 +177,7 @@ class LocalFiles(LocalFolder):
         if target.path.exists():
             raise SavepointRefused(f"{target.path} was created meanwhile; move it away and run the same command again")
         self.path.rename(target.path)
+        sync_folder(target.path.parent)
 
     def _to_archive_error(self, error: OSError) -> ArchiveError:
         if isinstance(error, PermissionError):

@@ -10,9 +10,12 @@ from __future__ import annotations
 import json
 import os
 import uuid
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
+
+from state.errors import CorruptState
 
 
 class CheckpointFolder(Protocol):
@@ -76,17 +79,27 @@ class LocalFolder:
             return None
 
     def write_json(self, name: str, value: Any, *, replace: bool = False) -> None:
-        """Write a JSON file, whole or not at all. Raises `FileExistsError` if it is there, unless `replace`."""
+        """Write a JSON file, whole or not at all, also after a power cut.
+
+        Raises:
+            FileExistsError: it is there, unless `replace`.
+        """
         path = self.path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         written = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
         try:
-            written.write_text(json.dumps(value))
+            with written.open("w") as stream:
+                stream.write(json.dumps(value))
+                stream.flush()
+                os.fsync(
+                    stream.fileno()
+                )  # first the content: after a power cut a name must not stand for an empty file
             if replace:
                 _remove_checksum(path)
                 written.replace(path)
             else:
                 move_new(written, path)
+            sync_folder(path.parent)
         finally:
             written.unlink(missing_ok=True)
 
@@ -94,6 +107,29 @@ class LocalFolder:
         """Remove a file; nothing happens if it is not there."""
         _remove_checksum(self.path / name)
         (self.path / name).unlink(missing_ok=True)
+
+
+def damaged(folder: CheckpointFolder, name: str, why: str) -> CorruptState:
+    """Return the error for a small file that cannot be read, as after a power cut."""
+    return CorruptState(
+        f"{name} in {folder.root} is damaged: {why}; `panekeeper repair {folder.root} --dry-run` says whether it can "
+        "be repaired, else restore this checkpoint from a savepoint"
+    )
+
+
+def read_object(folder: CheckpointFolder, name: str) -> dict[str, Any] | None:
+    """Return a JSON object of the checkpoint, None if it is not there.
+
+    Raises:
+        CorruptState: the file holds something else.
+    """
+    try:
+        value = folder.read_json(name)
+    except ValueError as error:
+        raise damaged(folder, name, "it is not JSON") from error
+    if value is not None and not isinstance(value, dict):
+        raise damaged(folder, name, "it is no JSON object")
+    return value
 
 
 def batch_numbers(folder: CheckpointFolder, log: str) -> list[int]:
@@ -126,6 +162,16 @@ def move_new(written: Path, path: Path) -> None:
             stream.write(written.read_bytes())
             stream.flush()
             os.fsync(stream.fileno())
+
+
+def sync_folder(folder: Path) -> None:
+    """Flush the names in a folder to the disk, so that a file that was given its name keeps it after a power cut."""
+    with suppress(OSError):  # some file systems cannot, and the file itself was flushed
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def _remove_checksum(path: Path) -> None:

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, fields
 from importlib import metadata
 from typing import Any
 
-from state.checkpoint.folder import CheckpointFolder
+from state.checkpoint.folder import CheckpointFolder, damaged
 from state.checkpoint.layout import FLUSHED_FILE, JOB_FILE, TABLES_FILE
 from state.codec import STATE_VERSION
 from state.errors import CorruptState, StateVersionError
@@ -75,7 +75,7 @@ def read_record(folder: CheckpointFolder) -> JobRecord | None:
     try:
         value = folder.read_json(JOB_FILE)
     except ValueError as error:
-        raise CorruptState(f"{JOB_FILE} in {folder.root} is damaged: it is not JSON; {_DAMAGED}") from error
+        raise damaged(folder, JOB_FILE, "it is not JSON") from error
     return None if value is None else JobRecord.from_json(value)
 
 
@@ -94,9 +94,9 @@ def read_tables(folder: CheckpointFolder) -> dict[str, str]:
     try:
         tables = folder.read_json(TABLES_FILE) or {}
     except ValueError as error:
-        raise CorruptState(f"{TABLES_FILE} in {folder.root} is damaged: it is not JSON; {_DAMAGED}") from error
+        raise damaged(folder, TABLES_FILE, "it is not JSON") from error
     if not isinstance(tables, dict) or not all(isinstance(path, str | None) for path in tables.values()):
-        raise CorruptState(f"{TABLES_FILE} in {folder.root} is damaged: it holds no paths; {_DAMAGED}")
+        raise damaged(folder, TABLES_FILE, "it holds no paths")
     return {role: path for role, path in tables.items() if path is not None}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-from state.checkpoint.folder import CheckpointFolder
+from state.checkpoint.folder import CheckpointFolder, damaged, read_object
 from state.checkpoint.layout import CONTROL_FOLDER, FLUSHED_FILE, RESET_FILE, SPARK_NAMES
 
 REMOVED_BY_RESET = (*SPARK_NAMES, CONTROL_FOLDER, FLUSHED_FILE)
@@ -30,8 +30,10 @@ def write_reset_intent(folder: CheckpointFolder, intent: ResetIntent) -> None:
 
 
 def read_reset_intent(folder: CheckpointFolder) -> ResetIntent | None:
-    """Return the intent of a reset that was not completed, None if there is none."""
-    value = folder.read_json(RESET_FILE)
+    """Return the intent of a reset that was not completed, None if there is none. Raises `CorruptState`."""
+    value = read_object(folder, RESET_FILE)
+    if value is not None and not {"epoch", "view"} <= set(value):
+        raise damaged(folder, RESET_FILE, "it lacks the epoch or the view")
     return None if value is None else ResetIntent(epoch=value["epoch"], view=value["view"])
 
 

@@ -6,7 +6,7 @@ went to another folder, the tables fit the checkpoint there, and a job that was 
 
 from __future__ import annotations
 
-from state.checkpoint.folder import CheckpointFolder
+from state.checkpoint.folder import CheckpointFolder, damaged, read_object
 from state.checkpoint.layout import RESTORING_SUFFIX, SUPERSEDED_FILE
 
 
@@ -20,8 +20,14 @@ def restore_intent_path(checkpoint: str) -> str:
 
 
 def superseded_by(folder: CheckpointFolder) -> str | None:
-    """Return the checkpoint folder to which a savepoint of this job was restored with its tables, None if none."""
-    value = folder.read_json(SUPERSEDED_FILE)
+    """Return the checkpoint folder to which a savepoint of this job was restored with its tables, None if none.
+
+    Raises:
+        CorruptState: the file cannot be read.
+    """
+    value = read_object(folder, SUPERSEDED_FILE)
+    if value is not None and "to" not in value:
+        raise damaged(folder, SUPERSEDED_FILE, "it names no checkpoint")
     return None if value is None else str(value["to"])
 
 

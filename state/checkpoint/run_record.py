@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from state.checkpoint.folder import CheckpointFolder, batch_numbers
+from state.checkpoint.folder import CheckpointFolder, batch_numbers, read_object
 from state.checkpoint.layout import COMMITS_FOLDER, OFFSETS_FOLDER, RUNS_FILE
 from state.errors import CorruptState
 
@@ -29,7 +29,7 @@ class RunRecord:
 
 def begin_run(folder: CheckpointFolder) -> RunRecord:
     """Count one more run of the job and return its record. Called by the driver, before the query starts."""
-    stored = folder.read_json(RUNS_FILE) or {"runs": 0, "begun": None, "attempts": 0}
+    stored = read_object(folder, RUNS_FILE) or {"runs": 0, "begun": None, "attempts": 0}
     offsets, commits = batch_numbers(folder, OFFSETS_FOLDER), batch_numbers(folder, COMMITS_FOLDER)
     begun = offsets[-1] if offsets and offsets[-1:] != commits[-1:] else None
     attempts = 0 if begun is None else 1 + (stored["attempts"] if stored["begun"] == begun else 0)

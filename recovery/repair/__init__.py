@@ -1,0 +1,7 @@
+"""Small files of a checkpoint that were cut short, as by a power cut: which of them can be repaired, and how.
+
+finding.py    What was found about one file: what is wrong, what can be done, and why that is safe.
+own_files.py  The files of Panekeeper.
+logs.py       The files of Spark: offsets, commits, sources, metadata; and the control stream.
+repair.py     Does what is safe.
+"""

@@ -1,0 +1,144 @@
+"""Which files of Spark in a checkpoint are damaged, and which of them does a start not need?
+
+A repair leads to a state that an ordinary crash leaves, too: a batch that was begun and not committed is run again.
+Everything else is not safe. In particular, a batch must never get other rows under a number that a table may have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from recovery.errors import SavepointError
+from recovery.repair.finding import Finding, unrepairable
+from recovery.savepoint.checkpoint_reader import (
+    damaged_source_entries,
+    has_state_of,
+    read_control_numbers,
+    require_readable_commit,
+    require_readable_offsets,
+)
+from recovery.storage.delta_log import newest_version, versions_after_batch
+from recovery.storage.files import Files
+from recovery.storage.locations import files_at
+from recovery.storage.s3_options import S3Options
+from state.checkpoint.folder import batch_numbers, read_object
+from state.checkpoint.job_record import is_flushed, read_record, read_tables
+from state.checkpoint.layout import CONTROL_FOLDER, METADATA_FILE, control_file, control_file_number
+from state.errors import CorruptState, StateError
+
+_NEW_ID = "it has only the id by which Spark names the query; a new one is written, as for a clone"
+_RUN_AGAIN = (
+    "the offsets of this batch are intact, so the next start runs it again on the same rows, as after a crash just "
+    "before the commit; tables have the rows of each batch once"
+)
+_PLAN_AGAIN = (
+    "the batch was not committed, no task of it had finished, and no table has a row of it, so the next start plans it "
+    "again"
+)
+_NO_SINK = (
+    "the batch was not committed. If the job has no sink of its own (with_sink, transform), whose rows of this batch "
+    "are not known here, repair with --no-sink"
+)
+
+
+def log_findings(folder: Files, *, no_sink: bool, s3: S3Options | None) -> Iterator[Finding]:
+    """Yield what is damaged among the files of Spark, as far as a start reads them.
+
+    Args:
+        folder: the checkpoint of a stopped job.
+        no_sink: the caller says that the job writes to no sink but its tables.
+        s3: how S3 is reached.
+    """
+    if _is_damaged(lambda: _require_id(folder)):
+        yield Finding(file=METADATA_FILE, action="replace", why=_NEW_ID)
+    offsets, commits = batch_numbers(folder, "offsets"), batch_numbers(folder, "commits")
+    if not offsets:
+        return
+    newest = offsets[-1]
+    if _is_damaged(lambda: require_readable_offsets(folder, newest)):
+        last = commits[-1] if commits else -1
+        found = _offsets_finding(folder, newest, last, no_sink=no_sink, s3=s3)
+        yield found
+        if found.action == "none":
+            return
+        offsets, newest = offsets[:-1], newest - 1
+    if commits and _is_damaged(lambda: require_readable_commit(folder, commits[-1])):
+        yield _commit_finding(folder, newest, commits[-1])
+    yield from _source_findings(folder, newest)
+
+
+def _require_id(folder: Files) -> None:
+    value = read_object(folder, METADATA_FILE)
+    if value is not None and not isinstance(value.get("id"), str):
+        raise CorruptState(METADATA_FILE)
+
+
+def _offsets_finding(folder: Files, batch: int, committed: int, *, no_sink: bool, s3: S3Options | None) -> Finding:
+    """Return what can be done about the newest offsets, which cannot be read."""
+    file = f"offsets/{batch}"
+    if batch <= committed:
+        return unrepairable(folder.root, file, "the batch was committed, and where it ended in the sources is lost")
+    if batch != committed + 1 or committed < 0 or _is_damaged(lambda: _require_batch(folder, committed)):
+        return unrepairable(folder.root, file, "the batch before it is not intact")
+    if has_state_of(folder, batch):
+        return unrepairable(folder.root, file, "a task of the batch had finished, so a table may have rows of it")
+    if not _tables_end_with(folder, committed, s3):
+        return unrepairable(folder.root, file, "a table may have rows of the batch")
+    if not no_sink:
+        return unrepairable(folder.root, file, _NO_SINK)
+    return Finding(file=file, action="set aside", why=_PLAN_AGAIN)
+
+
+def _require_batch(folder: Files, batch: int) -> None:
+    require_readable_offsets(folder, batch)
+    require_readable_commit(folder, batch)
+
+
+def _tables_end_with(folder: Files, batch: int, s3: S3Options | None) -> bool:
+    """Return whether it is certain that no table has anything of a later batch."""
+    try:
+        record, paths = read_record(folder), read_tables(folder)
+        tables = {role: files for role, path in paths.items() if (files := files_at(path, s3)) is not None}
+        if record is None or len(tables) < len(paths) or "metrics" not in tables:
+            return False
+        ids = {role: record.transaction(role) for role in tables}
+        after = versions_after_batch(tables, ids, batch)
+        return all(after[role] == newest_version(files) for role, files in tables.items())
+    except (StateError, SavepointError, OSError, ValueError, KeyError):
+        return False
+
+
+def _commit_finding(folder: Files, newest: int, batch: int) -> Finding:
+    """Return what can be done about the newest commit, which cannot be read."""
+    file = f"commits/{batch}"
+    if newest != batch:
+        return unrepairable(folder.root, file, f"batch {newest} was begun after it, so it is needed")
+    if is_flushed(folder):
+        return unrepairable(folder.root, file, "the job was flushed, so the batch is not run again")
+    return Finding(file=file, action="set aside", why=_RUN_AGAIN)
+
+
+def _source_findings(folder: Files, batch: int) -> Iterator[Finding]:
+    damaged = damaged_source_entries(folder, batch)
+    for file, unread in damaged.items():
+        if unread:
+            why = "no batch has read what it names; the source finds these files again"
+            yield Finding(file=file, action="set aside", why=why)
+        else:
+            yield unrepairable(folder.root, file, "which files the source has read is nowhere else")
+    if damaged:
+        return  # which control files were read is not known before these are repaired
+    read = read_control_numbers(folder)
+    for number in filter(None, map(control_file_number, folder.names(CONTROL_FOLDER))):
+        file = control_file(number)
+        if number not in read and _is_damaged(lambda name=file: read_object(folder, name)):  # type: ignore[misc]
+            why = "no batch has read it; if it was a command (drain, savepoint, flush), give it again"
+            yield Finding(file=file, action="set aside", why=why)
+
+
+def _is_damaged(read: Callable[[], object]) -> bool:
+    try:
+        read()
+    except CorruptState:
+        return True
+    return False

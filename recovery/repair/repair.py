@@ -1,0 +1,100 @@
+"""Repairs small files of a checkpoint that were cut short, where it is certain that no row is lost or doubled.
+
+Nothing is removed: a file that is set aside is in `<checkpoint>.damaged/` under its name. Each file is repaired for
+itself, so a repair that was killed is run again.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from dataclasses import dataclass, replace
+
+from recovery.errors import SavepointError
+from recovery.jobs.lease import require_stopped
+from recovery.repair.finding import Finding
+from recovery.repair.logs import log_findings
+from recovery.repair.own_files import intent_finding, lease_findings, own_findings
+from recovery.restore.interrupted import require_no_interrupted_restore
+from recovery.savepoint.restore_paths import RestorePaths
+from recovery.storage.files import Files
+from recovery.storage.locations import Location, checkpoint_at
+from recovery.storage.s3_options import S3Options
+from state.checkpoint.layout import JOB_FILE
+from state.errors import CorruptState
+
+_SUFFIX = ".damaged"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Repair:
+    """What was found in a checkpoint, and what was done, or would be.
+
+    Attributes:
+        checkpoint: its full name.
+        aside: full name of the folder for files that are set aside.
+        findings: the damaged files; none if all that a start reads is intact.
+    """
+
+    checkpoint: str
+    aside: str
+    findings: tuple[Finding, ...]
+
+    @property
+    def is_complete(self) -> bool:
+        """Return whether something is done about every damaged file."""
+        return all(one.action != "none" for one in self.findings)
+
+
+def repair(
+    checkpoint: Location, *, dry_run: bool = False, no_sink: bool = False, s3: S3Options | None = None
+) -> Repair:
+    """Repair the small files of a stopped job's checkpoint, as after a power cut. The state itself is not read.
+
+    Args:
+        checkpoint: the job's checkpoint, a local folder or one on S3.
+        dry_run: only return what would be done.
+        no_sink: the job writes to no sink but its tables. Needed for the offsets of a batch that was not committed.
+        s3: how S3 is reached.
+
+    Raises:
+        SavepointRefused: the job is running, or a restore was interrupted.
+        SavepointError: there is no checkpoint of Panekeeper.
+    """
+    folder = checkpoint_at(checkpoint, s3)
+    if not folder.exists(JOB_FILE):
+        raise SavepointError(
+            f"{folder.root} holds no checkpoint of Panekeeper ({JOB_FILE} is not there); give the folder of one, or "
+            "restore a savepoint to it"
+        )
+    findings = _find(folder, no_sink=no_sink, s3=s3)
+    aside = folder.parent().child(folder.name + _SUFFIX)
+    if not dry_run:
+        for one in findings:
+            _apply(folder, aside, one)
+    return Repair(checkpoint=folder.root, aside=aside.root, findings=tuple(findings))
+
+
+def _find(folder: Files, *, no_sink: bool, s3: S3Options | None) -> list[Finding]:
+    lease = [*lease_findings(folder)]
+    if not lease:
+        require_stopped(folder)
+    try:
+        require_no_interrupted_restore(folder)
+    except CorruptState:
+        lease.append(intent_finding(RestorePaths(checkpoint=folder)))
+    found = [*own_findings(folder), *log_findings(folder, no_sink=no_sink, s3=s3)]
+    return [*lease, *(replace(one, action="none") for one in found)] if lease else found
+
+
+def _apply(folder: Files, aside: Files, finding: Finding) -> None:
+    if finding.action == "none":
+        return
+    name = finding.file
+    kept = name
+    while aside.exists(kept):
+        kept = f"{kept}.earlier"
+    aside.put_bytes(kept, folder.read(name))
+    folder.remove(name)  # with Hadoop's checksum of it
+    if finding.action == "replace":
+        folder.put_bytes(name, json.dumps({"id": str(uuid.uuid4())}).encode())
