@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
 from typing import Any, ClassVar
 
@@ -112,3 +113,22 @@ def test_a_time_of_pandas_that_python_can_read_is_kept() -> None:
     store = MemoryStore()
     run(spec(Keep("seen", pd.Timestamp(datetime(2026, 1, 2, 3)))), store, 0, rows(("a", 1)))  # noqa: DTZ001
     run(spec(Keep("seen", 1)), store, 1, rows(("a", 1)))
+
+
+def test_a_late_row_of_values_that_python_does_not_have_is_quarantined() -> None:
+    """A time in the year 10000, and text that is not UTF-8: each as readable as can be."""
+    text = pa.Array.from_buffers(pa.string(), 1, [None, pa.py_buffer(np.array([0, 2], "i4")), pa.py_buffer(b"a\xff")])
+    until = pa.array([253_402_318_800_000_000]).cast(pa.timestamp("us", tz="UTC"))
+    columns = pa.schema([("text", text.type), ("until", until.type), ("v", pa.int64())])
+    output = pa.schema([("n", pa.int64())])
+    job = JobSpec(
+        window=TimeInterval(10), keys=pa.schema([]), columns=columns, aggregates={"n": agg.count()}, output=output
+    )
+    store = MemoryStore()
+    KeyGroupRunner(job, store).run([Watermark(100_000_000)])
+    row = pa.table([text, until, pa.array([1]), pa.array([1])], names=[*columns.names, EVENT_TIME])
+    done = KeyGroupRunner(job, store).run([Rows(row)])
+    assert done.rejected is not None
+    (refused,) = done.rejected.to_pylist()
+    assert json.loads(refused["row"]) == {"text": "a\ufffd", "until": "10000-01-01 05:00:00.000000Z", "v": 1}
+    assert (refused["reason"], done.counts["dropped_late"]) == ("LATE", 1)
