@@ -17,6 +17,7 @@ guarded_aggregates.py   what happens if an aggregate of a row or firing cannot b
 operator_calls.py       what happens if an operator raises for one event?
 quarantine.py           what goes to the quarantine: late rows, and what could not be computed?
 row_ranges.py           how are ranges of rows laid end to end?
+stable_order.py         how are partition codes and instants sorted fast?
 panes/                  windows of panes in event time
 arrival/                windows in arrival order: tumbling, sliding, batched
 aggregates/             how do aggregates fold rows and merge partial results, on columns?

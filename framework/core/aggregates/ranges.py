@@ -12,6 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from framework.core.aggregates.columns import Ints, Values
+from framework.core.stable_order import stable_order
 
 PartialColumns = tuple[Values, ...]
 """One or more arrays of equal length that together are a column of partial results."""
@@ -20,6 +21,8 @@ Merge = Callable[[PartialColumns, PartialColumns], PartialColumns]
 """Merges two columns entry by entry; the left one is the earlier."""
 
 
+_SHORT = 16
+"""Reading this many cells costs as much as merging one."""
 _BLOCK = 2**14
 """Ranges merged at once if their cells are close together: few enough to stay in the processor's cache."""
 
@@ -77,6 +80,25 @@ def _merge_block(level: PartialColumns, lo: Ints, hi: Ints, empty: tuple[float, 
             level = merge(tuple(part[:-span] for part in level), tuple(part[span:] for part in level))
         span *= 2
     return merged
+
+
+def are_short(lo: Ints, hi: Ints, n_cells: int) -> bool:
+    """Return whether reading every range cell by cell costs less than `merge_ranges`."""
+    return int((hi - lo).sum()) <= _SHORT * (n_cells + len(lo))
+
+
+def extremes_of_ranges(values: Values, lo: Ints, hi: Ints, *, largest: bool) -> Values:
+    """Return the greatest (or smallest) of `values[lo[j] : hi[j]]` for each j, undefined where the range is empty."""
+    best = np.zeros(len(lo), dtype=values.dtype)
+    filled = np.flatnonzero(hi > lo)
+    # Sorted by their begin, the gaps between two ranges, which reduceat reads as well, do not overlap.
+    filled = filled[stable_order(lo[filled])]
+    edges = np.empty(2 * len(filled), dtype=np.int64)
+    edges[::2], edges[1::2] = lo[filled], hi[filled]
+    if len(edges):
+        padded = np.append(values, values[-1:])  # an edge may be behind the last value
+        best[filled] = (np.maximum if largest else np.minimum).reduceat(padded, edges)[::2]
+    return best
 
 
 def sum_ranges(values: Ints, lo: Ints, hi: Ints) -> Ints:

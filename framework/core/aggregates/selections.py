@@ -21,10 +21,11 @@ from framework.core.aggregates.columns import (
     take,
     valid_mask,
     validity_or_none,
+    with_nulls,
 )
 from framework.core.aggregates.ordering import has_absolute_code, order_codes
 from framework.core.aggregates.protocol import Accumulator, State
-from framework.core.aggregates.ranges import PartialColumns, merge_ranges
+from framework.core.aggregates.ranges import PartialColumns, are_short, extremes_of_ranges, merge_ranges
 from framework.core.aggregates.sparse_fold import fold_changed_cells
 
 _LEAST = np.iinfo(np.int64).min
@@ -68,6 +69,9 @@ class Extreme(Accumulator):
 
     def merge_ranges(self, state: State, lo: Ints, hi: Ints) -> State:
         state = self.with_empty_columns(state)
+        if self.value is None and _are_plain_numbers(state[0]) and are_short(lo, hi, len(state[0])):
+            best = extremes_of_ranges(raw_values(state[0]), lo, hi, largest=self.largest)
+            return [with_nulls(best, hi > lo).view(self.by_type)]
         seen = valid_mask(state[0])
         keys = [np.where(seen, self._rising(state[0])[0], _LEAST)]
         if self.value is not None:
@@ -110,6 +114,14 @@ class FirstOrLast(Accumulator):
 
     def finish(self, state: State) -> pa.Array:
         return self.with_empty_columns(state)[1]
+
+
+def _are_plain_numbers(column: pa.Array) -> bool:
+    """Return whether equal values have equal bits, and the processor orders them as we do: no null, no NaN, no -0.0."""
+    if column.null_count or not has_absolute_code(column.type) or pa.types.is_boolean(column.type):
+        return False
+    values = raw_values(column)
+    return values.dtype.kind != "f" or not (np.isnan(values) | ((values == 0) & np.signbit(values))).any()
 
 
 def _current_positions(seen: Bools, n_cells: int) -> Ints:

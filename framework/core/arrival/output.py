@@ -16,6 +16,7 @@ from framework.core.job_spec import TIMESTAMP, JobSpec
 from framework.core.operator_calls import OperatorCalls
 from framework.core.partition_keys import PartitionKeys
 from framework.core.quarantine import FiringPlace, Quarantine
+from framework.core.stable_order import stable_order
 from framework.declarations.events import Event, EventType
 from framework.declarations.operator import Operator
 from framework.declarations.windows import Batched, Tumbling
@@ -87,15 +88,15 @@ class FiringTable:
             np.concatenate([getattr(t, name) for t in picked]) if picked else np.empty(0, dtype=np.int64)
             for name in ("code", "at", "low", "high", "row")
         )
-        names = [t.reason.value if t.reason else None for t in picked for _ in range(len(t))]
         begin = np.cumsum([0, *(len(t) for t in picked)])
         listed = {int(begin[n]) + k: numbers for n, t in enumerate(picked) for k, numbers in t.content.items()}
-        order = np.lexsort((row, code, at))
+        order = stable_order(row, code, at)
         if not empty:
             order = order[high[order] > low[order]]
-        place = {int(old): new for new, old in enumerate(order)}
+        place = {old: new for new, old in enumerate(order.tolist())} if listed else {}
         content = {place[old]: numbers for old, numbers in listed.items() if old in place}
-        reasons = pa.array(names, pa.string()).take(pa.array(order))
+        names = pa.array([t.reason.value for t in picked if t.reason], pa.string())
+        reasons = names.take(pa.array(np.searchsorted(begin, order, side="right") - 1))
         return cls(code[order], at[order], low[order], high[order], reasons, content, order)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from framework.core.arrival.partitions import Partitions
+from framework.core.stable_order import stable_order
 from framework.declarations.policies import PartitionAge, PartitionCount, PartitionEviction, TupleCount
 from framework.declarations.windows import ArrivalWindow
 
@@ -68,7 +69,7 @@ def _rows_within_limit(
 
 def _split_by_age(age: int, codes: np.ndarray, at: np.ndarray, partitions: Partitions) -> Iterator[np.ndarray]:
     """Yield rounds: a row whose partition has aged out by then is in the next one, where its key begins as new."""
-    order = np.argsort(codes, kind="stable")
+    order = stable_order(codes)
     code, time = codes[order], at[order]
     first = np.ones(len(code), dtype=bool)
     first[1:] = code[1:] != code[:-1]

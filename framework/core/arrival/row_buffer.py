@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from framework.core.job_spec import ARRIVAL_NUMBER, ARRIVAL_TIME
 from framework.core.partition_keys import PartitionKeys
+from framework.core.stable_order import stable_order
 from state.codec import decode_table, encode_table
 from state.records import SequenceRecord
 from state.store import KeyGroupStore
@@ -42,11 +43,12 @@ class RowBuffer:
     def load(self) -> None:
         """Read every stored segment, with rows that are no longer needed: `retain_newest` must follow."""
         tables = []
-        for segment in self._record.pieces:
+        for segment in sorted(self._record.pieces):
             table = decode_table(self._store.read(ROWS_KIND, 0, segment))
             tables.append(table.append_column(_SEGMENT_COLUMN, pa.array(np.full(table.num_rows, segment))))
         if tables:
-            self._sorted(pa.concat_tables(tables).select(self._schema.names))
+            rows = pa.concat_tables(tables).select(self._schema.names)
+            self._sort(rows, self._keys.encode(rows))
 
     def retain_newest(self, sizes: np.ndarray) -> None:
         """Keep the newest `sizes[code]` rows of each partition: the stored rows that are still needed."""
@@ -62,7 +64,8 @@ class RowBuffer:
         """Add new rows, in arrival order."""
         fresh = table.append_column(ARRIVAL_TIME, pa.array(at)).append_column(ARRIVAL_NUMBER, pa.array(seq))
         fresh = fresh.append_column(_SEGMENT_COLUMN, pa.array(np.full(table.num_rows, _NOT_STORED)))
-        self._sorted(pa.concat_tables([self.rows, fresh.select(self._schema.names).cast(self._schema)]))
+        fresh = fresh.select(self._schema.names).cast(self._schema)
+        self._sort(pa.concat_tables([self.rows, fresh]), np.concatenate([self.codes, self._keys.encode(fresh)]))
 
     def cap_arrival_times(self, now: int) -> bool:
         """Set arrival times later than `now` (us) to `now`; return whether there were any."""
@@ -115,9 +118,9 @@ class RowBuffer:
         elif live < len(segment):
             self._write(self.rows.filter(pa.array(segment == _NOT_STORED)))
 
-    def _sorted(self, rows: pa.Table) -> None:
-        codes = self._keys.encode(rows)
-        order = np.lexsort((rows.column(ARRIVAL_NUMBER).to_numpy(), codes))
+    def _sort(self, rows: pa.Table, codes: np.ndarray) -> None:
+        """Sort rows that are in arrival order within each partition: so are a segment, and segments in their order."""
+        order = stable_order(codes)
         self.rows, self.codes = rows.take(pa.array(order)).combine_chunks(), codes[order]
 
     def _write(self, rows: pa.Table) -> None:

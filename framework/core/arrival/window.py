@@ -20,6 +20,7 @@ from framework.core.arrival.policies.evaluate import first_due, starts_full, tim
 from framework.core.arrival.round import Round, RoundRows, stop_timers
 from framework.core.job_spec import ARRIVAL_TIME, JobSpec
 from framework.core.partition_keys import PartitionKeys
+from framework.core.stable_order import stable_order
 from framework.declarations.events import EventType
 from framework.declarations.policies import PartitionAge
 from framework.declarations.windows import Batched
@@ -156,7 +157,7 @@ class ArrivalWindowRunner:
         end_at, aged_out, aged_out_at = self._round_ends(
             end, after_outage=after_outage, is_last_at_instant=is_last_at_instant
         )
-        order = np.argsort(codes, kind="stable")
+        order = stable_order(codes)
         old_counts = self._partitions.size
         round_rows = RoundRows.of(codes[order], at[order], old_counts, end_at, after_outage=after_outage)
         events = created

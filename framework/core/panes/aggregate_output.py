@@ -18,6 +18,7 @@ from framework.core.panes.row_buffer import PaneRowBuffer
 from framework.core.panes.window import PaneTransition
 from framework.core.partition_keys import PartitionKeys
 from framework.core.quarantine import FiringPlace, Quarantine
+from framework.core.stable_order import stable_order
 
 NO_PANE = -(2**63)
 """Stands for a pane where there is none: results emitted for rows that were dropped."""
@@ -131,7 +132,7 @@ class AggregatePaneOutput:
                 refinements = np.concatenate([refinements, transition.trigger.refinements])
         if not len(codes):
             return
-        order = np.argsort(panes, kind="stable")
+        order = stable_order(panes)
         codes, panes, refinements = codes[order], panes[order], refinements[order]
         reasons = {t.pane: t.trigger.reason.value for t in transitions if t.trigger}
         columns = self._source.results(codes, panes)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from framework.core.panes.geometry import Geometry
+from framework.core.stable_order import stable_order
 
 
 class CellIndex:
@@ -19,7 +20,7 @@ class CellIndex:
         self._base = int(slices.min()) if len(slices) else 0
         self._span = int(slices.max()) - self._base + 1 if len(slices) else 1
         sortable = codes * self._span + (slices - self._base)
-        self.order = np.argsort(sortable, kind="stable")
+        self.order = stable_order(sortable)
         self._sorted = sortable[self.order]
 
     def ranges(self, codes: np.ndarray, panes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

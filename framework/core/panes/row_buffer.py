@@ -14,6 +14,7 @@ from framework.core.panes.geometry import Geometry
 from framework.core.panes.pane_index import CellIndex
 from framework.core.partition_keys import PartitionKeys
 from framework.core.row_ranges import gather_ranges
+from framework.core.stable_order import stable_order
 from state.codec import decode_table, encode_table
 from state.records import IntervalRecord
 from state.store import KeyGroupStore
@@ -69,7 +70,7 @@ class PaneRowBuffer:
         if self._geometry.slices_a_pane > 1:
             # Ranges are sorted by slice; the content of a pane is in arrival order over all its slices.
             arrival = self._rows.column(ARRIVAL_NUMBER).to_numpy()[at]
-            at = at[np.lexsort((arrival, np.repeat(np.arange(len(codes)), np.diff(offsets))))]
+            at = at[stable_order(arrival, np.repeat(np.arange(len(codes)), np.diff(offsets)))]
         return self._rows.drop_columns([ARRIVAL_NUMBER, SLICE_COLUMN]).take(pa.array(at)).combine_chunks(), offsets
 
     def retain(self, open_panes: np.ndarray) -> None:
@@ -104,7 +105,7 @@ class PaneRowBuffer:
                 return None
             # By arrival first: rows of one cell then stay in arrival order, in however many segments they are stored.
             rows = pa.concat_tables(tables).combine_chunks()
-            self._rows = rows.take(pa.array(np.argsort(rows.column(ARRIVAL_NUMBER).to_numpy(), kind="stable")))
+            self._rows = rows.take(pa.array(stable_order(rows.column(ARRIVAL_NUMBER).to_numpy())))
             codes, slices = self._keys.encode(self._rows), self._rows.column(SLICE_COLUMN).to_numpy()
             self._index = CellIndex(codes, slices, self._geometry)
         return self._index

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from itertools import pairwise
 
 import numpy as np
@@ -26,14 +27,12 @@ class DeltaPolicy(RunningPolicy):
         """Tumble before a row that exceeds the first row of the window, not the smallest, by more than the size."""
         new, size = self._subtractable(values(self._declared.attribute))
         tumbled: list[int] = []
-        oldest = partitions.oldest
-        for row, (code, value) in enumerate(zip(round_rows.code.tolist(), new.tolist(), strict=True)):
-            first = oldest[code]
-            if first is None:
-                oldest[code] = value
-            elif value - first > size:
-                oldest[code] = value
-                tumbled.append(row)
+        listed, starts = new.tolist(), round_rows.first_of_code.tolist()
+        own = round_rows.code
+        falling = set(own[1:][(own[1:] == own[:-1]) & ~(new[1:] >= new[:-1])].tolist())
+        for one in np.unique(own).tolist():
+            cut = _cut_scanning if one in falling else _cut_rising
+            partitions.oldest[one] = cut(listed, starts[one], starts[one + 1], partitions.oldest[one], size, tumbled)
         rows = np.array(tumbled, dtype=np.int64)
         code, position, at = round_rows.rows
         high = position[rows]
@@ -87,6 +86,41 @@ class DeltaPolicy(RunningPolicy):
         return (values.astype(np.int64) if values.dtype.kind in "iu" else values.astype(np.float64)), (
             self._declared.number
         )
+
+
+def _cut_scanning(
+    values: list[float], row: int, end: int, first: float | None, size: float, cuts: list[int]
+) -> float | None:
+    """Append to `cuts` the rows from `row` to `end` that exceed the first of their window; return the last first."""
+    for at in range(row, end):
+        value = values[at]
+        if first is None:
+            first = value
+        elif value - first > size:
+            first = value
+            cuts.append(at)
+    return first
+
+
+def _cut_rising(
+    values: list[float], row: int, end: int, first: float | None, size: float, cuts: list[int]
+) -> float | None:
+    """Do the same as `_cut_scanning` for values that never fall: look for the next cut instead of passing every row."""
+    if first is None:
+        first = values[row]
+    while row < end:
+        begin = row
+        row = bisect_right(values, first + size, begin, end)
+        # The sum may be rounded, and what counts is the difference.
+        while row > begin and values[row - 1] - first > size:
+            row -= 1
+        while row < end and not values[row] - first > size:
+            row += 1
+        if row < end:
+            first = values[row]
+            cuts.append(row)
+            row += 1
+    return first
 
 
 class DeltaEviction(RowEviction):
