@@ -48,7 +48,8 @@ class Computation:
         Args:
             path: the log: one row a firing, never changed.
             view: the newest refinement of each pane, kept up to date by MERGE; none if not given.
-            quarantine: rows that joined no window, with the reason; `<path>_quarantine` if not given.
+            quarantine: rows that joined no window, and what could not be computed, with the reason;
+                `<path>_quarantine` if not given.
             metrics: one row a batch; `<path>_metrics` if not given.
             downtime: one row for each start after the first, on what became due since the stop; `<path>_downtime` if
                 not given.
