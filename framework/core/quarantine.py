@@ -74,8 +74,8 @@ class Quarantine:
     def _fail_if_declared(self, where: str, error: Exception) -> None:
         if self._fails:
             raise InputError(
-                f'{_one_line(error)} in {where}; fix the function or the row, or use on_error="quarantine" and start '
-                "again: this batch is then run once more"
+                f"{where}, cannot be computed: {_one_line(error)}; fix the function or the row, or use "
+                'on_error="quarantine" and start again: this batch is then run once more'
             ) from error
 
     def _add(self, reasons: list[str], details: list[str], times: list[int | None], texts: list[str]) -> None:
