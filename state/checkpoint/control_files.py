@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Literal
 
 from state.checkpoint.clock import now_us
-from state.checkpoint.folder import CheckpointFolder
+from state.checkpoint.folder import CheckpointFolder, read_object
 from state.checkpoint.layout import CONTROL_FOLDER, control_file, control_file_number
 
 ControlKind = Literal["resume", "tick", "drain", "savepoint", "flush"]
@@ -60,8 +60,8 @@ class ControlCommand:
 
     def rewrite_if_lost(self) -> None:
         """Write the command again under another number if its file was replaced by another process."""
-        row = self._folder.read_json(control_file(self.number))
-        if row is not None and row["kind"] != self._kind:
+        row = read_object(self._folder, control_file(self.number))
+        if row is not None and row.get("kind") != self._kind:
             self.number = write_control_file(self._folder, self._kind)
 
 
