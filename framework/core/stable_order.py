@@ -30,6 +30,21 @@ def stable_order(*keys: np.ndarray) -> np.ndarray:
     return order
 
 
+def ranked(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the distinct integers, ascending, and the place of each value among them.
+
+    >>> ranked(np.array([7, 3, 7]))
+    (array([3, 7]), array([1, 0, 1]))
+    """
+    order = stable_order(values)
+    ascending = values[order]
+    is_new = np.ones(len(values), dtype=np.bool_)
+    is_new[1:] = ascending[1:] != ascending[:-1]
+    ranks = np.empty(len(values), dtype=np.int64)
+    ranks[order] = np.cumsum(is_new) - 1
+    return ascending[is_new], ranks
+
+
 def _order(values: np.ndarray) -> np.ndarray:
     if len(values) < _FEW or (values[1:] >= values[:-1]).all():
         return np.argsort(values, kind="stable")  # fast for sorted values

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from framework.core.arrival.event_table import EventTable
 from framework.core.arrival.partitions import NEVER, Partitions
+from framework.core.stable_order import ranked
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +103,7 @@ def count_before(
     >>> count_before(np.array([0, 0, 1]), np.array([5, 9, 5]), np.array([0]), np.array([9]), inclusive=False)
     array([1])
     """
-    distinct, ranks = np.unique(times, return_inverse=True)
+    distinct, ranks = ranked(times)
     span = len(distinct) + 1
     key = sorted_codes * span + ranks
     wanted = np.searchsorted(distinct, instants, side="right" if inclusive else "left")

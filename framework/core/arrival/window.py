@@ -179,7 +179,10 @@ class ArrivalWindowRunner:
 
     def _create(self, codes: np.ndarray, at: np.ndarray) -> list[EventTable]:
         """Create the partitions that have their first row here; return their INITIAL_FULL, if they start full."""
-        distinct, first = np.unique(codes, return_index=True)
+        first_row = np.full(len(self._partitions.live), -1)
+        first_row[codes[::-1]] = np.arange(len(codes))[::-1]  # the last assignment stays
+        distinct = np.flatnonzero(first_row >= 0)
+        first = first_row[distinct]
         new = ~self._partitions.live[distinct]
         return self._create_events(distinct[new], at[first[new]])
 

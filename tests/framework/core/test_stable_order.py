@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framework.core.stable_order import stable_order
+from framework.core.stable_order import ranked, stable_order
 
 MANY = 2500
 
@@ -20,6 +20,8 @@ def test_every_range_of_values_is_sorted_as_by_numpy(span: int, least: int, seed
     random = np.random.default_rng(seed)
     values = least + random.choice(random.integers(0, span, 40, endpoint=True), MANY)
     assert stable_order(values).tolist() == np.argsort(values, kind="stable").tolist()
+    for found, wanted in zip(ranked(values), np.unique(values, return_inverse=True), strict=True):
+        assert found.tolist() == wanted.tolist()
 
 
 @given(st.integers(0, 2**32), st.integers(0, MANY))
