@@ -158,7 +158,7 @@ def test_ports_that_do_not_fit_together_are_refused_where_they_are_declared(read
         return windowed(quotes.stream(schema), **given).window(window or Sliding(evict=Count(3)))
 
     for streams, said in [
-        ([order()], r"given 1 stream\(s\), it takes two or more"),
+        ([order()], r"has 1 stream\(s\), it takes two or more"),
         ([order(), windowed(quotes.stream(), name="match")], "port 1 has no window"),
         ([order(), order().operator(Match(), output="n bigint")], "port 1 is a Computation"),
         ([order(), quote(name="quotes")], "but these have 'match', 'quotes'"),
