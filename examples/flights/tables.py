@@ -38,13 +38,23 @@ def read_table(path: Path, *, columns: list[str] | None = None) -> pa.Table:
     files = _live_files(path)
     if not files:
         return pa.table({})
-    # Spark writes timestamps in the old form of 96 bits, which carries no zone; they are UTC.
-    table = pa.concat_tables([pq.read_table(file, columns=columns, coerce_int96_timestamp_unit="us") for file in files])
-    in_utc = [
-        field.with_type(pa.timestamp("us", "UTC")) if pa.types.is_timestamp(field.type) else field
+    return pa.concat_tables(
+        [_as_one_writer(pq.read_table(file, columns=columns, coerce_int96_timestamp_unit="us")) for file in files]
+    )
+
+
+def _as_one_writer(table: pa.Table) -> pa.Table:
+    """Return the rows of a file with the same types, whichever library wrote it.
+
+    Spark writes timestamps in the old form of 96 bits, which carries no zone; they are UTC. What `deltalake` has merged
+    comes with views of text instead of text.
+    """
+    types = {
+        field.name: pa.timestamp("us", "UTC") if pa.types.is_timestamp(field.type) else pa.string()
         for field in table.schema
-    ]
-    return table.cast(pa.schema(in_utc))
+        if pa.types.is_timestamp(field.type) or pa.types.is_string_view(field.type)
+    }
+    return table.cast(pa.schema([field.with_type(types.get(field.name, field.type)) for field in table.schema]))
 
 
 def _live_files(path: Path) -> list[Path]:

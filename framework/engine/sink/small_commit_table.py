@@ -68,10 +68,10 @@ class OpenTable:
         return self._delta.version() % int(self._properties.get("delta.checkpointInterval", "10")) == 0
 
     def append(self, rows: pa.Table, once: CommitProperties) -> None:
-        """Write a file and commit it, under the transaction in `once`."""
+        """Write a file and commit it, under the transaction in `once`. The rows are in the file in their order."""
         write_deltalake(
             self._delta,
-            self._aligned(rows),
+            self._aligned(rows).combine_chunks(),  # the library writes several chunks in any order
             mode="append",
             commit_properties=once,
             post_commithook_properties=_NO_HOOKS,

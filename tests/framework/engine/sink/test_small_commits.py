@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
@@ -116,6 +117,15 @@ def test_a_process_that_repeats_what_another_has_just_committed_skips_it(path: s
     assert waited == [0.05]
     assert second.append(log_rows("d"), APP, 2)
     assert sensors(path) == ["a", "b", "c", "d"]
+
+
+def test_rows_are_in_the_file_in_their_order(path: str) -> None:
+    """Whoever reads the log as a stream gets the firings in their order, however many segments they came in."""
+    names = [f"{number:05d}" for number in range(3000)]
+    many = pa.concat_tables([log_rows(*names[begin : begin + 300]) for begin in range(0, 3000, 300)])
+    SmallCommits(path, {}).append(many, APP, 0)
+    (file,) = files(path)
+    assert pq.read_table(Path(path) / file).column("sensor").to_pylist() == names
 
 
 def test_writers_that_do_not_touch_our_rows_are_no_conflict(path: str) -> None:
