@@ -91,6 +91,7 @@ def test_a_job_that_lost_its_lease_commits_nothing_more(readings: Readings) -> N
     assert readings.log()[-1] == ("a", "10:05", 2, 1, 0, "WATERMARK")
 
 
+@pytest.mark.extended
 def test_tables_belong_to_one_checkpoint(readings: Readings) -> None:
     """A new checkpoint does not write into the view of another job; a table that is gone is not made again empty."""
     readings.put(("a", "10:00:10", 1), ("a", "10:05:00", 2))

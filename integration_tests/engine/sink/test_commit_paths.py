@@ -57,7 +57,7 @@ def test_small_outputs_are_committed_without_spark(readings: Readings) -> None:
     }
 
 
-@pytest.mark.parametrize("point", ["between-delta", "after-delta-commit"])
+@pytest.mark.parametrize("point", ["between-delta", pytest.param("after-delta-commit", marks=pytest.mark.extended)])
 @pytest.mark.usefixtures("change_feeds")
 def test_tables_that_the_library_cannot_write_are_written_by_spark(
     readings: Readings, fail_at: Callable[[str, int], None], point: str
@@ -73,7 +73,7 @@ def test_tables_that_the_library_cannot_write_are_written_by_spark(
     assert readings.log("view") == VIEW
 
 
-@pytest.mark.parametrize("first", ["the library", "Spark"])
+@pytest.mark.parametrize("first", ["the library", pytest.param("Spark", marks=pytest.mark.extended)])
 def test_a_batch_that_one_of_them_committed_is_skipped_by_the_other(
     readings: Readings, fail_at: Callable[[str, int], None], monkeypatch: pytest.MonkeyPatch, first: str
 ) -> None:
