@@ -39,6 +39,9 @@ class OpenTable:
         self._properties = metadata.configuration
         schema = self._delta.schema()
         require_metadata(schema_of(schema.to_json()), metadata.partition_columns, self._properties)
+        paths = pa.table(self._delta.get_add_actions(flatten=True)).column("path").to_pylist()
+        if any(path.startswith(("/", "file:")) or "://" in path for path in paths):
+            raise UnsupportedTable("it has files in the folders of other tables, as a shallow clone has")
         self._schema = pa.schema(schema.to_arrow())
         self._known: dict[str, int] = {}
         self._ends: dict[str, pa.Scalar | None] = {}

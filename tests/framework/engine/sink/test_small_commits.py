@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -126,6 +127,18 @@ def test_rows_are_in_the_file_in_their_order(path: str) -> None:
     SmallCommits(path, {}).append(many, APP, 0)
     (file,) = files(path)
     assert pq.read_table(Path(path) / file).column("sensor").to_pylist() == names
+
+
+def test_a_shallow_clone_is_left_to_spark(path: str, tmp_path: Path) -> None:
+    """Its files lie in the folder of another table; the library cannot remove them in a merge."""
+    SmallCommits(path, {}).append(log_rows("a"), APP, 0)
+    (file,) = files(path)
+    clone = make(tmp_path / "clone", LOG)
+    add = {"path": (Path(path) / file).as_uri(), "partitionValues": {}, "size": 1, "modificationTime": 0}
+    line = json.dumps({"add": add | {"dataChange": True}})
+    (tmp_path / "clone" / "_delta_log" / f"{1:020d}.json").write_text(line)
+    with pytest.raises(UnsupportedTable, match="files in the folders of other tables"):
+        SmallCommits(clone, {}).append(log_rows("b"), APP, 0)
 
 
 def test_writers_that_do_not_touch_our_rows_are_no_conflict(path: str) -> None:
