@@ -1,4 +1,4 @@
-# Everything runs from .venv in this folder. The Java libraries of Delta and S3 are kept in ~/.cache/panekeeper
+# Everything runs from .venv in this folder. The Java libraries of Delta, S3 and Kafka are kept in ~/.cache/panekeeper
 # (PANEKEEPER_CACHE names another folder), so that clones share them and only the first start needs the network.
 
 VENV := .venv
@@ -20,7 +20,7 @@ help: ## Show this help
 demo: java $(VENV)/.installed-demo $(VENV)/.jars ## Run the worked example: flight delays, killed and resumed
 	@$(PYTHON) -m examples.flights
 
-test: java $(VENV)/.installed-dev $(VENV)/.jars ## Run the fast tests, then some of each kind on real Spark (ten minutes)
+test: java $(VENV)/.installed-dev $(VENV)/.jars ## Run the fast tests, then some of each kind on real Spark (a quarter of an hour)
 	@echo "Fast tests"
 	@$(PYTHON) -m pytest tests --numprocesses auto
 	@echo "Tests on real Spark"
@@ -68,7 +68,7 @@ $(PYTHON):
 
 # The versions are those of the lock: what is tested here is what was tested everywhere.
 $(VENV)/.installed-demo: INSTALL := --editable '.[demo]'
-$(VENV)/.installed-dev: INSTALL := --editable '.[demo,drill,s3]' --group dev
+$(VENV)/.installed-dev: INSTALL := --editable '.[demo,drill,kafka,s3,prometheus,completion]' --group dev
 
 $(VENV)/.installed-%: pyproject.toml $(LOCK) | $(PYTHON)
 	@echo "Installing packages into $(VENV) (some minutes the first time)"
@@ -77,6 +77,6 @@ $(VENV)/.installed-%: pyproject.toml $(LOCK) | $(PYTHON)
 	@touch $@
 
 $(VENV)/.jars:
-	@echo "Fetching the Java libraries of Delta and S3"
+	@echo "Fetching the Java libraries of Delta, S3 and Kafka"
 	@$(PYTHON) -m framework.engine.session.session
 	@touch $@

@@ -3,8 +3,12 @@
 __main__.py          Which options are there, and in which order does everything run?
 workloads.py         What is compared: which windows, which contenders, how many rows?
 contenders.py        How is a contender run, for its time and for its results?
+tables.py            How are jobs that write Delta tables started and timed?
+into_delta.py        How long do their batches and starts take, and how late is a row visible?
 measure.py           How are results compared and times taken?
+memory.py            How much memory does a run take?
 report.py            What is printed and written?
+pages.py             What do pages say of the results?
 data.py              Which rows are read?
 panekeeper_jobs.py   Panekeeper's windows
 spark_windows.py     Spark's own `groupBy(window)`

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from benchmarks import report
+from benchmarks import pages, report
 from benchmarks.contenders import RunEnvironment
 from benchmarks.data import write_input
 from benchmarks.measure import BenchmarkRun, Mismatch, run_comparison
@@ -42,21 +42,22 @@ def main(arguments: list[str]) -> int:
         spark = session("panekeeper-benchmarks", **{MANAGER_SETTING: ON_DISK})  # as jobs have it, for all contenders
     shutil.rmtree(work, ignore_errors=True)
     environment = RunEnvironment(spark=spark, folder=work)
-    began, load = time.monotonic(), os.getloadavg()[0]
-    results = []
+    results: list[Result] = []
+    content: dict[str, Any] = {}
     try:
         for workload in chosen:
             print(f"\n{workload.name}: {workload.what}", flush=True)
             results.append(_measure(workload, environment, options.out / "input", setting))
+            content = report.write(options.results, results)
     except Mismatch as error:
         print(f"\nnot the same results: {error}", file=sys.stderr)
         return WRONG
     finally:
         spark.stop()
         shutil.rmtree(work, ignore_errors=True)
-    took = {"seconds": round(time.monotonic() - began), "load": [round(load, 1), round(os.getloadavg()[0], 1)]}
-    report.write(options.results, report.as_json(results, setting | took))
-    print(f"\n{report.table(results)}\n\nwritten: {options.results}")
+    if options.results == RESULTS:
+        pages.write_pages(content)
+    print(f"\n{report.table([report.as_json(result) for result in results])}\n\nwritten: {options.results}")
     return 0
 
 
@@ -74,18 +75,19 @@ def _redirect_stderr(path: Path) -> Iterator[None]:
 
 
 def _measure(workload: Workload, environment: RunEnvironment, cache: Path, setting: dict[str, Any]) -> Result:
+    began, load = time.monotonic(), os.getloadavg()[0]
     runs = [_run_of(entry, cache, setting) for entry in (workload.us, *workload.peers)]
     throughputs = run_comparison(
         runs[0], runs[1:], environment, rounds=setting["rounds"], print_line=lambda text: print(f"  {text}", flush=True)
     )
-    return Result(workload=workload, runs=runs, throughputs=throughputs)
+    took = {"seconds": round(time.monotonic() - began), "load": [round(load, 1), round(os.getloadavg()[0], 1)]}
+    return Result(workload=workload, runs=runs, throughputs=throughputs, setting=setting | took)
 
 
 def _run_of(entry: WorkloadEntry, cache: Path, setting: dict[str, Any]) -> BenchmarkRun:
     files = setting.get("files", entry.files)
-    given = write_input(
-        cache, files=files, rows=setting["rows"] // entry.share, keys=max(1, setting["keys"] // entry.share)
-    )
+    keys = max(1, setting["keys"] * entry.key_factor // entry.share)
+    given = write_input(cache, files=files, rows=max(100, setting["rows"] // entry.share), keys=keys)
     return BenchmarkRun(contender=entry.contender, given=given, warm=min(entry.warm, files - 1))
 
 

@@ -2,14 +2,13 @@
 
 A `Contender` reads an input one file a micro-batch, as fast as it can. What it computes is in
 `panekeeper_jobs.py`, `spark_windows.py`, `spark_per_key.py` and `bytewax_flow.py`; what its numbers mean is in
-`measure.py`.
+`measure.py`. Contenders that write Delta tables are in `into_delta.py`.
 """
 
 from __future__ import annotations
 
 import itertools
 import shutil
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,9 +24,6 @@ from framework.engine.session.spark_errors import is_worker_timeout
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
-
-    from framework.builder.outputs import Computation
-    from panekeeper import BatchReport
 
 Query = Callable[["DataFrame", str], "DataFrame"]
 """Returns the streaming results for a streaming input and the folder of the query's checkpoint."""
@@ -90,7 +86,7 @@ class SparkContender:
 
     def measure(self, given: Input, environment: RunEnvironment) -> list[TimedBatch]:
         """Run over the input and return its micro-batches, in order."""
-        return _batches(self._run(given, environment, sink="noop"))
+        return query_batches(self._run(given, environment, sink="noop"))
 
     def results(self, given: Input, environment: RunEnvironment) -> pa.Table:
         """Run over the input into Parquet files and return what they hold."""
@@ -119,73 +115,6 @@ class SparkContender:
         raise AssertionError("unreachable: the last attempt returns or raises")
 
 
-@dataclass(frozen=True, kw_only=True)
-class DeltaContender:
-    """Spark's own query into a Delta table."""
-
-    name: str
-    query: Query
-
-    def measure(self, given: Input, environment: RunEnvironment) -> list[TimedBatch]:
-        """Run over the input and return its micro-batches, in order."""
-        folder = environment.new_folder()
-        batches = _batches(self._run(given, environment, folder))
-        shutil.rmtree(folder)
-        return batches
-
-    def results(self, given: Input, environment: RunEnvironment) -> pa.Table:
-        """Run over the input and return the table."""
-        folder = environment.new_folder()
-        self._run(given, environment, folder)
-        return _delta(environment, folder)
-
-    def _run(self, given: Input, environment: RunEnvironment, folder: Path) -> StreamingQuery:
-        checkpoint = str(folder / "checkpoint")
-        writer = self.query(environment.read(given), checkpoint).writeStream.format("delta")
-        running = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start(str(folder / "log"))
-        running.awaitTermination()
-        return running
-
-
-@dataclass(frozen=True, kw_only=True)
-class JobContender:
-    """A Panekeeper job into its Delta tables (log, quarantine, metrics)."""
-
-    name: str
-    computed: Callable[[DataFrame], Computation]
-    columns: tuple[str, ...]
-
-    def measure(self, given: Input, environment: RunEnvironment) -> list[TimedBatch]:
-        """Run over the input; a batch lasts from the end of the one before it to its own end."""
-        folder = environment.new_folder()
-        ended: list[tuple[float, BatchReport]] = []
-        began = time.monotonic()
-        self._run(given, environment, folder, lambda report: ended.append((time.monotonic(), report)))
-        shutil.rmtree(folder)
-        starts = [began, *(at for at, _ in ended)]
-        return [TimedBatch(report.rows, at - start) for start, (at, report) in zip(starts, ended, strict=False)]
-
-    def results(self, given: Input, environment: RunEnvironment) -> pa.Table:
-        """Run over the input and return the log, without the columns that only Panekeeper has."""
-        folder = environment.new_folder()
-        self._run(given, environment, folder, None)
-        return _delta(environment, folder).select(self.columns)
-
-    def _run(
-        self, given: Input, environment: RunEnvironment, folder: Path, on_batch: Callable[[BatchReport], None] | None
-    ) -> None:
-        target = self.computed(environment.read(given)).to_delta(folder / "log")
-        job = target.start(checkpoint=folder / "checkpoint", trigger="available_now")
-        if on_batch is not None:
-            job.on_batch(on_batch)
-        job.await_end()
-
-
-def _batches(query: StreamingQuery) -> list[TimedBatch]:
+def query_batches(query: StreamingQuery) -> list[TimedBatch]:
+    """Return the micro-batches of a query that has ended, in order."""
     return [TimedBatch(p.numInputRows, p.batchDuration / 1000) for p in query.recentProgress]
-
-
-def _delta(environment: RunEnvironment, folder: Path) -> pa.Table:
-    table = environment.spark.read.format("delta").load(str(folder / "log")).toArrow()
-    shutil.rmtree(folder)
-    return table

@@ -62,6 +62,11 @@ def write_input(cache: Path, *, files: int, rows: int, keys: int) -> Input:
     return given
 
 
+def file_start_us(number: int) -> int:
+    """Return the first instant of event time that file n covers; panes of 50 s begin there, too."""
+    return _START_US + number * FILE_SECONDS * 1_000_000
+
+
 def _name(number: int) -> str:
     return f"part-{number:04d}.parquet"
 
@@ -69,7 +74,7 @@ def _name(number: int) -> str:
 def _table(number: int, rows: int, keys: int) -> pa.Table:
     random = np.random.default_rng([7, number])
     step = FILE_SECONDS * 1_000_000 // rows
-    at = _START_US + number * FILE_SECONDS * 1_000_000 + np.arange(rows) * step + random.integers(0, step, rows)
+    at = file_start_us(number) + np.arange(rows) * step + random.integers(0, step, rows)
     return pa.table(
         {
             "ts": pa.array(at, pa.timestamp("us", tz="UTC")),

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from benchmarks.contenders import Contender, RunEnvironment, TimedBatch
 from benchmarks.data import Input
+from benchmarks.memory import peak_memory
 
 
 class Mismatch(Exception):
@@ -44,6 +45,8 @@ class Throughput:
     rows: int
     """Rows of one batch."""
     rounds: list[list[float]] = field(default_factory=list)
+    memory: list[dict[str, int]] = field(default_factory=list)
+    """The greatest memory of each round, MB, by kind of process."""
     compared: int | None = None
     """Number of result rows that were compared with Panekeeper's; None for Panekeeper itself."""
 
@@ -51,6 +54,12 @@ class Throughput:
     def seconds(self) -> float:
         """Median duration of a steady batch."""
         return median(seconds for batches in self.rounds for seconds in batches)
+
+    @property
+    def slowest(self) -> float:
+        """The 99th percentile of the durations of steady batches."""
+        seconds = sorted(seconds for batches in self.rounds for seconds in batches)
+        return seconds[min(len(seconds) - 1, round(0.99 * (len(seconds) - 1)))]
 
     @property
     def rate(self) -> float:
@@ -82,7 +91,9 @@ def run_comparison(
     contenders = list(zip((ours, *peers), throughputs, strict=True))
     for number in range(rounds):
         for run, throughput in contenders if number % 2 == 0 else reversed(contenders):
-            batches = run.contender.measure(run.given, environment)
+            with peak_memory() as peak:
+                batches = run.contender.measure(run.given, environment)
+            throughput.memory.append(peak.megabytes)
             throughput.rounds.append(steady_batches(batches, run))
             shown = " ".join(f"{batch.seconds:.2f}" for batch in batches)
             print_line(f"round {number + 1}, {run.contender.name}: {shown} s (load {os.getloadavg()[0]:.1f})")

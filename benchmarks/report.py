@@ -1,4 +1,4 @@
-"""The results: as a text table, and as JSON to compare runs."""
+"""The results: as JSON, one entry a workload, and as a text table of what was just measured."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import BenchmarkRun, Throughput
-from benchmarks.workloads import Workload
+from benchmarks.workloads import Workload, workloads
 
-_PACKAGES = ("pyspark", "delta-spark", "pyarrow", "numpy", "pandas", "bytewax")
+_PACKAGES = ("pyspark", "delta-spark", "deltalake", "pyarrow", "numpy", "pandas", "bytewax")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,6 +24,8 @@ class Result:
     workload: Workload
     runs: list[BenchmarkRun]
     throughputs: list[Throughput]
+    setting: dict[str, Any]
+    """How it was measured: rows, keys, rounds; the seconds it took, and the machine's load before and after."""
 
     @property
     def ratios(self) -> list[float]:
@@ -37,9 +39,41 @@ class Result:
         return min(ratios), max(ratios)
 
 
-def as_json(results: list[Result], setting: dict[str, Any]) -> dict[str, Any]:
-    """Return all figures, the settings and the versions, as they are written to `results.json`."""
+def write(path: Path, results: list[Result]) -> dict[str, Any]:
+    """Put the results in place of earlier ones of the same workloads; return all that the file then holds."""
+    entries = {entry["name"]: entry for entry in read(path)["workloads"]} if path.exists() else {}
+    entries |= {result.workload.name: as_json(result) for result in results}
+    order = {workload.name: number for number, workload in enumerate(workloads())}
+    known = sorted((name for name in entries if name in order), key=order.__getitem__)
+    content = {"workloads": [entries[name] for name in known]}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    return content
+
+
+def read(path: Path) -> dict[str, Any]:
+    """Return what `write` wrote."""
+    content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return content
+
+
+def as_json(result: Result) -> dict[str, Any]:
+    """Return all figures of a workload, its setting and the versions."""
+    peers = {}
+    for number, (peer, ratio) in enumerate(zip(result.workload.peers, result.ratios, strict=True)):
+        throughput, low_high = result.throughputs[number + 1], result.ratio_range(number)
+        peers[peer.contender.name] = {
+            **_pace(result.runs[number + 1], throughput),
+            "ratio": round(ratio, 3),
+            "ratio_of_rounds": [round(edge, 3) for edge in low_high],
+            "aim": None if peer.aim is None else round(peer.aim, 3),
+            "same_results": True,
+            "results_compared": throughput.compared,
+        }
     return {
+        "name": result.workload.name,
+        "what": result.workload.what,
+        "unit": result.workload.us.unit,
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": {
             "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
@@ -47,33 +81,27 @@ def as_json(results: list[Result], setting: dict[str, Any]) -> dict[str, Any]:
             "python": platform.python_version(),
             "packages": _versions(),
         },
-        "setting": setting,
-        "workloads": [_workload(result) for result in results],
+        "setting": result.setting,
+        "ours": _pace(result.runs[0], result.throughputs[0]),
+        "peers": peers,
     }
 
 
-def write(path: Path, content: dict[str, Any]) -> None:
-    """Write the results."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-
-
-def table(results: list[Result]) -> str:
-    """Return the results as text, one line for each peer."""
-    lines = [("workload", "rows/s", "peer", "rows/s", "ratio", "of rounds", "aim")]
-    for result in results:
-        first = (result.workload.name, f"{result.throughputs[0].rate:,.0f}")
-        peers = zip(result.workload.peers, result.throughputs[1:], result.ratios, strict=True)
-        for number, (peer, throughput, ratio) in enumerate(peers):
-            low, high = result.ratio_range(number)
+def table(entries: list[dict[str, Any]]) -> str:
+    """Return results as text, one line for each peer."""
+    lines = [("workload", "seconds", "peer", "seconds", "ratio", "of rounds", "aim")]
+    for entry in entries:
+        first = (entry["name"], f"{entry['ours']['seconds']:.3f}")
+        for number, (name, peer) in enumerate(entry["peers"].items()):
+            low, high = peer["ratio_of_rounds"]
             lines.append(
                 (
                     *(first if number == 0 else ("", "")),
-                    peer.contender.name,
-                    f"{throughput.rate:,.0f}",
-                    f"{ratio:.2f}",
+                    name,
+                    f"{peer['seconds']:.3f}",
+                    f"{peer['ratio']:.2f}",
                     f"{low:.2f}..{high:.2f}",
-                    f"{peer.aim:.2f} {'met' if ratio >= (peer.aim or 0) else 'missed'}",
+                    aim_text(peer),
                 )
             )
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
@@ -87,33 +115,23 @@ def table(results: list[Result]) -> str:
     )
 
 
-def _workload(result: Result) -> dict[str, Any]:
-    peers = {}
-    for number, (peer, ratio) in enumerate(zip(result.workload.peers, result.ratios, strict=True)):
-        throughput, low_high = result.throughputs[number + 1], result.ratio_range(number)
-        peers[peer.contender.name] = {
-            **_pace(result.runs[number + 1], throughput),
-            "ratio": round(ratio, 3),
-            "ratio_of_rounds": [round(edge, 3) for edge in low_high],
-            "aim": round(peer.aim or 0, 3),
-            "same_results": True,
-            "results_compared": throughput.compared,
-        }
-    return {
-        "name": result.workload.name,
-        "what": result.workload.what,
-        "ours": _pace(result.runs[0], result.throughputs[0]),
-        "peers": peers,
-    }
+def aim_text(peer: dict[str, Any]) -> str:
+    """Return the aim of a ratio and whether it was met; nothing where there is none."""
+    if peer["aim"] is None:
+        return ""
+    return f"{peer['aim']:g}, {'met' if peer['ratio'] >= peer['aim'] else 'missed'}"
 
 
 def _pace(run: BenchmarkRun, throughput: Throughput) -> dict[str, Any]:
+    kinds = throughput.memory[0] if throughput.memory else {}
     return {
+        "seconds": round(throughput.seconds, 3),
+        "seconds_p99": round(throughput.slowest, 3),
         "rows_per_second": round(throughput.rate),
-        "seconds_a_batch": round(throughput.seconds, 3),
         "rows_a_batch": run.given.rows,
         "keys": run.given.keys,
         "rows": run.given.rows * run.given.files,
+        "memory_mb": {kind: min(peak.get(kind, 0) for peak in throughput.memory) for kind in kinds},
         "steady_batches": [[round(seconds, 3) for seconds in batches] for batches in throughput.rounds],
     }
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from benchmarks import bytewax_flow, panekeeper_jobs, spark_per_key, spark_windows
 from benchmarks.bytewax_flow import DataflowContender
-from benchmarks.contenders import Contender, DeltaContender, JobContender, Query, SparkContender
+from benchmarks.contenders import Contender, Query, SparkContender
+from benchmarks.into_delta import DelayContender, DeltaContender, StartContender
+from benchmarks.tables import PanekeeperTableJob, SparkTableJob, TableJob
 from panekeeper import TimeInterval
 
 US = "panekeeper"
@@ -17,6 +19,8 @@ SPARK_DELTA = "spark groupBy(window) to Delta"
 PER_KEY = "spark transformWithStateInPandas"
 LESS_STATE = "panekeeper, a tenth of the state"
 
+_TINY, _MIDDLE = 500, 25
+"""Shares that make 1,000 and 20,000 rows a batch of 500,000."""
 SMALL = 5
 """A contender too slow for all rows gets this share of the rows and of the keys: as many rows for each key."""
 
@@ -28,16 +32,20 @@ class WorkloadEntry:
     Attributes:
         contender: what runs.
         share: it reads one row in `share`, of one key in `share`.
+        key_factor: there are so many times more keys.
         files: number of files it reads, one a batch.
         warm: number of batches at the beginning that do not count.
-        aim: the ratio of Panekeeper's rate to its own that is aimed at; None for Panekeeper.
+        aim: the ratio of Panekeeper's rate to its own that is aimed at; None for Panekeeper, or where there is none.
+        unit: what the measured seconds are.
     """
 
     contender: Contender
     share: int = 1
+    key_factor: int = 1
     files: int = 8
     warm: int = 2
     aim: float | None = None
+    unit: str = "s a batch"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,9 +66,9 @@ def _per_key(query: Query, aim: float) -> WorkloadEntry:
     return WorkloadEntry(contender=SparkContender(name=PER_KEY, query=query), share=SMALL, files=3, warm=1, aim=aim)
 
 
-def _dataflow(step: bytewax_flow.Step) -> list[WorkloadEntry]:
+def _dataflow(step: bytewax_flow.Step, aim: float = 2.2) -> list[WorkloadEntry]:
     return (
-        [WorkloadEntry(contender=DataflowContender(step=step), files=3, warm=0, aim=5)]
+        [WorkloadEntry(contender=DataflowContender(step=step), files=3, warm=0, aim=aim)]
         if bytewax_flow.installed()
         else []
     )
@@ -73,21 +81,69 @@ def tumbling() -> Workload:
         name="tumbling",
         what="TimeInterval(50): max and count",
         us=_us(panekeeper_jobs.panes_query(TimeInterval(50))),
-        peers=[WorkloadEntry(contender=peer, aim=1.5)],
-    )
-
-
-def tumbling_delta_table() -> Workload:
-    """Panes that touch, written to Delta tables."""
-    columns = (*panekeeper_jobs.PANES, "highest", "n")
-    us = JobContender(name=US, computed=partial(panekeeper_jobs.panes, window=TimeInterval(50)), columns=columns)
-    peer = DeltaContender(name=SPARK_DELTA, query=spark_windows.panes_query("50 seconds"))
-    return Workload(
-        name="tumbling-to-delta",
-        what="TimeInterval(50): max and count, into Delta tables",
-        us=WorkloadEntry(contender=us),
         peers=[WorkloadEntry(contender=peer, aim=1.0)],
     )
+
+
+def many_keys() -> Workload:
+    """Panes that touch, of a million keys: hardly two rows of a batch have the same."""
+    run = tumbling()
+    return Workload(
+        name="tumbling-million-keys",
+        what="TimeInterval(50) of 100 times as many keys: max and count",
+        us=replace(run.us, key_factor=100, files=5),
+        peers=[replace(peer, key_factor=100, files=5, aim=None) for peer in run.peers],
+    )
+
+
+_RESULT = (*panekeeper_jobs.PANES, "highest", "n")
+
+
+def _table_jobs(*, view: bool = False) -> tuple[TableJob, TableJob]:
+    panes = partial(panekeeper_jobs.panes, window=TimeInterval(50))
+    ours = PanekeeperTableJob(name=US, computed=panes, view=view)
+    return ours, SparkTableJob(name=SPARK_DELTA, query=spark_windows.panes_query("50 seconds"))
+
+
+def into_delta(size: str, share: int, files: int, *, view: bool) -> Workload:
+    """Panes that touch, written to Delta tables, with a view or without; Spark's query appends to one table."""
+    us, peer = (
+        WorkloadEntry(contender=DeltaContender(job=job, columns=_RESULT), share=share, files=files)
+        for job in _table_jobs(view=view)
+    )
+    return Workload(
+        name=f"to-delta-{'view-' if view else ''}{size.replace(',', '')}",
+        what=f"TimeInterval(50): max and count, {size} rows a batch, into Delta{', with a view' if view else ''}",
+        us=us,
+        peers=[replace(peer, aim=1.2 if view else 1.8)],
+    )
+
+
+def starts(name: str, what: str, files: int) -> Workload:
+    """How long a start takes: one job for each file, on one checkpoint; only the last counts."""
+    us, peer = (
+        WorkloadEntry(
+            contender=StartContender(job=job, columns=_RESULT),
+            share=_TINY,
+            files=files,
+            warm=files - 1,
+            unit="s a start",
+        )
+        for job in _table_jobs()
+    )
+    return Workload(name=name, what=what, us=us, peers=[replace(peer, aim=1.0)])
+
+
+def delay() -> Workload:
+    """How late a row is visible, in a job that runs all the time."""
+    us, peer = (
+        WorkloadEntry(
+            contender=DelayContender(job=job, columns=_RESULT), share=_TINY, files=30, warm=5, unit="s until visible"
+        )
+        for job in _table_jobs()
+    )
+    what = "a file of 1,000 rows a second: until the panes that it completes are in the table"
+    return Workload(name="delay", what=what, us=us, peers=[replace(peer, aim=1.0)])
 
 
 def overlapping() -> Workload:
@@ -107,7 +163,7 @@ def contents() -> Workload:
         name="contents",
         what="TimeInterval(50): median by a Python function of the rows",
         us=_us(panekeeper_jobs.medians(TimeInterval(50))),
-        peers=[_per_key(spark_per_key.medians(50_000_000), 20)],
+        peers=[_per_key(spark_per_key.medians(50_000_000), 60)],
     )
 
 
@@ -140,7 +196,7 @@ def in_arrival_order() -> list[Workload]:
             us=_us(panekeeper_jobs.firings(panekeeper_jobs.SLIDING_TIME)),
             peers=[
                 _per_key(spark_per_key.firings(spark_per_key.SlidingTime(20, 10)), 20),
-                *_dataflow(bytewax_flow.sliding_time(20, 10)),
+                *_dataflow(bytewax_flow.sliding_time(20, 10), aim=3.5),
             ],
         ),
         Workload(
@@ -168,10 +224,18 @@ def workloads() -> list[Workload]:
     """Return all workloads, in the order in which they run."""
     return [
         tumbling(),
-        tumbling_delta_table(),
+        many_keys(),
+        *(
+            into_delta(size, share, files, view=view)
+            for size, share, files in (("1,000", _TINY, 16), ("20,000", _MIDDLE, 12), ("500,000", 1, 8))
+            for view in (False, True)
+        ),
         overlapping(),
         contents(),
         kept("kept-aggregates", "max and count", panekeeper_jobs.panes_query),
         kept("kept-contents", "median of the rows", panekeeper_jobs.medians),
         *in_arrival_order(),
+        delay(),
+        starts("start", "from the declaration to the first committed batch of a new checkpoint", 1),
+        starts("restart", "from the declaration to the first committed batch of a checkpoint with one", 2),
     ]

@@ -18,8 +18,8 @@ os.environ.setdefault("SPARK_SUBMIT_OPTS", SHORT_LIVED)
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """One session for all: two cores, four shuffle partitions, and the Java libraries for S3."""
-    running = session("panekeeper-tests", cores=2, s3=True, **{"spark.sql.shuffle.partitions": 4})
+    """One session for all: two cores, four shuffle partitions, and the Java libraries for S3 and Kafka."""
+    running = session("panekeeper-tests", cores=2, s3=True, kafka=True, **{"spark.sql.shuffle.partitions": 4})
     yield running
     running.stop()
 

@@ -88,7 +88,7 @@ def test_settings_and_delta_are_in_force(spark: SparkSession, tmp_path: Path) ->
     assert spark.conf.get("spark.sql.shuffle.partitions") == "4"
 
 
-def test_asking_again_gives_the_running_session(spark: SparkSession) -> None:
+def test_a_second_call_gives_the_running_session(spark: SparkSession) -> None:
     """A second call in one process takes part in the running session instead of starting another."""
     assert session("again", cores=2, **{"spark.sql.shuffle.partitions": 4}).sparkContext is spark.sparkContext
     with ThreadPoolExecutor(1) as another_thread:

@@ -59,6 +59,6 @@ def test_a_vector_gives_its_events_on_spark(spark: SparkSession, name: str, way:
 @pytest.mark.extended
 @pytest.mark.parametrize("way", EVERY_WAY, ids=str)
 @pytest.mark.parametrize("name", THOROUGH)
-def test_no_cut_and_no_restart_shows(spark: SparkSession, name: str, way: tuple[Any, Any]) -> None:
+def test_no_split_and_no_restart_changes_the_events(spark: SparkSession, name: str, way: tuple[Any, Any]) -> None:
     """One micro-batch, one for every item, random ones, and a new query after every item: the same events."""
     check(spark, name, *way)

@@ -1,6 +1,6 @@
 """Panekeeper's public API: everything that a user imports, except the test kit in `panekeeper.testing`.
 
-testing.py  how are the events of a window checked without Spark? `play` and `difference`
+testing.py  how is a window checked without Spark? `play`, `difference`, `batch_results`
 
 Importing this package loads no pyspark and no boto3: `session`, `windowed` and all else that needs them is loaded on
 first use, so declarations and `panekeeper.testing.play` work without Java.
@@ -39,7 +39,7 @@ from framework.declarations.errors import (
 from framework.declarations.events import Event, EventType, Pane, Reason, Timing
 from framework.declarations.operator import Emit, Listener, Operator
 from framework.declarations.policies import Count, Delta, PartitionAge, PartitionCount, Punctuation, Time, TupleCount
-from framework.declarations.user_policy import UserPolicy
+from framework.declarations.user_policy import PartitionUse, UserPolicy
 from framework.declarations.windows import Batched, Sliding, TimeInterval, Tumbling
 from recovery.errors import (
     ArchiveDenied,
@@ -63,6 +63,8 @@ if TYPE_CHECKING:
     from framework.engine.job.job import Job
     from framework.engine.job.run_totals import BatchReport
     from framework.engine.job.status import Drained, Status
+    from framework.engine.monitor.endpoint import MetricsEndpoint, serve_metrics
+    from framework.engine.monitor.instruments import publish_metrics
     from framework.engine.session.session import session
     from framework.engine.sink.protocol import Sink
     from recovery.restore.clone import clone
@@ -110,6 +112,7 @@ __all__ = [
     "JobNotRunning",
     "LifecycleError",
     "Listener",
+    "MetricsEndpoint",
     "NewerSavepoint",
     "NoSuchSavepoint",
     "NotConfirmed",
@@ -120,6 +123,7 @@ __all__ = [
     "PanekeeperError",
     "PartitionAge",
     "PartitionCount",
+    "PartitionUse",
     "Punctuation",
     "Reason",
     "S3Options",
@@ -153,12 +157,14 @@ __all__ = [
     "minutes",
     "ports",
     "prune",
+    "publish_metrics",
     "register_archive",
     "rescale",
     "restore",
     "savepoint",
     "savepoints",
     "seconds",
+    "serve_metrics",
     "session",
     "verify",
     "windowed",
@@ -169,6 +175,7 @@ _LOADED_WHEN_USED = {
     "BatchReport": "framework.engine.job.run_totals",
     "Drained": "framework.engine.job.status",
     "Job": "framework.engine.job.job",
+    "MetricsEndpoint": "framework.engine.monitor.endpoint",
     "S3Options": "recovery.storage.s3_options",
     "Savepoint": "recovery.savepoint.create",
     "Sink": "framework.engine.sink.protocol",
@@ -177,11 +184,13 @@ _LOADED_WHEN_USED = {
     "clone": "recovery.restore.clone",
     "ports": "framework.builder.ports",
     "prune": "recovery.savepoint.catalog",
+    "publish_metrics": "framework.engine.monitor.instruments",
     "register_archive": "recovery.storage.locations",
     "rescale": "recovery.upgrade.rescale",
     "restore": "recovery.restore.restore",
     "savepoint": "recovery.savepoint.create",
     "savepoints": "recovery.savepoint.catalog",
+    "serve_metrics": "framework.engine.monitor.endpoint",
     "session": "framework.engine.session.session",
     "verify": "recovery.savepoint.catalog",
     "windowed": "framework.builder.windowed",

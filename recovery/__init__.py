@@ -7,6 +7,7 @@ errors.py   What can go wrong here.
 storage/    Where are files kept, and at which version are tables? Local disk, S3, archives of a user, Delta.
 jobs/       Does a job run on a checkpoint, and how is it drained from another process?
 savepoint/  How is a job saved, and what is in a location of savepoints?
+kafka/      Where does a job continue in Kafka, and are its messages still there?
 restore/    How does a job go back to a savepoint, or become another job?
 repair/     Which damaged files of a checkpoint can be repaired without a savepoint?
 upgrade/    Can a stopped job resume with another declaration, or with another number of shuffle partitions?

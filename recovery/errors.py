@@ -1,4 +1,4 @@
-"""The errors of savepoints and of job files; branches of the tree in `framework.declarations.errors`.
+"""The errors of savepoints, of Kafka brokers and of job files; branches of the tree in `framework.declarations.errors`.
 
 SavepointError (PanekeeperError)
 |-- SavepointRefused        not possible now: a job runs, a name is taken, a restore was interrupted, ...
@@ -12,6 +12,7 @@ SavepointError (PanekeeperError)
     |-- ArchiveNotFound     ... the bucket is not there
     |-- ArchiveDenied       ... credentials or permissions are missing
     `-- ArchiveUnreachable  ... the endpoint does not respond
+BrokerUnavailable (PanekeeperError)  a Kafka broker does not respond, or refuses the credentials
 JobFileError (PanekeeperError)  a Python file does not declare a job
 """
 
@@ -66,6 +67,10 @@ class ArchiveDenied(ArchiveError):
 
 class ArchiveUnreachable(ArchiveError):
     """The endpoint does not respond."""
+
+
+class BrokerUnavailable(PanekeeperError):
+    """A Kafka broker does not respond, or refuses the credentials. The message never contains them."""
 
 
 class JobFileError(PanekeeperError):

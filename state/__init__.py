@@ -1,11 +1,14 @@
 """What is stored with a checkpoint: records, their bytes, and where they are kept. Imports no other package of ours.
 
 checkpoint/     Which files does a checkpoint have beside Spark's, and what is in them?
+code_digest.py  What does a Python function or object compute, as a text that is the same in each process?
 codec.py        How do tables and headers become checked, versioned bytes?
 errors.py       What is the root of all errors, and what can be wrong with stored state?
 handler.py      What is a user's state handler, and when is it called?
 key_groups.py   Which ids spread the key groups evenly over shuffle partitions?
+log.py          What are Panekeeper's loggers called, and which fields do their records have?
 records.py      Which fields of a key group are stored?
+spark_logs.py   Can Spark's own logs of a checkpoint be read, and what do they pin?
 spark_store.py  How is a key group kept in Spark's state store?
 store.py        What does a store offer, and how is one kept in memory?
 user_values.py  Which values can a state handler store?

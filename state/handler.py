@@ -62,6 +62,10 @@ class WindowControl(Protocol):
         """Evict a partition."""
         ...
 
+    def emit(self, key: Any, columns: dict[str, Any]) -> None:
+        """Add a result row of a partition."""
+        ...
+
     def partitions(self) -> list[OpenPartition]:
         """Return the live partitions."""
         ...
@@ -143,6 +147,23 @@ class StateContext:
         self._require_phase("evict_partition", "drain")
         self._window(port).evict_partition(key)
 
+    def emit(self, key: Any, /, *, port: int = 0, **columns: Any) -> None:
+        """Emit a result row of a partition, with the reason DRAIN. Only in `drain`.
+
+        Of a window in arrival order at its last time, of a time interval without a pane. Section 7.3 of the semantics.
+
+        Args:
+            key: of a partition of this key group, as events have it; None without partitions.
+            port: whose partition it is.
+            **columns: of the declared output.
+
+        Raises:
+            LifecycleError: called elsewhere, or the key or a value does not fit.
+            PanekeeperError: a column that the output does not declare.
+        """
+        self._require_phase("emit", "drain")
+        self._window(port).emit(key, columns)
+
     def partitions(self, *, port: int = 0) -> list[OpenPartition]:
         """Return the live partitions of a port, in this key group. Only in `drain`, of windows in arrival order."""
         self._require_phase("partitions", "drain")
@@ -173,7 +194,7 @@ class StateHandler:
     """Whether `prepare_for_non_blocking_checkpoint` is called."""
 
     def drain(self, ctx: StateContext) -> None:
-        """Complete outstanding work before the checkpoint. Partitions can be evicted here, and only here."""
+        """Complete outstanding work before the checkpoint. Here, and only here, a handler can evict and emit."""
 
     def prepare_for_non_blocking_checkpoint(self, ctx: StateContext) -> None:
         """Copy what `checkpoint` will write; called between `drain` and `checkpoint` if `non_blocking`."""

@@ -26,7 +26,7 @@ class PaneRecord:
     complete: bool = False
     """The watermark has reached its end while the pane existed (docs/semantics.md section 6)."""
     rounds: int = 0
-    """Trigger rounds so far: the index of the next one."""
+    """Not used any more: 0 in new records."""
     has_counts: bool = False
     """A segment ("fired", pane, 0) counts the firings of the partitions that were refined."""
 

@@ -1,6 +1,6 @@
-"""One key group's memory in Spark's state store (RocksDB): a value "header" and a map "segments".
+"""The persisted state of one key group in Spark's state store (RocksDB): a value "header" and a map "segments".
 
-Every call is a blocking round trip to the JVM (findings: 0.2 to 5 ms), and reading costs by stored byte; so the
+Every call is a blocking round trip to the JVM (measured: 0.2 to 5 ms), and reading costs by stored byte; so the
 core keeps few, large, compressed entries, reads them by key and drops them whole. This is the only file of
 `state` that imports pyspark.
 """
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
-from state.store import missing_segment
+from state.store import KeyGroupStore
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
@@ -24,7 +24,7 @@ _VALUE = StructType([StructField("body", BinaryType())])
 _KEY = StructType([StructField("kind", StringType()), StructField("slot", LongType()), StructField("seq", LongType())])
 
 
-class SparkStore:
+class SparkStore(KeyGroupStore):
     """A `KeyGroupStore` on the state of the key that Spark is processing. Made in `StatefulProcessor.init`."""
 
     def __init__(self, handle: StatefulProcessorHandle) -> None:
@@ -39,13 +39,6 @@ class SparkStore:
     def write_header(self, value: bytes) -> None:
         """Replace the header."""
         self._header.update((value,))
-
-    def read(self, kind: str, slot: int, seq: int) -> bytes:
-        """Return one segment, or raise `CorruptState`."""
-        value = self.find(kind, slot, seq)
-        if value is None:
-            raise missing_segment(kind, slot, seq)
-        return value
 
     def find(self, kind: str, slot: int, seq: int) -> bytes | None:
         """Return one segment, or None."""

@@ -28,7 +28,10 @@ class KeyGroupStore(Protocol):
 
     def read(self, kind: str, slot: int, seq: int) -> bytes:
         """Return one segment. Raises `CorruptState` if it is not there although the header lists it."""
-        ...
+        value = self.find(kind, slot, seq)
+        if value is None:
+            raise missing_segment(kind, slot, seq)
+        return value
 
     def find(self, kind: str, slot: int, seq: int) -> bytes | None:
         """Return one segment, or None if there is none."""
@@ -43,7 +46,7 @@ class KeyGroupStore(Protocol):
         ...
 
 
-class MemoryStore:
+class MemoryStore(KeyGroupStore):
     """A `KeyGroupStore` in a dictionary: what a restart keeps is exactly `header` and `entries`.
 
     >>> store = MemoryStore()
@@ -63,13 +66,6 @@ class MemoryStore:
     def write_header(self, value: bytes) -> None:
         """Replace the header."""
         self.header = value
-
-    def read(self, kind: str, slot: int, seq: int) -> bytes:
-        """Return one segment, or raise `CorruptState`."""
-        value = self.find(kind, slot, seq)
-        if value is None:
-            raise missing_segment(kind, slot, seq)
-        return value
 
     def find(self, kind: str, slot: int, seq: int) -> bytes | None:
         """Return one segment, or None."""

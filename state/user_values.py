@@ -56,7 +56,7 @@ def from_json(value: Any) -> Any:
     if not tags:
         return {key: from_json(item) for key, item in value.items()}
     if len(value) != 1 or tags[0] not in _READ:
-        raise ValueError(f"{tags[0]!r} is no kind of value")
+        raise ValueError(f"{tags[0]!r} is not a kind of value")
     return _READ[tags[0]](value[tags[0]])
 
 
@@ -75,7 +75,7 @@ def _iso_text(value: datetime) -> str:
     except ValueError:
         is_same = False
     if not is_same:
-        raise TypeError(f"{value!r} is a {type(value).__name__} that is no datetime of Python")
+        raise TypeError(f"{value!r} is a {type(value).__name__} that a datetime of Python cannot represent")
     return text
 
 

@@ -25,9 +25,9 @@ def main(arguments: list[str]) -> int:
     total = put_input(options.place, Replay(days=options.days), files=options.files)
     spark = session("panekeeper-flights", s3=True)
     try:
-        from examples.flights.pipeline import start
+        from examples.flights.pipeline import files, start
 
-        job = start(spark, f"{options.place}/input", options.place)
+        job = start(files(spark, f"{options.place}/input"), options.place)
         job.await_end()
         if options.files is None or options.files >= total:
             job.flush()

@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
 from examples.flights.tables import CHECKPOINT, LOG, VIEW
 from panekeeper import TimeInterval, agg, hours, minutes, windowed
@@ -16,9 +17,20 @@ COLUMNS = (
 )
 
 
-def start(spark: SparkSession, files: str, out: str) -> "Job":
-    """Start the job over the folder of files, one file a micro-batch; it resumes where the last run in `out` ended."""
-    flights = spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 1).parquet(files)
+def files(spark: SparkSession, folder: str) -> DataFrame:
+    """Return the flights of a folder of files, one file a micro-batch."""
+    return spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 1).parquet(folder)
+
+
+def topic(spark: SparkSession, servers: str, name: str) -> DataFrame:
+    """Return the flights of a topic of Kafka, a JSON object each."""
+    reader = spark.readStream.format("kafka").option("kafka.bootstrap.servers", servers).option("subscribe", name)
+    messages = reader.option("startingOffsets", "earliest").load()
+    return messages.select(F.from_json(F.col("value").cast("string"), COLUMNS).alias("flight")).select("flight.*")
+
+
+def start(flights: DataFrame, out: str) -> "Job":
+    """Start the job over these flights; it resumes where the last run in `out` ended."""
     return (
         windowed(
             flights,

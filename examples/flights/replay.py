@@ -79,10 +79,10 @@ def _run(console: Console, given: Input, out: Path, totals: ReplayTotals) -> Non
             spark = session("panekeeper-flights")
         record_java_pid(out, _java_of(spark))
     try:
-        from examples.flights.pipeline import start
+        from examples.flights.pipeline import files, start
 
         with waiting(console, "starting the job..."):
-            job = start(spark, str(given.folder), str(out))
+            job = start(files(spark, str(given.folder)), str(out))
         with ReplayView(console, rows=given.n_rows, batches=given.n_files, done=totals.total("rows_in")) as view:
 
             def show(report: BatchReport) -> None:

@@ -16,7 +16,7 @@ from framework.core.job_spec import JobSpec, PortSpec
 from framework.declarations.aggregates import Aggregate
 from framework.declarations.errors import DeclarationError
 from framework.declarations.operator import Listener, Operator, OperatorWithListeners
-from framework.declarations.policies import PartitionCount, TupleCount
+from framework.declarations.policy import Policy
 from framework.declarations.window_events import require_possible_event
 from framework.declarations.windows import Window
 from framework.engine.flow.intake import Intake
@@ -55,7 +55,8 @@ class Input:
 
 def shares_state_between_partitions(window: Window) -> bool:
     """Whether partitions share a limit, so that one key group must have all (docs/semantics.md section 10.1)."""
-    return isinstance(getattr(window, "partition_eviction", None), PartitionCount | TupleCount)
+    limit: Policy | None = getattr(window, "partition_eviction", None)
+    return limit is not None and limit.spans_partitions
 
 
 def build_aggregate_pipeline(one: Input, aggregates: Mapping[str, Aggregate]) -> Computation:

@@ -8,19 +8,24 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict, astuple, dataclass, replace
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from framework.declarations.errors import DeclarationError, ForeignCheckpoint
 from framework.engine.flow.pipeline import Pipeline, spark_schema, unpack
 from framework.engine.job.query import QueryTrigger, trigger_options
 from state.checkpoint.control_files import write_control_file
+from state.checkpoint.folder import spark_url
 from state.checkpoint.job_record import read_record, read_tables, write_tables
 from state.checkpoint.run_record import is_new
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import DataFrame
 
     from framework.engine.job.job import Job
+    from framework.engine.job.lease import Lease
     from framework.engine.job.reset import ResetPreview
     from framework.engine.session.checkpoint_files import CheckpointFiles
     from framework.engine.sink.protocol import Sink
@@ -93,11 +98,11 @@ class Computation:
             SetupError: as `DeltaJob.start`.
             StateError: as `DeltaJob.start`.
         """
-        from framework.engine.job.startup_checks import check_state_settings
         from framework.engine.session.checkpoint_files import CheckpointFiles
+        from framework.engine.session.required_settings import require_state_settings
 
         files = CheckpointFiles(self._pipeline.intake.df.sparkSession, _qualified_path(checkpoint))
-        check_state_settings(files.spark, files.root)
+        require_state_settings(files)
         record = _open_checkpoint(files, self._pipeline)
         write_control_file(files, "resume")
         packed = self._pipeline.packed(files, record.group_ids)
@@ -139,7 +144,13 @@ class DeltaJob:
             raise DeclarationError(f"the job has the sink {self._sink!r} already; let one sink write to both places")
         return replace(self, _sink=sink)
 
-    def start(self, *, checkpoint: str | os.PathLike[str], trigger: QueryTrigger = "immediate") -> Job:
+    def start(
+        self,
+        *,
+        checkpoint: str | os.PathLike[str],
+        trigger: QueryTrigger = "immediate",
+        accept_changed_code: int | None = None,
+    ) -> Job:
         """Start the job, or resume it from `checkpoint`. Returns once the first batch runs.
 
         Args:
@@ -147,19 +158,20 @@ class DeltaJob:
                 and `session(s3=True)`).
             trigger: `"available_now"` processes what is there and ends; `"immediate"` runs until stopped; a duration
                 such as `"10 seconds"`, of a millisecond or more, begins a batch at that period until stopped.
+            accept_changed_code: number of an unfinished batch that is run again although the code has changed since
+                some tables got it, as the error of such a start says (docs/lifecycle.md). It has no effect on others.
 
         Returns:
             The running job.
 
         Raises:
             DeclarationError: `trigger` is none of these.
-            CheckpointError: the folder belongs to another job or declaration, the job was flushed, or one runs on it.
+            CheckpointError: the folder belongs to another job or declaration, the job was flushed, one runs on it, or
+                a batch is unfinished and its code has changed.
             SinkError: a table cannot take the results.
             SetupError: the session cannot run it.
             StateError: the stored state cannot be used.
         """
-        from framework.engine.job.job import Job
-        from framework.engine.job.launch import JobLaunch
         from framework.engine.job.lease import acquire_for_start
         from framework.engine.job.startup_checks import (
             check_session,
@@ -168,28 +180,49 @@ class DeltaJob:
         )
         from framework.engine.session.checkpoint_files import CheckpointFiles
         from framework.engine.session.spark_errors import translate_full_disk
-        from framework.engine.sink.delta_sink import DeltaSink
-        from framework.engine.sink.tables import create_or_check
 
-        pipeline = self._pipeline
-        spark = pipeline.intake.df.sparkSession
+        spark = self._pipeline.intake.df.sparkSession
         how = trigger_options(trigger)
         files = CheckpointFiles(spark, _qualified_path(checkpoint))
         check_session(spark, [files.root, *filter(None, astuple(self._tables))])
         require_no_interrupted_restore(files)
         require_separate_folders(files.root, asdict(self._tables))
-        name = pipeline.intake.name
+        name = self._pipeline.intake.name
         with translate_full_disk(name), acquire_for_start(files, name) as lease:
-            record = _open_checkpoint(files, pipeline)
-            new = is_new(files)
-            written = () if new else read_tables(files).values()
-            create_or_check(spark, self._tables, pipeline.spec, fresh=new and not record.epoch, written=written)
-            write_tables(files, asdict(self._tables))
-            if self._sink is not None:
-                self._sink.prepare(spark, spark_schema(pipeline.spec.results_schema))
-            sink = DeltaSink(record=record, spec=pipeline.spec, tables=self._tables, user_sink=self._sink)
-            sink.fence_earlier_epochs(spark)
-            return Job(JobLaunch.resume(files, record, pipeline, sink, how, lease))
+            return self._start(files, how, lease, accept_changed_code)
+
+    def _start(self, files: CheckpointFiles, how: Mapping[str, Any], lease: Lease, accepted: int | None) -> Job:
+        from framework.engine.flow.backlog import require_bounded_first_batch
+        from framework.engine.flow.code_fields import code_of
+        from framework.engine.job.job import Job
+        from framework.engine.job.launch import JobLaunch
+        from framework.engine.job.unfinished_batch import begin_with_code
+        from framework.engine.session.delta_log import last_transaction
+        from framework.engine.sink.delta_sink import DeltaSink
+        from framework.engine.sink.tables import create_or_check
+
+        pipeline, paths = self._pipeline, asdict(self._tables)
+        record = _open_checkpoint(files, pipeline)
+        new = is_new(files)
+        for port in pipeline.ports if new else ():
+            require_bounded_first_batch(port.intake.df)
+        written = () if new else read_tables(files).values()
+        create_or_check(files.spark, self._tables, pipeline.spec, fresh=new and not record.epoch, written=written)
+        begin_with_code(
+            files,
+            record,
+            code_of(pipeline),
+            paths,
+            last_transaction=partial(last_transaction, files.spark),
+            has_sink=self._sink is not None,
+            accepted=accepted,
+        )
+        write_tables(files, paths)
+        if self._sink is not None:
+            self._sink.prepare(files.spark, spark_schema(pipeline.spec.results_schema))
+        sink = DeltaSink(record=record, spec=pipeline.spec, tables=self._tables, user_sink=self._sink)
+        sink.secure_tables(files.spark)
+        return Job(JobLaunch.resume(files, record, pipeline, sink, how, lease))
 
     def reset_to_initial_state(self, *, checkpoint: str | os.PathLike[str], confirm: str | None = None) -> ResetPreview:
         """Discard the state of a stopped job: its next start begins as a new job would (docs/semantics.md section 7.4).
@@ -245,6 +278,6 @@ def _table_folder(what: str, path: str | os.PathLike[str]) -> str:
 def _qualified_path(path: str | os.PathLike[str]) -> str:
     """Return a folder by its full name: Delta reads a relative one as the name of a table."""
     name = os.fspath(path).rstrip("/")
-    if name.startswith("s3://"):
-        raise DeclarationError(f"{name} is not a URL that Spark can read: write s3a{name.removeprefix('s3')}")
+    if (url := spark_url(name)) != name:
+        raise DeclarationError(f"{name} is not a URL that Spark can read: write {url}")
     return name if ":/" in name else os.path.abspath(name)  # noqa: PTH100 -- resolve() would follow links

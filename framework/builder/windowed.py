@@ -26,12 +26,13 @@ from framework.builder.inputs import (
     shares_state_between_partitions,
 )
 from framework.builder.outputs import Computation
+from framework.core.arrival.policies.evaluate import tumbles_at_marks
+from framework.core.arrival.policies.registry import require_implementations
 from framework.declarations.aggregates import Aggregate
 from framework.declarations.durations import Duration, days, to_us
 from framework.declarations.errors import DeclarationError
 from framework.declarations.operator import Listener, Operator
-from framework.declarations.policies import Punctuation
-from framework.declarations.windows import ArrivalWindow, TimeInterval, Window, attribute_policies, policy_attributes
+from framework.declarations.windows import ArrivalWindow, TimeInterval, Window, columns_of_policies
 from framework.engine.flow.intake import Intake
 from state.handler import StateHandler
 
@@ -68,9 +69,11 @@ def windowed(  # noqa: PLR0913 -- the declaration of a stream, all by keyword
         watermark: how far event time may lag behind the latest seen before a pane is complete: a duration >= 0.
         arrival_time: the timestamp column with the time at which a row arrived; the time of its micro-batch if not
             given. The clock of `Tumbling`, `Sliding` and `Batched`.
-        order_by: columns that declare the order of arrival; without them it is the order of the input files.
+        order_by: columns that declare the order of arrival within a micro-batch; without them it is the order of the
+            input files. For windows in arrival order with an `arrival_time=` it begins with that column.
         max_ahead: a row whose event time is further than this duration after its arrival is quarantined, because it
-            would close every pane; None for no limit.
+            would close every pane; so is one whose arrival time is so far after its micro-batch, because it would
+            move the clock for ever. None for no limit.
         reject: reason -> SQL condition; rows for which it holds are quarantined with that reason.
         on_error: what is done about a bad row, and about a firing that cannot be computed (a function of yours raises,
             a sum is beyond 64 bits). `"quarantine"`: it goes to the quarantine table with the reason, and the job goes
@@ -142,17 +145,24 @@ class WindowedStream:
                 f"partition_eviction is {limit!r}, but the window has no partitions: use partition_by"
             )
         marked = bool(intake.punctuation or intake.marks or intake.has_mark_column)
-        if isinstance(getattr(window, "evict", None), Punctuation) and not marked:
+        require_implementations(window)
+        if tumbles_at_marks(window) and not marked:
             raise DeclarationError(
                 "Tumbling(Punctuation()) needs marks: give windowed() punctuation='a SQL condition' or 'end_of_file', "
                 "or marks='a SQL condition'"
             )
-        for policy in attribute_policies(window):
-            intake.require(f"the attribute of {policy!r}", [policy.attribute])
-            intake.require_fits(policy)
-        attributes = policy_attributes(window)
+        read = columns_of_policies(window)
+        for policy, column in read:
+            intake.require(f"the attribute of {policy!r}", [column])
+            intake.require_fits(policy, column)
         groups = 1 if shares_state_between_partitions(window) else intake.key_groups
-        return replace(intake, numeric_columns=attributes, key_groups=groups)
+        if intake.arrival_time and intake.order_by and intake.order_by[0] != intake.arrival_time and groups > 1:
+            raise DeclarationError(
+                f"order_by is {list(intake.order_by)}, but arrival_time={intake.arrival_time!r} is the clock: in "
+                "another order the arrival of a row would depend on which keys share a key group. Let order_by begin "
+                f"with {intake.arrival_time!r}, or use key_groups=1"
+            )
+        return replace(intake, numeric_columns=tuple(dict.fromkeys(column for _, column in read)), key_groups=groups)
 
 
 @dataclass(frozen=True)

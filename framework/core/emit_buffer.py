@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from framework.declarations.errors import DeclarationError
+from framework.declarations.errors import DeclarationError, LifecycleError
 
 
 class Origin(NamedTuple):
@@ -52,11 +52,15 @@ class EmitBuffer:
         aligned = pa.table(columns, names=self._output.names).cast(self._output)
         self._completed.append((aligned, [self.origin] * rows.num_rows))
 
-    def end_of_window(self) -> None:
-        """Mark the last row emitted for the current event, if any: a window mark follows it."""
+    def end_of_window(self, *, always: bool) -> None:
+        """Mark the last row of the current event, for the window mark; `always`: if there is none, emit nulls."""
+        mark = self.origin._replace(is_window_mark=True)
         origins = self._origins or (self._completed[-1][1] if self._completed else [])
         if origins and origins[-1] is self.origin:
-            origins[-1] = self.origin._replace(is_window_mark=True)
+            origins[-1] = mark
+        elif always:
+            self._rows.append({})
+            self._origins.append(mark)
 
     def begin_event(self, origin: Origin) -> None:
         """Begin an event: `drop_event` takes back what is emitted from here on."""
@@ -107,6 +111,21 @@ class EmitBuffer:
                 f"the operator emitted the column {unknown[0]!r}; its declared output is "
                 f"{', '.join(self._output.names)}"
             )
+
+
+def one_row(output: pa.Schema, columns: dict[str, Any]) -> pa.Table:
+    """Return one emitted row.
+
+    Raises:
+        DeclarationError: a column that the output does not declare.
+        LifecycleError: a value that its column does not take.
+    """
+    emitted = EmitBuffer(output)
+    emitted(**columns)
+    rows = emitted.pop_rows()
+    for _, error in emitted.pop_misfits():
+        raise LifecycleError(f"the row {columns!r} does not fit the declared output: {error}") from error
+    return rows[0][0]
 
 
 def lazy_take(table: pa.Table, rows: list[int]) -> Callable[[], pa.Table]:

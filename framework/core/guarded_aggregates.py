@@ -58,6 +58,10 @@ class GuardedAccumulator:
         state = self.fold(state, cells[:half], n_cells, rows.slice(0, half), seq[:half])
         return self.fold(state, cells[half:], n_cells, rows.slice(half), seq[half:])
 
+    def merge(self, state: State, later: State, cells: Ints, n_cells: int) -> State:
+        """Merge partial results of later rows into cells; only of aggregates that cannot fail while they fold."""
+        return self._accumulator.merge(state, later, cells, n_cells)
+
     def finish(self, state: State, place: PlaceOf) -> pa.Array:
         """Return the result of each cell."""
         n = len(state[0])

@@ -33,8 +33,15 @@ class OperatorCalls:
         own = operator.operator if isinstance(operator, OperatorWithListeners) else operator
         self._name = type(own).__name__
 
-    def call(self, event: Event, origin: Origin, *, ends_window: bool = False) -> None:
+    def end_window(self, origin: Origin) -> None:
+        """Emit a window mark alone, where the operator does not handle the tumble."""
+        self._emitted.begin_event(origin)
+        self._emitted.end_of_window(always=True)
+
+    def call(self, event: Event, origin: Origin, *, ends_window: bool = False, always: bool = False) -> None:
         """Call the operator with an event; `ends_window`: a window mark follows the last row that it emits.
+
+        `always` says that it also does if the operator emits nothing.
 
         Raises:
             InputError: it raised, and the job fails on errors.
@@ -50,7 +57,7 @@ class OperatorCalls:
                 self._place(origin), f"{self._name}, which handled {event.type.value}", error, USER_ERROR
             )
         if ends_window:
-            self._emitted.end_of_window()
+            self._emitted.end_of_window(always=always)
 
     def pop_rows(self) -> list[tuple[pa.Table, list[Origin]]]:
         """Return the rows emitted since the last call, with the origin of each; quarantine those that do not fit."""

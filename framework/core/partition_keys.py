@@ -12,6 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from state.errors import LifecycleError
+
 
 class PartitionKeys:
     """The partitions that came up in this batch so far. Null is a legal key.
@@ -35,11 +37,11 @@ class PartitionKeys:
         count_before = self._code_of_key.num_rows
         both = pa.concat_tables([self._code_of_key, table.select(self.schema.names).cast(self.schema)])
         codes = _codes([_column_codes(both.column(i)) for i in range(len(self.schema))])
-        is_new = codes >= count_before
-        if is_new.any():
-            at = np.flatnonzero(is_new)
-            _, first = np.unique(codes[at], return_index=True)
-            self._code_of_key = both.take(pa.array(np.concatenate([np.arange(count_before), at[first]])))
+        count = int(codes.max(initial=-1)) + 1
+        if count > count_before:
+            first = np.empty(count, dtype=np.int64)  # codes are dense, in the order in which keys come up
+            first[codes[::-1]] = np.arange(len(codes))[::-1]  # where a code repeats, the last assignment stays
+            self._code_of_key = both.take(pa.array(first))
         return codes[count_before:]
 
     def with_normal_keys(self, table: pa.Table) -> pa.Table:
@@ -100,3 +102,31 @@ def _codes(columns: list[tuple[np.ndarray, int]]) -> np.ndarray:
         # Re-coding after every column keeps the product of two columns far from the end of int64.
         codes, _ = first_seen(codes * size + other)
     return codes
+
+
+def code_of(keys: PartitionKeys, key: Any) -> int:
+    """Return the code of the partition with this key, None without partitions. Raises `LifecycleError` as `key_row`."""
+    if not keys.schema.names and key is None:
+        return 0
+    return int(keys.encode(keys.with_normal_keys(key_row(keys, key, "has no results")))[0])
+
+
+def key_row(keys: PartitionKeys, key: Any, problem: str) -> pa.Table:
+    """Return a partition key, as operators and handlers see it, as a table of one row.
+
+    Args:
+        keys: the keys of the window.
+        key: the value of the one partition column, or a tuple of several.
+        problem: what cannot be done, for the error.
+
+    Raises:
+        LifecycleError: it has another number of values or other types.
+    """
+    names = keys.schema.names
+    values = key if isinstance(key, tuple) else (key,)
+    if len(values) != len(names):
+        raise LifecycleError(f"partition {key!r} {problem}: a key here has {len(names)} values")
+    try:
+        return pa.Table.from_pylist([dict(zip(names, values, strict=True))], schema=keys.schema)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise LifecycleError(f"partition {key!r} {problem}: {error}") from error

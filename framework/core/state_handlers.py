@@ -49,7 +49,7 @@ class BatchCheckpoint:
         attempt: how often this batch has been begun, from 1.
         run: how often the job has been started, from 1.
         no_batch_committed: whether no batch had been committed when this run began.
-        now_us: when the checkpoint was requested, us since the epoch; None if nobody requested it. Handlers get this
+        now_us: when the checkpoint was requested, us since the epoch; None if it was not requested. Handlers get this
             time, windows do not: a drain makes nothing due (docs/semantics.md section 7).
     """
 
@@ -173,6 +173,10 @@ class NoPartitionControl:
     """The `WindowControl` of a time interval, which has no partitions that could be evicted."""
 
     now: datetime | None = None
+
+    def __init__(self, emit: Callable[[Any, dict[str, Any]], None] = lambda *_: None) -> None:
+        """`emit` adds a result row of a partition, given by its key."""
+        self.emit = emit
 
     def evict_partition(self, key: Any) -> None:
         """Raise `LifecycleError`."""

@@ -28,6 +28,14 @@ class Rows:
 
 
 @dataclass(frozen=True)
+class PartialRows:
+    """Rows in arrival order, folded on their way to the key group (`core.panes.partial_rows`); none of them is late."""
+
+    table: pa.Table
+    port: int = 0
+
+
+@dataclass(frozen=True)
 class Watermark:
     """No row with an earlier event time is expected any more; us since the epoch."""
 
@@ -60,6 +68,17 @@ class Tick:
 
 
 @dataclass(frozen=True)
+class ArrivalClock:
+    """The time of a stream with declared arrival times, us since the epoch: rows of any key group have come until then.
+
+    Nothing is overdue by it: it only passes with rows.
+    """
+
+    us: int
+    port: int = 0
+
+
+@dataclass(frozen=True)
 class Mark:
     """A mark in the stream: a window mark, or the final mark, which is the end of the stream."""
 
@@ -82,7 +101,7 @@ class EvictPartitions:
     port: int = 0
 
 
-PortStep = Rows | Watermark | Tick | Mark | Flush | EvictPartitions
+PortStep = Rows | PartialRows | Watermark | Tick | ArrivalClock | Mark | Flush | EvictPartitions
 """A step for the window of one port."""
 
 Step = PortStep | EventTimeProgress

@@ -10,6 +10,7 @@ events.py          what is an event: its type, its key, its pane and its rows?
 operator.py        what does a user's operator or listener implement?
 parameters.py      which attributes of a user's object belong to the declaration?
 policies.py        when do rows leave a window, when does it fire, and when is a partition evicted?
+policy.py          what does every policy declare: its roles, and the column that it reads?
 suggestions.py     which name did a user mean, in an error about one that does not exist?
 user_aggregate.py  what does a user's own aggregate implement?
 user_policy.py     what does a user's own policy implement?

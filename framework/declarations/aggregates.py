@@ -4,7 +4,7 @@
     .aggregate(worst=agg.max("delay"), flight=agg.arg_max("delay", "flight"), n=agg.count())
 
 Nulls are skipped everywhere; a window whose values are all null gives null (0 for the counts, an empty list for
-`collect`). Results are the same to the last bit however the stream is cut into batches, and after every restart.
+`collect`). Results are the same to the last bit however the stream is split into batches, and after every restart.
 Nothing here computes; the computation is in `framework.core.aggregates`.
 """
 

@@ -48,7 +48,7 @@ class EventType(Enum):
 
 
 class Timing(Enum):
-    """Whether a pane fires for the first time or again because late rows joined it (docs/semantics.md section 6.3)."""
+    """Whether a partition's pane fires for the first time or again because late rows joined it (section 6.3)."""
 
     ON_COMPLETE = "onComplete"
     LATE = "late"
@@ -66,6 +66,7 @@ class Reason(Enum):
     POLICY = "POLICY"
     OVERDUE = "OVERDUE"
     FLUSH = "FLUSH"
+    DRAIN = "DRAIN"
 
 
 class Pane(NamedTuple):
@@ -151,12 +152,12 @@ class Event:
 
     @property
     def timing(self) -> Timing:
-        """Whether the pane fires on completion or late. Raises `EventError` unless TRIGGER of a time interval."""
+        """Whether it fires for the first time or again. Raises `EventError` unless TRIGGER of a time interval."""
         return self._require("timing", self._timing)
 
     @property
     def index(self) -> int:
-        """Number of the pane's trigger round, from 0. Raises `EventError` unless TRIGGER of a time interval."""
+        """How often this partition and pane fired before. Raises `EventError` unless TRIGGER of a time interval."""
         return self._require("index", self._index)
 
     @property

@@ -10,11 +10,14 @@ import math
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
-from typing import Any
+from fractions import Fraction
+from typing import Any, ClassVar
 
 from framework.declarations.durations import LARGEST_SIZE, Duration, to_us
 from framework.declarations.errors import DeclarationError
-from framework.declarations.user_policy import UserPolicy
+from framework.declarations.policy import Policy, Role
+
+ROW_ROLES = frozenset({Role.TUMBLE, Role.EVICT, Role.FIRE})
 
 
 def require_count(value: Any, what: str) -> None:
@@ -32,7 +35,36 @@ def require_positive(value: Duration, what: str) -> None:
 
 
 @dataclass(frozen=True)
-class Count:
+class _SizeInRows(Policy):
+    """A policy whose size is a number: of rows, or of partitions."""
+
+    size: int
+
+    def __post_init__(self) -> None:
+        require_count(self.size, f"the size of {type(self).__name__}")
+
+
+@dataclass(frozen=True)
+class _SizeInTime(Policy):
+    """A policy whose size is a length of arrival time."""
+
+    size: Duration
+
+    def __post_init__(self) -> None:
+        require_positive(self.size, f"the size of {type(self).__name__}")
+
+    @property
+    def us(self) -> int:
+        """The size in microseconds."""
+        return to_us(self.size, f"the size of {type(self).__name__}")
+
+    def declaration(self) -> dict[str, Any]:
+        """Return what must not change between two runs on one checkpoint."""
+        return {"policy": self.declared_as, "size_us": self.us}
+
+
+@dataclass(frozen=True)
+class Count(_SizeInRows):
     """A number of rows (docs/semantics.md sections 2.1 and 3.3).
 
     Args:
@@ -42,19 +74,13 @@ class Count:
         DeclarationError: `size` is anything else.
     """
 
-    size: int
-
-    def __post_init__(self) -> None:
-        require_count(self.size, "the size of Count")
-
-    def declaration(self) -> dict[str, Any]:
-        """Return what must not change between two runs on one checkpoint."""
-        return {"policy": "count", "size": self.size}
+    policy_roles: ClassVar = ROW_ROLES
+    declared_as: ClassVar = "count"
 
 
 @dataclass(frozen=True)
-class Time:
-    """A length of arrival time: the wall clock, or the `arrival_time=` column. It never looks at event time.
+class Time(_SizeInTime):
+    """A length of arrival time: the wall clock, or the `arrival_time=` column. Event time has no part in it.
 
     For windows by the time at which something happened, use `TimeInterval(30)` with `event_time=`. The clock goes on
     while the process is down (docs/semantics.md sections 1.2, 2.4, 3.5 and 7.5).
@@ -66,35 +92,28 @@ class Time:
         DeclarationError: `size` is no duration, or not greater than 0.
     """
 
-    size: Duration
-
-    def __post_init__(self) -> None:
-        require_positive(self.size, "the size of Time")
-
-    @property
-    def us(self) -> int:
-        """The time in microseconds."""
-        return to_us(self.size, "the size of Time")
-
-    def declaration(self) -> dict[str, Any]:
-        """Return what must not change between two runs on one checkpoint."""
-        return {"policy": "time", "size_us": self.us}
+    policy_roles: ClassVar = ROW_ROLES
+    declared_as: ClassVar = "time"
 
 
 @dataclass(frozen=True)
-class Delta:
+class Delta(Policy):
     """A difference in an attribute, strictly more than `size` (docs/semantics.md sections 2.2 and 3.4).
 
     Args:
-        attribute: the column whose values are subtracted: an integer, a float or a timestamp.
+        attribute: the column whose values are subtracted: an integer, a float, a decimal, a timestamp or a date.
         size: the difference, >= 0, in the unit of the column. For a timestamp, a duration: `"5 minutes"`, a
-            `timedelta`, or seconds as a number. For any other column, any finite number. 0 is for triggers only: then
-            every strictly larger value fires.
+            `timedelta`, or seconds as a number. For a date, a duration, or days as a number. For any other column, any
+            finite number. 0 is for triggers only: then every strictly larger value fires.
 
     Raises:
         DeclarationError: `size` is negative, not finite, or neither a number nor a duration. That it fits the type of
             the column is checked by `.window(...)`, where the types are known.
     """
+
+    policy_roles: ClassVar = ROW_ROLES
+    declared_as: ClassVar = "delta"
+    column_types: ClassVar = Policy.column_types | {"date", "decimal"}
 
     attribute: str
     size: Duration
@@ -119,7 +138,7 @@ class Delta:
 
     @property
     def is_duration(self) -> bool:
-        """Whether the size is written as a duration, so that the attribute can only be a timestamp."""
+        """Whether the size is written as a duration, so that the attribute can only be a timestamp or a date."""
         return isinstance(self.size, timedelta | str)
 
     @property
@@ -130,6 +149,19 @@ class Delta:
         return self.size if isinstance(self.size, int) else float(self.size) + 0.0  # -0.0 is stored as 0.0
 
     @property
+    def date_us(self) -> int:
+        """The difference in whole microseconds, for a date attribute: a number counts days."""
+        return self.us if self.is_duration else self.in_units(Decimal(1) / 86_400_000_000)
+
+    def in_units(self, unit: Decimal) -> int:
+        """Return how many whole units the difference has: of whole units, more than it is more than that.
+
+        >>> Delta("price", 0.25).in_units(Decimal("0.1"))
+        2
+        """
+        return math.floor(Fraction(str(self.size)) / Fraction(unit))
+
+    @property
     def us(self) -> int:
         """The difference in microseconds, for a timestamp attribute.
 
@@ -138,25 +170,42 @@ class Delta:
         """
         return to_us(self.size, f"the size of Delta({self.attribute!r}), in seconds,")
 
+    def check_role(self, role: Role, what: str) -> None:
+        """Raise `DeclarationError` unless the policy can have this role: 0 is for triggers only."""
+        super().check_role(role, what)
+        if role is not Role.FIRE and self.number <= 0:
+            raise DeclarationError(f"the size of Delta is {self.size!r}; for eviction it must be greater than 0")
+
+    def check_column(self, column_type: str) -> None:
+        """Raise `DeclarationError` unless the size is in the unit of the column."""
+        if column_type == "timestamp":
+            _ = self.us
+        elif column_type == "date":
+            _ = self.date_us
+        elif self.is_duration:
+            raise DeclarationError(
+                f"the size of Delta({self.attribute!r}) is {self.size!r}, a duration, but the column is a "
+                f"{column_type}; give a number in the unit of the column"
+            )
+
     def declaration(self) -> dict[str, Any]:
         """Return what must not change between two runs on one checkpoint."""
-        return {"policy": "delta", "attribute": self.attribute, "size": self.number}
+        return {"policy": self.declared_as, "attribute": self.attribute, "size": self.number}
 
 
 @dataclass(frozen=True)
-class Punctuation:
+class Punctuation(Policy):
     """A mark in the stream, made by `windowed(punctuation=...)` or `marks=`. Only for tumbling windows.
 
     The rule is docs/semantics.md section 2.3.
     """
 
-    def declaration(self) -> dict[str, Any]:
-        """Return what must not change between two runs on one checkpoint."""
-        return {"policy": "punctuation"}
+    policy_roles: ClassVar = frozenset({Role.TUMBLE})
+    declared_as: ClassVar = "punctuation"
 
 
 @dataclass(frozen=True)
-class PartitionAge:
+class PartitionAge(_SizeInTime):
     """Evicts a partition when no row was inserted into it for this long (docs/semantics.md section 4.2).
 
     Args:
@@ -166,23 +215,12 @@ class PartitionAge:
         DeclarationError: `size` is no duration, or not greater than 0.
     """
 
-    size: Duration
-
-    def __post_init__(self) -> None:
-        require_positive(self.size, "the size of PartitionAge")
-
-    @property
-    def us(self) -> int:
-        """The age in microseconds."""
-        return to_us(self.size, "the size of PartitionAge")
-
-    def declaration(self) -> dict[str, Any]:
-        """Return what must not change between two runs on one checkpoint."""
-        return {"policy": "partitionAge", "size_us": self.us}
+    policy_roles: ClassVar = frozenset({Role.EVICT_PARTITIONS})
+    declared_as: ClassVar = "partitionAge"
 
 
 @dataclass(frozen=True)
-class PartitionCount:
+class PartitionCount(_SizeInRows):
     """Keeps at most `size` partitions; the one least recently inserted into is evicted first, empty ones before it.
 
     The rule is docs/semantics.md section 4.1.
@@ -194,18 +232,13 @@ class PartitionCount:
         DeclarationError: `size` is anything else.
     """
 
-    size: int
-
-    def __post_init__(self) -> None:
-        require_count(self.size, "the size of PartitionCount")
-
-    def declaration(self) -> dict[str, Any]:
-        """Return what must not change between two runs on one checkpoint."""
-        return {"policy": "partitionCount", "size": self.size}
+    policy_roles: ClassVar = frozenset({Role.EVICT_PARTITIONS})
+    spans_partitions: ClassVar = True
+    declared_as: ClassVar = "partitionCount"
 
 
 @dataclass(frozen=True)
-class TupleCount:
+class TupleCount(_SizeInRows):
     """Keeps at most `size` rows in all partitions together, by evicting whole partitions.
 
     The one least recently inserted into is evicted first (docs/semantics.md section 4.1).
@@ -217,16 +250,6 @@ class TupleCount:
         DeclarationError: `size` is anything else.
     """
 
-    size: int
-
-    def __post_init__(self) -> None:
-        require_count(self.size, "the size of TupleCount")
-
-    def declaration(self) -> dict[str, Any]:
-        """Return what must not change between two runs on one checkpoint."""
-        return {"policy": "tupleCount", "size": self.size}
-
-
-Eviction = Count | Time | Delta | Punctuation | UserPolicy
-Trigger = Count | Time | Delta | UserPolicy
-PartitionEviction = PartitionAge | PartitionCount | TupleCount
+    policy_roles: ClassVar = frozenset({Role.EVICT_PARTITIONS})
+    spans_partitions: ClassVar = True
+    declared_as: ClassVar = "tupleCount"

@@ -15,7 +15,7 @@ class UserAggregate:
 
     With `remove`, and without `merge`, a sliding window goes from one firing to the next by removing what left and
     adding what entered. Define it only if it undoes `add` exactly (counts, sets, integers; not sums of floats), else
-    the last bits depend on where the stream is cut into batches.
+    the last bits depend on where the stream is split into batches.
 
     >>> class Range(UserAggregate):
     ...     state = list[float]

@@ -3,28 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from framework.declarations.errors import DeclarationError
 from framework.declarations.parameters import declared_parameters
+from framework.declarations.policy import Policy, Role
 
-ROLES = {"tumble": "evict from a tumbling window", "evict": "evict from a sliding window", "fire": "be a trigger"}
-"""Method of a `UserPolicy` -> what a policy with this method can do."""
+METHODS = {Role.TUMBLE: "tumble", Role.EVICT: "evict", Role.FIRE: "fire", Role.EVICT_PARTITIONS: "evict_partitions"}
+"""Role -> the method of a `UserPolicy` that gives it this role."""
 
 
-class UserPolicy:
-    """A policy of your own: derive a frozen dataclass with a field `attribute`, and define the methods of its roles.
+@dataclass(frozen=True)
+class PartitionUse:
+    """A partition, as a partition eviction of a user's own gets it.
+
+    Attributes:
+        rows: how many rows it has, with those that wait for a window batch; none just after it tumbled.
+        inserted_us: arrival time of its newest row, in microseconds since the epoch.
+    """
+
+    rows: int
+    inserted_us: int
+
+
+class UserPolicy(Policy):
+    """A policy of your own: derive a frozen dataclass, and define the methods of its roles.
 
     `tumble` makes it an eviction policy of tumbling windows, `evict` one of sliding windows, `fire` a trigger of
-    sliding windows. The methods are called on the workers, for one row after the other of a partition in arrival
-    order, and must depend on their arguments and the fields alone: then results are the same however the stream is
-    cut into micro-batches, and after every restart. An instance must be picklable.
+    sliding windows, `evict_partitions` a partition eviction. All but the last need a field `attribute`. The methods are
+    called on the workers, for one row after the other of a partition in arrival order, and must depend on their
+    arguments and the fields alone: then results are the same however the stream is split into micro-batches, and after
+    every restart. An instance must be picklable.
 
     A value is that of the column `attribute`, which holds integers, floats or timestamps; of a timestamp, its
     microseconds since the epoch. A state is one number, stored with each checkpoint as a double, or None.
 
     Attributes:
-        attribute: the column whose values the methods receive.
+        attribute: the column whose values `tumble`, `evict` and `fire` receive.
         tumbles_after: for `tumble`: whether the row that fills the window is its last one (True) or opens the next
             window (False, the default).
 
@@ -40,6 +56,8 @@ class UserPolicy:
     >>> Sum("fare", 100.0).declaration()
     {'policy': 'user', 'class': 'Sum', 'parameters': {'attribute': 'fare', 'limit': 100.0}}
     """
+
+    spans_partitions: ClassVar = True
 
     attribute: str
     tumbles_after: ClassVar[bool] = False
@@ -68,15 +86,25 @@ class UserPolicy:
         """
         raise TypeError(f"{type(self).__name__} does not define fire(state, value)")
 
+    def evict_partitions(self, partitions: Sequence[PartitionUse]) -> Sequence[int]:
+        """Return the positions, in `partitions`, of those that are evicted, in the order in which they are.
+
+        Called once for each row, after its insertion and what follows from it. `partitions` are in the order of their
+        newest rows: the last one has the row.
+        """
+        raise TypeError(f"{type(self).__name__} does not define evict_partitions(partitions)")
+
+    def check_role(self, role: Role, what: str) -> None:
+        """Raise `DeclarationError` unless the method of the role is defined, and the column is named that it reads."""
+        method = METHODS[role]
+        attribute: object = getattr(self, "attribute", None)
+        if role is not Role.EVICT_PARTITIONS and (not isinstance(attribute, str) or not attribute):
+            raise DeclarationError(
+                f"{what} is {self!r}; its attribute is {attribute!r} and must be the name of a column"
+            )
+        if getattr(type(self), method) is getattr(UserPolicy, method):
+            raise DeclarationError(f"{what} is {self!r}; to {role.value} it must define {method}()")
+
     def declaration(self) -> dict[str, Any]:
         """Return what must not change between two runs on one checkpoint: the class and its plain fields."""
         return {"policy": "user", "class": type(self).__qualname__, "parameters": declared_parameters(self)}
-
-
-def require_role(policy: UserPolicy, method: str, what: str) -> None:
-    """Raise `DeclarationError` unless the policy names a column and defines the method; `what` is its place."""
-    attribute: object = getattr(policy, "attribute", None)
-    if not isinstance(attribute, str) or not attribute:
-        raise DeclarationError(f"{what} is {policy!r}; its attribute is {attribute!r} and must be the name of a column")
-    if getattr(type(policy), method) is getattr(UserPolicy, method):
-        raise DeclarationError(f"{what} is {policy!r}; to {ROLES[method]} it must define {method}()")

@@ -10,16 +10,8 @@ from typing import Any, Literal
 
 from framework.declarations.durations import Duration, to_us
 from framework.declarations.errors import DeclarationError
-from framework.declarations.policies import (
-    Count,
-    Delta,
-    Eviction,
-    PartitionEviction,
-    Trigger,
-    require_count,
-    require_positive,
-)
-from framework.declarations.user_policy import UserPolicy, require_role
+from framework.declarations.policies import Count, require_count, require_positive
+from framework.declarations.policy import Policy, Role, column_read_by, require_role
 
 LatenessRule = Literal["pane", "tuple"]
 """When a late row is dropped: once every pane it belongs to is closed, or once it is older than the discard age."""
@@ -136,28 +128,27 @@ class Tumbling:
         evict: when it is full: `Count(3)`, `Time("30 seconds")`, `Delta("temperature", 1.5)` or `Punctuation()`.
         partition_eviction: when a whole partition is evicted: `PartitionAge`, `PartitionCount` or `TupleCount`.
         catch_up: after an outage, tumble `"once"` if overdue (default), `"each"` missed period, or `"skip"` them.
+        passes_marks: whether the log gets a row for every tumble, so that a job which reads the log finds the end of
+            each: aggregates of no rows for an empty one, nulls where an operator emitted nothing.
 
     Raises:
         DeclarationError: the policy cannot evict from a tumbling window.
     """
 
-    evict: Eviction
+    evict: Policy
     _: KW_ONLY
-    partition_eviction: PartitionEviction | None = None
+    partition_eviction: Policy | None = None
     catch_up: CatchUp = "once"
+    passes_marks: bool = False
 
     def __post_init__(self) -> None:
-        if not isinstance(self.evict, Eviction):
-            raise DeclarationError(
-                f"evict is {self.evict!r}; it must be Count, Time, Delta, Punctuation or a UserPolicy"
-            )
-        if isinstance(self.evict, UserPolicy):
-            require_role(self.evict, "tumble", "evict")
-        _check_common_options(self.evict, self.partition_eviction, self.catch_up)
+        require_role(self.evict, Role.TUMBLE, "evict")
+        _check_common_options(self.partition_eviction, self.catch_up)
 
     def declaration(self) -> dict[str, Any]:
         """Return what must not change between two runs on one checkpoint."""
-        return {"kind": "tumbling", "evict": self.evict.declaration()} | _declare_common_options(
+        marks = {"passes_marks": True} if self.passes_marks else {}
+        return {"kind": "tumbling", "evict": self.evict.declaration(), **marks} | _declare_common_options(
             self.partition_eviction
         )
 
@@ -180,20 +171,15 @@ class Sliding:
         DeclarationError: a policy that cannot be there, such as a punctuation.
     """
 
-    evict: Eviction
-    trigger: Trigger = EVERY_TUPLE
-    partition_eviction: PartitionEviction | None = None
+    evict: Policy
+    trigger: Policy = EVERY_TUPLE
+    partition_eviction: Policy | None = None
     catch_up: CatchUp = "once"
 
     def __post_init__(self) -> None:
-        for name, policy in (("evict", self.evict), ("trigger", self.trigger)):
-            if not isinstance(policy, Trigger):
-                raise DeclarationError(
-                    f"{name} is {policy!r}; a sliding window takes Count, Time or Delta, or a UserPolicy"
-                )
-            if isinstance(policy, UserPolicy):
-                require_role(policy, "evict" if name == "evict" else "fire", name)
-        _check_common_options(self.evict, self.partition_eviction, self.catch_up)
+        require_role(self.evict, Role.EVICT, "evict")
+        require_role(self.trigger, Role.FIRE, "trigger")
+        _check_common_options(self.partition_eviction, self.catch_up)
 
     def declaration(self) -> dict[str, Any]:
         """Return what must not change between two runs on one checkpoint."""
@@ -227,7 +213,7 @@ class Batched:
     within: Duration | None = None
     retain: int | None = None
     stream: BatchedOutput = "content"
-    partition_eviction: PartitionEviction | None = None
+    partition_eviction: Policy | None = None
     catch_up: CatchUp = "once"
 
     def __post_init__(self) -> None:
@@ -242,7 +228,7 @@ class Batched:
         else:
             require_positive(self.within, "within")
             require_positive(self.every, "every")
-        _check_common_options(None, self.partition_eviction, self.catch_up)
+        _check_common_options(self.partition_eviction, self.catch_up)
 
     @property
     def within_us(self) -> int | None:
@@ -269,27 +255,24 @@ Window = TimeInterval | ArrivalWindow
 """Every window that can be declared."""
 
 
-def attribute_policies(window: Window) -> tuple[Delta | UserPolicy, ...]:
-    """Return the policies of a window that read a column: of its eviction, of its trigger."""
+def row_policies(window: Window) -> tuple[Policy, ...]:
+    """Return the policies of a window that rows are evicted or fired by: its eviction policy, its trigger."""
     policies = (getattr(window, "evict", None), getattr(window, "trigger", None))
-    return tuple(policy for policy in policies if isinstance(policy, Delta | UserPolicy))
+    return tuple(policy for policy in policies if policy is not None)
 
 
-def policy_attributes(window: Window) -> tuple[str, ...]:
-    """Return the columns that the window's policies read, each once."""
-    return tuple(dict.fromkeys(policy.attribute for policy in attribute_policies(window)))
+def columns_of_policies(window: Window) -> tuple[tuple[Policy, str], ...]:
+    """Return the policies of a window that read a column, each with its column."""
+    read = ((policy, column_read_by(policy)) for policy in row_policies(window))
+    return tuple((policy, column) for policy, column in read if column is not None)
 
 
-def _check_common_options(evict: Eviction | None, partition_eviction: Any, catch_up: Any) -> None:
-    if isinstance(evict, Delta) and evict.number <= 0:
-        raise DeclarationError(f"the size of Delta is {evict.size!r}; for eviction it must be greater than 0")
-    if partition_eviction is not None and not isinstance(partition_eviction, PartitionEviction):
-        raise DeclarationError(
-            f"partition_eviction is {partition_eviction!r}; it must be one of PartitionAge, PartitionCount, TupleCount"
-        )
+def _check_common_options(partition_eviction: Any, catch_up: Any) -> None:
+    if partition_eviction is not None:
+        require_role(partition_eviction, Role.EVICT_PARTITIONS, "partition_eviction")
     if catch_up not in ("once", "each", "skip"):
         raise DeclarationError(f"catch_up is {catch_up!r}; it must be 'once', 'each' or 'skip'")
 
 
-def _declare_common_options(partition_eviction: PartitionEviction | None) -> dict[str, Any]:
+def _declare_common_options(partition_eviction: Policy | None) -> dict[str, Any]:
     return {"partition_eviction": None if partition_eviction is None else partition_eviction.declaration()}

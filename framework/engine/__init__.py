@@ -1,7 +1,8 @@
-"""Windows on Spark. Imports go one way: session <- flow <- sink <- job.
+"""Windows on Spark. Imports go one way: session <- flow <- sink <- job <- monitor.
 
 session/  the Spark session: settings, Java libraries, checks of this machine, Spark's errors
 flow/     the streaming plan: intake, packing, control stream, stateful processor
 sink/     one micro-batch into Delta tables, exactly once
 job/      start, lease, status, drain, reset
+monitor/  the numbers of running jobs, for monitoring systems
 """

@@ -11,6 +11,7 @@ with what should have happened. Vectors are plain JSON objects, so a bug report 
     >>> [event["event"] for event in play(vector, cut="each", restart_after="each")]
     ['insertion', 'initial_full', 'trigger', 'close']
 
+batch_results.py        what does a window compute on a few rows, in memory? `batch_results`
 batching.py             where is the input split into micro-batches, and where does the process restart?
 compare.py              do two lists of events say the same? `difference`
 fields.py               which fields of a vector are refused?
@@ -27,7 +28,8 @@ window_fields.py        which window does a vector declare?
 
 from __future__ import annotations
 
+from framework.testing.batch_results import batch_results
 from framework.testing.compare import difference
 from framework.testing.play_vector import play
 
-__all__ = ["difference", "play"]
+__all__ = ["batch_results", "difference", "play"]

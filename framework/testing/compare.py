@@ -21,12 +21,13 @@ def difference(expected: Iterable[Mapping[str, Any]], got: Iterable[Mapping[str,
         expected: events of the `expect` shape of a vector; an absent `at`, `timing` or `index` matches anything.
         got: events as `play` returns them.
     """
-    want, have = grouped(expected), grouped(got)
-    missing, extra = sorted(want.keys() - have.keys()), sorted(have.keys() - want.keys())
+    expected_groups, got_groups = grouped(expected), grouped(got)
+    missing = sorted(expected_groups.keys() - got_groups.keys())
+    extra = sorted(got_groups.keys() - expected_groups.keys())
     if missing or extra:
         return f"keys and panes differ: only expected {missing[:3]}, only got {extra[:3]}"
-    for place, wanted in want.items():
-        found = have[place]
+    for place, wanted in expected_groups.items():
+        found = got_groups[place]
         for number, (a, b) in enumerate(zip(wanted, found, strict=False)):
             if len(a) != len(b) or any(x is not None and x != y for x, y in zip(a, b, strict=True)):
                 return f"{place} entry {number}: expected {a}, got {b}"

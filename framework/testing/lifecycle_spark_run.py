@@ -67,8 +67,8 @@ def run_on_spark(
 def _run_query(declaration: LifecycleDeclaration, spark: SparkSession, folder: Path, calls: list[Call]) -> None:
     from pyspark.sql import functions as F  # noqa: N812
 
-    from framework.engine.job.startup_checks import query_settings
     from framework.engine.session.checkpoint_files import CheckpointFiles
+    from framework.engine.session.required_settings import query_settings
 
     rows = spark.readStream.option("maxFilesPerTrigger", 1).text(str(folder / "input"))
     calls_stream = (

@@ -176,7 +176,7 @@ class ListSink:
 
     def run_plan(self, packed: DataFrame, number: int) -> BatchOutput:
         """Run the stateful plan, once."""
-        return run_and_collect(packed, number, groups=1)
+        return run_and_collect(packed, number)
 
     def commit(self, packed: DataFrame, batch: BatchOutput, **_: Any) -> None:
         """Add the events of a finished micro-batch."""

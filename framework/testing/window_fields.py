@@ -6,20 +6,13 @@ Values are refused by the declarations themselves; what only a vector can get wr
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
+from framework.core.arrival.policies.registry import RUNNING_POLICIES
 from framework.declarations.errors import DeclarationError
-from framework.declarations.policies import (
-    Count,
-    Delta,
-    PartitionAge,
-    PartitionCount,
-    PartitionEviction,
-    Punctuation,
-    Time,
-    TupleCount,
-)
+from framework.declarations.policies import Count
+from framework.declarations.policy import Policy
 from framework.declarations.windows import Batched, Sliding, TimeInterval, Tumbling, Window
 from framework.testing.fields import (
     optional_time_us,
@@ -33,11 +26,16 @@ _COMMON = {"kind", "partitioned"}
 _IN_ORDER = _COMMON | {"partition_eviction", "ready_at"}
 _INTERVAL = _COMMON | {"intervalDuration", "creationPeriod", "discardAge", "intervalOffset", "event_time", "late"}
 _DURATIONS = ("intervalDuration", "creationPeriod", "discardAge", "intervalOffset", "within", "every")
-_PARTITION_POLICIES: dict[str, Callable[[Any], PartitionEviction]] = {
-    "partitionAge": PartitionAge,
-    "partitionCount": PartitionCount,
-    "tupleCount": TupleCount,
+_ATTRIBUTE = "attr"
+_FIELD_NAMES = {"attribute": _ATTRIBUTE}
+"""Field of a declared policy -> the name that it has in a vector; the others have their own."""
+_NAMES = {"punctuation": "punct"}
+_POLICIES: dict[str, Any] = {
+    _NAMES.get(declared.declared_as, declared.declared_as): declared
+    for declared in RUNNING_POLICIES
+    if declared.declared_as
 }
+"""Name in a vector -> declared policy: every built-in one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,40 +133,35 @@ _KINDS: dict[str, Callable[[Mapping[str, Any], bool], DeclaredWindow]] = {
 
 def _in_order(window: Window, fields: Mapping[str, Any], partitioned: bool) -> DeclaredWindow:  # noqa: FBT001 -- as above
     policies = [fields.get("eviction"), fields.get("trigger")]
-    attributes = dict.fromkeys(policy["attr"] for policy in policies if policy and policy["policy"] == "delta")
+    attributes = dict.fromkeys(policy[_ATTRIBUTE] for policy in policies if policy and _ATTRIBUTE in policy)
     ready = optional_time_us(fields, "window", "created_at") or optional_time_us(fields, "window", "ready_at") or 0
     return DeclaredWindow(window=window, partitioned=partitioned, attributes=tuple(attributes), ready_us=ready)
 
 
-def _policy(found: Any, where: str) -> Any:
-    """Return a policy of rows; the declaration of the window checks that it fits its place."""
+def _policy(found: Any, where: str) -> Policy:
+    """Return a policy; the declaration of the window checks that it fits its place."""
     name = require_field(found, "policy", where)
-    require_no_text(found, ["size"], where)
-    if name == "punct":
-        require_known_fields(found, {"policy"}, where)
-        return Punctuation()
-    if name == "delta":
-        require_known_fields(found, {"policy", "attr", "size"}, where)
-        attribute = require_field(found, "attr", where)
-        if not isinstance(attribute, str) or not attribute:
-            raise DeclarationError(f"{where}.attr is {attribute!r}; it must be the name of a field of the rows")
-        return Delta(column_of(attribute), require_field(found, "size", where))
-    if name not in ("count", "time"):
-        raise DeclarationError(f"{where}.policy is {name!r}; known: count, time, delta, punct")
-    require_known_fields(found, {"policy", "size"}, where)
-    size = require_field(found, "size", where)
-    return Count(size) if name == "count" else Time(size)
+    if name not in _POLICIES:
+        raise DeclarationError(f"{where}.policy is {name!r}; known: {', '.join(_POLICIES)}")
+    declared = _POLICIES[name]
+    names = {field.name: _FIELD_NAMES.get(field.name, field.name) for field in fields(declared)}
+    require_known_fields(found, {"policy", *names.values()}, where)
+    require_no_text(found, [name for name in names.values() if name != _ATTRIBUTE], where)
+    values = {name: require_field(found, written, where) for name, written in names.items()}
+    if "attribute" in values:
+        if not isinstance(values["attribute"], str) or not values["attribute"]:
+            raise DeclarationError(
+                f"{where}.attr is {values['attribute']!r}; it must be the name of a field of the rows"
+            )
+        values["attribute"] = column_of(values["attribute"])
+    policy: Policy = declared(**values)
+    return policy
 
 
-def _partition_eviction(window: Mapping[str, Any]) -> PartitionEviction | None:
+def _partition_eviction(window: Mapping[str, Any]) -> Policy | None:
     found, where = window.get("partition_eviction"), "window.partition_eviction"
     if found is None:
         return None
     if isinstance(found, list):
         raise DeclarationError(f"{where} is {found!r}; a window has at most one such policy, as an object")
-    require_known_fields(found, {"policy", "size"}, where)
-    name = require_field(found, "policy", where)
-    require_no_text(found, ["size"], where)
-    if name not in _PARTITION_POLICIES:
-        raise DeclarationError(f"{where}.policy is {name!r}; known: {', '.join(_PARTITION_POLICIES)}")
-    return _PARTITION_POLICIES[name](require_field(found, "size", where))
+    return _policy(found, where)

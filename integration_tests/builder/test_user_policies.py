@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar
 
 import pytest
 
-from panekeeper import DeclarationError, IncompatibleCheckpoint, Sliding, UserPolicy, agg, windowed
+from framework.declarations.policy import Policy, Role
+from panekeeper import (
+    Batched,
+    DeclarationError,
+    IncompatibleCheckpoint,
+    PartitionUse,
+    Sliding,
+    Tumbling,
+    UserPolicy,
+    agg,
+    windowed,
+)
 
 if TYPE_CHECKING:
     from integration_tests.engine.conftest import Readings
@@ -41,6 +52,23 @@ class Budget(UserPolicy):
         return (True, 0) if total >= self.limit else (False, total)
 
 
+@dataclass(frozen=True)
+class RowsInEach(UserPolicy):
+    """Evict a partition once it has more than `size` rows."""
+
+    size: int
+
+    def evict_partitions(self, partitions: Sequence[PartitionUse]) -> Sequence[int]:
+        return [position for position, use in enumerate(partitions) if use.rows > self.size]
+
+
+@dataclass(frozen=True)
+class Unregistered(Policy):
+    """A policy without an implementation."""
+
+    policy_roles: ClassVar = frozenset(Role)
+
+
 def run(readings: Readings, window: Sliding) -> Job:
     """Run a job over the readings to the end of its input."""
     stream = windowed(readings.stream(), name="own", partition_by="sensor", key_groups=2).window(window)
@@ -51,19 +79,24 @@ def run(readings: Readings, window: Sliding) -> Job:
 
 
 def test_a_job_runs_a_users_policies_and_resumes_with_their_state(readings: Readings) -> None:
-    """The second run goes on with the sum and the content of the first; another size is another job."""
-    window = Sliding(evict=DistinctValues("value", 2), trigger=Budget("value", 10))
+    """The second run goes on with the sum and the content of the first; another size is another job.
+
+    Partition `a` is evicted with its third row, the second 1, and begins again.
+    """
+    limit = RowsInEach(2)
+    window = Sliding(evict=DistinctValues("value", 2), trigger=Budget("value", 10), partition_eviction=limit)
     readings.put(("a", None, 4), ("b", None, 9), ("a", None, 5))
     run(readings, window)
     assert readings.rows("log") == []
 
-    readings.put(("a", None, 1), ("a", None, 7), ("b", None, 1))
+    readings.put(("a", None, 1), ("a", None, 1), ("a", None, 9), ("b", None, 1), ("a", None, 1))
     run(readings, window)
     log = sorted((row["sensor"], row["values"], row["reason"]) for row in readings.rows("log"))
-    assert log == [("a", [5, 1], "POLICY"), ("b", [9, 1], "POLICY")]
+    assert log == [("a", [5, 1], "POLICY"), ("a", [9, 1], "POLICY"), ("b", [9, 1], "POLICY")]
 
-    with pytest.raises(IncompatibleCheckpoint):
-        run(readings, Sliding(evict=DistinctValues("value", 3), trigger=Budget("value", 10)))
+    for changed in (replace(window, evict=DistinctValues("value", 3)), replace(window, partition_eviction=None)):
+        with pytest.raises(IncompatibleCheckpoint):
+            run(readings, changed)
 
 
 def test_a_policy_of_a_column_without_numbers_is_refused(readings: Readings) -> None:
@@ -71,3 +104,12 @@ def test_a_policy_of_a_column_without_numbers_is_refused(readings: Readings) -> 
     stream = windowed(readings.stream(), name="own", partition_by="sensor")
     with pytest.raises(DeclarationError, match="DistinctValues computes with 'sensor', which is a string"):
         stream.window(Sliding(evict=DistinctValues("sensor", 2)))
+
+
+def test_a_policy_without_an_implementation_is_refused(readings: Readings) -> None:
+    """Where the window is declared, in every place that takes a policy: no job starts whose window never fires."""
+    stream = windowed(readings.stream(), name="own", partition_by="sensor")
+    unknown = Unregistered()
+    for window in (Tumbling(unknown), Sliding(evict=unknown), Batched(retain=2, every=2, partition_eviction=unknown)):
+        with pytest.raises(DeclarationError, match=r"Unregistered\(\) has no implementation"):
+            stream.window(window)

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -47,13 +47,15 @@ job.await_end()
 """
 
 
-def _extended_but_one(scenario: Scenario) -> Any:
-    """`make test` runs one drill; it needs no disk or store of its own."""
-    marks = () if scenario.name == "drained, then its workers are killed" else pytest.mark.extended
-    return pytest.param(scenario, marks=marks, id=scenario.name)
+def test_a_drill_of_one_job_passes() -> None:
+    """Killed after the offsets of a batch were logged and run again, it has the expected rows."""
+    killed = Scenario(name="killed", actions=(Kill("after the offset log", batch=2), Resume()), job_names=("batched",))
+    (result,) = Drills(scenarios=(killed,)).run()
+    assert result.outcome == "passed", result.why
 
 
-@pytest.mark.parametrize("scenario", [_extended_but_one(scenario) for scenario in REDUCED])
+@pytest.mark.extended
+@pytest.mark.parametrize("scenario", REDUCED, ids=lambda one: one.name)
 def test_every_reduced_scenario_passes(scenario: Scenario) -> None:
     """No row is lost, doubled or wrong, for each kind of window."""
     results = Drills(scenarios=(scenario,), reduced=True).run()

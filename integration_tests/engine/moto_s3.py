@@ -31,7 +31,7 @@ def bucket(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[str
         name.removeprefix("spark.hadoop."): value for name, value in s3_settings({"AWS_ENDPOINT_URL": endpoint}).items()
     }
     given |= {"fs.s3a.access.key": KEY, "fs.s3a.secret.key": SECRET}
-    given |= {"fs.s3a.connection.expect.continue": "false"}  # moto does not know "100 Continue"
+    given |= {"fs.s3a.connection.expect.continue": "false"}  # moto has no "100 Continue"
     for name, value in given.items():
         hadoop.set(name, value)
     name = f"bucket-{uuid.uuid4().hex}"  # Hadoop keeps a client for each bucket

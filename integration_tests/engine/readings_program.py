@@ -1,8 +1,9 @@
 """A program that processes the readings in a folder and ends; the kill tests run it as a process of its own.
 
-python readings_program.py FOLDER [immediate | POINT:BATCH]
+python readings_program.py FOLDER [immediate | changed | POINT:BATCH]
 
-With POINT:BATCH it kills itself and its Java virtual machine when that batch reaches that fault point.
+With `changed` it has one more rule for rows. With POINT:BATCH it kills itself and its Java virtual machine when that
+batch reaches that fault point.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from framework.engine.sink import fault_points
 from panekeeper import TimeInterval, agg, session, windowed
 
 
-def main(folder: Path, trigger: Literal["available_now", "immediate"] = "available_now") -> None:
-    """Run the job over what is there, or until it is asked to end."""
+def main(folder: Path, trigger: Literal["available_now", "immediate"], reject: dict[str, str]) -> None:
+    """Run the job over what is there, or until it is to end."""
     spark = session("readings", cores=2, **{"spark.sql.shuffle.partitions": 4})
     reader = spark.readStream.schema("sensor string, at timestamp, value bigint")
     rows = reader.option("maxFilesPerTrigger", 1).json(str(folder / "in"))
     job = (
-        windowed(rows, name="readings", partition_by="sensor", event_time="at", key_groups=4)
+        windowed(rows, name="readings", partition_by="sensor", event_time="at", key_groups=4, reject=reject)
         .window(TimeInterval(60, discard_age=120))
         .aggregate(total=agg.sum("value"), n=agg.count())
         .to_delta(folder / "log", view=folder / "view")
@@ -48,4 +49,5 @@ if __name__ == "__main__":
     folder, *how = sys.argv[1:]
     if how and ":" in how[0]:
         fault_points.arm(Kill(how[0]))
-    main(Path(folder), "immediate" if how == ["immediate"] else "available_now")
+    rules = {"late": "value = 16"} if how == ["changed"] else {}
+    main(Path(folder), "immediate" if how == ["immediate"] else "available_now", rules)

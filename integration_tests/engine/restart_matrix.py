@@ -198,7 +198,7 @@ def folder_of(root: Path, kind: str, *, data: bool) -> Path:
 
 
 def main(root: Path) -> None:
-    """Begin every run, hang in all of them, and die."""
+    """Begin every run, hang in all of them, and exit."""
     spark = session("matrix", cores=2, **{"spark.sql.shuffle.partitions": 1})
     for kind in KINDS:
         for data in (True, False):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from framework.engine.sink.fault_points import POINTS
+from framework.engine.sink.fault_points import POINTS, release_commits
 from integration_tests.engine.readings import FILES, LOG
 from recovery.cli import main as cli
 
@@ -39,13 +39,21 @@ def run(folder: Path, *arguments: str, **environment: str) -> int:
     return begin(folder, *arguments, **environment).wait(timeout=600)
 
 
-def test_a_kill_at_every_step_loses_nothing_and_repeats_nothing(readings: Readings) -> None:
+@pytest.mark.parametrize(
+    "points",
+    [
+        pytest.param(("mid-batch", "between-delta"), id="two of them"),
+        pytest.param(tuple(POINTS), id="all", marks=pytest.mark.extended),
+    ],
+)
+def test_a_kill_at_every_step_loses_nothing_and_repeats_nothing(readings: Readings, points: tuple[str, ...]) -> None:
     """One batch is killed at each step in turn; the tables are those of a run that nobody disturbed."""
     for rows in FILES:
         readings.put(*rows)
-    for point in POINTS:
+    for point in points:
         assert run(readings.folder, f"{point}:2") == -signal.SIGKILL
         assert readings.numbers("commits") == [0, 1]
+        release_commits(readings.folder / "log")
     assert run(readings.folder, PANEKEEPER_FAULT="before-plan:2") == 0  # a variable alone arms nothing
 
     assert readings.log() == LOG
@@ -67,8 +75,8 @@ def test_a_job_is_drained_from_another_process(readings: Readings, capsys: pytes
     assert code == 0
     assert program.wait(timeout=300) == 0
     assert readings.numbers("offsets") == readings.numbers("commits")
-    told = json.loads(capsys.readouterr().out)
-    assert told["open"]["panes"] > 0
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["open"]["panes"] > 0
     assert cli.main(["drain", str(readings.checkpoint)]) == 1
     assert "no job runs on" in capsys.readouterr().err
 

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from framework.engine.job.lease import Lease, acquire
 from framework.engine.session.checkpoint_files import CheckpointFiles
 from panekeeper import CheckpointInUse, IncompatibleCheckpoint, SinkError, TimeInterval
+from state.checkpoint.folder import LocalFolder
 
 if TYPE_CHECKING:
     from integration_tests.engine.conftest import Readings
@@ -78,17 +80,34 @@ def test_a_job_that_lost_its_lease_commits_nothing_more(readings: Readings) -> N
     job = readings.start(trigger="immediate")
     job.process_available()
     before = readings.log(), len(readings.rows("log_metrics"))
-    running = left(readings, "running.json")
-    taken_over = running | {"name": "another", "token": "another"}
-    (readings.checkpoint / "panekeeper" / "running.json").write_text(json.dumps(taken_over))
+    other = take_over(readings)
     readings.put(("a", "10:10:00", 3))
     with pytest.raises(CheckpointInUse, match="has lost the lease"):
         job.await_end(timeout=300)
     assert (readings.log(), len(readings.rows("log_metrics"))) == before
-    assert left(readings, "running.json") == taken_over
-    (readings.checkpoint / "panekeeper" / "running.json").unlink()
+    assert left(readings, "running.json")["name"] == "another"
+    other.release("ended")
     readings.run()
     assert readings.log()[-1] == ("a", "10:05", 2, 1, 0, "WATERMARK")
+
+
+def take_over(readings: Readings) -> Lease:
+    """Take the lease from the running job, as a job on another host would after a minute without a heartbeat."""
+    path = readings.checkpoint / "panekeeper" / "running.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"host": "elsewhere", "seen": 0}))
+    return acquire(LocalFolder(readings.checkpoint), "another")
+
+
+def test_an_idle_job_that_lost_its_lease_ends(readings: Readings) -> None:
+    """Without a row that would begin a batch: with its next heartbeat, and with an error."""
+    readings.put(("a", "10:00:10", 1))
+    job = readings.start(trigger="immediate")
+    job.process_available()
+    other = take_over(readings)
+    with pytest.raises(CheckpointInUse, match="has lost the lease"):
+        job.await_end(timeout=300)
+    assert job.status().state.value == "failed"
+    other.release("ended")
 
 
 @pytest.mark.extended
@@ -108,3 +127,15 @@ def test_tables_belong_to_one_checkpoint(readings: Readings) -> None:
     assert not (readings.folder / "log").exists()
     shutil.move(readings.folder / "unmounted", readings.folder / "log")
     readings.run()
+
+
+def test_of_two_jobs_on_the_same_empty_tables_one_is_refused(readings: Readings) -> None:
+    """Neither has written a row yet. The first goes on, also after a start that came to no batch."""
+    first = readings.start(trigger="immediate")
+    other = readings.computed(name="other").to_delta(readings.folder / "log", view=readings.folder / "other-view")
+    with pytest.raises(SinkError, match=r"the table .*/log belongs to another checkpoint"):
+        other.start(checkpoint=readings.folder / "other-checkpoint", trigger="available_now")
+    first.stop()
+    readings.put(("a", "10:00:10", 1), ("a", "10:05:00", 2))
+    readings.run().flush()
+    assert [row[:2] for row in readings.log()] == [("a", "10:00"), ("a", "10:05")]

@@ -117,7 +117,7 @@ def test_two_streams_meet_in_one_job_that_is_drained_resumed_and_flushed(reading
 
 
 class PerMinute(Operator):
-    """Tells how many readings a minute had."""
+    """Emits how many readings a minute had."""
 
     def handle_event(self, event: Event, emit: Emit) -> None:
         emit(n=event.table.num_rows)

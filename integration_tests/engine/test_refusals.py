@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pytest
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
+from framework.engine.flow import backlog
 from panekeeper import (
     CorruptState,
     Count,
@@ -22,6 +23,7 @@ from panekeeper import (
     Operator,
     OutputNotWritable,
     SchemaMismatch,
+    SetupError,
     SinkError,
     Sliding,
     StateError,
@@ -91,24 +93,31 @@ def test_more_declarations_that_cannot_be(readings: Readings) -> None:
         stream.aggregate()
     with pytest.raises(DeclarationError, match="same folder"):
         stream.aggregate(n=agg.count()).to_delta("t/", view="t")
+    sliding = windowed(readings.stream(), name="x", partition_by="sensor", arrival_time="at", order_by=["value", "at"])
+    with pytest.raises(DeclarationError, match="Let order_by begin with 'at', or use key_groups=1"):
+        sliding.window(Sliding(evict=Count(2)))
     with pytest.raises(DeclarationError, match="trigger is 'now'"):
         readings.start(trigger="now")
 
 
 def test_the_size_of_a_delta_is_in_the_unit_of_its_column(readings: Readings) -> None:
-    """A duration for a timestamp, a number for a number; a column without a difference names the cast."""
-    rows = readings.stream().withColumn("day", F.to_date("at")).withColumn("price", F.lit(1).cast("decimal(9,2)"))
-    stream = windowed(rows, name="x")
+    """A duration for a time, a number for a number; a column without a difference names the cast."""
+    rows = readings.stream().withColumn("day", F.to_date("at")).withColumn("price", F.lit(1).cast("decimal(18,2)"))
+    stream = windowed(rows.withColumn("long", F.lit(1).cast("decimal(38,18)")), name="x")
     for fits in (Delta("value", 1 / 3), Delta("value", 1e-7), Delta("at", "5 minutes"), Delta("at", 1.5)):
         stream.window(Tumbling(fits))
-    with pytest.raises(DeclarationError, match=r"a duration, but the column is a .*; give a number"):
+    for fits in (Delta("day", 1), Delta("day", "36 hours"), Delta("price", 0.01), Delta("price", 1 / 3)):
+        stream.window(Tumbling(fits))
+    with pytest.raises(DeclarationError, match="a duration, but the column is a long; give a number"):
         stream.window(Tumbling(Delta("value", minutes(5))))
     with pytest.raises(DeclarationError, match="whole microseconds"):
         stream.window(Sliding(evict=Count(2), trigger=Delta("at", 1e-7)))
-    with pytest.raises(DeclarationError, match=r"'day', which is a date; cast .*cast\(\"timestamp\"\)"):
-        stream.window(Tumbling(Delta("day", 1)))
-    with pytest.raises(DeclarationError, match=r"'price', which is a decimal.*; cast .*cast\(\"double\"\)"):
-        stream.window(Tumbling(Delta("price", 1)))
+    with pytest.raises(DeclarationError, match="a duration, but the column is a decimal; give a number"):
+        stream.window(Tumbling(Delta("price", minutes(5))))
+    with pytest.raises(DeclarationError, match=r"'long', which is a decimal\(38,18\); .*cast\(\"decimal\(18,9\)\"\)"):
+        stream.window(Tumbling(Delta("long", 1)))
+    with pytest.raises(DeclarationError, match=r"'sensor', which is a string; cast .*cast\(\"double\"\)"):
+        stream.window(Tumbling(Delta("sensor", 1)))
 
 
 def test_an_operator_that_would_never_be_called_is_refused(readings: Readings) -> None:
@@ -127,7 +136,7 @@ def test_an_operator_that_would_never_be_called_is_refused(readings: Readings) -
 
 
 def test_a_checkpoint_belongs_to_one_job(readings: Readings) -> None:
-    """Another job, another declaration and a damaged job file are told apart; a finished job stays finished."""
+    """Another job, another declaration, a damaged job file: each has its own error; a finished job stays finished."""
     readings.put(("a", "10:00:10", 1))
     job = readings.run()
 
@@ -160,7 +169,7 @@ def test_a_checkpoint_that_is_not_ours_is_refused(readings: Readings) -> None:
         readings.start()
 
 
-def test_a_damaged_state_file_is_told_and_nothing_is_written(readings: Readings) -> None:
+def test_a_damaged_state_file_is_reported_and_nothing_is_written(readings: Readings) -> None:
     """The error says what to do; the tables stay as they were, and so do the windows once the file is fixed."""
     readings.put(("a", "10:00:10", 1), ("a", "10:00:20", 2))
     readings.run()
@@ -240,6 +249,21 @@ def test_rows_from_the_future_are_quarantined_and_do_not_move_the_watermark(read
     assert "more than 1 day, 0:00:00 ahead of its arrival" in row["detail"]
 
 
+def test_a_first_batch_that_would_not_fit_into_memory_is_refused_before_it_is_logged(
+    readings: Readings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files without a limit, larger than a part of the memory; the error names the options that limit a batch."""
+    readings.put(("a", "10:00:10", 1), ("a", "10:00:11", 7))
+    monkeypatch.setattr(backlog, "usable_memory", lambda: 100)
+    reader = readings.spark.readStream.schema("sensor string, at timestamp, value bigint")
+    stream = windowed(reader.json(str(readings.folder / "in")), name="readings", event_time="at")
+    job = stream.window(TimeInterval(60)).aggregate(n=agg.count()).to_delta(readings.folder / "log")
+    with pytest.raises(SetupError, match=r"in /.*/in have .* GB, .*maxFilesPerTrigger.*maxBytesPerTrigger"):
+        job.start(checkpoint=readings.checkpoint)
+    assert not (readings.checkpoint / "offsets").exists()
+    readings.run()  # it has a limit
+
+
 class Careless(Operator):
     """An operator with a bug."""
 
@@ -247,7 +271,7 @@ class Careless(Operator):
         emit(share=1 / (len(event.rows()) - 2))
 
 
-def test_the_error_of_an_operator_is_told_as_it_was_raised(readings: Readings) -> None:
+def test_the_error_of_an_operator_is_reported_as_it_was_raised(readings: Readings) -> None:
     """No Java stack trace: the sentence says what the user's own code raised, and for which pane."""
     readings.put(("a", "10:00:10", 1), ("a", "10:00:20", 2), ("a", "10:02:00", 3))
     stream = windowed(readings.stream(), name="readings", partition_by="sensor", event_time="at", on_error="fail")

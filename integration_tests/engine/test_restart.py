@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from framework.engine.job import query
-from framework.engine.sink.fault_points import POINTS
+from framework.engine.session.file_manager import FORMAT_SETTING
+from framework.engine.sink.fault_points import IN_OTHER_THREADS, POINTS
 from integration_tests.engine.readings import FILES, LOG
-from panekeeper import JobFailed
+from panekeeper import CorruptState, IncompatibleCheckpoint, JobFailed
+from recovery.repair.repair import repair
+from recovery.savepoint.state_reader import digests
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.extended
-@pytest.mark.parametrize("point", [point for point in POINTS if point != "mid-batch"])
+@pytest.mark.parametrize("point", [point for point in POINTS if point not in IN_OTHER_THREADS])
 def test_a_failure_at_any_step_changes_nothing(
     readings: Readings, fail_at: Callable[[str, int], None], point: str
 ) -> None:
@@ -81,7 +84,7 @@ def test_a_running_job_stops_between_two_batches_and_resumes_there(readings: Rea
     assert len(readings.log()) == 10
 
 
-def test_a_stop_asked_for_while_a_batch_is_planned_lets_it_finish(readings: Readings) -> None:
+def test_a_stop_while_a_batch_is_planned_lets_it_finish(readings: Readings) -> None:
     """Spark interrupts itself if it finds the query ended between writing a batch's offsets and running it."""
     for minute in range(6):
         readings.put(("a", f"10:{minute:02d}:10", 1))
@@ -97,7 +100,7 @@ def test_a_stop_asked_for_while_a_batch_is_planned_lets_it_finish(readings: Read
 def test_a_query_that_ends_before_a_stop_looks_again_has_ended(
     readings: Readings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It slept when it was asked to end, woke up, and is gone before the second look finds it awake."""
+    """It is idle when it is to end, goes on, and has ended before the second check finds it active."""
     readings.put(("a", "10:00:10", 1))
     job = readings.start(trigger="immediate")
     job.process_available()
@@ -117,8 +120,8 @@ def test_a_query_that_ends_before_a_stop_looks_again_has_ended(
     assert readings.numbers("offsets") == readings.numbers("commits")
 
 
-def test_a_callback_may_stop_the_job_when_it_is_told_of_an_earlier_batch(readings: Readings) -> None:
-    """It is called in the thread that registers it, perhaps amid a batch, which waits to be told; so it does not."""
+def test_a_callback_may_stop_the_job_when_it_receives_an_earlier_batch(readings: Readings) -> None:
+    """It is called in the thread that registers it, perhaps amid a batch, for whose end it must not wait."""
     for minute in range(4):
         readings.put(("a", f"10:{minute:02d}:10", 1))
     first = threading.Event()
@@ -158,3 +161,57 @@ def test_a_running_job_takes_what_is_available_and_then_a_flush(readings: Readin
     assert job.finished
     assert readings.log() == [("a", "10:00", 3, 2, 0, "FLUSH")]
     assert readings.numbers("offsets") == readings.numbers("commits")
+
+
+@pytest.mark.extended
+def test_files_that_a_power_cut_shortened_are_named_and_repaired(readings: Readings) -> None:
+    """Each of them, by one line with the command, and no query begins; once repaired each row stands once."""
+    for rows in FILES[:2]:
+        readings.put(*rows)
+    readings.run()
+    checkpoint, newest = readings.checkpoint, readings.numbers("commits")[-1]
+    entry = max(int(path.name) for path in (checkpoint / "sources/0").iterdir() if path.name.isdigit())
+    repairable = [f"commits/{newest}", "metadata", "panekeeper/tables.json"]
+    for file in (f"offsets/{newest}", f"sources/0/{entry}", "panekeeper/job.json", *repairable):
+        content = (checkpoint / file).read_bytes()
+        for kept in (0, len(content) // 2):
+            (checkpoint / file).write_bytes(content[:kept])
+            with pytest.raises(CorruptState, match=rf"^{file} in .*panekeeper repair .*{checkpoint}"):
+                readings.start()
+        (checkpoint / file).write_bytes(content)
+    for file in repairable:
+        (checkpoint / file).write_bytes(b"")
+    done = repair(checkpoint)
+    assert done.is_complete
+    assert {one.file for one in done.findings} == {*repairable}
+    for rows in FILES[2:]:
+        readings.put(*rows)
+    readings.run()
+    assert readings.log() == LOG
+    assert sum(row["rows_in"] for row in readings.rows("log_metrics")) == 8
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("first", ["1", "2"])
+def test_state_stays_in_its_format_whatever_a_later_session_says(readings: Readings, first: str) -> None:
+    """A session with the other format resumes it; one with another time zone is refused, with both values."""
+    settings, other = readings.spark.conf, {"1": "2", "2": "1"}[first]
+    for rows in FILES[:2]:
+        readings.put(*rows)
+    try:
+        settings.set(FORMAT_SETTING, first)
+        readings.run()
+        settings.set(FORMAT_SETTING, other)
+        for rows in FILES[2:]:
+            readings.put(*rows)
+        settings.set("spark.sql.session.timeZone", "Asia/Tokyo")
+        with pytest.raises(IncompatibleCheckpoint, match=r"timeZone=Asia/Tokyo, .* begun with UTC: .* Set it back"):
+            readings.start()
+        settings.set("spark.sql.session.timeZone", "UTC")
+        readings.run()
+        assert digests(readings.spark, str(readings.checkpoint))
+    finally:
+        settings.set(FORMAT_SETTING, "2")
+        settings.set("spark.sql.session.timeZone", "UTC")
+    assert readings.log() == LOG
+    assert {path.read_text()[:2] for path in (readings.checkpoint / "commits").glob("[0-9]*")} == {f"v{first}"}

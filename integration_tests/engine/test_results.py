@@ -1,16 +1,20 @@
-"""What a job writes: the log, the view, the quarantine and the metrics of a few readings."""
+"""What a job writes: the log, the view, the quarantine and the metrics of a few readings, some of them poisoned."""
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
 
-from framework.engine.sink import batch_output as batches
+from framework.engine.flow import processor
+from panekeeper import Time, TimeInterval, Tumbling, agg, windowed
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from integration_tests.engine.conftest import Reading, Readings
-    from panekeeper import BatchReport
+    from panekeeper import BatchReport, Job
 
 FILES: list[list[Reading]] = [
     [("a", "10:00:10", 1), ("b", "10:00:20", 2), ("a", None, 3), ("b", "10:00:59", -9)],
@@ -60,7 +64,7 @@ def test_a_job_writes_its_four_tables(readings: Readings) -> None:
 
 def test_large_results_take_the_long_way_and_are_the_same(readings: Readings, monkeypatch: pytest.MonkeyPatch) -> None:
     """Results that do not pass through the driver are unpacked by Spark's workers into the same rows."""
-    monkeypatch.setattr(batches, "_DRIVER_BYTES", 0)
+    monkeypatch.setattr(processor, "DRIVER_BYTES", 0)
     for rows in FILES:
         readings.put(*rows)
     readings.run(reject=REJECT)
@@ -111,3 +115,123 @@ def test_order_by_declares_the_order_of_arrival(readings: Readings) -> None:
     readings.run(order_by="value", total="first")
 
     assert readings.log() == [("a", "10:00", 1, 3, 0, "WATERMARK")]
+
+
+@pytest.mark.extended
+def test_the_clock_of_arrival_times_passes_in_every_key_group(readings: Readings) -> None:
+    """A sensor without rows has its tumbles when the rows of others say that it is time, whatever group they are in."""
+    readings.put(("a", "10:00:00", 1), ("b", "10:00:10", 2), ("c", "10:00:20", 3))
+    readings.put(("d", "10:03:00", 4), ("a", "10:02:00", 5))
+    found = []
+    for key_groups in (1, 3):
+        log = readings.folder / f"log{key_groups}"
+        stream = windowed(readings.stream(), name="x", partition_by="sensor", arrival_time="at", key_groups=key_groups)
+        job = stream.window(Tumbling(Time(60))).aggregate(n=agg.count(), last=agg.last("value")).to_delta(log)
+        job.start(checkpoint=readings.folder / f"checkpoint{key_groups}", trigger="available_now").await_end()
+        rows = [(row["sensor"], f"{row['fired_at']:%H:%M:%S}", row["last"]) for row in readings.rows(log.name)]
+        found.append(sorted(rows))
+    assert found == [[("a", "10:01:00", 1), ("b", "10:01:10", 2), ("c", "10:01:20", 3)]] * 2
+
+
+ODD = {
+    "sensor": "CASE sensor WHEN 'utf8' THEN CAST(X'FFFE' AS STRING) ELSE sensor END",
+    "share": "CASE WHEN value % 2 = 0 THEN 0.0D ELSE -0.0D END",
+    "arrived": "CASE sensor WHEN 'no arrival' THEN NULL WHEN 'too far' THEN at + INTERVAL 100 YEARS ELSE at END",
+    "at": "CASE sensor WHEN 'year 10000' THEN TIMESTAMP'9999-12-31 23:00:00-05:00' ELSE at END",
+}
+"""Column -> what makes a poison row of some readings: values that no JSON file can hold, too."""
+
+
+class Superstitious(agg.UserAggregate):
+    """The last digits of a sum; raises for negative values, and where the sum is 13."""
+
+    state = int
+
+    def zero(self) -> int:
+        return 0
+
+    def add(self, state: int, value: int) -> int:
+        if value < 0:
+            raise ValueError(f"{value} is negative")
+        return (state + value) % 1_000_000
+
+    def merge(self, a: int, b: int) -> int:
+        return (a + b) % 1_000_000
+
+    def result(self, state: int) -> int:
+        if state == 13:
+            raise RuntimeError("13 brings bad luck")
+        return state % 1_000
+
+
+def poisoned(rows: DataFrame) -> DataFrame:
+    """The readings with the odd columns, all made of the columns as they were."""
+    odd = [f"{made} AS {name}" for name, made in ODD.items()]
+    return rows.selectExpr(*odd, "value")
+
+
+def run_poisoned(readings: Readings) -> Job:
+    """Run the job over what is there, and return it, ended."""
+    job = (
+        windowed(
+            poisoned(readings.stream()),
+            name="poisoned",
+            partition_by=["sensor", "share"],
+            event_time="at",
+            arrival_time="arrived",
+            max_ahead="1 day",
+            key_groups=2,
+        )
+        .window(TimeInterval(60))
+        .aggregate(total=agg.sum("value"), mine=agg.user(Superstitious(), "value", output="int64"))
+        .to_delta(readings.folder / "log")
+        .start(checkpoint=readings.checkpoint, trigger="available_now")
+    )
+    job.await_end()
+    return job
+
+
+def results_by_sensor(readings: Readings) -> dict[str, list[tuple[int | None, int | None]]]:
+    """The results of each sensor, in the order of their panes."""
+    found: dict[str, list[tuple[int | None, int | None]]] = {}
+    for row in sorted(readings.rows("log"), key=lambda row: row["pane_start"]):
+        found.setdefault(row["sensor"], []).append((row["total"], row["mine"]))
+    return found
+
+
+def test_poison_rows_are_quarantined_and_the_job_starts_again(readings: Readings) -> None:
+    """Bad times, keys, text, sums and functions: the other rows have their results, before and after a restart."""
+    poison = ["utf8", "no arrival", "too far", "year 10000"]
+    at = "10:00:10"
+    readings.put(
+        *((sensor, at, 1) for sensor in poison),
+        *[("sum", at, 2**62), ("sum", at, 2**62), ("unlucky", at, 13), ("negative", at, -7)],
+        *[("good", at, 1), ("good", at, 2)],
+    )
+    readings.put(("good", "10:02:00", 3))
+    run_poisoned(readings)
+
+    first = {"sum": [(None, 808)], "unlucky": [(13, None)], "negative": [(-7, 0)], "good": [(3, 3)]}
+    assert results_by_sensor(readings) == first
+    quarantine = {row["reason"]: row for row in readings.rows("log_quarantine")}
+    assert sorted(row["reason"] for row in readings.rows("log_quarantine")) == [
+        "EVENT_TIME_OUT_OF_RANGE",
+        "FUTURE_ARRIVAL_TIME",
+        "INVALID_UTF8",
+        "NULL_ARRIVAL_TIME",
+        "SUM_OVERFLOW",
+        "USER_ERROR",
+        "USER_ERROR",
+    ]
+    assert quarantine["EVENT_TIME_OUT_OF_RANGE"]["event_time"] is None
+    assert "is outside of the years 1 to 9999" in quarantine["EVENT_TIME_OUT_OF_RANGE"]["detail"]
+    assert "more than 1 day, 0:00:00 ahead of its batch" in quarantine["FUTURE_ARRIVAL_TIME"]["detail"]
+    stacks = [row["detail"] for row in readings.rows("log_quarantine") if row["reason"] == "USER_ERROR"]
+    assert any("13 brings bad luck" in stack and "in result" in stack for stack in stacks)
+    assert any("-7 is negative" in stack and "in add" in stack for stack in stacks)
+    assert json.loads(quarantine["SUM_OVERFLOW"]["row"])["sensor"] == "sum"
+
+    readings.put(("good", "10:05:00", 4))
+    run_poisoned(readings)
+    assert results_by_sensor(readings) == first | {"good": [(3, 3), (3, 3)]}
+    assert len(readings.rows("log_quarantine")) == 7

@@ -9,7 +9,7 @@ import pytest
 from framework.declarations.errors import CheckpointError
 from framework.engine.session.checkpoint_files import CheckpointFiles
 from integration_tests.engine.moto_s3 import SECRET
-from recovery.jobs.remote import status
+from recovery.jobs.status import status
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,12 +32,12 @@ def test_a_job_with_everything_on_s3_is_stopped_and_resumed(readings: Readings, 
     run()
     rows = readings.spark.read.format("delta").load(f"{bucket}/log").collect()
     assert [(row.sensor, row.total, row.n, row.refinement) for row in rows] == [("a", 7, 3, 0)]
-    told = status(CheckpointFiles(readings.spark, checkpoint))
-    assert (told["state"], told["resumable"]) == ("ended", True)
-    assert told["last_offset"] == told["last_commit"] > 0
+    found = status(CheckpointFiles(readings.spark, checkpoint))
+    assert (found.state, found.resumable, found.open_panes) == ("ended", True, 1)
+    assert found.last_offset == found.last_commit is not None
 
 
-def test_of_two_writers_of_one_file_on_s3_the_second_is_told(spark: SparkSession, bucket: str) -> None:
+def test_of_two_writers_of_one_file_on_s3_the_second_gets_an_error(spark: SparkSession, bucket: str) -> None:
     """Two control files of one number, or two leases, do not replace each other; a replacement does as it says."""
     files = CheckpointFiles(spark, f"{bucket}/checkpoint")
     files.write_json("pulse/1.json", {"kind": "tick"})
@@ -51,10 +51,10 @@ def test_of_two_writers_of_one_file_on_s3_the_second_is_told(spark: SparkSession
     assert not files.exists("pulse")
 
 
-def test_a_bucket_that_is_not_there_is_told_at_the_start(readings: Readings, bucket: str) -> None:
-    """The message names the folder and says what S3 said; it does not tell the key."""
+def test_a_bucket_that_is_not_there_is_reported_at_the_start(readings: Readings, bucket: str) -> None:
+    """The message names the folder and repeats the error of S3, without the key."""
     readings.put(("a", "10:00:10", 1))
     declared = readings.computed().to_delta(f"{bucket}/log")
-    with pytest.raises(CheckpointError, match=r"s3a://nowhere-.* cannot be reached: .*nowhere-") as told:
+    with pytest.raises(CheckpointError, match=r"s3a://nowhere-.* cannot be reached: .*nowhere-") as raised:
         declared.start(checkpoint=f"s3a://nowhere-{bucket.rpartition('-')[2]}/checkpoint", trigger="available_now")
-    assert SECRET not in str(told.value)
+    assert SECRET not in str(raised.value)

@@ -77,12 +77,12 @@ def test_a_job_restored_from_s3_and_resumed_gives_the_same_results(far: Far) -> 
     stopped = savepoint(far.checkpoint, "two", to=far.place, spark=far.readings.spark)
     assert stopped.bytes_reused > 0
 
-    def die(step: str) -> None:
+    def crash(step: str) -> None:
         if step == "aside":
             raise Killed
 
     with pytest.raises(Killed):
-        far.restore("one", on_step=die)
+        far.restore("one", on_step=crash)
     with pytest.raises(CheckpointError, match=r"a restore of .* was interrupted"):
         far.start()
     far.restore("one")
@@ -100,12 +100,12 @@ def test_a_rescaled_job_on_s3_resumes_with_the_same_results(far: Far) -> None:
     far.put(0, 1)
     far.run()
 
-    def die(step: str) -> None:
+    def crash(step: str) -> None:
         if step == "aside":
             raise Killed
 
     with pytest.raises(Killed):
-        rescale(far.checkpoint, 2, to=far.place, spark=spark, on_step=die)
+        rescale(far.checkpoint, 2, to=far.place, spark=spark, on_step=crash)
     (name,) = savepoints(far.place)
     far.restore(name)
     assert read_checkpoint(checkpoint_at(far.checkpoint)).settings[PARTITIONS] == "2"

@@ -8,10 +8,12 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import jsonschema
 import pytest
 
 from integration_tests.engine.readings import FILES, LOG
 from panekeeper import JobFailed
+from recovery.cli.upgrade import RESCALE
 from recovery.errors import SavepointRefused
 from recovery.restore.restore import restore
 from recovery.savepoint.checkpoint_reader import read_checkpoint
@@ -35,10 +37,27 @@ def by_command(readings: Readings, partitions: int) -> dict[str, Any]:
         timeout=300,
         check=True,
     )
-    return dict(json.loads(done.stdout))
+    fields = dict(json.loads(done.stdout))
+    jsonschema.validate(fields, RESCALE.schema())
+    return fields
 
 
-def test_a_rescaled_job_resumes_with_the_same_results(readings: Readings, fail_at: Callable[[str, int], None]) -> None:
+def test_a_rescaled_job_resumes_with_the_same_results(readings: Readings) -> None:
+    """With half as many shuffle partitions it goes on where it was."""
+    for rows in FILES[:2]:
+        readings.put(*rows)
+    readings.run()
+    done = rescale(readings.checkpoint, 2, to=readings.folder / "savepoints", spark=readings.spark)
+    assert (done.old, done.new) == (4, 2)
+    for rows in FILES[2:]:
+        readings.put(*rows)
+    readings.run()
+    assert readings.log() == LOG
+    assert readings.log("view") == LOG[1:]
+
+
+@pytest.mark.extended
+def test_a_rescale_that_is_killed_is_completed(readings: Readings, fail_at: Callable[[str, int], None]) -> None:
     """Fewer after a batch that failed between two tables; then more, killed on the way and completed."""
 
     def killed(partitions: int, after: str) -> None:

@@ -16,7 +16,8 @@ import boto3
 import pytest
 from moto.server import ThreadedMotoServer
 
-from recovery.cli.main import FAILED, main
+from recovery.cli.main import main
+from recovery.cli.subcommand import ExitCode
 from recovery.errors import ArchiveDenied, ArchiveError, ArchiveNotFound, ArchiveUnreachable, DamagedSavepoint
 from recovery.restore.restore import restore
 from recovery.savepoint.catalog import prune, savepoints, verify
@@ -209,5 +210,5 @@ def test_the_command_reaches_another_store(
     assert main(["savepoint", str(job.folder), "one", "--to", "s3://bucket/p", "--no-decode", *reach]) == 0
     assert json.loads(capsys.readouterr().out)["location"] == "s3://bucket/p"
     assert s3.head_object(Bucket="bucket", Key="p/savepoints/one.json")["ServerSideEncryption"] == "AES256"
-    assert main(["savepoints", "s3://nowhere", "--s3-endpoint", endpoint]) == FAILED
+    assert main(["savepoints", "s3://nowhere", "--s3-endpoint", endpoint]) == ExitCode.FAILED
     assert len(capsys.readouterr().err.splitlines()) == 1

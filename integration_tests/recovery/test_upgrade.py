@@ -7,10 +7,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import jsonschema
 import pytest
 
 from panekeeper import CheckpointError, TimeInterval
-from recovery.cli.main import FAILED, main
+from recovery.cli.main import main
+from recovery.cli.subcommand import ExitCode
+from recovery.cli.upgrade import PLAN
 from recovery.savepoint.create import savepoint
 from recovery.upgrade.check import check_upgrade
 
@@ -55,13 +58,15 @@ def test_plan_reports_what_a_start_does(
     def plan(**filled: object) -> tuple[int, dict[str, Any]]:
         (tmp_path / "program.py").write_text(PROGRAM.format(folder=readings.folder, **filled))
         code = main(["plan", str(place), "one", str(tmp_path / "program.py"), "--json"])
-        return code, json.loads(capsys.readouterr().out)
+        fields = json.loads(capsys.readouterr().out)
+        jsonschema.validate(fields, PLAN.schema())
+        return code, fields
 
-    code, told = plan(aggregates="n=agg.count()", watermark=30)
-    assert (code, told["verdict"]) == (0, "compatible"), told
-    code, told = plan(aggregates="n=agg.count(), top=agg.max('value')", watermark=30)
-    assert (code, told["verdict"]) == (FAILED, "needs a flush")
-    troubles = [one["item"] for one in told["items"] if one["verdict"] != "compatible"]
+    code, printed = plan(aggregates="n=agg.count()", watermark=30)
+    assert (code, printed["verdict"]) == (0, "compatible"), printed
+    code, printed = plan(aggregates="n=agg.count(), top=agg.max('value')", watermark=30)
+    assert (code, printed["verdict"]) == (ExitCode.FAILED, "needs a flush")
+    troubles = [one["item"] for one in printed["items"] if one["verdict"] != "compatible"]
     assert troubles == ["aggregate top", "output top", "table log", "table view"]
     assert readings.numbers("offsets") == before
     assert not readings.spark.streams.active

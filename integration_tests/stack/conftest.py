@@ -112,7 +112,7 @@ def _require_docker(images: set[str]) -> None:
     try:
         client = docker.from_env()
     except docker.errors.DockerException:
-        pytest.skip("no Docker engine answers: start one to test the stack")
+        pytest.skip("no Docker engine responds: start one to test the stack")
     for image in images:
         try:
             client.images.get(image)

@@ -1,13 +1,16 @@
 """The command `panekeeper`.
 
 main.py        The table of subcommands; runs one, prints its result, returns the exit code.
-subcommand.py  What a subcommand consists of.
+subcommand.py  What a subcommand consists of, and what its exit code means.
 arguments.py   Arguments that several subcommands take.
 text.py        How amounts, durations and progress are written.
-jobs.py        `status` and `drain`.
+status.py      `status` and `jobs`.
+drain.py       `drain`.
 savepoint.py   `savepoint`, `savepoints`, `show`, `verify` and `prune`.
+offsets.py     `offsets`.
 restore.py     `restore` and `clone`.
 repair.py      `repair`.
 upgrade.py     `plan` and `rescale`.
 drill.py       `drill`.
+output/        How are results and errors printed?
 """

@@ -33,9 +33,9 @@ def add_timeout_argument(parser: argparse.ArgumentParser, what: str) -> None:
     parser.add_argument(
         "--timeout",
         type=positive_seconds,
-        default=300.0,
+        default="5m",
         metavar="TIME",
-        help=f"how long to wait for {what}: 300 (seconds), 90s, 10m or '1 hour' (300)",
+        help=f"how long to wait for {what}: 90s, 10m or '1 hour'; a number is seconds (5m)",
     )
 
 
@@ -71,5 +71,5 @@ def positive_seconds(text: str) -> float:
         except DeclarationError as error:
             raise argparse.ArgumentTypeError(str(error)) from None
     if not 0 < seconds < math.inf:
-        raise argparse.ArgumentTypeError(f"{text} is not a time above 0")
+        raise argparse.ArgumentTypeError(f"{text} is not a duration greater than 0")
     return seconds

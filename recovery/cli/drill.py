@@ -7,31 +7,18 @@ from __future__ import annotations
 
 import argparse
 import sys
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from framework.declarations.errors import DeclarationError
 from recovery.cli.arguments import positive_seconds
-from recovery.cli.subcommand import Subcommand
+from recovery.cli.output.schema import Schema, object_schema
+from recovery.cli.subcommand import Subcommand, done_if
+from state.checkpoint.clock import now_utc
 
 if TYPE_CHECKING:
     from recovery.drill.runner import Drills, Result
-
-
-def seconds_of(text: str) -> float:
-    """Return a budget in seconds.
-
-    Raises:
-        DeclarationError: it is not a number with s, m, h or no unit.
-
-    >>> seconds_of("10m"), seconds_of("90")
-    (600.0, 90.0)
-    """
-    try:
-        return positive_seconds(text)
-    except argparse.ArgumentTypeError as error:
-        raise DeclarationError(f"the budget is {text!r}; give it as 90s, 10m or 1h") from error
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,7 +29,9 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--reduced", action="store_true", help="fewer scenarios, several faults in a row: minutes, not an hour"
     )
-    parser.add_argument("--budget", metavar="TIME", help="start no scenario after this long: 90s, 10m, 1h")
+    parser.add_argument(
+        "--budget", type=positive_seconds, metavar="TIME", help="start no scenario after this long: 90s, 10m, 1h"
+    )
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="of the input and of random kills (1)")
     parser.add_argument("--job", metavar="FILE", help="drill this job, against an undisturbed run of it")
     parser.add_argument(
@@ -65,7 +54,7 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
         return {"drills": names, "passed": False}
     if options.html:
         _require_writable(Path(options.html))
-    began = datetime.now(UTC)
+    began = now_utc()
     fields = report_fields(drills.run(), seed=options.seed, began=began)
     if options.html:
         Path(options.html).write_text(format_html(fields), encoding="utf-8")
@@ -81,7 +70,7 @@ def _drills(options: argparse.Namespace) -> Drills:
         seed=options.seed,
         only=options.only,
         reduced=options.reduced,
-        budget_seconds=None if options.budget is None else seconds_of(options.budget),
+        budget_seconds=options.budget,
         job=None if options.job is None else Path(options.job),
         savepoint=_savepoint(options),
         endpoint=options.s3_endpoint,
@@ -133,11 +122,20 @@ def _format(fields: dict[str, Any]) -> str:
     return "\n".join(fields["drills"]) if "drills" in fields else format_table(fields)
 
 
+def _schema() -> Schema:
+    from recovery.drill.runner import Result
+
+    listed = object_schema(drills=list[str], passed=bool)
+    report = object_schema(began=datetime, seed=int, passed=bool, outcomes=dict[str, int], results=list[Result])
+    return {"anyOf": [listed, report]}
+
+
 DRILL = Subcommand(
     name="drill",
     help="kill jobs, damage their state, and compare their tables with what should be there",
     arguments=_arguments,
     run=_run,
     format=_format,
-    succeeded=lambda fields: bool(fields["passed"]) or "drills" in fields,
+    schema=_schema,
+    exit_code=lambda _, fields: done_if(fields["passed"] or "drills" in fields),
 )

@@ -1,29 +1,38 @@
 """The command `panekeeper`: looks after the checkpoint of a job that runs in another process, or is stopped.
 
-The exit code is 0 on success only; 1 for an error of Panekeeper or of the disk, printed in one line on stderr; 2 for a
-wrong command line. `--json` prints the result as one JSON object.
+The exit code is 0 on success only (`subcommand.ExitCode`); an error is printed in one line on stderr. `--json` prints
+the result as one JSON object, an error too.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import logging
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
-from framework.declarations.errors import PanekeeperError
+from recovery.cli.drain import DRAIN
 from recovery.cli.drill import DRILL
-from recovery.cli.jobs import DRAIN, STATUS
+from recovery.cli.offsets import OFFSETS
+from recovery.cli.output.failures import describe_failure
+from recovery.cli.output.schema import output_schema
+from recovery.cli.output.watch import watch
 from recovery.cli.repair import REPAIR
 from recovery.cli.restore import CLONE, RESTORE
 from recovery.cli.savepoint import PRUNE, SAVEPOINT, SAVEPOINTS, SHOW, VERIFY
-from recovery.cli.subcommand import Subcommand
+from recovery.cli.status import JOBS, STATUS
+from recovery.cli.subcommand import ExitCode, Subcommand
 from recovery.cli.upgrade import PLAN, RESCALE
-
-FAILED = 1
+from state.checkpoint.job_record import installed_versions
+from state.log import ROOT
 
 SUBCOMMANDS: tuple[Subcommand, ...] = (
     STATUS,
+    JOBS,
     DRAIN,
     SAVEPOINT,
     SAVEPOINTS,
@@ -32,6 +41,7 @@ SUBCOMMANDS: tuple[Subcommand, ...] = (
     PRUNE,
     RESTORE,
     CLONE,
+    OFFSETS,
     REPAIR,
     PLAN,
     RESCALE,
@@ -50,35 +60,94 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit code.
     """
     options = _parser().parse_args(arguments)
+    with _warnings_on_stderr(f"panekeeper {options.subcommand.name}"):
+        return _run_to_its_end(options)
+
+
+def _run_to_its_end(options: argparse.Namespace) -> int:
+    try:
+        code = watch(lambda: _run(options), every=options.every) if getattr(options, "watch", False) else _run(options)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        print(f"panekeeper {options.subcommand.name}: interrupted", file=sys.stderr)
+        return ExitCode.INTERRUPTED
+    except BrokenPipeError:  # the reader has what it needs, as `head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitCode.FAILED
+    return code
+
+
+@contextmanager
+def _warnings_on_stderr(prefix: str) -> Iterator[None]:
+    """Print the warnings that the library logs while the block lasts."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setLevel(logging.WARNING)
+    handler.setFormatter(logging.Formatter(f"{prefix}: warning: %(message)s"))
+    logging.getLogger(ROOT).addHandler(handler)
+    try:
+        yield
+    finally:
+        logging.getLogger(ROOT).removeHandler(handler)
+
+
+def _run(options: argparse.Namespace) -> ExitCode:
     subcommand: Subcommand = options.subcommand
     try:
         fields = subcommand.run(options)
-    except (PanekeeperError, OSError) as error:
-        text = _error_text(error)
+    except Exception as error:  # noqa: BLE001 -- whatever it is, a user gets one line
+        text = describe_failure(error)
         if options.json:
             print(json.dumps({"error": text, "kind": type(error).__name__}))
         print(f"panekeeper {subcommand.name}: {text}", file=sys.stderr)
-        return FAILED
+        return ExitCode.FAILED
     print(json.dumps(fields, default=str) if options.json else subcommand.format(fields))
-    return 0 if subcommand.succeeded(fields) else FAILED
+    return subcommand.exit_code(options, fields)
 
 
-def _error_text(error: PanekeeperError | OSError) -> str:
-    if not isinstance(error, OSError) or error.filename is None:
-        return str(error)
-    advice = "; run this as the user who runs the job" if isinstance(error, PermissionError) else ""
-    return f"{error.filename} cannot be used: {error.strerror}{advice}"
+class _PrintSchema(argparse.Action):
+    """`--json-schema`: prints the schema of what `--json` prints, and exits, whatever else is on the command line."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, subcommand: Subcommand) -> None:
+        text = "print the JSON schema of what --json prints, and exit"
+        super().__init__(option_strings, dest, nargs=0, default=argparse.SUPPRESS, help=text)
+        self._subcommand = subcommand
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        print(json.dumps(output_schema(self._subcommand.name, self._subcommand.schema()), indent=2))
+        parser.exit()
+
+
+class _PrintCompletion(argparse.Action):
+    """`--completion`: prints a script for a shell, made from all arguments by shtab."""
+
+    def __call__(self, parser: argparse.ArgumentParser, _: object, value: Any, __: object = None) -> None:
+        try:
+            import shtab
+        except ImportError:
+            parser.error("--completion needs shtab: pip install 'panekeeper[completion]'")
+        print(shtab.complete(parser, value))
+        parser.exit()
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="panekeeper", description="Inspect, drain, save, restore and change jobs by their checkpoints."
     )
-    shared = argparse.ArgumentParser(add_help=False)
-    shared.add_argument("--json", action="store_true", help="print the result as one JSON object")
+    parser.add_argument("--version", action="version", version=f"panekeeper {installed_versions()['panekeeper']}")
+    parser.add_argument(
+        "--completion",
+        action=_PrintCompletion,
+        choices=("bash", "zsh", "tcsh"),
+        default=argparse.SUPPRESS,
+        help="print the completion of this command for a shell, and exit",
+    )
+    parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
+    anywhere = argparse.ArgumentParser(add_help=False)  # after the name of the command, too
+    anywhere.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print one JSON object")
     choices = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     for subcommand in SUBCOMMANDS:
-        one = choices.add_parser(subcommand.name, help=subcommand.help, description=subcommand.help, parents=[shared])
+        one = choices.add_parser(subcommand.name, help=subcommand.help, description=subcommand.help, parents=[anywhere])
+        one.add_argument("--json-schema", action=_PrintSchema, subcommand=subcommand)
         subcommand.arguments(one)
         one.set_defaults(subcommand=subcommand)
     return parser

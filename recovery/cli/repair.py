@@ -7,14 +7,17 @@ from dataclasses import asdict
 from typing import Any
 
 from recovery.cli.arguments import add_checkpoint_argument, add_s3_arguments, s3_options
-from recovery.cli.subcommand import Subcommand
+from recovery.cli.output.schema import Schema, object_schema
+from recovery.cli.subcommand import Subcommand, done_if
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
     add_checkpoint_argument(parser)
     parser.add_argument("--dry-run", action="store_true", help="only print what would be done, and why")
     parser.add_argument(
-        "--no-sink", action="store_true", help="the job has no sink of its own, only the tables of to_delta"
+        "--no-sink",
+        action="store_true",
+        help="state that the job writes only the tables of to_delta() and has no other sink (with_sink())",
     )
     add_s3_arguments(parser)
 
@@ -38,11 +41,18 @@ def _format(fields: dict[str, Any]) -> str:
     return "\n".join(f"{one['file']} is damaged and {words[one['action']]}: {one['why']}" for one in fields["findings"])
 
 
+def _schema() -> Schema:
+    from recovery.repair.repair import Repair
+
+    return object_schema(Repair, complete=bool, dry_run=bool)
+
+
 REPAIR = Subcommand(
     name="repair",
     help="repair small files of a stopped job's checkpoint that were cut short, where that is safe",
     arguments=_arguments,
     run=_run,
     format=_format,
-    succeeded=lambda fields: bool(fields["complete"]),
+    schema=_schema,
+    exit_code=lambda _, fields: done_if(fields["complete"]),
 )

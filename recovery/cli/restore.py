@@ -8,8 +8,11 @@ from dataclasses import asdict
 from typing import Any
 
 from recovery.cli.arguments import add_savepoint_arguments, s3_options
+from recovery.cli.offsets import add_broker_arguments, deleted_messages_of, deleted_schema, format_deleted
+from recovery.cli.output.schema import Schema, object_schema
 from recovery.cli.subcommand import Subcommand
 from recovery.cli.text import format_bytes, progress_line
+from recovery.errors import SavepointRefused
 
 
 def _restore_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,12 +27,14 @@ def _restore_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         help="a Delta table that may go back, if the checkpoint does not name it as its own; once for each",
     )
-    parser.add_argument("--dry-run", action="store_true", help="only print what would change, on every path")
+    parser.add_argument("--dry-run", action="store_true", help="only print what would change, path by path")
+    add_broker_arguments(parser)
 
 
 def _restore(options: argparse.Namespace) -> dict[str, Any]:
     from recovery.restore.restore import restore
 
+    deleted = None if options.bootstrap_servers is None else _deleted_messages(options)
     preview = restore(
         options.location,
         options.name,
@@ -39,7 +44,20 @@ def _restore(options: argparse.Namespace) -> dict[str, Any]:
         s3=s3_options(options),
         progress=progress_line(),
     )
-    return {**asdict(preview), "dry_run": options.dry_run}
+    return {**asdict(preview), "dry_run": options.dry_run, "deleted": deleted}
+
+
+def _deleted_messages(options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Return which messages that the restored job needs are gone; refuse to restore if there are any."""
+    from recovery.kafka.offsets import savepoint_offsets
+
+    found = deleted_messages_of(options, savepoint_offsets(options.location, options.name, s3=s3_options(options)))
+    if found and not options.dry_run:
+        raise SavepointRefused(
+            f"the restored job could not continue in Kafka: {'; '.join(format_deleted(found))}; take a newer "
+            "savepoint, or restore without --bootstrap-servers and start the job with failOnDataLoss=false"
+        )
+    return found
 
 
 def _format_restore(fields: dict[str, Any]) -> str:
@@ -59,7 +77,7 @@ def _format_restore(fields: dict[str, Any]) -> str:
         f"not confirmed: only the manifest names {path}; the restore needs --table {shlex.quote(path)}"
         for path in fields["unconfirmed"]
     ]
-    return "\n".join(lines)
+    return "\n".join([*lines, *format_deleted(fields["deleted"] or [])])
 
 
 def _clone_arguments(parser: argparse.ArgumentParser) -> None:
@@ -87,12 +105,25 @@ def _format_clone(fields: dict[str, Any]) -> str:
     return "\n".join([f"savepoint {fields['name']} was cloned: checkpoint {fields['checkpoint']}", *lines])
 
 
+def _restore_schema() -> Schema:
+    from recovery.restore.preview import RestorePreview
+
+    return object_schema(RestorePreview, dry_run=bool, deleted=deleted_schema())
+
+
+def _clone_schema() -> Schema:
+    from recovery.restore.clone import Clone
+
+    return object_schema(Clone)
+
+
 RESTORE = Subcommand(
     name="restore",
     help="take a stopped job and its tables back to a savepoint; completes a restore that was interrupted",
     arguments=_restore_arguments,
     run=_restore,
     format=_format_restore,
+    schema=_restore_schema,
 )
 
 CLONE = Subcommand(
@@ -101,4 +132,5 @@ CLONE = Subcommand(
     arguments=_clone_arguments,
     run=_clone,
     format=_format_clone,
+    schema=_clone_schema,
 )

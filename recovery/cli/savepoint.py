@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from dataclasses import asdict
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from recovery.cli.arguments import (
@@ -14,8 +14,10 @@ from recovery.cli.arguments import (
     add_s3_arguments,
     add_savepoint_arguments,
     add_timeout_argument,
+    positive_seconds,
     s3_options,
 )
+from recovery.cli.output.schema import Schema, object_schema
 from recovery.cli.subcommand import Subcommand
 from recovery.cli.text import format_bytes, progress_line
 from recovery.errors import SavepointError
@@ -24,11 +26,15 @@ from recovery.savepoint.manifest import Manifest
 
 def _savepoint_arguments(parser: argparse.ArgumentParser) -> None:
     add_checkpoint_argument(parser)
-    parser.add_argument("name", metavar="NAME", help="letters, digits, . _ -")
+    parser.add_argument("name", metavar="NAME", help="the name of the savepoint: letters, digits and . _ -")
     parser.add_argument("--to", required=True, metavar="LOCATION", help="a folder or s3://bucket/prefix")
     add_timeout_argument(parser, "a batch of a running job")
     parser.add_argument(
-        "--keep-days", type=int, default=7, metavar="N", help="warn of tables that keep old versions for less (7)"
+        "--keep-for",
+        type=positive_seconds,
+        default="7 days",
+        metavar="TIME",
+        help="warn of tables that keep old versions for less than this (7 days)",
     )
     parser.add_argument(
         "--no-decode", action="store_true", help="do not start Spark to decode each stored value of the copy"
@@ -50,7 +56,7 @@ def _savepoint(options: argparse.Namespace) -> dict[str, Any]:
         timeout=options.timeout,
         decode=not options.no_decode,
     )
-    warnings = short_retention(made.manifest, keep_for=timedelta(days=options.keep_days), s3=s3)
+    warnings = short_retention(made.manifest, keep_for=timedelta(seconds=options.keep_for), s3=s3)
     for warning in warnings:
         sys.stderr.write(f"panekeeper savepoint: warning: {warning}\n")
     cost = {
@@ -76,6 +82,36 @@ def _summary(manifest: Manifest) -> dict[str, Any]:
     }
 
 
+def _summary_fields() -> dict[str, Any]:
+    """Return the types of the fields of `_summary`."""
+    return {
+        "name": str,
+        "made_at": datetime,
+        "job": str,
+        "batch": int,
+        "unfinished": int | None,
+        "files": int,
+        "bytes": int,
+        "tables": dict[str, int],
+    }
+
+
+def _savepoint_schema() -> Schema:
+    cost: dict[str, Any] = {"location": str, "bytes_sent": int, "bytes_reused": int, "values": int | None}
+    return object_schema(**_summary_fields(), **cost, warnings=list[str])
+
+
+def _savepoints_schema() -> Schema:
+    either = {"anyOf": [object_schema(**_summary_fields()), object_schema(name=str, problem=str)]}
+    return object_schema(savepoints={"type": "array", "items": either})
+
+
+def _schema_of_result(name: str) -> Schema:
+    from recovery.savepoint import catalog
+
+    return object_schema(getattr(catalog, name))
+
+
 def _format_savepoint(fields: dict[str, Any]) -> str:
     sent, reused = format_bytes(fields["bytes_sent"]), format_bytes(fields["bytes_reused"])
     what = f"savepoint {fields['name']} of job {fields['job']} as of batch {fields['batch']} is in {fields['location']}"
@@ -88,9 +124,11 @@ def _format_savepoint(fields: dict[str, Any]) -> str:
 
 
 def _savepoints(options: argparse.Namespace) -> dict[str, Any]:
-    from recovery.savepoint.catalog import savepoints
+    from recovery.savepoint.catalog import no_savepoints, savepoints
 
     found = savepoints(options.location, s3=s3_options(options))
+    if not found:
+        raise no_savepoints(options.location)
     return {
         "savepoints": [
             {"name": name, "problem": str(one)} if isinstance(one, SavepointError) else _summary(one)
@@ -100,20 +138,19 @@ def _savepoints(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _format_savepoints(fields: dict[str, Any]) -> str:
-    lines = [
+    return "\n".join(
         f"{one['name']}: {one['problem']}"
         if "problem" in one
         else f"{one['name']}: {one['made_at']}, job {one['job']}, batch {one['batch']}, {format_bytes(one['bytes'])}"
         for one in fields["savepoints"]
-    ]
-    return "\n".join(lines) or "no savepoints"
+    )
 
 
 def _show(options: argparse.Namespace) -> dict[str, Any]:
     from recovery.savepoint.catalog import show
 
     found = show(options.location, options.name, s3=s3_options(options))
-    return {**asdict(found), "bytes": found.size}
+    return {**asdict(found), "made_at": found.made_at.isoformat(timespec="seconds"), "bytes": found.size}
 
 
 def _format_show(fields: dict[str, Any]) -> str:
@@ -172,6 +209,7 @@ SAVEPOINT = Subcommand(
     arguments=_savepoint_arguments,
     run=_savepoint,
     format=_format_savepoint,
+    schema=_savepoint_schema,
 )
 
 SAVEPOINTS = Subcommand(
@@ -180,10 +218,16 @@ SAVEPOINTS = Subcommand(
     arguments=add_location_argument,
     run=_savepoints,
     format=_format_savepoints,
+    schema=_savepoints_schema,
 )
 
 SHOW = Subcommand(
-    name="show", help="show one savepoint", arguments=add_savepoint_arguments, run=_show, format=_format_show
+    name="show",
+    help="show one savepoint",
+    arguments=add_savepoint_arguments,
+    run=_show,
+    format=_format_show,
+    schema=lambda: object_schema(Manifest, bytes=int),
 )
 
 VERIFY = Subcommand(
@@ -192,6 +236,7 @@ VERIFY = Subcommand(
     arguments=_verify_arguments,
     run=_verify,
     format=_format_verify,
+    schema=lambda: _schema_of_result("VerifyResult"),
 )
 
 PRUNE = Subcommand(
@@ -200,4 +245,5 @@ PRUNE = Subcommand(
     arguments=_prune_arguments,
     run=_prune,
     format=_format_prune,
+    schema=lambda: _schema_of_result("PruneResult"),
 )

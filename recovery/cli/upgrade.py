@@ -12,7 +12,8 @@ from recovery.cli.arguments import (
     add_savepoint_arguments,
     s3_options,
 )
-from recovery.cli.subcommand import Subcommand
+from recovery.cli.output.schema import Schema, object_schema
+from recovery.cli.subcommand import Subcommand, done_if
 from recovery.cli.text import progress_line
 from state.checkpoint.compatibility import Compatibility
 
@@ -46,8 +47,12 @@ def _format_plan(fields: dict[str, Any]) -> str:
 
 def _rescale_arguments(parser: argparse.ArgumentParser) -> None:
     add_checkpoint_argument(parser)
-    parser.add_argument("--partitions", required=True, type=int, metavar="N", help="the new number of them")
-    parser.add_argument("--to", required=True, metavar="LOCATION", help="where the savepoint before the change goes")
+    parser.add_argument(
+        "--partitions", required=True, type=int, metavar="N", help="the new number of shuffle partitions"
+    )
+    parser.add_argument(
+        "--to", required=True, metavar="LOCATION", help="where to make the savepoint of the job before the change"
+    )
     add_s3_arguments(parser)
 
 
@@ -72,13 +77,26 @@ def _format_rescale(fields: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def _plan_schema() -> Schema:
+    item = object_schema(item=str, verdict=Compatibility, why=str, advice=str, differences=list[str])
+    items = {"type": "array", "items": item}
+    return object_schema(savepoint=str, job=str, new_job=str, verdict=Compatibility, items=items)
+
+
+def _rescale_schema() -> Schema:
+    from recovery.upgrade.rescale import Rescaled
+
+    return object_schema(Rescaled)
+
+
 PLAN = Subcommand(
     name="plan",
     help="show whether a job as a file declares it can resume from a savepoint, and why; exit code 0 only if it can",
     arguments=_plan_arguments,
     run=_plan,
     format=_format_plan,
-    succeeded=lambda fields: fields["verdict"] == Compatibility.COMPATIBLE.value,
+    schema=_plan_schema,
+    exit_code=lambda _, fields: done_if(fields["verdict"] == Compatibility.COMPATIBLE.value),
 )
 
 RESCALE = Subcommand(
@@ -87,4 +105,5 @@ RESCALE = Subcommand(
     arguments=_rescale_arguments,
     run=_rescale,
     format=_format_rescale,
+    schema=_rescale_schema,
 )

@@ -13,6 +13,7 @@ Point = Literal[
     "after the offset log",
     "in the midst of a batch",
     "after the state commit",
+    "between a Parquet file and its commit",
     "between two Delta commits",
     "after Delta, before Spark's commit",
 ]
@@ -21,6 +22,7 @@ POINTS: dict[Point, str | None] = {
     "after the offset log": "before-plan",
     "in the midst of a batch": "mid-batch",
     "after the state commit": "before-delta",
+    "between a Parquet file and its commit": "between-file-and-commit",
     "between two Delta commits": "between-delta",
     "after Delta, before Spark's commit": "after-delta-commit",
 }

@@ -92,10 +92,7 @@ class DrillJob:
         return aggregated
 
 
-_ROW_CLOCK = {
-    "arrival_time": "at",
-    "key_groups": 1,
-}  # a key group has a clock of its own: all sensors must be in one
+_ROW_CLOCK = {"arrival_time": "at"}
 
 DRILL_JOBS: tuple[DrillJob, ...] = (
     DrillJob(name="tumbling-count", window=Tumbling(Count(3)), oracle=lambda: oracle.TumblingCount(3)),

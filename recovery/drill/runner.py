@@ -5,7 +5,6 @@ from __future__ import annotations
 import fnmatch
 import re
 import tempfile
-import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ from recovery.drill.process.messages import USER_JOB
 from recovery.drill.reference import ReferenceTables, run_reference
 from recovery.drill.scenario_run import DrillSetup, ScenarioRun
 from recovery.drill.scenarios import REDUCED, SCENARIOS, Scenario
+from state.checkpoint.clock import Deadline
 
 if TYPE_CHECKING:
     from recovery.drill.faults.defects import Defect
@@ -102,7 +102,7 @@ class Drills:
             DeclarationError: no drill has that name, or the user's job cannot be drilled.
         """
         groups = self.groups()
-        began = time.monotonic()
+        budget = Deadline(self.budget_seconds)
         results: list[Result] = []
         with ExitStack() as cleanup:
             top = self._top(cleanup)
@@ -110,7 +110,7 @@ class Drills:
             reference = self._reference(top, provider)
             nothing_new = None if reference is None else reference.nothing_new_reason
             for group in groups:
-                if self.budget_seconds is not None and time.monotonic() - began > self.budget_seconds:
+                if budget.has_passed():
                     found = _all(group, "not run", "the budget was spent")
                 elif nothing_new is not None:
                     found = _all(group, "unknown", nothing_new)

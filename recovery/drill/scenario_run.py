@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from framework.engine.sink.fault_points import IN_OTHER_THREADS, release_commits
 from recovery.drill import actions as do
 from recovery.drill.expected.history import HistoryEvent, JobDrained, RunStarted, generate, write
 from recovery.drill.faults.damage import SmallDisk, damage_state
@@ -195,10 +196,10 @@ class ScenarioRun:
             self.launcher.run_until_killed(do="idle", **self._clock())
         else:
             self._write_files(batch + 1 if self.scenario.uses_wall_clock else len(self._files))
-            self.launcher.run_until_killed(do="run", point=fault, batch=batch, **self._clock())
+            self._run_until_killed(fault, batch, **self._clock())
         for name, why in self._evidence.not_hit(point, batch).items():
             self.not_hit.setdefault(name, why)
-        if fault == "mid-batch":
+        if fault in IN_OTHER_THREADS:
             self.notes.append(f"{point}: {self._hit_text(batch)}")
 
     def _kill_at_random(self, times: int) -> None:
@@ -207,10 +208,15 @@ class ScenarioRun:
         for _ in range(times):
             point = self._random.choice(_KILL_POINTS)
             batch = min(self._evidence.last_committed().values()) + 1 + self._random.choice((0, 0, 1))
-            self.launcher.run_until_killed(do="run", point=do.POINTS[point], batch=batch)
+            self._run_until_killed(do.POINTS[point], batch)
             never -= self._evidence.interrupted_jobs(batch)
             self.notes.append(f"{point} of batch {batch}: {self._hit_text(batch)}")
         self.not_hit |= dict.fromkeys(never, "none of the random kills left an uncommitted batch of it")
+
+    def _run_until_killed(self, fault: str | None, batch: int, **clock: Any) -> None:
+        self.launcher.run_until_killed(do="run", point=fault, batch=batch, **clock)
+        for name in self.setup.job_names:
+            release_commits(self.jobs / name / "log")
 
     def _hit_text(self, batch: int) -> str:
         return f"{len(self._evidence.interrupted_jobs(batch))} of {len(self.setup.job_names)} jobs hit"

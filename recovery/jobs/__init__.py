@@ -1,5 +1,10 @@
 """A job as another process sees it.
 
-lease.py   Does a job run on this checkpoint now?
-remote.py  The status of a job, and how another process drains it.
+lease.py       Does a job run on this checkpoint now?
+record.py      Which job does a checkpoint belong to?
+job_status.py  What does the status of a job consist of?
+status.py      How is it read?
+health.py      Is the job well, and why not?
+fleet.py       Which jobs are under these folders?
+remote.py      How does another process drain a job?
 """

@@ -1,10 +1,13 @@
-"""Whether a job runs on a checkpoint now, by its lease (`state/checkpoint/owner.py`)."""
+"""Whether a job runs on a checkpoint now, by its lease (`state/checkpoint/owner.py`), and how none can start."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
-from recovery.errors import SavepointRefused
+from framework.declarations.errors import CheckpointError, CheckpointInUse
+from framework.engine.job.lease import Lease, acquire
+from recovery.errors import SavepointError, SavepointRefused
 from state.checkpoint.clock import now_us
 from state.checkpoint.folder import CheckpointFolder
 from state.checkpoint.owner import LeaseOwner, read_owner
@@ -32,7 +35,37 @@ def require_stopped(folder: CheckpointFolder, *, now: Callable[[], int] = now_us
         SavepointRefused: a job runs there.
     """
     owner = running_on(folder, now=now)
-    if owner is not None:
-        raise SavepointRefused(
-            f"{folder.root} is in use: {owner} runs on it; drain it first: panekeeper drain {folder.root}"
-        )
+    if owner is None:
+        return
+    if owner.what != "job":
+        raise SavepointRefused(f"{folder.root} is in use: {owner} runs on it; wait until it has ended")
+    raise SavepointRefused(
+        f"{folder.root} is in use: {owner} runs on it; drain it first: panekeeper drain {folder.root}"
+    )
+
+
+@contextmanager
+def holding(folder: CheckpointFolder, job: str, what: str) -> Iterator[Lease]:
+    """Hold the lease of a checkpoint while the block lasts, with heartbeats: no job runs there or starts.
+
+    A process that was paused until its lease could be taken over has lost it for good; its files are put back.
+
+    Args:
+        folder: the checkpoint.
+        job: the name of its job.
+        what: what the block does, as in "the restore of job".
+
+    Raises:
+        SavepointRefused: a job runs there, or something else holds the lease.
+    """
+    require_stopped(folder)
+    try:
+        lease = acquire(folder, job, what=what)
+    except CheckpointInUse as error:
+        raise SavepointRefused(str(error)) from error
+    except CheckpointError as error:
+        raise SavepointError(f"{error}, and run the same command again") from error
+    try:
+        yield lease
+    finally:
+        lease.roll_back()

@@ -1,7 +1,6 @@
-"""A job as another process sees it: its status, and how it is drained.
+"""How a job is drained from another process.
 
-Both read only what is in the checkpoint: the lease (`state/checkpoint/owner.py`), Spark's offset and commit logs, and
-the record of the last job that ended. For a checkpoint in a local folder or on S3, neither starts Spark.
+It needs only what is in the checkpoint. For one in a local folder or on S3, Spark is not started.
 
 A drain has three steps: 1 The command is written to the control stream as a control file. 2 The next batch of the job
 reads it, the job ends after that batch and releases its lease. 3 Spark's logs then agree: no batch is uncommitted.
@@ -10,79 +9,38 @@ reads it, the job ends after that batch and releases its lease. 3 Spark's logs t
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from framework.declarations.durations import Duration, to_seconds
-from framework.declarations.errors import CheckpointError, DrainTimeout, ForeignCheckpoint, JobFailed, JobNotRunning
+from framework.declarations.errors import DrainTimeout, JobFailed, JobNotRunning
+from recovery.jobs.status import job_name
 from recovery.storage.locations import files_at
+from recovery.storage.s3_options import S3Options
 from state.checkpoint.clock import Deadline, format_time, now_us
 from state.checkpoint.control_files import ControlCommand
 from state.checkpoint.folder import CheckpointFolder
 from state.checkpoint.job_record import is_flushed
-from state.checkpoint.layout import JOB_FILE
 from state.checkpoint.owner import LeaseOwner, read_end, read_owner
 from state.checkpoint.run_record import last_batches
 
 _POLL_SECONDS = 0.2
 
 
-def checkpoint_folder(checkpoint: str) -> CheckpointFolder:
+def checkpoint_folder(checkpoint: str, s3: S3Options | None = None) -> CheckpointFolder:
     """Return the folder that a path or URL names.
 
     Args:
         checkpoint: the path or URL. One that is neither local nor on S3 is reached through Spark, which is started.
+        s3: how S3 is reached.
     """
-    files = files_at(checkpoint)
+    files = files_at(checkpoint, s3)
     if files is not None:
         return files
     from framework.engine.session.checkpoint_files import CheckpointFiles
     from framework.engine.session.session import session
 
     return CheckpointFiles(session("panekeeper", cores=1), checkpoint.rstrip("/"))
-
-
-def status(folder: CheckpointFolder, *, now: Callable[[], int] = now_us) -> dict[str, Any]:
-    """Return the status of the job of a checkpoint.
-
-    Args:
-        folder: the checkpoint.
-        now: returns the time, us since the epoch.
-
-    Returns:
-        checkpoint; job (its name); state: "running", "ended", "failed", "flushed", "lost" (crashed) or "new" (never
-        ran); running; host, pid, since_us and seen_us (last heartbeat) of the job that runs or has crashed; stopped_us;
-        last_offset (last batch begun) and last_commit (last batch committed), None before the first; resumable, and
-        why_not if it is not. Times are us since the epoch.
-
-    Raises:
-        ForeignCheckpoint: the folder holds no checkpoint of Panekeeper.
-        CheckpointError: the job record or the lease is damaged.
-    """
-    name = _job_name(folder)
-    owner = read_owner(folder)
-    running = owner is not None and owner.is_alive(now())
-    end = read_end(folder)
-    if owner is not None and end.get("token") == owner.token and not running:
-        owner = None  # it crashed after it had recorded its end, and before it removed its lease
-    offset, commit = last_batches(folder)
-    flushed = is_flushed(folder)
-    why_not = _not_resumable_reason(offset, commit, flushed=flushed)
-    return {
-        "checkpoint": folder.root,
-        "job": name,
-        "state": _state(owner, end, running=running, flushed=flushed),
-        "running": running,
-        "host": owner.host if owner else None,
-        "pid": owner.pid if owner else None,
-        "since_us": owner.since if owner else None,
-        "seen_us": owner.seen if owner else None,
-        "stopped_us": None if owner else end.get("at"),
-        "last_offset": offset,
-        "last_commit": commit,
-        "resumable": why_not is None,
-        "why_not": why_not,
-    }
 
 
 def drain(
@@ -110,7 +68,7 @@ def drain(
         DrainTimeout: it has not drained in time.
         ForeignCheckpoint: the folder holds no checkpoint of Panekeeper.
     """
-    _job_name(folder)
+    job_name(folder)
     began = now()
     owner = read_owner(folder)
     if owner is None or not owner.is_alive(began):
@@ -173,40 +131,14 @@ def _drain_result(
         "resumable": not flushed,
         "seconds": round(seconds, 1),
     }
-    return result | {name: end[name] for name in ("batch", "open") if name in end}
+    left = {"batch": end["batch"], "open": _open_work(end["open"])} if {"batch", "open"} <= end.keys() else {}
+    return result | left
 
 
-def _job_name(folder: CheckpointFolder) -> str:
-    try:
-        record = folder.read_json(JOB_FILE)
-        name = None if record is None else str(record["name"])
-    except (ValueError, TypeError, KeyError) as error:
-        raise CheckpointError(f"{JOB_FILE} in {folder.root} is damaged; restore it from a savepoint") from error
-    if name is None:
-        raise ForeignCheckpoint(
-            f"{folder.root} holds no checkpoint of Panekeeper; give the folder that start(checkpoint=...) got"
-        )
-    return name
-
-
-def _state(owner: LeaseOwner | None, end: dict[str, Any], *, running: bool, flushed: bool) -> str:
-    if running:
-        return "running"
-    if flushed:
-        return "flushed"
-    if owner is not None:
-        return "lost"
-    return str(end.get("state", "new"))
-
-
-def _not_resumable_reason(offset: int | None, commit: int | None, *, flushed: bool) -> str | None:
-    """Return why a start would not resume from the last batch; None if it would."""
-    if flushed:
-        return "it was flushed: its windows are closed for good"
-    begun, committed = -1 if offset is None else offset, -1 if commit is None else commit
-    if not 0 <= begun - committed <= 1:  # a batch that was begun and not committed is run again
-        return "its offsets and commits do not belong together: restore it from a savepoint"
-    return None
+def _open_work(left: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the open work as a job has recorded it, with its times as text."""
+    due = {name: None if left.get(name) is None else format_time(left[name]) for name in ("next_due", "next_watermark")}
+    return {"panes": left.get("panes"), "rows": left.get("tuples"), **due}
 
 
 def _no_job_message(folder: CheckpointFolder, owner: LeaseOwner | None) -> str:

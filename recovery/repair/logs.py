@@ -10,12 +10,11 @@ from collections.abc import Callable, Iterator
 
 from recovery.errors import SavepointError
 from recovery.repair.finding import Finding, unrepairable
+from recovery.repair.strays import stray_findings, stray_offsets
 from recovery.savepoint.checkpoint_reader import (
     damaged_source_entries,
     has_state_of,
     read_control_numbers,
-    require_readable_commit,
-    require_readable_offsets,
 )
 from recovery.storage.delta_log import newest_version, versions_after_batch
 from recovery.storage.files import Files
@@ -25,6 +24,7 @@ from state.checkpoint.folder import batch_numbers, read_object
 from state.checkpoint.job_record import is_flushed, read_record, read_tables
 from state.checkpoint.layout import CONTROL_FOLDER, METADATA_FILE, control_file, control_file_number
 from state.errors import CorruptState, StateError
+from state.spark_logs import require_readable_commit, require_readable_id, require_readable_offsets
 
 _NEW_ID = "it has only the id by which Spark names the query; a new one is written, as for a clone"
 _RUN_AGAIN = (
@@ -49,14 +49,22 @@ def log_findings(folder: Files, *, no_sink: bool, s3: S3Options | None) -> Itera
         no_sink: the caller says that the job writes to no sink but its tables.
         s3: how S3 is reached.
     """
-    if _is_damaged(lambda: _require_id(folder)):
+    if _is_damaged(lambda: require_readable_id(folder)):
         yield Finding(file=METADATA_FILE, action="replace", why=_NEW_ID)
     offsets, commits = batch_numbers(folder, "offsets"), batch_numbers(folder, "commits")
     if not offsets:
         return
+    last = commits[-1] if commits else -1
+    strays = stray_offsets(offsets, last)
+    offsets = offsets[: len(offsets) - len(strays)]
+    if not offsets:
+        yield from (unrepairable(folder.root, f"offsets/{one}", "no batch before it is there") for one in strays)
+        return
     newest = offsets[-1]
+    known = _tables_end_with(folder, newest, s3) if strays else False
+    stray = [*stray_findings(folder, strays, newest, tables_are_known=known)] if strays else []
+    yield from stray
     if _is_damaged(lambda: require_readable_offsets(folder, newest)):
-        last = commits[-1] if commits else -1
         found = _offsets_finding(folder, newest, last, no_sink=no_sink, s3=s3)
         yield found
         if found.action == "none":
@@ -64,13 +72,8 @@ def log_findings(folder: Files, *, no_sink: bool, s3: S3Options | None) -> Itera
         offsets, newest = offsets[:-1], newest - 1
     if commits and _is_damaged(lambda: require_readable_commit(folder, commits[-1])):
         yield _commit_finding(folder, newest, commits[-1])
-    yield from _source_findings(folder, newest)
-
-
-def _require_id(folder: Files) -> None:
-    value = read_object(folder, METADATA_FILE)
-    if value is not None and not isinstance(value.get("id"), str):
-        raise CorruptState(METADATA_FILE)
+    files = {one.file for one in stray}
+    yield from (one for one in _source_findings(folder, newest) if one.file not in files)
 
 
 def _offsets_finding(folder: Files, batch: int, committed: int, *, no_sink: bool, s3: S3Options | None) -> Finding:

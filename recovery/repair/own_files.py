@@ -10,6 +10,7 @@ from recovery.storage.files import Files
 from state.checkpoint.folder import CheckpointFolder, read_object
 from state.checkpoint.job_record import read_record, read_tables
 from state.checkpoint.layout import (
+    CODE_FILE,
     FLUSHED_FILE,
     JOB_FILE,
     RESET_FILE,
@@ -18,11 +19,12 @@ from state.checkpoint.layout import (
     STOPPED_FILE,
     SUPERSEDED_FILE,
     TABLES_FILE,
-    TAKING_FILE,
+    UNACCOUNTED_FILE,
 )
 from state.checkpoint.owner import read_owner
 from state.checkpoint.reset_intent import read_reset_intent
 from state.checkpoint.restore_markers import superseded_by
+from state.checkpoint.run_record import read_code
 from state.errors import CheckpointError, CorruptState
 
 _Read = Callable[[CheckpointFolder], object]
@@ -34,6 +36,11 @@ _SET_ASIDE: dict[str, tuple[_Read, str]] = {
         "it counts starts only; state handlers see run and attempt begin at 1 again",
     ),
     TABLES_FILE: (read_tables, "each start of the job writes it"),
+    CODE_FILE: (read_code, "each start of the job writes it; let the program start first that ran last"),
+    UNACCOUNTED_FILE: (
+        lambda folder: read_object(folder, UNACCOUNTED_FILE),
+        "it names processes that may only be paused; make sure that they are gone before you restore or reset the job",
+    ),
 }
 _NOT_SAFE: dict[str, tuple[_Read, str]] = {
     JOB_FILE: (read_record, "which key groups and transaction ids the job has is nowhere else"),
@@ -48,7 +55,7 @@ _LEASE = (
 
 
 def own_findings(folder: Files) -> Iterator[Finding]:
-    """Yield what is damaged among the files of Panekeeper, but those of the lease."""
+    """Yield what is damaged among the files of Panekeeper, but that of the lease."""
     for name, (read, why) in _SET_ASIDE.items():
         if _is_damaged(folder, read):
             action: Action = "set aside"
@@ -59,12 +66,11 @@ def own_findings(folder: Files) -> Iterator[Finding]:
 
 
 def lease_findings(folder: Files) -> Iterator[Finding]:
-    """Yield what is damaged among the files of the lease: then nothing may be changed."""
-    for name in (RUNNING_FILE, TAKING_FILE):
-        try:
-            read_owner(folder, name)
-        except CheckpointError:
-            yield Finding(file=name, action="none", why=_LEASE)
+    """Yield what is damaged in the file of the lease: then nothing may be changed."""
+    try:
+        read_owner(folder)
+    except CheckpointError:
+        yield Finding(file=RUNNING_FILE, action="none", why=_LEASE)
 
 
 def intent_finding(paths: RestorePaths) -> Finding:

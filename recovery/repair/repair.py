@@ -11,7 +11,7 @@ import uuid
 from dataclasses import dataclass, replace
 
 from recovery.errors import SavepointError
-from recovery.jobs.lease import require_stopped
+from recovery.jobs.lease import holding, require_stopped
 from recovery.repair.finding import Finding
 from recovery.repair.logs import log_findings
 from recovery.repair.own_files import intent_finding, lease_findings, own_findings
@@ -69,9 +69,10 @@ def repair(
         )
     findings = _find(folder, no_sink=no_sink, s3=s3)
     aside = folder.parent().child(folder.name + _SUFFIX)
-    if not dry_run:
-        for one in findings:
-            _apply(folder, aside, one)
+    if not dry_run and any(one.action != "none" for one in findings):
+        with holding(folder, folder.name, "the repair of"):
+            for one in findings:
+                _apply(folder, aside, one)
     return Repair(checkpoint=folder.root, aside=aside.root, findings=tuple(findings))
 
 

@@ -3,7 +3,8 @@
 restore.py      Takes a job back to a savepoint; the steps are numbered there.
 preview.py      Step 1: what would change, and may it?
 interrupted.py  Step 1: what does a restore that was interrupted mean for this one?
-confirmed_tables.py  Step 1: which tables may go back, and who says so?
+confirmed_tables.py  Step 1: which tables may go back, and what confirms it?
+exclusive.py    Steps 3 and 4: no other restore, no job, and no process that was paused.
 incoming.py     Step 2: the copy beside the checkpoint, under a new epoch.
 intent.py       Step 3: the file that says what was begun, and which step was done last.
 superseded.py   Step 3: no job starts from other folders that the same tables were written from.

@@ -20,7 +20,7 @@ from recovery.storage.blobs import ProgressCallback
 from recovery.storage.files import Files
 from recovery.storage.locations import Location, LocationOrArchive, checkpoint_at, open_archive
 from recovery.storage.s3_options import S3Options
-from state.checkpoint.job_record import read_record
+from state.checkpoint.job_record import JobRecord, read_record
 from state.checkpoint.layout import JOB_FILE, TABLES_FILE
 
 if TYPE_CHECKING:
@@ -82,12 +82,24 @@ def clone(
     tables = _copy_tables(manifest, top, deep=deep, s3=s3, spark=spark)
     checkpoint, incoming = top.child("checkpoint"), top.child("checkpoint.incoming")
     write_checkpoint(archive, manifest, into=incoming, checkpoint_path=checkpoint.root, progress=progress)
-    _give_identity(incoming, tables)
+    record = _give_identity(incoming, tables)
+    _own_copies(record, tables, s3=s3, spark=spark)
     incoming.move_to(checkpoint)
     return Clone(name=name, checkpoint=checkpoint.root, tables=tables)
 
 
-def _give_identity(checkpoint: Files, tables: Mapping[str, str]) -> None:
+def _own_copies(
+    record: JobRecord, tables: Mapping[str, str], *, s3: S3Options | None, spark: SparkSession | None
+) -> None:
+    """Let the copies belong to the clone: a copy may have the owner of the original."""
+    if tables:
+        from framework.engine.sink.fencing import own
+        from recovery.storage.delta_tables import session_for
+
+        own(session_for(tables.values(), spark, s3), tables, record, take=True)
+
+
+def _give_identity(checkpoint: Files, tables: Mapping[str, str]) -> JobRecord:
     """Make it another job: with its own transaction ids, tables and query id (Spark runs one of an id)."""
     record = read_record(checkpoint)
     if record is None:
@@ -96,6 +108,7 @@ def _give_identity(checkpoint: Files, tables: Mapping[str, str]) -> None:
     paths = {role: tables.get(role) for role in _FOLDERS}
     for name, content in ((JOB_FILE, own.to_json()), (TABLES_FILE, paths), ("metadata", {"id": str(uuid.uuid4())})):
         checkpoint.put_bytes(name, json.dumps(content).encode())
+    return own
 
 
 def _copy_tables(

@@ -18,7 +18,7 @@ from recovery.storage.archive import Archive
 from recovery.storage.blobs import ProgressCallback
 from recovery.storage.files import Files
 from state.checkpoint.job_record import read_record, read_tables
-from state.checkpoint.layout import JOB_FILE, TABLES_FILE
+from state.checkpoint.layout import JOB_FILE, TABLES_FILE, UNACCOUNTED_FILE
 
 Transform = Callable[[Files], None]
 """Changes a copy before it replaces the checkpoint; called with its files."""
@@ -56,6 +56,9 @@ def write_incoming(
         transform(copy)
         rewrite_paths(copy, old=copy.root, new=paths.checkpoint.root)
     _write_epoch(paths, manifest, epoch)
+    lost = paths.checkpoint.read_json(UNACCOUNTED_FILE)
+    if lost is not None:
+        copy.write_json(UNACCOUNTED_FILE, lost)
     os.sync()  # the copy must be on the disk before an intent relies on it
     return RestoreIntent(
         location=archive.location,

@@ -4,13 +4,16 @@
        each table is that job's (`confirmed_tables.py`) and still has its version (`preview.py`; `interrupted.py`, if a
        restore was interrupted).
     2  Write the copy to `<checkpoint>.incoming`, each file checked, its job record with a new epoch (`incoming.py`).
-    3  Write the intent, `<checkpoint>.restoring.json` (`intent.py`). From here on no job starts from this checkpoint
-       until the restore is complete. If a job started just before, the intent is withdrawn. If the copy goes to
-       another folder than the savepoint was made of, no job starts from that one any more (`superseded.py`).
-    4  Take each table to its version by Delta's RESTORE (`recovery/storage/delta_tables.py`).
+    3  Write the intent, `<checkpoint>.restoring.json` (`intent.py`), while the lease of the checkpoint is held. From
+       here on no job starts from it until the restore is complete. If the copy goes to another folder than the
+       savepoint was made of, no job starts from that one any more (`superseded.py`).
+    4  Let each table refuse commits of all epochs until now, then take it to its version by Delta's RESTORE
+       (`recovery/storage/delta_tables.py`).
     5  Rename the old checkpoint to `<checkpoint>.replaced-<epoch>`.
     6  Rename the copy to the checkpoint.
     7  Remove the old checkpoint, then the intent.
+
+From step 1 to the end this is the only restore of the checkpoint (`exclusive.py`).
 
 A kill before step 3 leaves nothing but an unfinished `.incoming`. After it, the same call continues at the step that
 was not done; if its savepoint is lost by then, a restore of another one takes its place. On a local disk steps 5 and 6
@@ -24,13 +27,15 @@ the batches that are run again. That is why the epoch, which is part of these id
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from framework.engine.job.lease import Lease
 from recovery.errors import ArchiveError, SavepointError, SavepointRefused
 from recovery.jobs.lease import require_stopped
 from recovery.restore.confirmed_tables import require_confirmed, unconfirmed_tables
+from recovery.restore.exclusive import epochs_to_fence, only_restore, require_no_paused_process, without_jobs
 from recovery.restore.incoming import Transform, write_incoming
 from recovery.restore.intent import RestoreIntent, read_intent, remove_intent, write_intent
 from recovery.restore.interrupted import completes_interrupted, find_savepoint, is_copy_in_place
@@ -43,6 +48,7 @@ from recovery.storage.archive import Archive
 from recovery.storage.blobs import ProgressCallback
 from recovery.storage.locations import Location, LocationOrArchive, checkpoint_at, open_archive
 from recovery.storage.s3_options import S3Options
+from state.checkpoint.job_record import read_record
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -95,35 +101,47 @@ def restore(  # noqa: PLR0913 -- what, where to, and how; all but two by keyword
     manifest = find_savepoint(archive, name, checkpoint, s3)
     paths = RestorePaths(checkpoint=checkpoint_at(checkpoint or manifest.checkpoint, s3))
     _require_can_restore(archive, paths, manifest, s3)
-    intent = read_intent(paths)
-    unconfirmed = unconfirmed_tables(manifest, paths, intent, tables, s3)
-    if not dry_run:
-        require_confirmed(manifest, archive.location, paths, intent, checkpoint, unconfirmed)
-    abandoned: RestoreIntent | None = None
-    if intent is not None and not completes_interrupted(paths, intent, archive, manifest, s3):
-        intent, abandoned = None, intent
-    epoch = _next_epoch(intent, abandoned, manifest)
-    preview = preview_restore(manifest, paths.checkpoint, epoch=epoch, s3=s3, spark=spark)  # 1
-    preview = replace(preview, unconfirmed=unconfirmed, superseded=_superseded(manifest, paths, s3))
-    if dry_run:
-        return preview
-    with _advise_on_failure():
-        if intent is None:
-            intent = write_incoming(
-                archive, manifest, paths, epoch=preview.epoch, progress=progress, transform=transform
-            )  # 2
-            on_step("copied")
-            intent = replace(intent, superseded=abandoned.epochs if abandoned else ())
-            intent = _begin(paths, intent, abandoned, lambda: _require_all_stopped(paths, manifest, s3), on_step)  # 3
-        mark_superseded(manifest, paths.checkpoint, s3)
-        _complete(paths, intent, lambda: _restore_tables(manifest, s3, spark), on_step)  # 4 to 7
+    with nullcontext() if dry_run else only_restore(paths, manifest.job) as lease:
+        intent = read_intent(paths)
+        unconfirmed = unconfirmed_tables(manifest, paths, intent, tables, s3)
+        if not dry_run:
+            require_confirmed(manifest, archive.location, paths, intent, checkpoint, unconfirmed)
+        completes = intent is not None and completes_interrupted(paths, intent, archive, manifest, s3)
+        intent, abandoned = (intent, None) if completes else (None, intent)
+        epoch = _next_epoch(intent, abandoned, manifest)
+        preview = preview_restore(manifest, paths.checkpoint, epoch=epoch, s3=s3, spark=spark)  # 1
+        preview = replace(preview, unconfirmed=unconfirmed, superseded=_superseded(manifest, paths, s3))
+        if lease is None:
+            return preview
+        on_step = _checked(lease, on_step)
+        with _advise_on_failure():
+            if intent is None:
+                intent = write_incoming(
+                    archive, manifest, paths, epoch=preview.epoch, progress=progress, transform=transform
+                )  # 2
+                on_step("copied")
+                intent = replace(intent, superseded=abandoned.epochs if abandoned else ())
+            intent = _begin(paths, manifest, intent, s3, on_step)  # 3
+            _complete(paths, intent, lambda: _restore_tables(paths, manifest, s3, spark), on_step)  # 4 to 7
     return preview
 
 
 def _require_can_restore(archive: Archive, paths: RestorePaths, manifest: Manifest, s3: S3Options | None) -> None:
     require_no_overlap(archive, paths.checkpoint, s3)
     require_replaceable(paths)
-    _require_all_stopped(paths, manifest, s3)
+    for folder in (paths.checkpoint, *checkpoints_with_same_tables(manifest, paths.checkpoint, s3)):
+        require_stopped(folder)
+    require_no_paused_process(paths.checkpoint, manifest)
+
+
+def _checked(lease: Lease, on_step: OnStep) -> OnStep:
+    """Return a callback that stops a restore which was paused until another one took its place."""
+
+    def check(step: str) -> None:
+        lease.require_held()
+        on_step(step)
+
+    return check
 
 
 def _superseded(manifest: Manifest, paths: RestorePaths, s3: S3Options | None) -> tuple[str, ...]:
@@ -145,13 +163,6 @@ def require_replaceable(paths: RestorePaths) -> None:
         )
 
 
-def _require_all_stopped(paths: RestorePaths, manifest: Manifest, s3: S3Options | None) -> None:
-    """Refuse while a job runs that writes to the tables: on the checkpoint, or where the savepoint was made."""
-    require_stopped(paths.checkpoint)
-    for folder in checkpoints_with_same_tables(manifest, paths.checkpoint, s3):
-        require_stopped(folder)
-
-
 def _next_epoch(intent: RestoreIntent | None, abandoned: RestoreIntent | None, manifest: Manifest) -> int | None:
     """Return the new epoch if a restore was interrupted; None: it follows that of the checkpoint.
 
@@ -163,27 +174,15 @@ def _next_epoch(intent: RestoreIntent | None, abandoned: RestoreIntent | None, m
 
 
 def _begin(
-    paths: RestorePaths,
-    intent: RestoreIntent,
-    abandoned: RestoreIntent | None,
-    require_all_stopped: Callable[[], None],
-    on_step: OnStep,
+    paths: RestorePaths, manifest: Manifest, intent: RestoreIntent, s3: S3Options | None, on_step: OnStep
 ) -> RestoreIntent:
-    """Do step 3.
-
-    A job takes its lease first and checks for an intent second, a restore does it the other way round: so at least one
-    of two that start together sees the other. Nothing was changed yet, so the intent can be withdrawn.
-    """
-    require_all_stopped()  # writing the copy may have taken long
-    intent = _record_step("intended", paths, intent, on_step)
-    try:
-        require_all_stopped()
-    except SavepointRefused:
-        if abandoned is None:
-            remove_intent(paths)
-        else:
-            write_intent(paths, abandoned)  # what that one has changed is still so
-        raise
+    """Do step 3. Nothing was changed before: if a job runs by now, nothing is."""
+    is_new = not intent.has_done("intended")
+    own = [paths.checkpoint] if is_new and intent.replaces else []
+    with without_jobs([*own, *checkpoints_with_same_tables(manifest, paths.checkpoint, s3)], manifest.job):
+        if is_new:
+            intent = _record_step("intended", paths, intent, on_step)
+        mark_superseded(manifest, paths.checkpoint, s3)
     return intent
 
 
@@ -218,15 +217,22 @@ def _record_step(step: str, paths: RestorePaths, intent: RestoreIntent, on_step:
     return intent
 
 
-def _restore_tables(manifest: Manifest, s3: S3Options | None, spark: SparkSession | None) -> None:
+def _restore_tables(paths: RestorePaths, manifest: Manifest, s3: S3Options | None, spark: SparkSession | None) -> None:
     """Do step 4. The metrics are last, as in a batch: their row says that the other tables are complete."""
     if not manifest.tables:
         return
+    from framework.engine.sink.fencing import fence, own
     from recovery.storage.delta_tables import restore_table, session_for
 
     session = session_for((table.path for table in manifest.tables.values()), spark, s3)
+    others = checkpoints_with_same_tables(manifest, paths.checkpoint, s3)
+    tables = {role: table.path for role, table in manifest.tables.items()}
+    fence(session, tables, epochs_to_fence(paths, manifest, others))
     for role in sorted(manifest.tables, key=lambda role: role == "metrics"):
         restore_table(session, manifest.tables[role])
+    record = read_record(paths.incoming)
+    assert record is not None  # the copy of a savepoint has one
+    own(session, tables, record, take=True)
 
 
 @contextmanager

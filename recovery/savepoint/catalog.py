@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from recovery.errors import DamagedSavepoint, NoSuchSavepoint, SavepointError, SavepointRefused
@@ -17,6 +17,7 @@ from recovery.storage.archive import Archive
 from recovery.storage.blobs import LimitedSink, find_damaged
 from recovery.storage.locations import LocationOrArchive, open_archive
 from recovery.storage.s3_options import S3Options
+from state.checkpoint.clock import now_utc
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -120,6 +121,11 @@ def show_trusted(archive: Archive, name: str) -> Manifest:
     return _read(archive, name, key)
 
 
+def no_savepoints(location: str) -> NoSuchSavepoint:
+    """Return the error of a location that holds no savepoints, most often a misspelled one."""
+    return NoSuchSavepoint(f"{location} holds no savepoints; give the location at which they were made (--to)")
+
+
 def _require_savepoint(archive: Archive, name: str) -> None:
     if not archive.exists(manifest_file(checked_name(name))):
         names = [file.removeprefix("savepoints/").removesuffix(".json") for file in archive.sizes("savepoints/")]
@@ -181,11 +187,14 @@ def prune(
 
     Raises:
         SavepointRefused: `keep` is below 1; or a manifest cannot be read, so that the blobs it needs are not known.
+        NoSuchSavepoint: nothing was ever saved there; the location may be misspelled.
     """
     if keep < 1:
         raise SavepointRefused(f"keep is {keep}; it must be 1 or more")
     archive = open_archive(location, s3)
-    at = now or datetime.now(UTC)
+    if not archive.sizes("savepoints/") and not archive.sizes("blobs/"):
+        raise no_savepoints(archive.location)  # before the marker, which would create the folder
+    at = now or now_utc()
     with activity_marker(archive, "prune", at):
         making = len(
             active_markers(archive, "savepoint", at)

@@ -106,7 +106,7 @@ def with_new_path(path: str, content: bytes, *, old: str, new: str) -> bytes:
     try:
         return names.sub(lambda match: spelled[match[0]], content.decode()).encode()
     except UnicodeDecodeError as error:
-        raise DamagedSavepoint(f"{path} in the savepoint is no text; use another savepoint") from error
+        raise DamagedSavepoint(f"{path} in the savepoint is not a text file; use another savepoint") from error
 
 
 def _quoted(folder: str) -> str:

@@ -13,26 +13,29 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from recovery.errors import SavepointError, SavepointRefused
+from recovery.jobs.record import require_record
 from recovery.storage.files import Files
 from state.checkpoint import layout
-from state.checkpoint.folder import CheckpointFolder, batch_numbers, damaged
-from state.checkpoint.job_record import JobRecord, read_record, read_tables
+from state.checkpoint.folder import CheckpointFolder, batch_numbers
+from state.checkpoint.job_record import JobRecord, read_tables
 from state.checkpoint.layout import (
     FLUSHED_FILE,
-    JOB_FILE,
     RESET_FILE,
     RUNNING_FILE,
+    SAVEPOINT_FILE,
     SUPERSEDED_FILE,
+    UNACCOUNTED_FILE,
     control_file_number,
 )
 from state.checkpoint.restore_markers import superseded_by
 from state.errors import CorruptState
+from state.spark_logs import damaged_log, log_lines, offset_lines, require_readable_commit
 
 COPIED = (*layout.SPARK_NAMES, layout.OWN_FOLDER, layout.CONTROL_FOLDER)
-NOT_COPIED = (RUNNING_FILE, RESET_FILE, SUPERSEDED_FILE)  # of the folder, not of the job's state
+NOT_COPIED = (RUNNING_FILE, UNACCOUNTED_FILE, RESET_FILE, SAVEPOINT_FILE, SUPERSEDED_FILE)
+"""Of the folder, not of the job's state."""
 _STATE_FILE = re.compile(r"(\d+)(_.*)?\.(changelog|zip)(\.crc)?")
 _NUMBER = re.compile(r"(\d+)(\.compact)?")
-_VERSION = re.compile(r"v\d+")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +62,7 @@ class CheckpointSnapshot:
 
     def files(self) -> list[str]:
         """Return the names of the files that belong to the checkpoint as of `batch`, sorted."""
-        ends = _source_ends(self.folder, self.batch)
+        ends = source_ends(self.folder, self.batch)
         processed = {
             number for number, (source, entry) in _control_files(self.folder).items() if _has_read(ends, source, entry)
         }
@@ -80,11 +83,7 @@ def read_checkpoint(folder: Files, *, batch: int | None = None) -> CheckpointSna
         SavepointError: there is no checkpoint of Panekeeper, or no batch was committed yet.
         StateError: the job record is damaged or of another version, or Spark's logs of the batch are damaged.
     """
-    record = read_record(folder)
-    if record is None:
-        raise SavepointError(
-            f"{folder.root} holds no checkpoint of Panekeeper ({JOB_FILE} is not there); give the folder of one"
-        )
+    record = require_record(folder)
     if folder.exists(RESET_FILE):
         raise SavepointRefused(
             f"a reset of the job of {folder.root} was not completed ({RESET_FILE} is there), and its state will be "
@@ -131,7 +130,7 @@ def batch_with_control_file(folder: Files, number: int) -> int | None:
         return None
     first = None
     for batch in reversed(batch_numbers(folder, "offsets")):  # what a batch has read, the batches after it have, too
-        if not _has_read(_source_ends(folder, batch), *place):
+        if not _has_read(source_ends(folder, batch), *place):
             break
         first = batch
     return first
@@ -140,18 +139,6 @@ def batch_with_control_file(folder: Files, number: int) -> int | None:
 def read_control_numbers(folder: Files) -> set[int]:
     """Return the numbers of the control files that a source's log names."""
     return set(_control_files(folder))
-
-
-def require_readable_commit(folder: Files, batch: int) -> None:
-    """Raise `CorruptState` if Spark could not read its commit of a batch."""
-    _logged(folder, f"commits/{batch}")
-
-
-def require_readable_offsets(folder: Files, batch: int) -> None:
-    """Raise `CorruptState` if Spark could not read its offsets of a batch."""
-    pinned, *sources = _logged(folder, f"offsets/{batch}") or [None]
-    if not sources or not isinstance(pinned, dict) or not isinstance(pinned.get("conf"), dict):
-        raise _damaged(folder, f"offsets/{batch}")
 
 
 def _settings(folder: Files, batch: int) -> dict[str, str]:
@@ -165,23 +152,7 @@ def _settings(folder: Files, batch: int) -> dict[str, str]:
             f"{folder.root} is incomplete: it has commits/{batch} and no offsets/{batch}; restore it from a savepoint"
         )
     require_readable_commit(folder, batch)
-    require_readable_offsets(folder, batch)
-    return dict(_logged(folder, f"offsets/{batch}")[0]["conf"])
-
-
-def _logged(folder: Files, name: str) -> list[Any]:
-    """Return the lines of a file of Spark's logs below its version; those that are JSON objects, parsed."""
-    try:
-        version, *lines = folder.read(name).decode().splitlines()
-        if _VERSION.fullmatch(version) is None:
-            raise ValueError(version)
-        return [json.loads(line) if line.startswith("{") else line for line in lines]
-    except ValueError as error:  # truncated, as by a disk that lost its last writes
-        raise _damaged(folder, name) from error
-
-
-def _damaged(folder: CheckpointFolder, name: str) -> CorruptState:
-    return damaged(folder, name, "it is truncated or altered")
+    return dict(offset_lines(folder, batch)[0]["conf"])
 
 
 def _walk(folder: Files) -> Iterator[str]:
@@ -209,7 +180,7 @@ def _is_part_of_batch(folder: Files, path: str, batch: int, ends: list[int | Non
             return _state_version(parts) <= batch + 1  # a batch writes the version after its number
     if path == FLUSHED_FILE:
         return int(_json(folder, path)["batch"]) <= batch
-    return path not in NOT_COPIED
+    return path not in NOT_COPIED and not path.startswith(f"{layout.CLAIMS_FOLDER}/")
 
 
 def _state_version(parts: tuple[str, ...]) -> int:
@@ -228,19 +199,19 @@ def has_state_of(folder: Files, batch: int) -> bool:
 
 def damaged_source_entries(folder: Files, batch: int) -> dict[str, bool]:
     """Return the files of the sources' logs that cannot be read -> whether no batch up to this one has read them."""
-    ends = _source_ends(folder, batch)
+    ends = source_ends(folder, batch)
     found = {}
     for source in sorted(map(int, filter(str.isdecimal, folder.names("sources")))):
         for log in _needed(folder.names(f"sources/{source}")):
             try:
-                _logged(folder, f"sources/{source}/{log}")
+                log_lines(folder, f"sources/{source}/{log}")
             except CorruptState:
                 end = ends[source] if source < len(ends) else None
                 found[f"sources/{source}/{log}"] = end is not None and log.isdecimal() and int(log) > end
     return found
 
 
-def _source_ends(folder: Files, batch: int) -> list[int | None]:
+def source_ends(folder: Files, batch: int) -> list[int | None]:
     """Return, for each source, the last entry of its log that the batch has read; None for one without a log."""
     return [_log_offset(line) for line in folder.read(f"offsets/{batch}").decode().splitlines()[2:]]
 
@@ -270,7 +241,7 @@ def _control_files_of_source(folder: Files, source: str) -> Iterator[tuple[int, 
             try:
                 entry = json.loads(line) if line.startswith("{") else {}
             except ValueError as error:
-                raise _damaged(folder, f"{source}/{log}") from error
+                raise damaged_log(folder, f"{source}/{log}") from error
             path = PurePosixPath(entry.get("path", ""))
             number = control_file_number(path.name)
             if path.parent.name == layout.CONTROL_FOLDER and number is not None:
@@ -296,4 +267,4 @@ def _json(folder: CheckpointFolder, name: str) -> Any:
     try:
         return folder.read_json(name)
     except ValueError as error:
-        raise _damaged(folder, name) from error
+        raise damaged_log(folder, name) from error

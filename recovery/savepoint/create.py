@@ -20,11 +20,12 @@ import io
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from framework.declarations.durations import Duration, to_seconds
-from recovery.errors import DamagedSavepoint, SavepointError, SavepointRefused
+from recovery.errors import ArchiveError, DamagedSavepoint, SavepointError, SavepointRefused
+from recovery.jobs.record import require_record
 from recovery.savepoint.activity import active_markers, activity_marker
 from recovery.savepoint.checkpoint_reader import CheckpointSnapshot, read_checkpoint
 from recovery.savepoint.manifest import Manifest, checked_name, manifest_file
@@ -48,11 +49,15 @@ from recovery.storage.files import Files
 from recovery.storage.locations import Location, LocationOrArchive, checkpoint_at, files_at, open_archive
 from recovery.storage.parallel import map_parallel
 from recovery.storage.s3_options import S3Options
+from state.checkpoint.clock import now_utc
+from state.checkpoint.last_savepoint import LastSavepoint, write_last_savepoint
+from state.log import logger
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _MAX_ATTEMPTS = 5
+_log = logger("savepoint")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,14 +123,10 @@ def savepoint(  # noqa: PLR0913 -- all but two have a default that fits
     checked_name(name)
     archive = open_archive(to, s3)
     folder = checkpoint_at(checkpoint, s3)
-    require_no_overlap(archive, folder, s3)
-    if RestorePaths(checkpoint=folder).is_restore_interrupted():
-        raise SavepointRefused(
-            f"a restore of {folder.root} was interrupted; run the same restore again first, which completes it"
-        )
+    _require_can_save(archive, folder, s3)
     key = manifest_key()
     _require_free_name(archive, name)
-    now = made_at or datetime.now(UTC)
+    now = made_at or now_utc()
     with activity_marker(archive, "savepoint", now):
         _require_no_prune(archive, now)
         batch = request_savepoint_batch(folder, timeout=to_seconds(timeout, "timeout"), sleep=sleep)  # 0
@@ -135,6 +136,7 @@ def savepoint(  # noqa: PLR0913 -- all but two have a default that fits
         manifest = _manifest(found, name, now, tables, files)
         values = _decoded(archive, manifest, s3, spark) if decode else None
         _publish(archive, manifest, key)  # 4
+    _note_savepoint(folder, archive, manifest)
     return Savepoint(
         location=archive.location,
         manifest=manifest,
@@ -142,6 +144,16 @@ def savepoint(  # noqa: PLR0913 -- all but two have a default that fits
         bytes_reused=cost.reused,
         values=values,
     )
+
+
+def _require_can_save(archive: Archive, folder: Files, s3: S3Options | None) -> None:
+    """Check what can be checked before anything is written to the location."""
+    require_no_overlap(archive, folder, s3)
+    require_record(folder)
+    if RestorePaths(checkpoint=folder).is_restore_interrupted():
+        raise SavepointRefused(
+            f"a restore of {folder.root} was interrupted; run the same restore again first, which completes it"
+        )
 
 
 def _publish(archive: Archive, manifest: Manifest, key: bytes | None) -> None:
@@ -158,6 +170,17 @@ def _publish(archive: Archive, manifest: Manifest, key: bytes | None) -> None:
             raise _name_taken(archive, manifest.name) from None
 
 
+def _note_savepoint(folder: Files, archive: Archive, manifest: Manifest) -> None:
+    """Write to the checkpoint which savepoint is its newest, for reports; one is made even where that is forbidden."""
+    at = round(manifest.made_at.timestamp() * 1e6)
+    try:
+        write_last_savepoint(
+            folder, LastSavepoint(name=manifest.name, location=archive.location, at=at, batch=manifest.batch)
+        )
+    except (OSError, ArchiveError) as error:
+        _log.warning("the newest savepoint of %s could not be noted in it: %s", folder.root, error)
+
+
 def _require_free_name(archive: Archive, name: str) -> None:
     if archive.exists(manifest_file(name)):
         raise _name_taken(archive, name)
@@ -170,7 +193,7 @@ def _name_taken(archive: Archive, name: str) -> SavepointRefused:
 def _require_no_prune(archive: Archive, now: datetime) -> None:
     for file, since in active_markers(archive, "prune", now).items():
         raise SavepointRefused(
-            f"a prune of {archive.location} runs since {since:%Y-%m-%d %H:%M:%S} UTC, and might remove files that this "
+            f"a prune of {archive.location} runs since {since:%Y-%m-%dT%H:%M:%SZ}, and might remove files that this "
             f"savepoint needs; try again when it has ended (if it was killed, remove {file} there)"
         )
 
@@ -206,8 +229,8 @@ def _repair_damaged_blobs(archive: Archive, folder: Files, files: list[SavedFile
         upload_one(archive, folder, file)
         if not is_intact(archive, file):
             raise DamagedSavepoint(
-                f"{file.path} was stored in {archive.location} and came back altered; use another location, or drain "
-                f"the job of {folder.root} first, if one runs"
+                f"{file.path} was stored in {archive.location}, and what is read from there differs; use another "
+                f"location, or drain the job of {folder.root} first, if one runs"
             )
 
 

@@ -36,7 +36,7 @@ def checked_name(name: str) -> str:
     if not _NAME.fullmatch(name):
         raise SavepointRefused(
             f"{name!r} cannot be the name of a savepoint; use up to 100 letters, digits, '_', '-' and '.', "
-            "and begin with no '.'"
+            "and do not begin with '.'"
         )
     return name
 

@@ -52,7 +52,7 @@ def checked_fields(content: Mapping[str, Any]) -> dict[str, Any]:
 def _text(value: Any, name: str) -> str:
     """Return a line of text that names something; it is printed, and given to the file system."""
     if not isinstance(value, str) or not value or len(value.encode(errors="replace")) > _MAX_PATH:
-        raise RuleBroken(f"{name} is no text of 1 to {_MAX_PATH} bytes")
+        raise RuleBroken(f"{name} is not text of 1 to {_MAX_PATH} bytes")
     if any(unicodedata.category(character) in _CONTROL_CHARACTERS for character in value):
         raise RuleBroken(f"{name} has control characters")
     return value
@@ -60,7 +60,7 @@ def _text(value: Any, name: str) -> str:
 
 def _number(value: Any, name: str, most: int = MAX_NUMBER) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most:
-        raise RuleBroken(f"{name} is no number from 0 to {most}")
+        raise RuleBroken(f"{name} is not a number from 0 to {most}")
     return value
 
 
@@ -70,18 +70,18 @@ def _number_or_none(value: Any, name: str) -> int | None:
 
 def _mapping(value: Any, name: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise RuleBroken(f"{name} is no object")
+        raise RuleBroken(f"{name} is not an object")
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:  # it could not be printed either
-        raise RuleBroken(f"{name} has text that is no Unicode") from error
+        raise RuleBroken(f"{name} has text that is not Unicode") from error
     return value
 
 
 def _texts(value: Any, name: str) -> dict[str, str]:
     found = _mapping(value, name)
     if not all(isinstance(one, str) for one in found.values()):
-        raise RuleBroken(f"{name} has values that are no text")
+        raise RuleBroken(f"{name} has values that are not text")
     return found
 
 
@@ -89,7 +89,7 @@ def _time(value: Any, name: str) -> datetime:
     try:
         found = datetime.fromisoformat(value)
     except (TypeError, ValueError) as error:
-        raise RuleBroken(f"{name} is no time") from error
+        raise RuleBroken(f"{name} is not a time") from error
     if found.tzinfo is None:
         raise RuleBroken(f"{name} has no time zone")
     return found
@@ -99,9 +99,9 @@ def _folder(value: Any, name: str) -> str:
     """Return the full name of a checkpoint: an absolute path or a URL, without `..`."""
     folder = _text(value, name)
     if not (folder.startswith("/") or "://" in folder) or "\\" in folder or ".." in folder.split("/"):
-        raise RuleBroken(f"{name} is no absolute path or URL")
+        raise RuleBroken(f"{name} is not an absolute path or URL")
     if not folder.strip("/") or any(len(part.encode()) > _MAX_PART for part in folder.split("/")):
-        raise RuleBroken(f"{name} is no name of a folder")
+        raise RuleBroken(f"{name} is not the name of a folder")
     return folder
 
 
@@ -117,7 +117,7 @@ def _tables(value: Any, name: str) -> dict[str, SavedTable]:
 
 def _files(value: Any, name: str) -> tuple[SavedFile, ...]:
     if not isinstance(value, list) or len(value) > MAX_FILES:
-        raise RuleBroken(f"{name} is no list of up to {MAX_FILES}")
+        raise RuleBroken(f"{name} is not a list of up to {MAX_FILES}")
     files = tuple(map(_file, value))
     paths = [file.path for file in files]
     if JOB_FILE not in paths:
@@ -130,7 +130,7 @@ def _files(value: Any, name: str) -> tuple[SavedFile, ...]:
 
 def _file(value: Any) -> SavedFile:
     if not isinstance(value, dict) or set(value) != {"path", "size", "sha256"}:
-        raise RuleBroken("a file has not path, size and sha256")
+        raise RuleBroken("a file needs path, size and sha256, and nothing else")
     if not isinstance(value["sha256"], str) or _SHA256.fullmatch(value["sha256"]) is None:
         raise RuleBroken("the sha256 of a file is not 64 hexadecimal digits")
     size = _number(value["size"], "the size of a file", MAX_BYTES)
@@ -146,7 +146,7 @@ def _path(value: Any) -> str:
     if unicodedata.normalize("NFC", path) != path:
         raise RuleBroken(f"the path {path[:200]!r} of a file is not normalized")
     if parts[0] not in COPIED or parts[-1].startswith(".") or path in NOT_COPIED:
-        raise RuleBroken(f"{path[:200]!r} is no file that a savepoint has")
+        raise RuleBroken(f"{path[:200]!r} is not a file that belongs in a savepoint")
     return path
 
 

@@ -1,4 +1,8 @@
-"""Refuses a location within a checkpoint, and a checkpoint within a location: a restore or a prune would destroy it."""
+"""Refuses a location within a checkpoint or a table, and the other way round.
+
+A restore, a prune, or Delta's VACUUM would destroy what lies within. Links are followed; `file:` and `s3a:` are other
+spellings of the same folders.
+"""
 
 from __future__ import annotations
 
@@ -8,21 +12,24 @@ from recovery.storage.archive import Archive
 from recovery.storage.files import Files
 from recovery.storage.locations import files_at
 from recovery.storage.s3_options import S3Options
+from state.checkpoint.job_record import read_tables
+from state.errors import CorruptState
 
 _ARCHIVE_FOLDERS = ("savepoints", "blobs", "working")
 """Where the files of a location are; others in its folder are never changed."""
 
 
 def require_no_overlap(archive: Archive, checkpoint: Files, s3: S3Options | None) -> None:
-    """Refuse a location that a restore of the checkpoint would remove, or a checkpoint that a prune would.
+    """Refuse a location that a restore of the checkpoint would remove, or a checkpoint or table that a prune would.
 
     Args:
         archive: the location.
-        checkpoint: the checkpoint.
+        checkpoint: the checkpoint, which names its tables.
         s3: how S3 is reached.
 
     Raises:
-        SavepointRefused: the location is the checkpoint's folder or lies within it, or the other way round.
+        SavepointRefused: the location is the folder of the checkpoint or of a table or lies within it, or the other way
+            round.
     """
     paths = RestorePaths(checkpoint=checkpoint)
     if any(folder.contains(archive.location) for folder in (paths.folder, paths.incoming)):
@@ -33,6 +40,26 @@ def require_no_overlap(archive: Archive, checkpoint: Files, s3: S3Options | None
     location = files_at(archive.location, s3)
     if location is not None and any(location.child(part).contains(paths.folder.location) for part in _ARCHIVE_FOLDERS):
         raise SavepointRefused(
-            f"the checkpoint {checkpoint.root} lies among the files of the location {archive.location}, and a prune "
+            f"the checkpoint {checkpoint.root} is in the folder of the location {archive.location}, and a prune "
             "removes files there that no savepoint needs; name another location or another folder"
         )
+    for path in _tables_of(checkpoint):
+        table = files_at(path, s3)
+        if table is not None and table.contains(archive.location):
+            raise SavepointRefused(
+                f"the location {archive.location} lies in the table {path}, and Delta's VACUUM removes all unknown "
+                "files from that folder; move the savepoints to a folder outside of it, and name that one"
+            )
+        inside = [] if table is None or location is None else map(location.child, _ARCHIVE_FOLDERS)
+        if table is not None and any(folder.contains(table.location) for folder in inside):
+            raise SavepointRefused(
+                f"the table {path} lies among the files of the location {archive.location}, and a prune removes files "
+                "there that no savepoint needs; name another location"
+            )
+
+
+def _tables_of(checkpoint: Files) -> list[str]:
+    try:
+        return [*read_tables(checkpoint).values()]
+    except (CorruptState, OSError):
+        return []  # a restore replaces the file

@@ -46,6 +46,11 @@ class RestorePaths:
         """The name of the intent file among the siblings; it is there while a restore is not complete."""
         return self.checkpoint.name + RESTORING_SUFFIX
 
+    @property
+    def lease_folder(self) -> Files:
+        """The folder with the lease of a restore, which it holds for its whole length; the checkpoint is moved."""
+        return self.siblings.child(f"{self.checkpoint.name}.restore-lease")
+
     def is_restore_interrupted(self) -> bool:
         """Return whether a restore of this checkpoint was begun and is not complete."""
         return self.siblings.exists(self.intent_file)

@@ -37,6 +37,7 @@ def short_retention(
         spark: reads tables that are neither on a local disk nor on S3; without it, these are not checked.
     """
     warnings = []
+    days = -(-keep_for // timedelta(days=1))
     for role, table in manifest.tables.items():
         properties = _properties(table.path, s3, spark)
         if properties is None:
@@ -48,7 +49,7 @@ def short_retention(
                 warnings.append(
                     f"table {role} keeps old versions for {value.removeprefix('interval ')} only ({name}), and "
                     f"savepoint {manifest.name} cannot be restored once they are gone: "
-                    f"ALTER TABLE delta.`{table.path}` SET TBLPROPERTIES ('{name}' = 'interval {keep_for.days} days')"
+                    f"ALTER TABLE delta.`{table.path}` SET TBLPROPERTIES ('{name}' = 'interval {days} days')"
                 )
     return warnings
 

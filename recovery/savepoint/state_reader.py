@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
 from framework.declarations.errors import CorruptState, PanekeeperError
+from framework.engine.session.checkpoint_files import CheckpointFiles
+from framework.engine.session.file_manager import FORMAT_SETTING
+from framework.engine.session.required_settings import session_settings
 from framework.engine.session.spark_errors import first_line
 from state.codec import decode_header, decode_table
 from state.handler import HandlerState
 from state.records import HANDLERS, LifecycleRecord, is_header
+from state.spark_logs import state_format
 from state.spark_store import HEADER, SEGMENTS
 
 if TYPE_CHECKING:
@@ -35,17 +40,18 @@ def decode_all(spark: SparkSession, checkpoint: str, *, advice: str) -> int:
     """
     count = 0
     try:
-        for (body,) in _rows(spark, checkpoint, HEADER, "value.body"):
-            decode_header(bytes(body))
-            count += 1
-        for kind, body in _rows(spark, checkpoint, SEGMENTS, "user_map_key.kind", "user_map_value.body"):
-            if kind == HANDLERS:
-                LifecycleRecord.decode(bytes(body))
-            elif is_header(kind):
+        with _format_of(spark, checkpoint):
+            for (body,) in _rows(spark, checkpoint, HEADER, "value.body"):
                 decode_header(bytes(body))
-            else:
-                decode_table(bytes(body))
-            count += 1
+                count += 1
+            for kind, body in _rows(spark, checkpoint, SEGMENTS, "user_map_key.kind", "user_map_value.body"):
+                if kind == HANDLERS:
+                    LifecycleRecord.decode(bytes(body))
+                elif is_header(kind):
+                    decode_header(bytes(body))
+                else:
+                    decode_table(bytes(body))
+                count += 1
     except PanekeeperError:
         raise
     except Exception as error:
@@ -66,12 +72,19 @@ def stored_handlers(spark: SparkSession, checkpoint: str) -> dict[tuple[str, int
     Raises:
         StateError: a value cannot be decoded.
     """
-    segments = _state(spark, checkpoint, SEGMENTS).where(F.col("user_map_key.kind") == HANDLERS)
     found = {}
-    for (body,) in segments.select("user_map_value.body").toLocalIterator():
-        for state in LifecycleRecord.decode(bytes(body)).handlers:
-            found[(state.name, state.version)] = state
+    with _format_of(spark, checkpoint):
+        segments = _state(spark, checkpoint, SEGMENTS).where(F.col("user_map_key.kind") == HANDLERS)
+        for (body,) in segments.select("user_map_value.body").toLocalIterator():
+            for state in LifecycleRecord.decode(bytes(body)).handlers:
+                found[(state.name, state.version)] = state
     return found
+
+
+def _format_of(spark: SparkSession, checkpoint: str) -> AbstractContextManager[None]:
+    """Give the session the format of the state that it reads: with another one Spark finds none."""
+    stored = state_format(CheckpointFiles(spark, checkpoint))
+    return session_settings(spark, {} if stored is None else {FORMAT_SETTING: stored})
 
 
 def _rows(spark: SparkSession, checkpoint: str, variable: str, *columns: str) -> Iterator[tuple[Any, ...]]:
@@ -101,14 +114,15 @@ def digests(spark: SparkSession, checkpoint: str) -> dict[tuple[Any, ...], str]:
     value, entry = F.sha2("value.body", 256), F.sha2("user_map_value.body", 256)
     found: dict[tuple[Any, ...], str] = {}
     try:
-        for row in _state(spark, checkpoint, HEADER).select("key.g", value).toLocalIterator():
-            found[(HEADER, *row[:-1])] = row[-1]
-        segments = _state(spark, checkpoint, SEGMENTS).select("key.g", "user_map_key.*", entry)
-        for row in segments.toLocalIterator():
-            found[(SEGMENTS, *row[:-1])] = row[-1]
-        if _has_timers(spark, checkpoint):
-            for row in _timers(spark, checkpoint).toLocalIterator():
-                found[("timer", *row)] = ""
+        with _format_of(spark, checkpoint):
+            for row in _state(spark, checkpoint, HEADER).select("key.g", value).toLocalIterator():
+                found[(HEADER, *row[:-1])] = row[-1]
+            segments = _state(spark, checkpoint, SEGMENTS).select("key.g", "user_map_key.*", entry)
+            for row in segments.toLocalIterator():
+                found[(SEGMENTS, *row[:-1])] = row[-1]
+            if _has_timers(spark, checkpoint):
+                for row in _timers(spark, checkpoint).toLocalIterator():
+                    found[("timer", *row)] = ""
     except Exception as error:
         raise CorruptState(
             f"the state in {checkpoint} cannot be read ({first_line(error)}); restore the job from a savepoint"

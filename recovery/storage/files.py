@@ -42,6 +42,10 @@ class Files(Archive, CheckpointFolder, Protocol):
         """Return a folder in this one, which need not be there."""
         ...
 
+    def folders(self) -> list[str]:
+        """Return the names of the folders in this one, sorted, without hidden ones."""
+        ...
+
     def resolved(self) -> Self:
         """Return the folder that a link leads to; this folder if it is no link."""
         ...

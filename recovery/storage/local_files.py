@@ -44,6 +44,11 @@ class LocalFiles(LocalFolder):
         """Return a folder in this one."""
         return LocalFiles(self.path / name)
 
+    def folders(self) -> list[str]:
+        """Return the names of the folders in this one, sorted, without hidden ones."""
+        with os.scandir(self.path) as found:
+            return sorted(one.name for one in found if one.is_dir() and not one.name.startswith("."))
+
     def resolved(self) -> LocalFiles:
         """Return the folder that a link leads to; this folder if it is no link."""
         return LocalFiles(self.path.resolve())

@@ -53,12 +53,12 @@ def register_archive(scheme: str, factory: OpenArchive) -> None:
         factory: called with a whole location each time it is opened; returns its archive.
 
     Raises:
-        ArchiveError: the scheme is built in, or is no scheme of a URL.
+        ArchiveError: the scheme is built in, or is not a URL scheme.
     """
     if scheme in _BUILT_IN:
         raise ArchiveError(f"the scheme {scheme!r} is built in and cannot be registered; take another one")
     if _SCHEME.fullmatch(scheme) is None:
-        raise ArchiveError(f"{scheme!r} is no scheme of a URL; give what stands before ://, in lower case, as 'gs'")
+        raise ArchiveError(f"{scheme!r} is not a URL scheme; give the part before ://, in lower case, as 'gs'")
     _registered[scheme] = factory
 
 

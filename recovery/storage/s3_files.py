@@ -14,6 +14,7 @@ from recovery.storage.archive import ByteSink
 from recovery.storage.parallel import map_parallel
 from recovery.storage.s3_bucket import MISSING, Bucket, code_of
 from recovery.storage.s3_options import S3Options
+from state.checkpoint.folder import spark_url
 
 _ALREADY_EXISTS = {"412", "PreconditionFailed", "ConditionalRequestConflict"}
 _MULTIPART_COPY_SIZE = 64 * 1024 * 1024
@@ -51,7 +52,7 @@ class S3Files:
     @property
     def root(self) -> str:
         """The same URL with the scheme that Spark needs, s3a."""
-        return self.location.replace("s3://", "s3a://", 1)
+        return spark_url(self.location)
 
     @property
     def name(self) -> str:
@@ -74,6 +75,12 @@ class S3Files:
     def child(self, name: str) -> S3Files:
         """Return a folder in this one."""
         return S3Files(self._bucket, self._prefix + name)
+
+    def folders(self) -> list[str]:
+        """Return the names of the folders in this one, sorted, without hidden ones."""
+        pages = self._pages(Prefix=self._prefix, Delimiter="/")
+        found = [one["Prefix"][len(self._prefix) : -1] for page in pages for one in page.get("CommonPrefixes", ())]
+        return sorted(name for name in found if name and not name.startswith("."))
 
     def resolved(self) -> S3Files:
         """Return this folder: S3 has no links."""

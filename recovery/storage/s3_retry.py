@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
+
+from state.checkpoint.clock import monotonic_seconds
 
 _INITIAL_DELAY, _MAX_DELAY = 0.25, 4.0
 _FIRST_SERVER_ERROR = 500
@@ -20,7 +21,7 @@ class RetryPolicy:
         now: returns the time, in seconds.
     """
 
-    def __init__(self, seconds: float, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, seconds: float, now: Callable[[], float] = monotonic_seconds) -> None:
         self._seconds = seconds
         self._now = now
         self._has_responded = False

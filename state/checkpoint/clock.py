@@ -1,4 +1,4 @@
-"""Time: the wall clock that checkpoints are stamped with, and how long a caller waits."""
+"""Time: the wall clock, and how long a caller waits. No other module reads a clock of the system."""
 
 from __future__ import annotations
 
@@ -17,13 +17,23 @@ def now_us() -> int:
     return time.time_ns() // 1000
 
 
+def now_utc() -> datetime:
+    """Return the wall-clock time of this host, as what is shown to people and written into manifests."""
+    return datetime.fromtimestamp(now_us() / 1e6, tz=UTC)
+
+
+def monotonic_seconds() -> float:
+    """Return seconds from any fixed time, which no change of the wall clock concerns."""
+    return time.monotonic()
+
+
 def format_time(us: int) -> str:
-    """Return a time for messages, to the second.
+    """Return a time in UTC as ISO 8601 writes it, to the second.
 
     >>> format_time(1_700_000_000_000_000)
-    '2023-11-14 22:13:20 UTC'
+    '2023-11-14T22:13:20Z'
     """
-    return f"{datetime.fromtimestamp(us / 1e6, tz=UTC):%Y-%m-%d %H:%M:%S} UTC"
+    return f"{datetime.fromtimestamp(us / 1e6, tz=UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 class Deadline:
@@ -33,7 +43,7 @@ class Deadline:
         seconds: the limit, from its construction; infinite if there is none.
     """
 
-    def __init__(self, seconds: float | None, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, seconds: float | None, *, clock: Callable[[], float] = monotonic_seconds) -> None:
         self.seconds = math.inf if seconds is None else seconds
         self._clock = clock  # returns seconds from any fixed time; a test gives its own
         self._at = clock() + self.seconds

@@ -151,6 +151,15 @@ def local_path(checkpoint: str) -> Path | None:
     return Path("/" + rest.lstrip("/")) if scheme == "file" else None
 
 
+def spark_url(place: str) -> str:
+    """Return a path or URL with the scheme that Spark needs for S3.
+
+    >>> spark_url("s3://bucket/checkpoint"), spark_url("/data/checkpoint")
+    ('s3a://bucket/checkpoint', '/data/checkpoint')
+    """
+    return f"s3a{place.removeprefix('s3')}" if place.startswith("s3://") else place
+
+
 def move_new(written: Path, path: Path) -> None:
     """Give a written file its name. Raises `FileExistsError` if the name is taken, which a rename would not."""
     try:

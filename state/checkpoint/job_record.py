@@ -6,7 +6,7 @@ The record is one JSON file, `panekeeper/job.json`, written before the first bat
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from importlib import metadata
 from typing import Any
 
@@ -32,6 +32,8 @@ class JobRecord:
             the ids of commits whose rows it no longer has.
         versions: versions of the packages that wrote the checkpoint first.
         state_version: version of the stored bytes.
+        settings: Spark settings of the first start that hold for the life of the checkpoint, but are not pinned by
+            Spark; those that an older checkpoint has not recorded are absent.
     """
 
     name: str
@@ -41,6 +43,7 @@ class JobRecord:
     epoch: int = 0
     versions: Mapping[str, str]
     state_version: int = STATE_VERSION
+    settings: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Return the record as JSON-able fields."""
@@ -50,17 +53,22 @@ class JobRecord:
         """Return the id under which this job commits to one of its tables; the version is the batch's number."""
         return f"{self.name}/{table}@{self.id}#{self.epoch}"
 
+    def earlier_epochs(self, *, before: int) -> list[JobRecord]:
+        """Return the record as it was, or would have been, in each epoch before this one."""
+        return [replace(self, epoch=epoch) for epoch in range(before)]
+
     @staticmethod
     def from_json(value: Any) -> JobRecord:
         """Return the record that `to_json` wrote. Raises `CorruptState` or `StateVersionError`."""
-        names = {field.name for field in fields(JobRecord)}
-        if not isinstance(value, dict) or set(value) != names:
+        names = {one.name for one in fields(JobRecord)}
+        if not isinstance(value, dict) or set(value) not in (names, names - {"settings"}):
             fields_text = ", ".join(sorted(names))
             raise CorruptState(f"{JOB_FILE} in the checkpoint is damaged: its fields are not {fields_text}; {_DAMAGED}")
         problem = version_problem(value["state_version"])
         if problem is not None:
             raise StateVersionError(problem)
-        if not isinstance(value["group_ids"], list) or not isinstance(value["name"], str):
+        of_its_type = isinstance(value["group_ids"], list) and isinstance(value["name"], str)
+        if not of_its_type or not isinstance(value.get("settings", {}), dict):
             raise CorruptState(f"{JOB_FILE} in the checkpoint is damaged: a field is of another type; {_DAMAGED}")
         return JobRecord(**{**value, "group_ids": tuple(value["group_ids"])})
 

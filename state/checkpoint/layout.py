@@ -6,11 +6,14 @@ which file, and what is in it:
     panekeeper/job.json      which job this is (`job_record.py`)
     panekeeper/tables.json   its Delta tables (`job_record.py`)
     panekeeper/flushed.json  a flush is in the tables: the job is finished for good (`job_record.py`)
-    panekeeper/running.json  the job that runs, by its lease (`owner.py`)
-    panekeeper/taking.json   a start that is deciding whether it may take the lease (`framework/engine/job/lease.py`)
+    panekeeper/claims/       who has the lease: the newest number (`claims.py`)
+    panekeeper/running.json  the job that runs, and its last heartbeat (`owner.py`)
+    panekeeper/unaccounted.json  processes that lost the lease, and may only be paused (`claims.py`)
     panekeeper/stopped.json  how the last job ended and what it left open (`owner.py`)
+    panekeeper/savepoint.json  the newest savepoint of it (`last_savepoint.py`)
     panekeeper/runs.json     how often the job was started (`run_record.py`)
     panekeeper/reset.json    a reset to the initial state that was not completed (`reset_intent.py`)
+    panekeeper/code.json     with which code the batches of the last run were computed (`run_record.py`)
     panekeeper/moved.json    where the job was restored to, with its tables (`restore_markers.py`)
     pulse/<number>.json      the control stream (`control_files.py`)
 
@@ -25,9 +28,12 @@ JOB_FILE = f"{OWN_FOLDER}/job.json"
 TABLES_FILE = f"{OWN_FOLDER}/tables.json"
 FLUSHED_FILE = f"{OWN_FOLDER}/flushed.json"
 RUNNING_FILE = f"{OWN_FOLDER}/running.json"
-TAKING_FILE = f"{OWN_FOLDER}/taking.json"
+CLAIMS_FOLDER = f"{OWN_FOLDER}/claims"
+UNACCOUNTED_FILE = f"{OWN_FOLDER}/unaccounted.json"
 STOPPED_FILE = f"{OWN_FOLDER}/stopped.json"
+SAVEPOINT_FILE = f"{OWN_FOLDER}/savepoint.json"
 RUNS_FILE = f"{OWN_FOLDER}/runs.json"
+CODE_FILE = f"{OWN_FOLDER}/code.json"
 RESET_FILE = f"{OWN_FOLDER}/reset.json"
 SUPERSEDED_FILE = f"{OWN_FOLDER}/moved.json"
 
@@ -57,8 +63,17 @@ def control_file(number: int) -> str:
     return f"{CONTROL_FOLDER}/{number:0{_DIGITS}d}.json"
 
 
+def claim_file(number: int) -> str:
+    """Return the name of the file that claims a lease; they are numbered from 1.
+
+    >>> claim_file(7)
+    'panekeeper/claims/000000000007.json'
+    """
+    return f"{CLAIMS_FOLDER}/{number:0{_DIGITS}d}.json"
+
+
 def control_file_number(name: str) -> int | None:
-    """Return the number of the control file with this name in its folder, None for another file.
+    """Return the number of the control file (or claim) with this name in its folder, None for another file.
 
     >>> control_file_number("000000000007.json"), control_file_number("7.json.tmp")
     (7, None)

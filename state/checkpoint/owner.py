@@ -5,14 +5,16 @@ Read by the next job that starts there, and by commands from another process.
 
 from __future__ import annotations
 
+import os
 import socket
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from state.checkpoint.clock import format_time
 from state.checkpoint.folder import CheckpointFolder
 from state.checkpoint.layout import RUNNING_FILE, STOPPED_FILE
-from state.checkpoint.process import is_alive, pid_namespace
+from state.checkpoint.process import PROCESS_ID, boot_id, is_alive, pid_namespace, started_at
 from state.errors import CheckpointError
 
 HEARTBEAT_TIMEOUT_US = 60_000_000
@@ -26,12 +28,18 @@ class LeaseOwner:
     Attributes:
         name: the job's name.
         host: name of the host it runs on.
-        space: the PID namespace of its process (`process.pid_namespace`); None where the system has none.
         pid: number of its process there.
         started: when that process started (`process.started_at`); None where the system does not report it.
         token: random; differs between leases.
         since: when the lease was acquired, us since the epoch.
         seen: time of the last heartbeat, us since the epoch.
+        space: the PID namespace of its process (`process.pid_namespace`); None where the system has none.
+        boot: the boot of that host (`process.boot_id`); None where the system does not report it.
+        process: random, of its process (`process.PROCESS_ID`); None if an older version wrote this.
+        claim: number of the claim by which it holds the lease (`claims.py`); 0 if an older version wrote this.
+        what: "job", or what else holds the lease, as a message names it.
+        has_run: whether a batch of this start is committed; until then the run before it is still the last one.
+        before: that run, the fields of a `PreviousRun`; None if there was none, or if this one has run.
     """
 
     name: str
@@ -42,15 +50,56 @@ class LeaseOwner:
     since: int
     seen: int
     space: str | None = None
+    boot: str | None = None
+    process: str | None = None
+    claim: int = 0
+    what: str = "job"
+    has_run: bool = True
+    before: dict[str, Any] | None = None
+
+    @staticmethod
+    def of_this_process(name: str, what: str = "job") -> LeaseOwner:
+        """Return an owner for this process, which has no lease yet."""
+        pid = os.getpid()
+        return LeaseOwner(
+            name=name,
+            host=socket.gethostname(),
+            pid=pid,
+            started=started_at(pid),
+            token="",
+            since=0,
+            seen=0,
+            space=pid_namespace(),
+            boot=boot_id(),
+            process=PROCESS_ID,
+            what=what,
+            has_run=False,
+        )
+
+    @staticmethod
+    def from_fields(stored: Mapping[str, Any]) -> LeaseOwner:
+        """Return the owner with these stored fields; others are ignored. Raises `TypeError` if one is missing."""
+        return LeaseOwner(**{one.name: stored[one.name] for one in fields(LeaseOwner) if one.name in stored})
+
+    @property
+    def is_on_this_machine(self) -> bool:
+        """Whether its process can be looked up here. Names alone do not say so: pods may have equal ones."""
+        same_host = self.host == socket.gethostname() and self.boot in (None, boot_id())
+        return same_host and self.space in (None, pid_namespace())
+
+    @property
+    def is_in_this_process(self) -> bool:
+        """Whether it is of this very process, where the job itself says whether it has ended."""
+        return self.is_on_this_machine and (self.pid, self.process) == (os.getpid(), PROCESS_ID)
 
     def is_alive(self, now: int) -> bool:
         """Return whether its job may still run, at the time `now` (us since the epoch)."""
-        if self.host != socket.gethostname() or self.space not in (None, pid_namespace()):
+        if not self.is_on_this_machine:
             return now - self.seen <= HEARTBEAT_TIMEOUT_US
         return is_alive(self.pid, self.started)
 
     def __str__(self) -> str:
-        return f"job {self.name!r} (host {self.host}, process {self.pid}, since {format_time(self.since)})"
+        return f"{self.what} {self.name!r} (host {self.host}, process {self.pid}, since {format_time(self.since)})"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +110,7 @@ class PreviousRun:
         name: the job's name.
         since_us: when it acquired the lease, us since the epoch.
         seen_us: when it ended; after a crash the time of its last heartbeat, a few seconds before at most.
-        clean: whether it ended and released the lease, rather than crashed.
+        clean: whether it ended, rather than failed or crashed.
     """
 
     name: str
@@ -80,7 +129,7 @@ def read_owner(folder: CheckpointFolder, name: str = RUNNING_FILE) -> LeaseOwner
         value = folder.read_json(name)
         if value is None:
             return None
-        return LeaseOwner(**{one.name: value[one.name] for one in fields(LeaseOwner) if one.name in value})
+        return LeaseOwner.from_fields(value)
     except (ValueError, TypeError, KeyError) as error:
         raise CheckpointError(
             f"{name} in {folder.root} is damaged; if you are sure that no job runs there, remove this file"
@@ -90,8 +139,9 @@ def read_owner(folder: CheckpointFolder, name: str = RUNNING_FILE) -> LeaseOwner
 def read_end(folder: CheckpointFolder) -> dict[str, Any]:
     """Return what the last job that ended wrote to `stopped.json`; empty if none did, or if the file is damaged.
 
-    The fields: at (when, us), state ("ended", "failed" or "flushed"), name, since (us) and token of its lease, and
-    batch and open (the work it left open), if it had run one. They are for reports: nothing else depends on them.
+    The fields: at (when, us), state ("ended", "failed" or "flushed"), name, since (us), token, has_run and before of
+    its lease, and batch and open (the work it left open), if it had run one. They are for reports: nothing else depends
+    on them.
     """
     try:
         value = folder.read_json(STOPPED_FILE)
@@ -100,17 +150,37 @@ def read_end(folder: CheckpointFolder) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def previous_run(folder: CheckpointFolder, crashed: dict[str, Any] | None) -> PreviousRun | None:
-    """Return the last run on a checkpoint, None if there was none.
+def read_report(folder: CheckpointFolder) -> dict[str, Any]:
+    """Return what the job on a checkpoint, or the last one that ran there, reported of itself; empty if nothing.
+
+    It is written with each heartbeat and at the end. The fields: batch (the last one whose tables are written), open
+    (the work it has open), and progress (`framework/engine/job/progress.py`). They are for reports, as all in
+    `stopped.json`; the owner of the lease is in the same object.
+    """
+    try:
+        value = folder.read_json(RUNNING_FILE)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) and "progress" in value else read_end(folder)  # a new run has none yet
+
+
+def previous_run(folder: CheckpointFolder, crashed: LeaseOwner | None) -> PreviousRun | None:
+    """Return the last run on a checkpoint that has committed a batch, None if there was none.
+
+    A start that was aborted before its first batch is no run: it has left the run before it in its own fields.
 
     Args:
         folder: the checkpoint.
-        crashed: the fields of the lease that a crashed job has left; None if the last job released its lease.
+        crashed: the owner of the lease that a crashed job has left; None if the last job released its lease.
     """
     end = read_end(folder)
     # A job that crashed between writing `stopped.json` and removing `running.json` has left both.
-    if crashed is not None and end.get("token") != crashed["token"]:
-        return PreviousRun(name=crashed["name"], since_us=crashed["since"], seen_us=crashed["seen"], clean=False)
-    if not end:
+    if crashed is not None and end.get("token") != crashed.token:
+        last, seen, clean = asdict(crashed), crashed.seen, False
+    elif end:
+        last, seen, clean = end, end["at"], end.get("state") != "failed"
+    else:
         return None
-    return PreviousRun(name=end["name"], since_us=end["since"], seen_us=end["at"], clean=True)
+    if last.get("has_run", True):
+        return PreviousRun(name=last["name"], since_us=last["since"], seen_us=seen, clean=clean)
+    return None if last["before"] is None else PreviousRun(**last["before"])

@@ -3,7 +3,19 @@
 from __future__ import annotations
 
 import os
+import uuid
 from pathlib import Path
+
+PROCESS_ID = uuid.uuid4().hex
+"""Random, of this process: hosts and containers may have the same name, and their processes the same number."""
+
+
+def boot_id() -> str | None:
+    """Return what Linux calls this boot of the machine; None where the system has no name for it."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return None
 
 
 def started_at(pid: int) -> int | None:

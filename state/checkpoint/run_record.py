@@ -1,11 +1,16 @@
-"""How often a job was started, and which of its batches was interrupted: `panekeeper/runs.json`, and Spark's logs."""
+"""How often a job was started, which of its batches was interrupted, and with which code they are computed.
+
+That is `panekeeper/runs.json`, Spark's logs, and `panekeeper/code.json`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from state.checkpoint.folder import CheckpointFolder, batch_numbers, read_object
-from state.checkpoint.layout import COMMITS_FOLDER, OFFSETS_FOLDER, RUNS_FILE
+from state.checkpoint.layout import CODE_FILE, COMMITS_FOLDER, OFFSETS_FOLDER, RUNS_FILE
 from state.errors import CorruptState
 
 
@@ -56,4 +61,30 @@ def require_all_batches_committed(folder: CheckpointFolder) -> None:
         raise CorruptState(
             f"the job of {folder.root} has ended, but batch {begun} was begun and the last committed one is "
             f"{committed}; start the job again, which runs that batch once more"
+        )
+
+
+def read_code(folder: CheckpointFolder) -> dict[str, Any] | None:
+    """Return what the batches of the last run were computed by, field by field; None if no run has recorded it.
+
+    Raises:
+        CorruptState: the file is damaged.
+    """
+    return read_object(folder, CODE_FILE)
+
+
+def write_code(folder: CheckpointFolder, code: Mapping[str, Any]) -> None:
+    """Record the code of a run, before its first batch."""
+    folder.write_json(CODE_FILE, dict(code), replace=True)
+
+
+def require_logs_agree(folder: CheckpointFolder) -> None:
+    """Raise `CorruptState` unless the last batch that was begun is the last committed one, or the one after it."""
+    begun, committed = (-1 if batch is None else batch for batch in last_batches(folder))
+    if not 0 <= begun - committed <= 1:
+        raise CorruptState(
+            f"Spark's logs in {folder.root} do not agree: batch {begun} was begun, and the last committed one is "
+            f"{committed}. A process that was paused may have written here after a job had taken over, or files are "
+            f"lost. `panekeeper repair {folder.root} --dry-run` says whether it can be repaired, else restore this "
+            "checkpoint from a savepoint"
         )

@@ -132,7 +132,7 @@ def test_earliest_departure_wins_a_tie() -> None:
     assert [row[2] for row in firings(oracle.log())] == ["first"]
 
 
-def test_cuts_without_flights_between_them_make_no_batch() -> None:
+def test_batch_ends_without_flights_between_them_make_no_batch() -> None:
     """A range of time in which nothing leaves has no file, so it moves no watermark."""
     more = (local(1), local(2), *CUTS, local(18), local(19))
     assert firings(Oracle(DAY, more, HOURLY).log()) == firings(Oracle(DAY, CUTS, HOURLY).log())

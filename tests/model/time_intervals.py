@@ -30,12 +30,12 @@ def seconds(micros: int) -> int | float:
 
 @dataclass
 class Pane:
-    """One open pane. `pending` holds the keys updated since their last trigger, `rounds` the trigger rounds so far."""
+    """One open pane. `pending` holds the keys updated since their last trigger, `fired` how often each has fired."""
 
     start: int
     end: int
     complete: bool = False
-    rounds: int = 0
+    fired: dict[str, int] = field(default_factory=dict)
     content: dict[str, list[Any]] = field(default_factory=dict)
     pending: list[str] = field(default_factory=list)
 
@@ -107,16 +107,17 @@ class NaiveTimeInterval:
             return
         self.watermark = watermark
         for pane in sorted(self.panes.values(), key=lambda p: (p.end, p.start)):
-            if watermark >= pane.end and not pane.complete:
-                pane.complete = True
-                for text in pane.content:
-                    self.emit(pane, "initial_full", text)
+            pane.complete |= watermark >= pane.end
             if pane.complete and pane.pending:
-                timing = "late" if pane.rounds else "onComplete"
-                for text in [t for t in pane.content if t in pane.pending]:
-                    self.emit(pane, "trigger", text, timing=timing, index=pane.rounds)
+                firing = [text for text in pane.content if text in pane.pending]
+                for text in firing:
+                    if text not in pane.fired:
+                        self.emit(pane, "initial_full", text)
+                for text in firing:
+                    before = pane.fired.get(text, 0)
+                    self.emit(pane, "trigger", text, timing="late" if before else "onComplete", index=before)
+                    pane.fired[text] = before + 1
                 pane.pending.clear()
-                pane.rounds += 1
             if watermark >= pane.end + self.age:
                 for text in pane.content:
                     self.emit(pane, "close", text)

@@ -24,10 +24,10 @@ ERRORS = """
     StateVersionError TableVersionLost UntrustedSavepoint
 """
 DECLARATIONS = """
-    Batched Count Delta Duration Emit Event EventType Listener Operator Pane PartitionAge PartitionCount Punctuation
-    Reason Sliding Time TimeInterval Timing Tumbling TupleCount UserPolicy agg days hours minutes seconds
+    Batched Count Delta Duration Emit Event EventType Listener Operator Pane PartitionAge PartitionCount PartitionUse
+    Punctuation Reason Sliding Time TimeInterval Timing Tumbling TupleCount UserPolicy agg days hours minutes seconds
 """
-JOBS = "BatchReport Drained Job Sink Status ports session windowed"
+JOBS = "BatchReport Drained Job MetricsEndpoint Sink Status ports publish_metrics serve_metrics session windowed"
 STATE = "CheckpointReason OpenPartition StateContext StateHandler"
 SAVEPOINTS = """
     Archive S3Options Savepoint check_upgrade clone prune register_archive rescale restore savepoint savepoints verify
@@ -85,7 +85,7 @@ def test_an_aggregate_says_what_it_computes(name: str) -> None:
 
 
 def test_a_duration_is_a_type_for_annotations() -> None:
-    """It has no docstring of its own; its module tells the grammar."""
+    """It has no docstring of its own; its module has the grammar."""
     assert str in typing.get_args(panekeeper.Duration)
     assert "1 hour 30 minutes" in (durations.__doc__ or "")
 

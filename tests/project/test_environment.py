@@ -1,4 +1,4 @@
-"""What a user is told when the machine lacks something; versions are passed in, nothing is installed or started."""
+"""The errors where the machine lacks something; versions are passed in, nothing is installed or started."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from framework.engine.session.environment import Versions, find_problem, java_major
+from framework.engine.session.environment import Versions, find_problem, java_executable, java_major
 
 ROOT = Path(__file__).resolve().parents[2]
 GOOD = {
@@ -88,7 +88,7 @@ def program(path: Path, *lines: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("says", "told"),
+    ("says", "message"),
     [
         ('openjdk version "17.0.15" 2025-04-15', ""),
         ('openjdk version "21.0.2" 2024-01-16', ""),
@@ -97,18 +97,31 @@ def program(path: Path, *lines: str) -> None:
         (None, "Java is missing: install Java 17 or 21"),
     ],
 )
-def test_make_says_in_one_line_which_java_is_needed(tmp_path: Path, says: str | None, told: str) -> None:
+def test_make_says_in_one_line_which_java_is_needed(tmp_path: Path, says: str | None, message: str) -> None:
     """The check that `make` runs first agrees with the program's own."""
     if says is not None:
         program(tmp_path / "java", f"echo '{says}' >&2")
     ran = run_tool("check-java", tmp_path)
-    assert ran.returncode == (1 if told else 0)
-    assert ran.stderr.startswith(told)
-    assert ran.stderr.count("\n") == (1 if told else 0)
+    assert ran.returncode == (1 if message else 0)
+    assert ran.stderr.startswith(message)
+    assert ran.stderr.count("\n") == (1 if message else 0)
+
+
+@pytest.mark.parametrize("home", [None, "", "own"])
+def test_the_java_that_spark_starts_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: str | None) -> None:
+    """An empty JAVA_HOME is none: the PATH counts, as for Spark's own launcher."""
+    (tmp_path / "own" / "bin").mkdir(parents=True)
+    program(tmp_path / "java")
+    program(tmp_path / "own" / "bin" / "java")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    if home is not None:
+        monkeypatch.setenv("JAVA_HOME", home and str(tmp_path / home))
+    assert java_executable() == str(tmp_path / ("own/bin/java" if home else "java"))
 
 
 @pytest.mark.parametrize(
-    ("pythons", "told"),
+    ("pythons", "message"),
     [
         ({}, "Python is missing"),
         ({"python3": "3.9"}, "Python 3.9 is here, but"),
@@ -117,13 +130,13 @@ def test_make_says_in_one_line_which_java_is_needed(tmp_path: Path, says: str | 
     ],
 )
 def test_make_says_in_one_line_which_python_is_needed(
-    tmp_path: Path, pythons: dict[str, str | None], told: str
+    tmp_path: Path, pythons: dict[str, str | None], message: str
 ) -> None:
     """Too old, without the venv package, or a version manager's shim with nothing behind it."""
     place_pythons(tmp_path, pythons)
     ran = run_tool("find-python", tmp_path)
     assert (ran.returncode, ran.stdout) == (1, "")
-    assert ran.stderr.startswith(told)
+    assert ran.stderr.startswith(message)
     assert ran.stderr.count("\n") == 1
 
 
@@ -137,7 +150,7 @@ def test_make_takes_the_first_python_that_really_fits(tmp_path: Path) -> None:
 
 
 def place_pythons(folder: Path, pythons: dict[str, str | None]) -> None:
-    """Programs that answer as a Python of that version does; None is a shim that leads nowhere."""
+    """Programs that print what a Python of that version does; None is a shim that leads nowhere."""
     for name, version in pythons.items():
         if version is None:
             program(folder / name, "exit 127")

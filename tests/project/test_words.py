@@ -32,6 +32,10 @@ WORDS = {
     r"stretch(es)?": "range of rows",
     r"wakes?|woken|asleep": "schedule, be idle",
     r"beats": "control file, control row",
+    r"told|tells?|telling": "receive, report, distinguish",
+    r"asks?|asked|asking|answers?|answered|answering": "check, request, respond, result",
+    r"survives?|survived": "persist, keep",
+    r"liars?|lied": "wrong, difference",
 }
 """Word -> what to say in its place."""
 
@@ -43,6 +47,11 @@ NAMES_ONLY = {
     r"patience": "timeout, retry time",
     r"lab": "damage",
     r"holder": "owner",
+    r"beat": "control file, control row",
+    r"lies?": "wrong, difference",
+    r"wants?": "need, expected",
+    r"dies?|died|dying|born|unborn": "exit, crash, be created",
+    r"awake|slept": "active, be idle",
 }
 """As WORDS, for words that have a meaning in plain English: they name nothing."""
 

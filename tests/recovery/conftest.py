@@ -14,7 +14,7 @@ import pytest
 from recovery.savepoint.create import savepoint as savepoint_of_any
 from recovery.storage.locations import files_at
 from state.checkpoint.job_record import JobRecord
-from state.checkpoint.layout import JOB_FILE, RUNNING_FILE, TABLES_FILE
+from state.checkpoint.layout import JOB_FILE, RUNNING_FILE, SAVEPOINT_FILE, TABLES_FILE
 from state.checkpoint.process import started_at
 from tests.recovery.storage.memory_archive import MemoryArchive
 
@@ -95,8 +95,8 @@ class FakeCheckpoint:
         return self
 
     def contents(self) -> dict[str, str]:
-        """Path -> text of all that is there."""
-        return {name: self.files.read(name).decode() for name in self.files.sizes()}
+        """Path -> text of all that is there, but for the note of its newest savepoint: it is no part of the job."""
+        return {name: self.files.read(name).decode() for name in self.files.sizes() if name != SAVEPOINT_FILE}
 
 
 SECRET = "wJalrXUtnFEMI"  # noqa: S105 -- moto takes any
@@ -140,3 +140,9 @@ def stored_job(storage: str) -> FakeCheckpoint:
 def archive() -> MemoryArchive:
     """An empty archive."""
     return MemoryArchive()
+
+
+@pytest.fixture(params=["", "-new"], ids=["to the same folder", "to another one"])
+def target(stored_job: FakeCheckpoint, request: pytest.FixtureRequest) -> str:
+    """Where a savepoint is restored to; the job runs where it was made."""
+    return f"{stored_job.root}{request.param}"

@@ -70,7 +70,7 @@ def extended(column: pa.Array, n_cells: int) -> Values:
 
 
 def canonical_nan(values: Floats) -> Floats:
-    """Make every NaN the same one, in place: which operand's bits survive an addition is up to the processor."""
+    """Make every NaN the same one, in place: which operand's bits an addition keeps is up to the processor."""
     values[np.isnan(values)] = np.nan
     return values
 

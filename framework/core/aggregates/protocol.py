@@ -3,7 +3,7 @@
 A *cell* is one partial result; the caller says which row belongs to which cell. Windows, keys and time play no part.
 Two promises make a result repeatable to the last bit:
 
-* `fold` is a strict left fold in arrival order, so it does not matter how the stream is cut into batches;
+* `fold` is a strict left fold in arrival order, so it does not matter how the stream is split into batches;
 * in which order `merge_ranges` merges partial results depends on the cells of the range alone, not on the other cells.
 """
 
@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from framework.core.aggregates.columns import Ints
 from framework.core.row_ranges import gather_ranges
+from framework.core.stable_order import stable_order
 
 State = list[pa.Array]
 """Partial results: the columns of `Accumulator.state_types`, one row a cell."""
@@ -41,6 +42,11 @@ class Accumulator(ABC):
     runs_user_code: ClassVar[bool] = False
     """Whether any exception may come from a function of the user's, for some row or firing."""
 
+    @property
+    def merges_exactly(self) -> bool:
+        """Whether folding consecutive rows alone, and `merge`, gives the same bits as folding them, and cannot fail."""
+        return False
+
     @abstractmethod
     def state_types(self) -> list[pa.DataType]:
         """Return the types of the stored columns of a partial result. Changing them changes the state version."""
@@ -60,6 +66,23 @@ class Accumulator(ABC):
     @abstractmethod
     def merge_ranges(self, state: State, lo: Ints, hi: Ints) -> State:
         """Merge cells `lo[j] .. hi[j] - 1` into one partial result for each j. Ranges may overlap or be empty."""
+
+    def merge(self, state: State, later: State, cells: Ints, n_cells: int) -> State:
+        """Merge partial results into cells and return the state of all `n_cells` cells, where `merges_exactly`.
+
+        Args:
+            state: cells 0..m-1; cells m..n_cells-1 start empty.
+            later: partial results of rows that arrived after those in `state`, in arrival order.
+            cells: the cell of each of these.
+            n_cells: number of cells afterwards; each has a partial result.
+        """
+        state = self.with_empty_columns(state)
+        cell_of_each = np.concatenate([np.arange(len(state[0]), dtype=np.int64), cells])
+        order = stable_order(cell_of_each)
+        ends = np.cumsum(np.bincount(cell_of_each, minlength=n_cells))
+        begins = np.concatenate([[0], ends[:-1]])
+        both = [pa.concat_arrays([held, own]).take(pa.array(order)) for held, own in zip(state, later, strict=True)]
+        return self.merge_ranges(both, begins, ends)
 
     @abstractmethod
     def finish(self, state: State) -> pa.Array:

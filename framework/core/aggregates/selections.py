@@ -44,6 +44,10 @@ class Extreme(Accumulator):
     value: str | None = None
     largest: bool
 
+    @property
+    def merges_exactly(self) -> bool:
+        return self.value is None  # an arrival number is given in the key group
+
     def state_types(self) -> list[pa.DataType]:
         return [self.by_type] if self.value is None else [self.by_type, pa.int64(), self.output]
 

@@ -35,6 +35,10 @@ class CountAccumulator(Accumulator):
 
     output: pa.DataType = INT64
 
+    @property
+    def merges_exactly(self) -> bool:
+        return True
+
     def state_types(self) -> list[pa.DataType]:
         return [pa.int64()]
 
@@ -87,10 +91,14 @@ class IntSum(Accumulator):
     """Sum or mean of integers. State: number of values, and the exact sum as high * 2**32 + low, 0 <= low < 2**32.
 
     Two halves, because a sum that leaves 64 bits on the way may well come back: whether an overflow is reported
-    must depend on the rows, not on how the stream is cut into batches.
+    must depend on the rows, not on how the stream is split into batches.
     """
 
     mean: bool
+
+    @property
+    def merges_exactly(self) -> bool:
+        return True
 
     def state_types(self) -> list[pa.DataType]:
         return [pa.int64(), pa.int64(), pa.int64()]

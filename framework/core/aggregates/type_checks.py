@@ -39,7 +39,7 @@ def orderable_type(schema: pa.Schema, column: str, aggregate_text: str) -> pa.Da
 
 
 def hashable_type(schema: pa.Schema, column: str, aggregate_text: str) -> pa.DataType:
-    """Return the type of a column whose values can be told apart by a hash."""
+    """Return the type of a column whose values can be distinguished by a hash."""
     kind = column_type(schema, column, aggregate_text)
     advice = "a number, decimal, boolean, date, time, text or binary; cast it, or count one of its fields"
     return _require_type(kind, is_hashable, column, aggregate_text, advice)

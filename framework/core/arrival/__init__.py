@@ -12,9 +12,9 @@ contents.py             what is kept of a window: rows, or partial results?
 row_buffer.py           which rows are still needed, and how are they stored?
 tumbling_aggregates.py  how are partial results of tumbling windows kept in place of rows?
 partitions.py           what is stored for each partition?
-policies/               what does each eviction policy and trigger do?
+policies/               what does each eviction policy, trigger and partition eviction do?
 batched.py              what enters and leaves a batched window at each batch instant?
-partition_eviction.py   which partitions are evicted, and after which row?
+partition_eviction.py   how are rows split into rounds, so that partitions are evicted in time?
 event_table.py          what happened, and in which order?
 output.py               how do events become result rows, or calls of an operator?
 window_control.py       what can a state handler see of the window, and evict?

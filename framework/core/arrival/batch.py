@@ -8,6 +8,7 @@ import pyarrow as pa
 from framework.core.arrival.contents import AggregateContents, RowContents
 from framework.core.arrival.output import AggregateWindowOutput, ArrivalResults, OperatorWindowOutput
 from framework.core.arrival.partitions import Partitions
+from framework.core.arrival.policies.registry import running_policy
 from framework.core.arrival.row_buffer import RowBuffer
 from framework.core.arrival.tumbling_aggregates import TumblingAggregates
 from framework.core.arrival.window import ArrivalWindowRunner
@@ -17,9 +18,8 @@ from framework.core.job_spec import JobSpec
 from framework.core.outcome import BatchOutcome
 from framework.core.partition_keys import PartitionKeys
 from framework.core.quarantine import USER_ERROR, FiringPlace, Quarantine
-from framework.core.steps import EvictPartitions, Flush, Mark, PortStep, Rows, Tick
-from framework.declarations.user_policy import UserPolicy
-from framework.declarations.windows import Tumbling, attribute_policies
+from framework.core.steps import ArrivalClock, EvictPartitions, Flush, Mark, PortStep, Rows, Tick
+from framework.declarations.windows import Tumbling, columns_of_policies
 from state.records import SequenceRecord
 from state.store import KeyGroupStore
 
@@ -53,7 +53,7 @@ class ArrivalBatch:
             )
         self._window = ArrivalWindowRunner(spec, record, keys, partitions, self._contents)
         self._late = 0
-        self.control = ArrivalWindowControl(self._window, record, keys, partitions)
+        self.control = ArrivalWindowControl(self._window, record, keys, partitions, self._results)
 
     def process(self, step: PortStep) -> None:
         """Process one step; those of event time do not concern this window."""
@@ -66,6 +66,8 @@ class ArrivalBatch:
                 window.on_rows(table)
             case Tick(us, resume, is_last_at_instant):
                 window.on_tick(us, resume=resume, is_last_at_instant=is_last_at_instant)
+            case ArrivalClock(us):
+                window.on_arrival_clock(us)
             case Mark(kind):
                 window.on_mark(kind)
             case EvictPartitions(keys):
@@ -125,9 +127,9 @@ def _build_tumbling_aggregates(spec: JobSpec, quarantine: Quarantine) -> Tumblin
 
 
 def _policy_value_type(spec: JobSpec) -> pa.DataType:
-    """Return the type in which partitions store numbers of their policies; a user's policy may compute any number."""
-    policies = attribute_policies(spec.arrival_window)
-    if any(isinstance(policy, UserPolicy) for policy in policies):
+    """Return the type in which partitions store numbers of their policies."""
+    read = columns_of_policies(spec.arrival_window)
+    if any(running_policy(policy).stores_own_numbers for policy, _ in read):
         return pa.float64()
-    kinds = [spec.columns.field(policy.attribute).type for policy in policies]
+    kinds = [spec.columns.field(column).type for _, column in read]
     return pa.float64() if any(pa.types.is_floating(kind) for kind in kinds) else pa.int64()

@@ -229,6 +229,6 @@ class AggregateContents:
         self._partitions.inside[codes] = 0
 
     def _emit(self, tumbles: Tumbles, columns: list[pa.Array]) -> None:
-        firings = FiringTable.of([tumbles.events()], EventType.EVICTION, empty=False)
+        firings = FiringTable.of([tumbles.events()], EventType.EVICTION, empty=self._output.fires_when_empty)
         if len(firings.code):
             self._output.add_results(firings, [column.take(pa.array(firings.order)) for column in columns])

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from framework.core.arrival.event_table import EventRow, EventTable, in_documented_order
 from framework.core.arrival.row_buffer import RowBuffer
-from framework.core.emit_buffer import Origin, lazy_slice, lazy_take
+from framework.core.emit_buffer import Origin, lazy_slice, lazy_take, one_row
 from framework.core.guarded_aggregates import bind_guarded
 from framework.core.job_spec import TIMESTAMP, JobSpec
 from framework.core.operator_calls import OperatorCalls
 from framework.core.partition_keys import PartitionKeys
 from framework.core.quarantine import FiringPlace, Quarantine
 from framework.core.stable_order import stable_order
-from framework.declarations.events import Event, EventType
+from framework.declarations.events import Event, EventType, Reason
 from framework.declarations.operator import Operator
-from framework.declarations.windows import Batched, Tumbling
+from framework.declarations.windows import Batched, Tumbling, Window
 from state.records import SequenceRecord
 
 _EVENT_OF_OUTPUT = {"content": EventType.TRIGGER, "entered": EventType.INSERTION, "left": EventType.EVICTION}
@@ -44,6 +44,11 @@ class ArrivalResults:
         instants = pa.array(at).cast(TIMESTAMP)
         arrays = [*self._keys.take(codes).columns, instants, *columns, pa.array(firings), marks, reasons]
         self._tables.append(pa.table(arrays, schema=self._spec.results_schema))
+
+    def add_drained(self, code: int, at: int, columns: dict[str, Any]) -> None:
+        """Add a row that a state handler has emitted in `drain`, at the last time of the window."""
+        row, reason = one_row(self._spec.output, columns), pa.array([Reason.DRAIN.value])
+        self.add(np.array([code]), np.array([at]), row.columns, pa.array([False]), reason)
 
     @property
     def table(self) -> pa.Table | None:
@@ -108,7 +113,7 @@ class AggregateWindowOutput:
         self._buffer = buffer
         self._results = results
         self._emits_window_marks = isinstance(spec.window, Tumbling)
-        self._fires_when_empty = isinstance(spec.window, Batched)
+        self.fires_when_empty = isinstance(spec.window, Batched) or passes_marks(spec.window)
         self._kind = EventType.EVICTION if self._emits_window_marks else EventType.TRIGGER
         if isinstance(spec.window, Batched):
             self._kind = _EVENT_OF_OUTPUT[spec.window.stream]
@@ -119,7 +124,7 @@ class AggregateWindowOutput:
 
     def emit(self, tables: list[EventTable], offsets: np.ndarray) -> None:
         """Emit one row for every firing."""
-        firings = FiringTable.of(tables, self._kind, empty=self._fires_when_empty)
+        firings = FiringTable.of(tables, self._kind, empty=self.fires_when_empty)
         if len(firings.code):
             self.add_results(firings, self._finish_aggregates(firings, offsets[firings.code]))
 
@@ -132,7 +137,7 @@ class AggregateWindowOutput:
         """Return the result of every aggregate for each firing.
 
         In which order partial results are merged depends on the rows of a firing alone, be its content a range or not.
-        So results are the same to the last bit however the stream is cut into micro-batches.
+        So results are the same to the last bit however the stream is split into micro-batches.
         """
         low, high = begin + firings.low, begin + firings.high
         rows = self._buffer.rows
@@ -159,10 +164,11 @@ class OperatorWindowOutput:
         self._keys = keys
         self._results = results
         self._emits_window_marks = isinstance(spec.window, Tumbling)
+        self._passes_marks = passes_marks(spec.window)
 
     def needs_events(self, kind: EventType) -> bool:
-        """Return whether the operator subscribed to them."""
-        return kind in self._events
+        """Return whether the operator subscribed to them, or the log has a row of each."""
+        return kind in self._events or (self._passes_marks and kind is EventType.EVICTION)
 
     def emit(self, tables: list[EventTable], offsets: np.ndarray) -> None:
         """Call the operator for each event that it subscribed to."""
@@ -184,7 +190,11 @@ class OperatorWindowOutput:
         event = Event(event_row.kind, key, content, at_us=event_row.at, reason=event_row.reason, port=self._port)
         reason = event_row.reason.value if event_row.reason else None
         ends_window = self._emits_window_marks and event_row.kind is EventType.EVICTION
-        self._calls.call(event, Origin(event_row.code, event_row.at, None, reason), ends_window=ends_window)
+        origin = Origin(event_row.code, event_row.at, None, reason)
+        if event_row.kind in self._events:
+            self._calls.call(event, origin, ends_window=ends_window, always=self._passes_marks)
+        else:
+            self._calls.end_window(origin)
 
     def _move_emitted_to_results(self) -> None:
         for rows, origins in self._calls.pop_rows():
@@ -196,6 +206,11 @@ class OperatorWindowOutput:
                 pa.array(marks, pa.bool_()),
                 pa.array(reasons, pa.string()),
             )
+
+
+def passes_marks(window: Window) -> bool:
+    """Return whether the log has a row of each tumble, with its window mark (docs/semantics.md section 2.5)."""
+    return isinstance(window, Tumbling) and window.passes_marks
 
 
 def _place(origin: Origin) -> FiringPlace:

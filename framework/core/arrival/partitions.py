@@ -126,6 +126,12 @@ class Partitions:
             self.base[code] = self.oldest[code] = None
 
     @property
+    def by_newest_row(self) -> np.ndarray:
+        """The codes of the live partitions, in the order of their newest rows, the least recent first."""
+        live = np.flatnonzero(self.live)
+        return live[np.argsort(self.last_seq[live], kind="stable")]
+
+    @property
     def size(self) -> np.ndarray:
         """Number of rows kept for each partition: inside the window, and waiting."""
         kept: np.ndarray = self.inside + self.waiting

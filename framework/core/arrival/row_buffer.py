@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from framework.core.job_spec import ARRIVAL_NUMBER, ARRIVAL_TIME
 from framework.core.partition_keys import PartitionKeys
-from framework.core.stable_order import stable_order
+from framework.core.stable_order import distinct, stable_order
 from state.codec import decode_table, encode_table
 from state.records import SequenceRecord
 from state.store import KeyGroupStore
@@ -105,7 +105,7 @@ class RowBuffer:
         of a partition are not its newest, or have changed, which the next batch could not find out.
         """
         segment = self.column(_SEGMENT_COLUMN)
-        needed = set(np.unique(segment).tolist())
+        needed = set(distinct(segment).tolist())
         for number in [n for n in self._record.pieces if n not in needed]:
             self._remove_segment(number)
         stored = sum(self._record.pieces.values())

@@ -10,19 +10,19 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from framework.core.arrival import partition_eviction as evicting
 from framework.core.arrival.batched import skip_overdue
 from framework.core.arrival.contents import WindowContents
 from framework.core.arrival.event_table import Cause, EventTable, Phase, row_events, timer_events
 from framework.core.arrival.outage_counts import OutageCounts
+from framework.core.arrival.partition_eviction import split_into_rounds
 from framework.core.arrival.partitions import NEVER, Partitions
 from framework.core.arrival.policies.evaluate import first_due, starts_full, timer_period
+from framework.core.arrival.policies.registry import running_policy
 from framework.core.arrival.round import Round, RoundRows, stop_timers
 from framework.core.job_spec import ARRIVAL_TIME, JobSpec
 from framework.core.partition_keys import PartitionKeys
 from framework.core.stable_order import stable_order
 from framework.declarations.events import EventType
-from framework.declarations.policies import PartitionAge
 from framework.declarations.windows import Batched
 from state.records import NO_WATERMARK, SequenceRecord
 
@@ -41,7 +41,10 @@ class ArrivalWindowRunner:
         contents: WindowContents,
     ) -> None:
         self._spec = spec
-        self._window = spec.arrival_window
+        self._window = window = spec.arrival_window
+        limit = window.partition_eviction
+        self._partition_eviction = None if limit is None else running_policy(limit)
+        self._partition_age = None if self._partition_eviction is None else self._partition_eviction.partition_age_us
         self._record = record
         self._keys = keys
         self._partitions = partitions
@@ -63,11 +66,15 @@ class ArrivalWindowRunner:
         table = self._keys.with_normal_keys(table.select(self._spec.columns.names))
         codes = self._keys.encode(table)
         self._partitions.grow()
-        for rows in evicting.split_into_rounds(self._window.partition_eviction, codes, at, self._partitions):
+        policy = self._partition_eviction
+        for rows in split_into_rounds(policy, codes, at, self._partitions):
             part = table if len(rows) == table.num_rows else table.take(pa.array(rows))
-            end = int(at[rows[-1]]) if evicting.evicts_on_insertion(self._window) else int(at[-1])
-            self._run_round(part, codes[rows], at[rows], end)
-            self._evict(evicting.partitions_over_limit(self._window.partition_eviction, self._partitions), end)
+            if policy is None or self._partition_age is not None:
+                self._run_round(part, codes[rows], at[rows], int(at[-1]))
+            else:
+                end = int(at[rows[-1]])
+                self._run_round(part, codes[rows], at[rows], end)
+                self._evict(policy.partitions_over_limit(self._partitions), end)
 
     def on_tick(self, now: int, *, resume: bool, is_last_at_instant: bool) -> None:
         """Do what is due at `now` (us). After a clock went back nothing is due until it has caught up.
@@ -94,6 +101,12 @@ class ArrivalWindowRunner:
             self.outage = OutageCounts.of(self._record, self._partitions).difference_to(
                 before, overdue=overdue, now=now
             )
+
+    def on_arrival_clock(self, now: int) -> None:
+        """Do what is due at `now` (us), the arrival time of a row that may be in another key group."""
+        self._set_ready(now)
+        if not self._record.final and now > self._record.clock:
+            self._run_round(self._no_rows, _NONE, _NONE, now)
 
     def on_mark(self, kind: str) -> None:
         """Handle a mark: at a window mark a punctuation window tumbles; the final mark stops all timers.
@@ -133,8 +146,8 @@ class ArrivalWindowRunner:
         """Return the next wall-clock instant (us) at which something happens without a row; None without a timer."""
         live = self._partitions.live
         soonest = int(self._partitions.due[live].min(initial=NEVER))
-        if isinstance(self._window.partition_eviction, PartitionAge) and live.any():
-            soonest = min(soonest, int(self._partitions.last_at[live].min()) + self._window.partition_eviction.us)
+        if self._partition_age is not None and live.any():
+            soonest = min(soonest, int(self._partitions.last_at[live].min()) + self._partition_age)
         soonest = min(soonest, self._contents.next_eviction())
         return None if soonest == NEVER or self._record.final else soonest
 
@@ -211,9 +224,9 @@ class ArrivalWindowRunner:
         which waits for rows: only what is due earlier is in its round, even if no more rows of the instant come.
         """
         end_at = np.full(len(self._partitions.live), end)
-        if not isinstance(self._window.partition_eviction, PartitionAge) or self._record.final:
+        if self._partition_age is None or self._record.final:
             return end_at, _NONE, _NONE
-        due = self._partitions.last_at + self._window.partition_eviction.us
+        due = self._partitions.last_at + self._partition_age
         aged_out = np.flatnonzero(self._partitions.live & (due <= end))
         if after_outage:
             return end_at, aged_out, end_at[aged_out]

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from framework.core.arrival.partitions import Partitions
-from framework.core.partition_keys import PartitionKeys
+from framework.core.partition_keys import PartitionKeys, code_of, key_row
 from framework.declarations.durations import to_datetime
 from state.errors import LifecycleError
 from state.handler import OpenPartition
@@ -17,6 +16,7 @@ from state.records import NO_WATERMARK, SequenceRecord
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from framework.core.arrival.output import ArrivalResults
     from framework.core.arrival.window import ArrivalWindowRunner
 
 
@@ -24,12 +24,18 @@ class ArrivalWindowControl:
     """Lists the live partitions of one key group, and evicts one."""
 
     def __init__(
-        self, window: ArrivalWindowRunner, record: SequenceRecord, keys: PartitionKeys, partitions: Partitions
+        self,
+        window: ArrivalWindowRunner,
+        record: SequenceRecord,
+        keys: PartitionKeys,
+        partitions: Partitions,
+        results: ArrivalResults,
     ) -> None:
         self._window = window
         self._record = record
         self._keys = keys
         self._partitions = partitions
+        self._results = results
 
     @property
     def now(self) -> datetime | None:
@@ -42,17 +48,22 @@ class ArrivalWindowControl:
         Raises:
             LifecycleError: the window has no partitions, or its keys have another number of values or other types.
         """
-        names = self._keys.schema.names
-        if not names:
+        if not self._keys.schema.names:
             raise LifecycleError(f"partition {key!r} cannot be evicted: the window is not partitioned")
-        values = key if isinstance(key, tuple) else (key,)
-        if len(values) != len(names):
-            raise LifecycleError(f"partition {key!r} cannot be evicted: a key here has {len(names)} values")
-        try:
-            row = pa.Table.from_pylist([dict(zip(names, values, strict=True))], schema=self._keys.schema)
-        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-            raise LifecycleError(f"partition {key!r} cannot be evicted: {error}") from error
-        self._window.on_evict_partitions(row)
+        self._window.on_evict_partitions(key_row(self._keys, key, "cannot be evicted"))
+
+    def emit(self, key: Any, columns: dict[str, Any]) -> None:
+        """Add a result row of a partition.
+
+        Raises:
+            LifecycleError: the key has another number of values or other types, or no time has come yet.
+            DeclarationError: a column that the output does not declare.
+        """
+        if self._record.clock == NO_WATERMARK:
+            raise LifecycleError(f"nothing can be emitted for {key!r}: no row and no time has come to this window yet")
+        code = code_of(self._keys, key)
+        self._partitions.grow()
+        self._results.add_drained(code, self._record.clock, columns)
 
     def partitions(self) -> list[OpenPartition]:
         """Return the live partitions, in the order in which their keys came up."""

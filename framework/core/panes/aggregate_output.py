@@ -11,14 +11,16 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
+from framework.core.emit_buffer import one_row
 from framework.core.guarded_aggregates import GuardedAccumulator, PlaceOf
 from framework.core.job_spec import TIMESTAMP, JobSpec
 from framework.core.panes.geometry import Geometry
 from framework.core.panes.row_buffer import PaneRowBuffer
 from framework.core.panes.window import PaneTransition
-from framework.core.partition_keys import PartitionKeys
+from framework.core.partition_keys import PartitionKeys, code_of
 from framework.core.quarantine import FiringPlace, Quarantine
 from framework.core.stable_order import stable_order
+from framework.declarations.events import Reason
 
 NO_PANE = -(2**63)
 """Stands for a pane where there is none: results emitted for rows that were dropped."""
@@ -95,6 +97,12 @@ class PaneResults:
             reasons,
         ]
         self._tables.append(pa.table(arrays, schema=self._spec.results_schema))
+
+    def add_drained(self, key: Any, columns: dict[str, Any]) -> None:
+        """Add a row that a state handler has emitted in `drain`; it belongs to no pane."""
+        code, row = code_of(self._keys, key), one_row(self._spec.output, columns)
+        never, reason = pa.array([0], pa.int32()), pa.array([Reason.DRAIN.value])
+        self.add(np.array([code]), np.array([NO_PANE]), row.columns, never, reason)
 
     @property
     def table(self) -> pa.Table | None:

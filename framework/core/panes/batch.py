@@ -17,7 +17,7 @@ from framework.core.panes.window import PaneContents, PaneOutput, TimeIntervalWi
 from framework.core.partition_keys import PartitionKeys
 from framework.core.quarantine import Quarantine
 from framework.core.state_handlers import NoPartitionControl
-from framework.core.steps import Flush, PortStep, Rows, Watermark
+from framework.core.steps import Flush, PartialRows, PortStep, Rows, Watermark
 from framework.declarations.windows import TimeInterval
 from state.records import NO_WATERMARK, IntervalRecord
 from state.store import KeyGroupStore
@@ -35,7 +35,7 @@ class TimeIntervalBatch:
         self._results = PaneResults(spec, keys, geometry, Quarantine(spec, keys))
         contents, output = _build_contents_and_output(spec, store, self._record, keys, geometry, self._results)
         self._window = TimeIntervalWindow(spec.window, self._record, keys, contents, output, FiringCounts(store, keys))
-        self.control = NoPartitionControl()
+        self.control = NoPartitionControl(self._results.add_drained)
 
     def process(self, step: PortStep) -> None:
         """Process one step; the wall clock and marks do not concern a time interval (docs/semantics.md section 6.3)."""
@@ -43,6 +43,8 @@ class TimeIntervalBatch:
             case Rows(table):
                 if table.num_rows:
                     self._window.on_rows(table)
+            case PartialRows(table):
+                self._window.on_partial_rows(table)
             case Watermark(us):
                 self._window.on_watermark(us)
             case Flush():

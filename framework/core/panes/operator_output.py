@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +16,7 @@ from framework.core.panes.row_buffer import PaneRowBuffer
 from framework.core.panes.window import PaneTransition
 from framework.core.partition_keys import PartitionKeys
 from framework.core.quarantine import FiringPlace
-from framework.declarations.events import Event, EventType, Pane
+from framework.declarations.events import Event, EventType, Pane, Timing
 from framework.declarations.operator import Operator
 
 
@@ -81,8 +81,7 @@ class OperatorPaneOutput:
 
     def _needs(self, transition: PaneTransition) -> bool:
         return bool(
-            (transition.full and EventType.INITIAL_FULL in self._events)
-            or (transition.trigger and EventType.TRIGGER in self._events)
+            (transition.trigger and self._events & {EventType.INITIAL_FULL, EventType.TRIGGER})
             or (transition.close and EventType.CLOSE in self._events)
         )
 
@@ -90,32 +89,33 @@ class OperatorPaneOutput:
         names = dict(zip(ranges, self._keys.values(list(ranges)), strict=True))
         pane = self._pane(transition.pane)
 
-        def whole(kind: EventType) -> None:
-            for code, (low, high) in ranges.items():
-                event = Event(kind, names[code], lazy_slice(rows, low, high), pane=pane, port=self._port)
+        def whole(kind: EventType, codes: Iterable[int]) -> None:
+            for code in codes:
+                event = Event(kind, names[code], lazy_slice(rows, *ranges[code]), pane=pane, port=self._port)
                 self._calls.call(event, Origin(code, transition.pane))
 
-        if transition.full and EventType.INITIAL_FULL in self._events:
-            whole(EventType.INITIAL_FULL)
-        if transition.trigger and EventType.TRIGGER in self._events:
+        if transition.trigger:
             trigger = transition.trigger
             codes = list(ranges) if trigger.codes is None else trigger.codes.tolist()
             refinements = [0] * len(codes) if trigger.refinements is None else trigger.refinements.tolist()
-            for code, refinement in zip(codes, refinements, strict=True):
+            if EventType.INITIAL_FULL in self._events:
+                new = [code for code, before in zip(codes, refinements, strict=True) if not before]
+                whole(EventType.INITIAL_FULL, new)
+            for code, refinement in zip(codes, refinements, strict=True) if EventType.TRIGGER in self._events else ():
                 event = Event(
                     EventType.TRIGGER,
                     names[code],
                     lazy_slice(rows, *ranges[code]),
                     pane=pane,
-                    timing=trigger.timing,
-                    index=trigger.index,
+                    timing=Timing.LATE if refinement else Timing.ON_COMPLETE,
+                    index=refinement,
                     reason=trigger.reason,
                     refinement=refinement,
                     port=self._port,
                 )
                 self._calls.call(event, Origin(code, transition.pane, refinement, trigger.reason.value))
         if transition.close and EventType.CLOSE in self._events:
-            whole(EventType.CLOSE)
+            whole(EventType.CLOSE, ranges)
         self._move_emitted_to_results()
 
     def _place(self, origin: Origin) -> FiringPlace:

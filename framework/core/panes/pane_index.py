@@ -9,7 +9,20 @@ from __future__ import annotations
 import numpy as np
 
 from framework.core.panes.geometry import Geometry
-from framework.core.stable_order import stable_order
+from framework.core.partition_keys import first_seen
+from framework.core.stable_order import distinct, stable_order
+
+
+def number_cells(codes: np.ndarray, slices: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the number of each row's cell, in the order in which cells appear, and code and slice of each cell.
+
+    >>> number_cells(np.array([4, 4, 5]), np.array([-1, -1, -1]))
+    (array([0, 0, 1]), array([4, 5]), array([-1, -1]))
+    """
+    low = int(slices.min())
+    span = int(slices.max()) - low + 1
+    cells, found = first_seen(codes * span + (slices - low))
+    return cells, found // span, found % span + low
 
 
 class CellIndex:
@@ -32,7 +45,7 @@ class CellIndex:
 
     def pairs(self, panes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return (codes, panes) of every partition that has rows in each pane, pane by pane, codes ascending."""
-        present = np.unique(self._sorted // self._span)
+        present = distinct(self._sorted // self._span)
         codes, repeated = np.tile(present, len(panes)), np.repeat(panes, len(present))
         low, high = self.ranges(codes, repeated)
         return codes[low < high], repeated[low < high]

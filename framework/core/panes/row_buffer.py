@@ -14,7 +14,7 @@ from framework.core.panes.geometry import Geometry
 from framework.core.panes.pane_index import CellIndex
 from framework.core.partition_keys import PartitionKeys
 from framework.core.row_ranges import gather_ranges
-from framework.core.stable_order import stable_order
+from framework.core.stable_order import distinct, stable_order
 from state.codec import decode_table, encode_table
 from state.records import IntervalRecord
 from state.store import KeyGroupStore
@@ -43,7 +43,7 @@ class PaneRowBuffer:
         """Add rows; their codes are computed again from the key columns."""
         table = table.append_column(ARRIVAL_NUMBER, pa.array(seq)).append_column(SLICE_COLUMN, pa.array(slices))
         slots = self._geometry.slots(slices)
-        for slot in np.unique(slots).tolist():
+        for slot in distinct(slots).tolist():
             self._new.setdefault(slot, []).append(table.filter(pa.array(slots == slot)))
         self._index = None
 
@@ -97,7 +97,7 @@ class PaneRowBuffer:
         self._new.clear()
 
     def _index_of(self, panes: np.ndarray) -> CellIndex | None:
-        wanted = set(self._geometry.slots_of_panes(np.unique(panes)).tolist())
+        wanted = set(self._geometry.slots_of_panes(distinct(panes)).tolist())
         if self._index is None or not wanted <= self._loaded_slots:
             self._loaded_slots |= wanted
             tables = [table for slot in sorted(self._loaded_slots) for table in self._tables(slot)]

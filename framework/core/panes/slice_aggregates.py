@@ -10,17 +10,19 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from framework.core.aggregates.protocol import State
 from framework.core.guarded_aggregates import GuardedAccumulator
 from framework.core.panes.aggregate_output import place_of
 from framework.core.panes.geometry import Geometry
-from framework.core.panes.pane_index import CellIndex
-from framework.core.partition_keys import PartitionKeys, first_seen, with_keys
+from framework.core.panes.pane_index import CellIndex, number_cells
+from framework.core.panes.partial_rows import SLICE_COLUMN, append_states, is_partial, states_of
+from framework.core.partition_keys import PartitionKeys, with_keys
+from framework.core.stable_order import distinct
 from state.codec import decode_table, encode_table
 from state.records import IntervalRecord
 from state.store import KeyGroupStore
 
 SLICES_KIND = "slices"
-SLICE_COLUMN = "_slice"
 
 
 class SliceAggregates:
@@ -41,28 +43,30 @@ class SliceAggregates:
         self._record = record
         self._codes = np.empty(0, dtype=np.int64)
         self._slices = np.empty(0, dtype=np.int64)
-        self._states = [[pa.array([], t) for t in a.state_types()] for a in accumulators]
+        self._states: list[State] = [[pa.array([], t) for t in a.state_types()] for a in accumulators]
         self._loaded: set[int] = set()
         self._changed: set[int] = set()
         self._index: CellIndex | None = None
 
     def insert(self, table: pa.Table, codes: np.ndarray, slices: np.ndarray, seq: np.ndarray) -> None:
-        """Fold rows into their cells, in arrival order."""
-        slots = np.unique(self._geometry.slots(slices)).tolist()
+        """Fold rows, or merge partial rows, into their cells, in arrival order."""
+        slots = distinct(self._geometry.slots(slices)).tolist()
         self._load(slots)
         loaded = len(self._codes)
         all_codes, all_slices = np.concatenate([self._codes, codes]), np.concatenate([self._slices, slices])
-        low = int(all_slices.min())
-        span = int(all_slices.max()) - low + 1
         # The loaded cells come first and are distinct, so their numbers stay the same.
-        cells, distinct = first_seen(all_codes * span + (all_slices - low))
-        self._codes, self._slices = distinct // span, distinct % span + low
-        self._states = [
-            accumulator.fold(state, cells[loaded:], len(distinct), table, seq)
-            for accumulator, state in zip(self._accumulators, self._states, strict=True)
-        ]
+        cells, self._codes, self._slices = number_cells(all_codes, all_slices)
+        self._states = self._joined(table, cells[loaded:], len(self._codes), seq)
         self._changed.update(slots)
         self._index = None
+
+    def _joined(self, table: pa.Table, cells: np.ndarray, n_cells: int, seq: np.ndarray) -> list[State]:
+        """Return the states with those of rows, or of partial rows, in them."""
+        pairs = zip(self._accumulators, self._states, strict=True)
+        if not is_partial(table):
+            return [accumulator.fold(state, cells, n_cells, table, seq) for accumulator, state in pairs]
+        later = states_of(table, self._states)
+        return [one.merge(state, own, cells, n_cells) for (one, state), own in zip(pairs, later, strict=True)]
 
     def holds(self, codes: np.ndarray, panes: np.ndarray) -> np.ndarray:
         """Return whether the partition has a cell in the pane, pair by pair."""
@@ -103,15 +107,13 @@ class SliceAggregates:
         for slot in sorted(self._changed):
             at = np.flatnonzero(slots == slot)
             table = with_keys(pa.table({SLICE_COLUMN: self._slices[at]}), self._keys, self._codes[at])
-            for number, state in enumerate(self._states):
-                for part, column in enumerate(state):
-                    table = table.append_column(f"{number}.{part}", column.take(pa.array(at)))
-            self._store.write(SLICES_KIND, slot, 0, encode_table(table))
+            here = [[column.take(pa.array(at)) for column in state] for state in self._states]
+            self._store.write(SLICES_KIND, slot, 0, encode_table(append_states(table, here)))
             self._record.segments[slot] = 1
         self._changed.clear()
 
     def _cells_of(self, panes: np.ndarray) -> CellIndex:
-        self._load(self._geometry.slots_of_panes(np.unique(panes)).tolist())
+        self._load(self._geometry.slots_of_panes(distinct(panes)).tolist())
         if self._index is None:
             self._index = CellIndex(self._codes, self._slices, self._geometry)
         return self._index
@@ -129,7 +131,7 @@ class SliceAggregates:
         self._codes = np.concatenate([self._codes, self._keys.encode(table)])
         self._slices = np.concatenate([self._slices, table.column(SLICE_COLUMN).to_numpy()])
         self._states = [
-            [pa.concat_arrays([column, *table.column(f"{number}.{part}").chunks]) for part, column in enumerate(state)]
-            for number, state in enumerate(self._states)
+            [pa.concat_arrays([held, column]) for held, column in zip(state, stored, strict=True)]
+            for state, stored in zip(self._states, states_of(table, self._states), strict=True)
         ]
         self._index = None

@@ -1,7 +1,7 @@
 """Time-interval windows: which panes there are in one key group (docs/semantics.md section 6).
 
-Decides which panes a row joins, when a pane completes, fires again and closes, and which rows are too late. What a pane
-holds is up to `contents`, and what a firing becomes is up to `output`. The steps are the same for partial aggregates in
+Decides when a pane completes, fires again and closes; which panes a row joins is in `late_rows`. What a pane holds is
+up to `contents`, and what a firing becomes is up to `output`. The steps are the same for partial aggregates in
 slices and for the rows of an operator: assign, apply, decide, emit.
 
 Only a greater watermark makes a pane fire. Whether a pane is closed depends on the watermark alone, also for a pane of
@@ -19,9 +19,12 @@ import pyarrow as pa
 
 from framework.core.job_spec import EVENT_TIME
 from framework.core.panes.geometry import Geometry
+from framework.core.panes.late_rows import Assignment, assign, assign_slices, first_open_pane, lateness_text
+from framework.core.panes.partial_rows import NUMBER_COLUMN, SLICE_COLUMN
 from framework.core.panes.refinements import FiringCounts, PendingRefinements
 from framework.core.partition_keys import PartitionKeys
-from framework.declarations.events import Reason, Timing
+from framework.core.stable_order import distinct
+from framework.declarations.events import Reason
 from framework.declarations.windows import TimeInterval
 from state.records import NO_WATERMARK, IntervalRecord, PaneRecord
 
@@ -31,17 +34,19 @@ class PaneTransition:
     """What one watermark, or the flush, does to one pane, in this order: full, trigger, close (section 6.2)."""
 
     pane: int
-    full: bool = False
+    completes: bool = False
     trigger: PaneFiring | None = None
     close: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class PaneFiring:
-    """One firing of a pane. `codes` are the partitions with rows since the last one; None means all partitions."""
+    """One firing of a pane. `codes` are the partitions with rows since the last one; None means all partitions.
 
-    timing: Timing
-    index: int
+    A partition that fires for the first time is full then, be it with the pane or later: what a partition receives does
+    not depend on the other partitions of its key group.
+    """
+
     reason: Reason
     codes: np.ndarray | None = None
     refinements: np.ndarray | None = None
@@ -52,7 +57,7 @@ class PaneContents(Protocol):
     """What panes hold, by (partition code, slice)."""
 
     def insert(self, table: pa.Table, codes: np.ndarray, slices: np.ndarray, seq: np.ndarray) -> None:
-        """Add rows, in arrival order; `seq` are their arrival numbers."""
+        """Add rows, or partial rows, in arrival order; `seq` are the arrival numbers of rows."""
         ...
 
     def holds(self, codes: np.ndarray, panes: np.ndarray) -> np.ndarray:
@@ -115,22 +120,31 @@ class TimeIntervalWindow:
         """Process rows in arrival order: assign them to panes, drop late ones, note what must fire again."""
         table = self.keys.with_normal_keys(table)
         times = table.column(EVENT_TIME).to_numpy()
-        slices = self.geometry.slices(times)
-        newest = self.geometry.newest_pane(slices)
-        oldest = np.maximum(self.geometry.oldest_pane(slices), self._first_open_pane())
-        fresh = self._assignable(times)
-        outside = fresh & (self.geometry.oldest_pane(slices) > newest)
-        kept = fresh & (oldest <= newest)
-        self._count_rows(table.num_rows, outside, kept, oldest)
+        assigned = assign(self.window, self.geometry, times, self.record.watermark, flushed=self.record.flushed)
+        self._count_rows(np.ones(table.num_rows, dtype=np.int64), assigned)
         codes = self.keys.encode(table)
-        late = ~(kept | outside)
-        if late.any():
-            self.output.on_drop(table.filter(pa.array(late)), codes[late], self._lateness_text)
-        if not kept.all():
-            table = table.filter(pa.array(kept))
-            codes, slices, oldest, newest = codes[kept], slices[kept], oldest[kept], newest[kept]
+        if (late := assigned.late).any():
+            self.output.on_drop(
+                table.filter(pa.array(late)), codes[late], lambda time: lateness_text(time, self.window, self.record)
+            )
+        if not (kept := assigned.kept).all():
+            table, codes, assigned = table.filter(pa.array(kept)), codes[kept], assigned.only(kept)
         if table.num_rows:
-            self._insert(table, codes, slices, oldest, newest)
+            self._insert(table, codes, assigned, table.num_rows)
+
+    def on_partial_rows(self, table: pa.Table) -> None:
+        """Process partial rows, in arrival order, as the rows they stand for. Raises `ValueError` if one is late."""
+        slices, numbers = table.column(SLICE_COLUMN).to_numpy(), table.column(NUMBER_COLUMN).to_numpy()
+        is_open = np.full(len(slices), not self.record.flushed)
+        assigned = assign_slices(self.geometry, slices, self.record.watermark, is_open)
+        if not assigned.kept.all():
+            raise ValueError(
+                "rows were folded at an older watermark than that of their key group, which is "
+                f"{self.record.watermark} us: some are late. Nothing was committed; the checkpoint was changed by "
+                "something else than its job. Restore it from a savepoint"
+            )
+        self._count_rows(numbers, assigned)
+        self._insert(table, self.keys.encode(table), assigned, int(numbers.sum()))
 
     def on_watermark(self, watermark: int) -> None:
         """Complete, fire and close panes. A watermark (us) that is not greater is ignored (section 6.2)."""
@@ -148,7 +162,7 @@ class TimeIntervalWindow:
             transitions.append(
                 PaneTransition(
                     pane=pane,
-                    full=not state.complete,
+                    completes=not state.complete,
                     trigger=self._firing(pane, state, Reason.FLUSH),
                     close=True,
                 )
@@ -176,32 +190,13 @@ class TimeIntervalWindow:
 
     # -- assign ----------------------------------------------------------------------------------------------
 
-    def _first_open_pane(self) -> int:
-        if self.record.watermark == NO_WATERMARK:
-            return NO_WATERMARK
-        return self.geometry.last_closed(self.record.watermark) + 1
-
-    def _assignable(self, times: np.ndarray) -> np.ndarray:
-        """Return whether each row may be assigned at all: `late="tuple"` is applied before that (section 6.4)."""
-        if self.record.flushed:
-            return np.zeros(len(times), dtype=bool)
-        if self.window.late == "tuple" and self.record.watermark != NO_WATERMARK:
-            return times >= self.record.watermark - self.geometry.discard_age
-        return np.ones(len(times), dtype=bool)
-
-    def _lateness_text(self, time: int | None) -> str:
-        if self.record.flushed or time is None:
-            return "the job was flushed; its windows take no more rows"
-        behind = (self.record.watermark - time) / 1e6
-        rule = "every pane it belongs to is closed" if self.window.late == "pane" else "older than the discard age"
-        return f"{behind:g} s behind the watermark: {rule}"
-
-    def _count_rows(self, rows: int, outside: np.ndarray, kept: np.ndarray, oldest: np.ndarray) -> None:
-        refined = 0
+    def _count_rows(self, numbers: np.ndarray, assigned: Assignment) -> None:
+        """Count rows; `numbers` says how many each entry stands for."""
+        kept, refined = assigned.kept, 0
         if self.record.watermark != NO_WATERMARK:
-            ends = self.geometry.starts(oldest[kept]) + self.geometry.duration
-            refined = int(np.count_nonzero(ends <= self.record.watermark))
-        admitted, gaps = int(np.count_nonzero(kept)), int(np.count_nonzero(outside))
+            ends = self.geometry.starts(assigned.oldest[kept]) + self.geometry.duration
+            refined = int(numbers[kept][ends <= self.record.watermark].sum())
+        rows, admitted, gaps = (int(some.sum()) for some in (numbers, numbers[kept], numbers[assigned.outside]))
         self.counts.rows_in += rows
         self.counts.outside += gaps
         self.counts.refined_late += refined
@@ -210,21 +205,21 @@ class TimeIntervalWindow:
 
     # -- apply -----------------------------------------------------------------------------------------------
 
-    def _insert(
-        self, table: pa.Table, codes: np.ndarray, slices: np.ndarray, oldest: np.ndarray, newest: np.ndarray
-    ) -> None:
-        overdue = self.geometry.starts(oldest) + self.geometry.duration <= self.record.watermark
+    def _insert(self, table: pa.Table, codes: np.ndarray, assigned: Assignment, n_rows: int) -> None:
+        slices = assigned.slices
+        overdue = self.geometry.starts(assigned.oldest) + self.geometry.duration <= self.record.watermark
         if overdue.any():
             self._mark_pending(codes[overdue], slices[overdue])
-        distinct = np.unique(slices)
-        lows = np.maximum(self.geometry.oldest_pane(distinct), self._first_open_pane()).tolist()
-        for low, high in zip(lows, self.geometry.newest_pane(distinct).tolist(), strict=True):
+        in_order = distinct(slices)
+        first_open = first_open_pane(self.geometry, self.record.watermark)
+        lows = np.maximum(self.geometry.oldest_pane(in_order), first_open).tolist()
+        for low, high in zip(lows, self.geometry.newest_pane(in_order).tolist(), strict=True):
             for pane in range(low, high + 1):
                 self.record.panes.setdefault(pane, PaneRecord())
         seq = self.record.next_seq + np.arange(table.num_rows, dtype=np.int64)
-        self.record.next_seq += table.num_rows
+        self.record.next_seq += n_rows
         self.contents.insert(table, codes, slices, seq)
-        self.output.on_insert(table, codes, oldest, newest)
+        self.output.on_insert(table, codes, assigned.oldest, assigned.newest)
 
     def _mark_pending(self, codes: np.ndarray, slices: np.ndarray) -> None:
         """Note the partitions that must fire again, and whether they have fired before; called before the insertion."""
@@ -234,7 +229,7 @@ class TimeIntervalWindow:
             first, end = self.geometry.slice_range(np.array([pane]))
             has_rows = (slices >= first) & (slices < end)
             if has_rows.any():
-                fresh = self.pending.not_pending(pane, np.unique(codes[has_rows]))
+                fresh = self.pending.not_pending(pane, distinct(codes[has_rows]))
                 if len(fresh):
                     self.pending.add(pane, fresh, self.contents.holds(fresh, np.full(len(fresh), pane)))
 
@@ -242,25 +237,24 @@ class TimeIntervalWindow:
 
     def _transition(self, pane: int, previous: int) -> PaneTransition | None:
         state, watermark = self.record.panes[pane], self.record.watermark
-        full = not state.complete and watermark >= self.geometry.end(pane)
+        completes = not state.complete and watermark >= self.geometry.end(pane)
         trigger = None
-        if full or (state.complete and self.pending.has(pane)):
+        if completes or (state.complete and self.pending.has(pane)):
             reason = Reason.WATERMARK if previous < self.geometry.end(pane) else Reason.LATE
             trigger = self._firing(pane, state, reason)
-        close = watermark >= self.geometry.closing_watermark(pane) and (state.complete or full)
-        if not (full or trigger or close):
+        close = watermark >= self.geometry.closing_watermark(pane) and (state.complete or completes)
+        if not (completes or trigger or close):
             return None
-        return PaneTransition(pane=pane, full=full, trigger=trigger, close=close)
+        return PaneTransition(pane=pane, completes=completes, trigger=trigger, close=close)
 
     def _firing(self, pane: int, state: PaneRecord, reason: Reason) -> PaneFiring | None:
         if not state.complete:
-            return PaneFiring(timing=Timing.ON_COMPLETE, index=state.rounds, reason=reason)
+            return PaneFiring(reason=reason)
         if not self.pending.has(pane):
             return None
         codes, before = self.pending.of(pane)
         refinements = self.firing_counts.read(pane, codes, before, has_counts=state.has_counts)
-        timing = Timing.LATE
-        return PaneFiring(timing=timing, index=state.rounds, reason=reason, codes=codes, refinements=refinements)
+        return PaneFiring(reason=reason, codes=codes, refinements=refinements)
 
     # -- emit ------------------------------------------------------------------------------------------------
 
@@ -270,9 +264,8 @@ class TimeIntervalWindow:
         self.output.on_transitions(transitions)
         for transition in transitions:
             state = self.record.panes[transition.pane]
-            state.complete |= transition.full
+            state.complete |= transition.completes
             if transition.trigger:
-                state.rounds += 1
                 self._record_firing(transition.pane, state, transition.trigger, closing=transition.close)
             if transition.close:
                 if state.has_counts:

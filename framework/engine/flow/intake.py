@@ -2,10 +2,6 @@
 
 Everything here is a Spark expression, so it runs in the Java virtual machine. A rejected row is not dropped: it
 travels with its reason and its own text to the quarantine table, by the same exactly-once path as the results.
-
-Rules are tried in this order, and the first that holds is the reason: the user's own, `NULL_EVENT_TIME`,
-`FUTURE_EVENT_TIME` (more than `max_ahead` after its arrival: one such row would close every window),
-`NULL_ATTRIBUTE` and `NAN_ATTRIBUTE` (a delta policy cannot subtract it).
 """
 
 from __future__ import annotations
@@ -13,33 +9,37 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import ArrayType, BooleanType, DataType, MapType, StructType, TimestampNTZType, TimestampType
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DataType,
+    MapType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
 
 from framework.core.job_spec import OnError
 from framework.declarations.errors import DeclarationError
-from framework.declarations.policies import Delta
+from framework.declarations.policy import Policy
 from framework.declarations.suggestions import did_you_mean
-from framework.declarations.user_policy import UserPolicy
 from framework.engine.flow import arrival_time, packing
+from framework.engine.flow.policy_columns import require_subtractable
+from framework.engine.flow.row_checks import RowChecks
 from framework.engine.session.columns import column
 from state.key_groups import MAX_KEY_GROUPS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-NULL_EVENT_TIME = "NULL_EVENT_TIME"
-FUTURE_EVENT_TIME = "FUTURE_EVENT_TIME"
 END_OF_FILE = "end_of_file"
 """The punctuation that marks the end of every input file."""
-NULL_ATTRIBUTE = "NULL_ATTRIBUTE"
-NAN_ATTRIBUTE = "NAN_ATTRIBUTE"
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _REASON = "_pk_reason"
@@ -65,7 +65,7 @@ class Intake:
     punctuation: str | None = None
     """`END_OF_FILE`, or a SQL condition: the row for which it holds is the last before a window mark."""
     marks: str | None = None
-    """SQL condition: rows for which it holds are window marks and no tuples."""
+    """SQL condition: rows for which it holds are window marks and join no window."""
     has_mark_column: bool = False
 
     def __post_init__(self) -> None:
@@ -141,23 +141,9 @@ class Intake:
                     f"{what}: there is no column {name!r}{hint} (columns: {', '.join(self.user_columns)})"
                 )
 
-    def require_fits(self, policy: Delta | UserPolicy) -> None:
-        """Raise `DeclarationError` for a column that is no number or timestamp, or a size of another unit."""
-        name, kind = policy.attribute, self._type(policy.attribute).typeName()
-        if kind == "timestamp":
-            if isinstance(policy, Delta):
-                _ = policy.us  # raises for a size that is no whole number of microseconds
-        elif kind not in ("byte", "short", "integer", "long", "float", "double"):
-            target = "timestamp" if kind in ("date", "timestamp_ntz") else "double"
-            raise DeclarationError(
-                f"{type(policy).__name__} computes with {name!r}, which is a {kind}; cast it to integer, double or "
-                f'timestamp: df.withColumn("{name}", F.col("{name}").cast("{target}"))'
-            )
-        elif isinstance(policy, Delta) and policy.is_duration:
-            raise DeclarationError(
-                f"the size of Delta({name!r}) is {policy.size!r}, a duration, but the column is a {kind}; give a "
-                "number in the unit of the column"
-            )
+    def require_fits(self, policy: Policy, name: str) -> None:
+        """Raise `DeclarationError` for a column with which the policy cannot compute."""
+        require_subtractable(policy, name, self._type(name))
 
     def arrow_schema(self, names: Sequence[str]) -> pa.Schema:
         """Return the Arrow types of these columns, timestamps in UTC whatever the session's zone."""
@@ -177,13 +163,14 @@ class Intake:
         source = self._with_marks(self.df)
         extra = [column(name) for name in packing.MARKS] if self.has_marks else []
         extra += [column(packing.FILE_ORDER_COLUMN)] if self.by_file else []
-        checked = source.withColumn(_REASON, self._reject_reason())
+        checks = self._checks(carried)
+        checked = source.withColumn(_REASON, self._reject_reason(checks))
         good_time = F.when(F.col(_REASON).isNull(), self._event_time())
         frame = checked.select(
             self._group().alias(packing.KEY_GROUP_COLUMN),
             good_time.alias(packing.EVENT_TIME_COLUMN),
             *([arrival_time.arrival_us(self._arrival()).alias(packing.ARRIVAL_TIME_COLUMN)] if arrived else []),
-            F.when(F.col(_REASON).isNotNull(), self._rejected()).alias(packing.REJECT_COLUMN),
+            F.when(F.col(_REASON).isNotNull(), self._rejected(checks)).alias(packing.REJECT_COLUMN),
             *[column(name) for name in carried],
             *extra,
         )
@@ -218,43 +205,32 @@ class Intake:
     def _arrival(self) -> Column | None:
         return column(self.arrival_time) if self.arrival_time else None
 
-    def _reject_reason(self) -> Column:
-        rules: list[tuple[Column, str]] = [(F.expr(rule), reason) for reason, rule in self.reject.items()]
-        if self.event_time is not None:
-            time = column(self.event_time)
-            rules.append((time.isNull(), NULL_EVENT_TIME))
-            if self.max_ahead_us is not None:
-                is_ahead = arrival_time.is_ahead(time, self._arrival(), self.max_ahead_us)
-                rules.append((is_ahead, FUTURE_EVENT_TIME))
-        for name in self.numeric_columns:
-            rules.append((column(name).isNull(), NULL_ATTRIBUTE))
-            if self._type(name).typeName() in ("float", "double"):
-                rules.append((F.isnan(column(name)), NAN_ATTRIBUTE))
-        reason = F.lit(None).cast("string")
-        for holds, name in reversed(rules):
-            reason = F.when(holds, F.lit(name)).otherwise(reason)
+    def _checks(self, carried: Sequence[str]) -> RowChecks:
+        return RowChecks(
+            types={name: self._type(name) for name in self.user_columns},
+            event_time=self.event_time,
+            arrival_time=self.arrival_time,
+            max_ahead_us=self.max_ahead_us,
+            reject=self.reject,
+            partition_by=self.partition_by,
+            numeric_columns=self.numeric_columns,
+            carried=carried,
+        )
+
+    def _reject_reason(self, checks: RowChecks) -> Column:
+        reason = checks.reason()
         if not self.has_marks:
             return reason
         is_tuple = column(packing.MARK).isNull() | (column(packing.MARK) == packing.MARK_AFTER_ROW)
         return F.when(is_tuple, reason)
 
-    def _rejected(self) -> Column:
-        if self.event_time is None or self.max_ahead_us is None:
-            detail = F.lit(None).cast("string")
-        else:
-            limit = timedelta(microseconds=self.max_ahead_us)
-            words = F.concat(
-                F.lit("event time "),
-                column(self.event_time).cast("string"),
-                F.lit(f" is more than {limit} ahead of its arrival at "),
-                arrival_time.arrival_text(self._arrival()),
-            )
-            detail = F.when(F.col(_REASON) == FUTURE_EVENT_TIME, words)
+    def _rejected(self, checks: RowChecks) -> Column:
+        reason = F.col(_REASON)
         row = F.struct(*[column(name) for name in self.user_columns])
         rejected = F.struct(
-            F.col(_REASON).alias("reason"),
-            detail.alias("detail"),
-            F.unix_micros(self._event_time()).alias("event_time"),
+            reason.alias("reason"),
+            checks.detail(reason).alias("detail"),
+            checks.event_us().alias("event_time"),
             F.to_json(row, {"ignoreNullFields": "false"}).alias("row"),
         )
         return F.to_json(rejected)
@@ -276,7 +252,7 @@ class Intake:
             kind = self.df.select(F.expr(rule)).schema[0].dataType
         except (AnalysisException, ParseException) as error:
             text = str(error).splitlines()[0]
-            raise DeclarationError(f"{what}: {rule!r} is no condition on these columns: {text}") from None
+            raise DeclarationError(f"{what}: {rule!r} is not a condition on these columns: {text}") from None
         if not isinstance(kind, BooleanType):
             raise DeclarationError(f"{what}: {rule!r} is a {kind.simpleString()}, not a condition")
 

@@ -15,9 +15,22 @@ from typing import Any
 
 import pyarrow as pa
 
-from framework.core.steps import EventTimeProgress, EvictPartitions, Flush, Mark, PortStep, Rows, Step, Tick, Watermark
+from framework.core.steps import (
+    EventTimeProgress,
+    EvictPartitions,
+    Flush,
+    Mark,
+    PartialRows,
+    PortStep,
+    Rows,
+    Step,
+    Tick,
+    Watermark,
+)
+from framework.engine.flow import stream_clock
 from framework.engine.flow.control_stream import AFTER_ALL_PARTITIONS, BEFORE_ALL_PARTITIONS
 from framework.engine.flow.packing import PROGRESS_KIND, from_segment
+from framework.engine.flow.stream_clock import ARRIVED_KIND
 from state.checkpoint.control_files import CHECKPOINT_COMMANDS
 
 
@@ -48,7 +61,7 @@ def to_steps(packed: Iterable[Any], ports: Sequence[PortOrdering]) -> list[Step]
 
     `packed` are rows with port, kind, lot, part, pos, n and body, in any order: the shuffle mixes them.
     """
-    ordered = sorted((row for row in packed if row.kind not in _NOT_A_STEP), key=_order_key)
+    ordered = sorted(_without_aborted_starts([row for row in packed if row.kind not in _NOT_A_STEP]), key=_order_key)
     steps: list[Step] = []
     for (kind, port), neighbours in groupby(ordered, key=_group_key):
         if kind == PROGRESS_KIND:
@@ -56,20 +69,51 @@ def to_steps(packed: Iterable[Any], ports: Sequence[PortOrdering]) -> list[Step]
             for row in neighbours:
                 ends[row.port] = max(row.n, ends.get(row.port, row.n))
             steps.append(EventTimeProgress(tuple(sorted(ends.items()))))
+        elif kind == "partial":
+            steps.append(PartialRows(_together(neighbours), port))
         elif kind == "rows":
-            table = pa.concat_tables([from_segment(row.body) for row in neighbours]).combine_chunks()
-            if ports[port].order_by:
-                order = [(name, "ascending") for name in ports[port].order_by]
-                table = table.sort_by(order)  # stable: ties keep input order
-            steps.append(Rows(table.select([*ports[port].columns]), port))
+            steps.extend(_row_steps(list(neighbours), ports[port], port))
         else:
             once = {(row.kind, row.lot or row.part, row.lot or row.pos): row for row in neighbours}
             steps.extend(step for row in once.values() for step in _control_steps(row, ports))
     return steps
 
 
+def _without_aborted_starts(packed: list[Any]) -> Iterator[Any]:
+    """Yield the rows without the resumes of starts that came to no batch: what is overdue happens once, for the last.
+
+    Only the control stream may have several; those in a port's own stream of marks are data.
+    """
+    starts = (row.pos for row in packed if _is_start(row))
+    last = max(starts, default=None)
+    yield from (row for row in packed if not _is_start(row) or row.pos == last)
+
+
+def _is_start(row: Any) -> bool:
+    return bool(row.kind == "resume" and row.part == BEFORE_ALL_PARTITIONS)
+
+
+def _row_steps(packed: Sequence[Any], ordering: PortOrdering, port: int) -> Iterator[PortStep]:
+    """Return neighbouring rows of a port as one step, between those of the clock that passes with them."""
+    given = [None if row.kind == ARRIVED_KIND else from_segment(row.body) for row in packed]
+    tables, passed = stream_clock.join(packed, given, sorted_later=bool(ordering.order_by))
+    rows: list[PortStep] = []
+    if tables:
+        table = pa.concat_tables(tables).combine_chunks()
+        if ordering.order_by:
+            table = table.sort_by([(name, "ascending") for name in ordering.order_by])  # stable: ties keep input order
+        rows.append(Rows(table.select([*ordering.columns]), port))
+    yield from stream_clock.clock_steps(passed, rows, port)
+
+
+def _together(packed: Iterable[Any]) -> pa.Table:
+    return pa.concat_tables([from_segment(row.body) for row in packed]).combine_chunks()
+
+
 def _control_steps(row: Any, ports: Sequence[PortOrdering]) -> Iterator[PortStep]:
     """Return the steps of a control row for every port, or of a mark for its own."""
+    if row.kind == "flush":  # what is due by then happens first, for its own reason
+        yield from (Tick(row.n, port=port) for port, one in enumerate(ports) if not one.has_stream_clock)
     if row.part in (BEFORE_ALL_PARTITIONS, AFTER_ALL_PARTITIONS):
         for port, ordering in enumerate(ports):
             if row.part == AFTER_ALL_PARTITIONS or not ordering.has_stream_clock:
@@ -84,15 +128,21 @@ def _control_steps(row: Any, ports: Sequence[PortOrdering]) -> Iterator[PortStep
 
 def _group_key(row: Any) -> tuple[str, int]:
     """What is taken together: rows of a port, progress of all, anything else of a port."""
-    return (PROGRESS_KIND, 0) if row.kind == PROGRESS_KIND else ("rows" if row.kind == "rows" else "", row.port)
+    if row.kind == PROGRESS_KIND:
+        return PROGRESS_KIND, 0
+    return "rows" if row.kind in _AT_ONE_PLACE else "partial" if row.kind == "partial" else "", row.port
 
 
-def _order_key(row: Any) -> tuple[int, int, str, int, int]:
-    """Order of arrival: ticks, then ports, files by age where they end in marks, input partitions; a flush last."""
+def _order_key(row: Any) -> tuple[int, int, str, int, int, int]:
+    """Order of arrival: ticks, then ports, files by age where they end in marks, input partitions; a flush last.
+
+    At one place the rows come first, then the clock that passes with them, then a mark that follows them.
+    """
     phase = row.part if row.part in (BEFORE_ALL_PARTITIONS, AFTER_ALL_PARTITIONS) else int(row.kind == PROGRESS_KIND)
-    return phase, row.port, row.lot or "", row.part, row.pos
+    return phase, row.port, row.lot or "", row.part, row.pos, _AT_ONE_PLACE.get(row.kind, len(_AT_ONE_PLACE))
 
 
+_AT_ONE_PLACE = {"rows": 0, ARRIVED_KIND: 1}
 _NOT_A_STEP = frozenset({"rejected", *CHECKPOINT_COMMANDS})  # nothing becomes due by a drain
 _STEPS: dict[str, Callable[[int], PortStep]] = {
     "resume": lambda us: Tick(us, resume=True),

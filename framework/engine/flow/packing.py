@@ -1,4 +1,4 @@
-"""Packing: an Arrow batch of rows becomes one binary segment a key group, before the shuffle.
+"""Packing: Arrow batches of rows become binary segments, a few for each key group, before the shuffle.
 
 Spark hands Python state one row at a time; a few large segments cost some hundred times less. This file decides
 which rows are in a segment and in which order segments are put together again. It has no notion of windows.
@@ -7,17 +7,16 @@ A packed row is `(g, port, kind, lot, part, pos, n, body)`:
 
     g     representative id of the key group (`state/key_groups.py`)
     port  number of the input port, 0 if there is one; 0 for the control stream, which is for all ports
-    kind  "rows" | "rejected" | "reached" | "watermark" | "resume" | "tick" | "clock" | "evict" | "mark:window" |
-          "mark:final" | "flush"
+    kind  "rows" | "partial" | "rejected" | "arrived" | "reached" | "watermark" | "resume" | "tick" | "clock" |
+          "evict" | "mark:window" | "mark:final" | "flush"
     lot   the input file, where the end of each file is a mark: files then come whole and in the order of their age
     part  input partition, pos: position in it. (lot, part, pos) is the order of arrival inside a micro-batch
-    n     number of rows; for "reached", "watermark", "resume", "tick" and "clock" the time, us
-    body  an Arrow IPC stream; of a mark its text, or null
+    n     number of rows; for "arrived", "reached", "watermark", "resume", "tick" and "clock" the time, us
+    body  an Arrow IPC stream; of a mark its text, or null; of "arrived" a second time
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -26,8 +25,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from framework.core.job_spec import EVENT_TIME, REJECTED_SCHEMA
-from framework.declarations.errors import InputError
+from framework.core.job_spec import EVENT_TIME
+from framework.core.panes.partial_rows import RowFolding
+from framework.core.stable_order import stable_order
+from framework.engine.flow import stream_clock
+from framework.engine.flow.batch_checkpoint import BatchWatermark
+from framework.engine.flow.input_rows import bad_input, gather, rejected_rows
 from framework.engine.session.python_worker import freeze_gc
 
 PREFIX = "_pk_"
@@ -50,6 +53,10 @@ MARK_TEXT = "_mark_text"
 """What else a mark says: of "evict", the partition, as a JSON list of its columns' values."""
 
 MARKS = (MARK, MARK_VALUE, MARK_TEXT)
+
+_SEGMENT_BYTES = 2**17
+"""A longer segment is split. On its way to the state, Spark puts `maxRecordsPerBatch` of them into one Arrow batch,
+which must stay far below 2 GB: the batch is not limited by bytes (`framework/engine/session/session.py`)."""
 
 PROGRESS_KIND = "reached"
 """Kind of the packed rows with the progress of event time on a port."""
@@ -105,7 +112,11 @@ class Packer:
         by_file: whether the input has the lot column, and the end of each file is a mark.
         fail_on_error: raise `InputError` for a rejected row instead of passing it on.
         port: number of the input port.
+        has_clock: whether the arrival times of the rows are the clock of all groups.
+        sorted_later: whether a group's rows are put in the order of their arrival times.
         watermark_delay_us: delay of the port's watermark, if each group needs the progress of event time; else None.
+        folding: folds rows whose windows need no more than partial results; None if rows are to stay rows.
+        batch_watermark: reads the watermark at which rows are folded.
     """
 
     group_ids: tuple[int, ...]
@@ -115,7 +126,11 @@ class Packer:
     by_file: bool = False
     fail_on_error: bool = False
     port: int = 0
+    has_clock: bool = False
+    sorted_later: bool = False
     watermark_delay_us: int | None = None
+    folding: RowFolding | None = None
+    batch_watermark: BatchWatermark | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Pack one input partition; the position runs on over its batches."""
@@ -124,12 +139,12 @@ class Packer:
         freeze_gc()
         context = TaskContext.get()
         part = context.partitionId() if context else 0
+        watermark = self.batch_watermark.read(context) if self.folding and self.batch_watermark else None
         at, latest = 0, None
-        for batch in batches:
-            if batch.num_rows:
-                yield self.pack(batch, part=part, at=at)
-                latest = max((us for us in (latest, _latest(batch)) if us is not None), default=None)
-            at += batch.num_rows
+        for table in gather(batches):
+            yield self.pack(table, part=part, at=at, watermark=watermark)
+            latest = max((us for us in (latest, _latest(table)) if us is not None), default=None)
+            at += table.num_rows
         if latest is not None and self.watermark_delay_us is not None:
             yield self.pack_progress(latest, part=part, at=at)
 
@@ -139,10 +154,12 @@ class Packer:
         packed.mark(self.group_ids, PROGRESS_KIND, at, us - (self.watermark_delay_us or 0))
         return packed.batch()
 
-    def pack(self, batch: pa.RecordBatch, *, part: int, at: int) -> pa.RecordBatch:
-        """Return the packed rows of one batch whose first row is number `at` of its input partition."""
-        packed = _PackedRows(part=part, port=self.port)
-        table = pa.Table.from_batches([batch])
+    def pack(self, table: pa.Table, *, part: int, at: int, watermark: int | None = None) -> pa.RecordBatch:
+        """Return the packed rows of input rows, the first of which is number `at` of its input partition.
+
+        Rows may be folded if the watermark of the batch is given.
+        """
+        packed = _PackedRows(part=part, port=self.port, watermark=watermark)
         if self.by_file:
             self._pack_files(table, at, packed)
             return packed.batch()
@@ -181,23 +198,50 @@ class Packer:
         groups = table.column(KEY_GROUP_COLUMN).to_numpy()
         reject = table.column(REJECT_COLUMN)
         if reject.null_count == table.num_rows:
-            self._pack_segments(self._select_carried(table), groups, "rows", pos, packed)
+            self._pack_good(table, groups, pos, pos + table.num_rows - 1, packed)
             return
         bad = pc.is_valid(reject).to_numpy(zero_copy_only=False)
-        rejected = _rejected(reject.filter(pa.array(bad)).to_pylist())
+        rejected = rejected_rows(reject.filter(pa.array(bad)).to_pylist())
         if self.fail_on_error:
-            raise _bad_input(rejected)
+            raise bad_input(rejected)
         self._pack_segments(rejected, groups[bad], "rejected", pos, packed)
-        good = self._select_carried(table.filter(pa.array(~bad)))
-        self._pack_segments(good, groups[~bad], "rows", pos, packed)
+        self._pack_good(table.filter(pa.array(~bad)), groups[~bad], pos, pos + len(bad) - 1, packed)
 
-    def _pack_segments(self, table: pa.Table, groups: np.ndarray, kind: str, pos: int, packed: _PackedRows) -> None:
-        order = np.argsort(groups, kind="stable")  # stable: arrival order stays inside each group
-        table = table.take(pa.array(order))
-        cuts = np.searchsorted(groups[order], np.arange(len(self.group_ids) + 1)).tolist()
-        for group, low, high in zip(self.group_ids, cuts, cuts[1:], strict=False):
-            if high > low:
-                packed.add(group, kind, pos, high - low, to_segment(table.slice(low, high - low)))
+    def _pack_good(self, table: pa.Table, groups: np.ndarray, pos: int, last: int, packed: _PackedRows) -> None:
+        """Pack good rows: folded, if they may be and it is worth it. `last` is the position of the last input row."""
+        rows, folded = self._select_carried(table), None
+        if self.has_clock and rows.num_rows:
+            rows, times = stream_clock.pass_in_order(rows, sorted_later=self.sorted_later)
+            packed.mark(self.group_ids, stream_clock.ARRIVED_KIND, last, times.latest, times.body)
+        if self.folding is not None and packed.watermark is not None:
+            folded = self.folding.fold(rows, packed.watermark)
+        if folded is None:
+            self._pack_segments(rows, groups, "rows", pos, packed)
+            return
+        self._pack_segments(folded.table, groups[folded.first], "partial", pos, packed, folded.numbers)
+        if len(folded.rest):
+            self._pack_segments(rows.take(pa.array(folded.rest)), groups[folded.rest], "rows", pos, packed)
+
+    def _pack_segments(
+        self,
+        table: pa.Table,
+        groups: np.ndarray,
+        kind: str,
+        pos: int,
+        packed: _PackedRows,
+        numbers: np.ndarray | None = None,
+    ) -> None:
+        """Cut a table by groups; `numbers` says how many rows each of its rows stands for, one if not given."""
+        order = stable_order(groups)  # arrival order stays inside each group
+        table = table.combine_chunks().take(pa.array(order))
+        most = max(1, _SEGMENT_BYTES * table.num_rows // max(table.nbytes, 1))
+        bounds = np.searchsorted(groups[order], np.arange(len(self.group_ids) + 1)).tolist()
+        for group, first, end in zip(self.group_ids, bounds, bounds[1:], strict=False):
+            for low in range(first, end, most):
+                rows = min(most, end - low)
+                place = pos if low == first else pos + int(order[low])
+                n = rows if numbers is None else int(numbers[order[low : low + rows]].sum())
+                packed.add(group, kind, place, n, to_segment(table.slice(low, rows)))
 
     def _select_carried(self, table: pa.Table) -> pa.Table:
         carried = table.select(self.carried_columns.names).cast(self.carried_columns)
@@ -213,6 +257,7 @@ class _PackedRows:
 
     part: int
     port: int
+    watermark: int | None = None
     file_order: str | None = None
     rows: list[tuple[int, str, str | None, int, int, bytes | None]] = field(default_factory=list)
 
@@ -230,9 +275,9 @@ class _PackedRows:
         return pa.record_batch(arrays, schema=PACKED)
 
 
-def _latest(batch: pa.RecordBatch) -> int | None:
+def _latest(table: pa.Table) -> int | None:
     """Return the greatest event time of good rows, us; None if no row has one."""
-    latest: int | None = pc.max(batch.column(EVENT_TIME_COLUMN).cast(pa.int64())).as_py()
+    latest: int | None = pc.max(table.column(EVENT_TIME_COLUMN).cast(pa.int64())).as_py()
     return latest
 
 
@@ -243,20 +288,3 @@ def end_of_file(file_order: str) -> str:
     True
     """
     return file_order.rpartition(" ")[0] + " ~"
-
-
-def _rejected(texts: list[str]) -> pa.Table:
-    """Return rejected rows from their JSON texts, which omit null fields."""
-    rows = [json.loads(text) for text in texts]
-    return pa.table(
-        {f.name: pa.array([row.get(f.name) for row in rows], f.type) for f in REJECTED_SCHEMA}, schema=REJECTED_SCHEMA
-    )
-
-
-def _bad_input(rejected: pa.Table) -> InputError:
-    first = rejected.slice(0, 1).to_pylist()[0]
-    detail = f" ({first['detail']})" if first["detail"] else ""
-    return InputError(
-        f"{rejected.num_rows} bad row(s), the first one {first['reason']}{detail}: {first['row']}; "
-        'fix the input, or use on_error="quarantine" and start again: this batch is then run once more'
-    )

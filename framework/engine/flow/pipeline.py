@@ -17,7 +17,9 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from framework.core.job_spec import ARRIVAL_TIME, JobSpec
+from framework.core.panes.partial_rows import RowFolding
 from framework.declarations.operator import OperatorWithListeners
+from framework.engine.flow.batch_checkpoint import BatchWatermark
 from framework.engine.flow.control_stream import control_rows
 from framework.engine.flow.intake import Intake
 from framework.engine.flow.ordering import PortOrdering
@@ -76,7 +78,7 @@ class InputPort:
             "column": {field.name: str(field.type) for field in self.spec.columns},
         }
 
-    def packed(self, ids: tuple[int, ...]) -> DataFrame:
+    def packed(self, ids: tuple[int, ...], checkpoint: str) -> DataFrame:
         """Return the port's rows, packed for the key groups of these ids."""
         intake = self.intake
         packer = Packer(
@@ -87,10 +89,21 @@ class InputPort:
             by_file=intake.by_file,
             fail_on_error=intake.on_error == "fail",
             port=self.spec.port,
+            has_clock=self.time == ARRIVAL_TIME and intake.arrival_time is not None and len(ids) > 1,
+            sorted_later=bool(intake.order_by),
             watermark_delay_us=None if self.is_only_port or not self.spec.has_panes else intake.watermark_us,
+            folding=self.folding(),
+            batch_watermark=BatchWatermark.of(checkpoint),
         )
         rows = intake.rows(self.carried_columns, arrived=self.time == ARRIVAL_TIME, watermark=self.is_only_port)
         return rows.mapInArrow(packer, PACKED_SCHEMA)
+
+    def folding(self) -> RowFolding | None:
+        """Return how rows are folded before the shuffle; None where their order or places between marks matter."""
+        intake = self.intake
+        if not self.uses_watermark_timer or intake.order_by or intake.has_marks or intake.by_file:
+            return None
+        return RowFolding.of(self.spec)
 
     def ordering(self) -> PortOrdering:
         """Return what the workers need to put the port's rows in order."""
@@ -156,10 +169,11 @@ class Pipeline:
         processor = KeyGroupProcessor(
             self.spec,
             ports=tuple(port.ordering() for port in ports),
+            groups=len(ids),
             timers=self.uses_watermark_timer,
             run=begin_run(files) if self.spec.handlers else RunRecord(),  # only handlers use it
         )
-        inputs = [*(port.packed(ids) for port in ports), control_rows(files, ids)]
+        inputs = [*(port.packed(ids, files.root) for port in ports), control_rows(files, ids)]
         return (
             reduce(lambda rows, more: rows.unionByName(more), inputs)
             .groupBy("g")

@@ -6,8 +6,8 @@ windows do with them.
 With event time Spark keeps one timer a group, at the watermark at which the group next has something to do; so a
 batch that only moves the watermark triggers the timers of the groups that are due, and of no others.
 
-A packed output row is `(tag, n, body)`: "results" and "rejected" are Arrow segments of n rows, "counts" is a JSON
-object for the driver.
+A packed output row is `(tag, n, to_driver, body)`: "results" and "rejected" are Arrow segments of n rows, "counts" is a
+JSON object for the driver. Segments are for the driver, too, if all of one tag and group are few bytes.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from pyspark.sql.types import LongType, StructField, StructType
@@ -36,7 +37,12 @@ from state.spark_store import SparkStore
 if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, StatefulProcessorHandle, TimerValues
 
-OUTPUT_SCHEMA = "tag string, n bigint, body binary"
+OUTPUT_SCHEMA = "tag string, n bigint, to_driver boolean, body binary"
+DRIVER_BYTES = 16 << 20
+"""What the segments of one batch may weigh in the driver."""
+_SEGMENT_BYTES = 2**19
+"""Output is cut into segments of about so many bytes, however many firings a batch has. Spark puts `maxRecordsPerBatch`
+of them into one Arrow batch, which must stay below 2 GB."""
 TIMER = "timer"
 
 _TIMER_VALUE = StructType([StructField("ms", LongType())])
@@ -52,11 +58,13 @@ class KeyGroupProcessor(StatefulProcessor):
         spec: JobSpec,
         *,
         ports: tuple[PortOrdering, ...],
+        groups: int = 1,
         timers: bool = True,
         run: RunRecord,
     ) -> None:
         self._spec = spec
         self._ports = ports
+        self._driver_bytes = DRIVER_BYTES // (2 * groups)  # of each group and tag
         self._timers = timers
         self._run_record = run
 
@@ -90,7 +98,7 @@ class KeyGroupProcessor(StatefulProcessor):
         outcome = KeyGroupRunner(self._spec, self._store, checkpoint_info).run([*moved, *steps])
         if self._timers:
             self._set_timer(outcome.due_watermark_us)
-        return iter(_output(self._spec, group, packed, outcome))
+        return iter(_output(self._spec, group, packed, outcome, driver_bytes=self._driver_bytes))
 
     def _checkpoint_info(self, group: int, packed: list[Row]) -> BatchCheckpoint:
         commands = [row.n for row in packed if row.kind in CHECKPOINT_COMMANDS]
@@ -122,17 +130,17 @@ def ceil_ms(us: int) -> int:
     return -(-us // 1000)
 
 
-def _output(spec: JobSpec, group: int, packed: list[Row], outcome: BatchOutcome) -> list[Row]:
-    rows = [Row(tag="rejected", n=row.n, body=_rejected(spec, row)) for row in packed if row.kind == "rejected"]
-    quarantined = sum(row.n for row in rows)
+def _output(spec: JobSpec, group: int, packed: list[Row], outcome: BatchOutcome, *, driver_bytes: int) -> list[Row]:
+    refused = [(row.n, _rejected(spec, row)) for row in packed if row.kind == "rejected"]
+    quarantined = sum(n for n, _ in refused)
     # Marks in the stream are of the same kinds, at places between these two.
     control_rows = [row for row in packed if row.part in (BEFORE_ALL_PARTITIONS, AFTER_ALL_PARTITIONS)]
-    for tag, table in (("rejected", outcome.rejected), ("results", outcome.results)):
-        if table is not None and table.num_rows:
-            rows.append(Row(tag=tag, n=table.num_rows, body=to_segment(table)))
+    start = max((row for row in control_rows if row.kind == "resume"), key=lambda row: row.pos, default=None)
+    rows = _tagged("rejected", [*refused, *_segments(outcome.rejected)], driver_bytes)
+    rows += _tagged("results", [*_segments(outcome.results)], driver_bytes)
     counts = {
         **outcome.counts,
-        "rows_in": quarantined + sum(row.n for row in packed if row.kind == "rows"),
+        "rows_in": quarantined + sum(row.n for row in packed if row.kind in ("rows", "partial")),
         "quarantined": quarantined,
         "group": group,
         "open_panes": outcome.open_panes,
@@ -143,13 +151,30 @@ def _output(spec: JobSpec, group: int, packed: list[Row], outcome: BatchOutcome)
         "due_at": outcome.due_us,
         "late_us": outcome.late_us,
         "outage": outcome.outage_counts,
-        "beat": max((row.pos for row in control_rows if row.kind in ("resume", "tick")), default=None),
-        "resumed": any(row.kind == "resume" for row in control_rows),
+        "control_file": max((row.pos for row in control_rows if row.kind in ("resume", "tick")), default=None),
+        "resume": None if start is None else start.pos,
+        "resumed_us": None if start is None else start.n,
         "drain": max((row.pos for row in control_rows if row.kind == "drain"), default=None),
         "flushed": any(row.kind == "flush" for row in control_rows),
     }
-    rows.append(Row(tag="counts", n=0, body=json.dumps(counts).encode()))
+    rows.append(Row(tag="counts", n=0, to_driver=True, body=json.dumps(counts).encode()))
     return rows
+
+
+def _segments(table: pa.Table | None) -> Iterator[tuple[int, bytes]]:
+    """Yield the rows as segments of a bounded size, each with its number of rows."""
+    if table is None:
+        return
+    most = max(1, _SEGMENT_BYTES * table.num_rows // max(table.nbytes, 1))
+    for low in range(0, table.num_rows, most):
+        part = table.slice(low, most)
+        yield part.num_rows, to_segment(part)
+
+
+def _tagged(tag: str, segments: list[tuple[int, bytes]], driver_bytes: int) -> list[Row]:
+    """Return output rows; they are for the driver only if all of them together are few bytes."""
+    fits = sum(len(body) for _, body in segments) <= driver_bytes
+    return [Row(tag=tag, n=n, to_driver=fits, body=body) for n, body in segments]
 
 
 def _rejected(spec: JobSpec, row: Row) -> bytes:

@@ -1,13 +1,17 @@
 """A running job: its start, its lease, its end.
 
-callbacks.py       How do callbacks of `on_batch` get each report once and in order?
-job.py             What does the job do that `start()` returns?
-launch.py          What does a job need to start its query, and to start it again?
-lease.py           How does a job acquire, renew and release its checkpoint?
-query.py           How is a streaming query triggered, and ended between two batches?
-reset.py           How does a job go back to its initial state?
-run_totals.py      What did the batches of a run do, added up?
-signals.py         What do Ctrl-C and SIGTERM do while a job is awaited?
-startup_checks.py  Do session, checkpoint and declaration fit together?
-status.py          What does a job report of itself: state, counts, and what a drain left open?
+callbacks.py         How do callbacks of `on_batch` get each report once and in order?
+claim.py             How does one start alone decide whether it may have the lease?
+job.py               What does the job do that `start()` returns?
+launch.py            What does a job need to start its query, and to start it again?
+lease.py             How does a job acquire, renew and release its checkpoint?
+lease_errors.py      What does a job report of its lease: who holds it, that it was lost?
+progress.py          What does a job report of itself to other processes?
+query.py             How is a streaming query triggered, and ended between two batches?
+reset.py             How does a job go back to its initial state?
+run_totals.py        What did the batches of a run do, added up?
+signals.py           What do Ctrl-C and SIGTERM do while a job is awaited?
+startup_checks.py    Do session, checkpoint and declaration fit together?
+status.py            What does a job report of itself: state, counts, and what a drain left open?
+unfinished_batch.py  May a batch that some tables have already be run again by this code?
 """

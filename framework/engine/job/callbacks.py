@@ -1,4 +1,7 @@
-"""The callbacks of `on_batch`: each is called with every report once and in order, whichever thread added it."""
+"""The callbacks of `on_batch`: each is called with every report once and in order, whichever thread added it.
+
+One that raises fails nothing by default: its error is logged, and it is called with the next report.
+"""
 
 from __future__ import annotations
 
@@ -6,38 +9,74 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Literal, get_args
 
+from framework.declarations.errors import DeclarationError
 from framework.engine.job.run_totals import BatchReport
+from state.log import log_fields, logger
+
+OnCallbackError = Literal["log", "fail"]
+"""What an error of a callback does: it is logged, or it fails the job."""
 
 _MAX_KEPT_REPORTS = 1000
+_log = logger("job")
 
 
 class BatchCallbacks:
-    """The callbacks of one job, and the newest reports, which a callback that is added later gets first."""
+    """The callbacks of one job, and the newest reports, which a callback that is added later gets first.
 
-    def __init__(self) -> None:
+    Args:
+        job: its name, for the log.
+    """
+
+    def __init__(self, job: str) -> None:
+        self._job = job
         self._reports: deque[BatchReport] = deque(maxlen=_MAX_KEPT_REPORTS)
         self._callbacks: list[Callable[[BatchReport], None]] = []
         self._lock = threading.RLock()
-        self._calling_thread = 0
+        self._calling_thread = self._batch_thread = 0
 
-    def add(self, callback: Callable[[BatchReport], None]) -> None:
+    def add(self, callback: Callable[[BatchReport], None], on_error: OnCallbackError = "log") -> None:
         """Call it with the reports that are there, in this thread, and with each one that follows."""
+        if on_error not in get_args(OnCallbackError):
+            raise DeclarationError(f"on_error is {on_error!r}; it must be 'log' or 'fail'")
+        safe = callback if on_error == "fail" else self._logging(callback)
         with self._in_callback():
             for report in [*self._reports]:
-                callback(report)
-            self._callbacks.append(callback)
+                safe(report)
+            self._callbacks.append(safe)
 
     def notify(self, report: BatchReport) -> None:
         """Call each callback with a new report."""
+        _log.info("batch %s: %s rows, %s firings, %.3f s", report.batch, report.rows, report.firings, report.seconds)
         with self._in_callback():
             self._reports.append(report)
             for callback in [*self._callbacks]:
                 callback(report)
 
     def is_calling(self) -> bool:
-        """Say whether this thread is in a callback. One that waited there for a batch would wait for ever."""
-        return self._calling_thread == threading.get_ident()
+        """Say whether this thread runs a batch or a callback. One that waited there for a batch would wait for ever."""
+        return threading.get_ident() in (self._calling_thread, self._batch_thread)
+
+    @contextmanager
+    def in_batch(self, number: int) -> Iterator[None]:
+        """Note that this thread runs a batch while the block lasts; records that it logs have its number."""
+        self._batch_thread = threading.get_ident()
+        try:
+            with log_fields(job=self._job, batch=number):
+                yield
+        finally:
+            self._batch_thread = 0
+
+    def _logging(self, callback: Callable[[BatchReport], None]) -> Callable[[BatchReport], None]:
+        def call(report: BatchReport) -> None:
+            try:
+                callback(report)
+            except Exception:  # noqa: BLE001 -- it is logged, with its traceback
+                with log_fields(job=self._job, batch=report.batch):
+                    _log.exception("the callback %r raised for batch %s; the job goes on", callback, report.batch)
+
+        return call
 
     @contextmanager
     def _in_callback(self) -> Iterator[None]:

@@ -1,17 +1,15 @@
 """The running job, which `start()` returns.
 
-It runs the streaming query, passes each batch through the sink, adds up what the batches did, and ends the query only
-between two batches, where Spark's offset log and commit log agree.
+It runs the query, passes each batch through the sink, and ends the query only where Spark's two logs agree.
 """
 
 from __future__ import annotations
 
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import StreamingQueryException
 
@@ -19,14 +17,16 @@ from framework.declarations.durations import Duration
 from framework.declarations.errors import DeclarationError, DrainTimeout, JobNotRunning, PanekeeperError
 from framework.engine.flow.control_stream import TickScheduler
 from framework.engine.job import query as streaming
-from framework.engine.job.callbacks import BatchCallbacks
-from framework.engine.job.run_totals import BatchReport, RunTotals
+from framework.engine.job.callbacks import BatchCallbacks, OnCallbackError
+from framework.engine.job.progress import report_fields
+from framework.engine.job.run_totals import BatchReport, RunTotals, StageClock
 from framework.engine.job.signals import SignalRequests
 from framework.engine.job.status import Drained, JobState, Status
 from framework.engine.session.spark_errors import BatchFailed, is_worker_timeout, translate
-from state.checkpoint.clock import Deadline
-from state.checkpoint.control_files import ControlKind, remove_processed, write_control_file
+from state.checkpoint.clock import Deadline, now_us
+from state.checkpoint.control_files import ControlKind, write_control_file
 from state.checkpoint.job_record import write_flushed
+from state.checkpoint.last_savepoint import LastSavepoint, read_last_savepoint
 from state.checkpoint.run_record import require_all_batches_committed
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Job:
     def __init__(self, launch: JobLaunch) -> None:
         self._launch = launch
         self._totals = RunTotals()
-        self._callbacks = BatchCallbacks()
+        self._callbacks = BatchCallbacks(launch.name)
         self._query_started, self._first_batch_started = threading.Event(), threading.Event()
         self._stopping, self._drained, self._flushed = threading.Event(), threading.Event(), threading.Event()
         self._failure: BaseException | None = None
@@ -52,8 +52,8 @@ class Job:
         self._last_control_file: int | None = None
         self._downtime: Downtime | None = None
         self._command_lock = threading.Lock()  # a command may end the query and start it again
-        self._batch_thread = 0
-        launch.lease.set_end_check(self._end_state)
+        launch.lease.set_job(self._end_state, self._end_after_loss)
+        launch.lease.set_report(self.report)
         self._start_query()
 
     @property
@@ -144,10 +144,9 @@ class Job:
                 self._drained.clear()
                 self._run_command("drain", self._drained, deadline)
         except TimeoutError as error:
-            raise DrainTimeout(
-                f"job {self._launch.name!r} has not drained within {deadline.seconds:g} s: its batch is still running. "
-                "The job ends after that batch; if it is killed before, it resumes with the same batch"
-            ) from error
+            later = "it ends after its running batch; if it is killed before, it resumes with the same batch"
+            what = f"job {self._launch.name!r} has not drained within {deadline.seconds:g} s; {later}"
+            raise DrainTimeout(what) from error
         require_all_batches_committed(self._launch.files)
         return self._totals.drained(self._launch.name)
 
@@ -161,7 +160,7 @@ class Job:
 
     def _stop(self, deadline: Deadline) -> None:
         self._stopping.set()
-        while not self._in_callback() and not self._has_ended(0.01):
+        while not self._callbacks.is_calling() and not self._has_ended(0.01):
             streaming.end_between_batches(self._query, self._launch.files.spark)
             deadline.require()
 
@@ -169,27 +168,33 @@ class Job:
         """Return the job's state and counts, without waiting."""
         return self._totals.status(self._launch.name, self._state())
 
+    def report(self) -> dict[str, Any]:
+        """Return what the job reports of itself: batch, open and progress (`framework/engine/job/progress.py`)."""
+        return report_fields(self._totals, self._query if self._query_started.is_set() else None)
+
+    def last_savepoint(self) -> LastSavepoint | None:
+        """Return the newest savepoint of the checkpoint; None if none was made."""
+        return read_last_savepoint(self._launch.files)
+
     @property
     def downtime(self) -> Downtime | None:
         """What happened while the job was down; None at a first start, and before the first batch."""
         return self._downtime
 
-    def on_batch(self, callback: Callable[[BatchReport], None]) -> None:
+    def on_batch(self, callback: Callable[[BatchReport], None], *, on_error: OnCallbackError = "log") -> None:
         """Call `callback` after each batch, once its tables are written, in the thread of the query.
 
         Batches that were done since the start are reported at once, in this thread; if the callback calls `stop()`
-        then, this call returns once the job has ended. An error in the callback fails the job.
+        then, this call returns once the job has ended. An error in the callback is logged, and the job goes on;
+        `on_error="fail"` lets it fail the job.
         """
-        self._callbacks.add(callback)
+        self._callbacks.add(callback, on_error)
         if self._stopping.is_set():
             self.stop()
 
-    def _in_callback(self) -> bool:
-        return threading.get_ident() == self._batch_thread or self._callbacks.is_calling()
-
     @contextmanager
     def _exclusive_command(self, kind: ControlKind, deadline: Deadline) -> Iterator[None]:
-        if self._in_callback():
+        if self._callbacks.is_calling():
             raise DeclarationError(f"{kind}() waits for a batch, so a callback of a batch cannot call it; use stop()")
         with deadline.acquire(self._command_lock):
             yield
@@ -228,26 +233,24 @@ class Job:
     def _process_batch(self, packed: DataFrame, number: int) -> None:
         """Steps 2 and 3 of the commit protocol (`delta_sink.py`); called by Spark between 1 and 4."""
         self._query_started.wait()  # from here on `self._query` is the query that runs this batch
-        self._batch_thread = threading.get_ident()
         self._first_batch_started.set()
         try:
-            if self._last_control_file is not None:  # the batch that read it is committed now
-                remove_processed(self._launch.files, self._last_control_file)
-                self._last_control_file = None
-            self._commit(packed.persist(), number)
+            self._launch.begin_batch(self._last_control_file)
+            with self._callbacks.in_batch(number):
+                self._commit(packed.persist(), number)
         except BaseException as error:  # noqa: BLE001 -- it is raised again where the job is awaited
             self._failure = error
             raise BatchFailed(f"batch {number} of job {self._launch.name} failed") from None
-        finally:
-            self._batch_thread = 0
 
     def _commit(self, packed: DataFrame, number: int) -> None:
-        started = time.time()
+        started_us, clock = now_us(), StageClock()
         try:
             batch = self._launch.sink.run_plan(packed, number)
+            clock.end("plan")
             downtime = self._launch.downtime_report(batch)
             open_panes = self._totals.open_panes_after(batch)
-            self._launch.commit(packed, batch, open_panes=open_panes, started=started, downtime=downtime)
+            self._launch.commit(packed, batch, open_panes=open_panes, started_us=started_us, downtime=downtime)
+            clock.end("tables")
             self._downtime = downtime or self._downtime
         finally:
             packed.unpersist()
@@ -259,9 +262,7 @@ class Job:
             self._stopping.set()
             self._drained.set()
         self._last_control_file = batch.last_control_file
-        report = self._totals.add(batch, seconds=time.time() - started)
-        self._launch.lease.add_end_fields(**self._totals.open_work())
-        self._callbacks.notify(report)
+        self._callbacks.notify(self._totals.add(batch, clock))
         if self._tick_scheduler is not None:
             self._tick_scheduler.schedule(self._totals.next_due())
         if self._stopping.is_set():
@@ -276,23 +277,24 @@ class Job:
             self._launch.lease.release_if_ended()
             if self._tick_scheduler is not None:
                 self._tick_scheduler.close()
+            if self._failure is not None:
+                raise self._failure
         return ended
+
+    def _end_after_loss(self, loss: PanekeeperError) -> None:
+        """End the job, idle or not. Called by its lease; a job that is being started finds the loss in a batch."""
+        self._failure = loss
+        if self._query_started.is_set():
+            with suppress(PanekeeperError):
+                self._stop(Deadline(None))
 
     def _end_state(self) -> str | None:
         """Return how the job has ended, None while it runs or is being started. Called by its lease."""
-        try:
-            ended = self._query_started.is_set() and streaming.has_ended(self._query, 0.01)
-        except StreamingQueryException:
-            ended = True
-        return self._state().value if ended else None
+        return self._state().value if self._query_started.is_set() and not streaming.is_running(self._query) else None
 
     def _to_panekeeper_error(self, error: BaseException) -> PanekeeperError:
         self._launch.lease.release_if_ended()
         return translate(self._failure or error, self._launch.name)
 
     def _state(self) -> JobState:
-        if self.finished:
-            return JobState.FLUSHED
-        if streaming.is_running(self._query):
-            return JobState.RUNNING
-        return JobState.FAILED if self._query.exception() is not None else JobState.ENDED
+        return JobState.FLUSHED if self.finished else streaming.state_of(self._query, self._failure)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import sys
-import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from framework.declarations.errors import CheckpointError
-from framework.engine.job.startup_checks import query_settings, require_no_interrupted_restore
+from framework.engine.job.startup_checks import require_no_interrupted_restore
+from framework.engine.session.required_settings import query_settings
 from framework.engine.sink import downtime
-from state.checkpoint.control_files import write_control_file
+from state.checkpoint.control_files import remove_processed, write_control_file
 from state.checkpoint.job_record import read_record
+from state.checkpoint.owner import PreviousRun
 from state.checkpoint.reset_intent import read_reset_intent
+from state.checkpoint.run_record import read_code
+from state.log import logger
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
     from framework.engine.sink.batch_output import BatchOutput
     from framework.engine.sink.protocol import JobSink
     from state.checkpoint.job_record import JobRecord
+
+
+_log = logger("job")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +44,7 @@ class JobLaunch:
         trigger: how its query is triggered, as Spark names it.
         resume_file: number of the control file that its start has written.
         lease: its right to run on the checkpoint.
-        started: when it was started, seconds since the epoch.
+        code: what its batches are computed by, as its start has recorded it.
     """
 
     files: CheckpointFiles
@@ -49,7 +54,7 @@ class JobLaunch:
     trigger: Mapping[str, Any]
     resume_file: int
     lease: Lease
-    started: float = field(default_factory=time.time)
+    code: Mapping[str, Any] | None = None
 
     @classmethod
     def resume(
@@ -64,7 +69,14 @@ class JobLaunch:
         """Write to the control stream that the job resumes, so that what is overdue happens, and return its launch."""
         number = write_control_file(files, "resume")
         return cls(
-            files=files, record=record, pipeline=pipeline, sink=sink, trigger=trigger, resume_file=number, lease=lease
+            files=files,
+            record=record,
+            pipeline=pipeline,
+            sink=sink,
+            trigger=trigger,
+            resume_file=number,
+            lease=lease,
+            code=read_code(files),
         )
 
     def acquire_lease(self) -> None:
@@ -80,9 +92,11 @@ class JobLaunch:
             require_no_interrupted_restore(self.files)
             now, then = read_record(self.files), self.record
             same = now is not None and (now.id, now.epoch) == (then.id, then.epoch)
+            same = same and read_code(self.files) == self.code
             if not same or read_reset_intent(self.files) is not None:
                 raise CheckpointError(
-                    f"the checkpoint {self.files.root} was restored or reset since job {self.name!r} was started; "
+                    f"the checkpoint {self.files.root} was restored or reset since job {self.name!r} was started, or a "
+                    "program with other code has run on it; "
                     "start the job again by its start(), which reads what is there now"
                 )
         except BaseException:
@@ -93,8 +107,19 @@ class JobLaunch:
         """Start the query, which gives each batch of packed rows to `take`, with its number."""
         packed = self.pipeline.packed(self.files, self.record.group_ids)
         writer = packed.writeStream.foreachBatch(take).queryName(self.name)
-        with query_settings(self.files):
+        with query_settings(self.files, self.record.settings):
             return writer.option("checkpointLocation", self.files.root).trigger(**self.trigger).start()
+
+    def begin_batch(self, last_control_file: int | None) -> None:
+        """Begin a batch if the job still holds its lease: state that another job would read must not be written.
+
+        Args:
+            last_control_file: the last one that the batch before has read, which is committed now; those before it
+                are removed. None if there is none.
+        """
+        self.lease.require_held()
+        if last_control_file is not None:
+            remove_processed(self.files, last_control_file)
 
     def commit(
         self,
@@ -102,7 +127,7 @@ class JobLaunch:
         batch: BatchOutput,
         *,
         open_panes: int,
-        started: float,
+        started_us: int,
         downtime: downtime.Downtime | None,
     ) -> None:
         """Step 3 of the commit protocol (`delta_sink.py`), for as long as the job holds its lease."""
@@ -110,10 +135,12 @@ class JobLaunch:
             packed,
             batch,
             open_panes=open_panes,
-            started=started,
+            started_us=started_us,
             require_lease=self.lease.require_held,
             downtime=downtime,
         )
+        self._record_batch(batch)
+        self.lease.require_held()  # Spark logs the commit next, also of a batch that had nothing for the tables
 
     @property
     def name(self) -> str:
@@ -133,19 +160,30 @@ class JobLaunch:
     def downtime_report(self, batch: BatchOutput) -> downtime.Downtime | None:
         """Return what the time before this start did, if `batch` is the first one after it; None at a first start.
 
-        It is printed on stderr, too.
+        It is logged, too.
         """
         previous = self.lease.previous
-        if batch.outage is None or previous is None:
+        if batch.outage is None or batch.resumed_us is None or previous is None:
             return None
         report = downtime.build_report(
             self.name,
             batch.number,
             stopped_us=previous.seen_us,
-            started_us=int(self.started * 1_000_000),
+            started_us=batch.resumed_us,
             clean=previous.clean,
             outage=batch.outage,
             late_us=batch.late_us,
         )
-        sys.stderr.write(f"\n{report}\n")
+        _log.info("%s", report)
         return report
+
+    def _record_batch(self, batch: BatchOutput) -> None:
+        """Record for the next downtime report that this run, or an aborted start before it, has committed a batch.
+
+        A batch that an aborted start had begun is run again with the time of that start, and reported as such.
+        """
+        if batch.last_resume_file is None or batch.resumed_us is None:
+            return
+        at = batch.resumed_us
+        aborted = PreviousRun(name=self.name, since_us=at, seen_us=at, clean=False)
+        self.lease.set_previous(None if batch.last_resume_file >= self.resume_file else aborted)

@@ -1,50 +1,51 @@
 """The lease of a checkpoint: one job at a time runs on it, and holds the lease from its start to its end.
 
 Two queries on one checkpoint overwrite each other's offsets and state, and Spark does not always notice. So a job
-writes `panekeeper/running.json`: its process, and a heartbeat every few seconds. A start is refused while that job is
-alive, and takes the lease over once it has crashed.
+holds a lease, and writes `panekeeper/running.json`: its process, and a heartbeat every few seconds. A start is refused
+while that job is alive, and takes the lease over once it has crashed.
 
-How a lease is acquired:
-1 `taking.json` is created exclusively, so that two starts do not decide at the same time.
-2 `running.json` is read. If its owner is alive, the start is refused with an error that names the owner.
-3 `running.json` is written and read back: on a store without an exclusive create the last writer wins.
-4 `taking.json` is removed.
+How a lease is acquired: `framework/engine/job/claim.py`.
 
-Before each commit to a table the job checks that it still holds the lease (`require_held`).
-When the job ends, `stopped.json` says when and how, and `running.json` is removed. A job that crashed leaves its
-`running.json` with its last heartbeat.
+Before each batch, before each commit to a table and with each heartbeat the job checks that its claim is still there.
+When the job ends, `stopped.json` says when and how, and its claim and `running.json` are removed. A job that crashed
+leaves both, with its last heartbeat.
 """
 
 from __future__ import annotations
 
 import logging
-import os
-import socket
 import threading
-import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from framework.declarations.errors import CheckpointError, CheckpointInUse
-from framework.engine.session.spark_errors import first_line
+from framework.declarations.errors import CheckpointInUse, PanekeeperError
+from framework.engine.job.claim import claim, require_free
+from framework.engine.job.lease_errors import could_not_renew, lost_lease, not_writable
+from framework.engine.session.s3_settings import is_s3
+from state.checkpoint.claims import drop_claim, has_claim, newest_claim_number, note_takeover
 from state.checkpoint.clock import now_us
 from state.checkpoint.folder import CheckpointFolder, LocalFolder, local_path
-from state.checkpoint.layout import RUNNING_FILE, STOPPED_FILE, TAKING_FILE
-from state.checkpoint.owner import HEARTBEAT_TIMEOUT_US, LeaseOwner, PreviousRun, previous_run, read_owner
-from state.checkpoint.process import pid_namespace, started_at
+from state.checkpoint.layout import RUNNING_FILE, STOPPED_FILE
+from state.checkpoint.owner import HEARTBEAT_TIMEOUT_US, LeaseOwner, PreviousRun, previous_run
+from state.log import logger
 
 if TYPE_CHECKING:
     from framework.engine.session.checkpoint_files import CheckpointFiles
 
 HEARTBEAT_SECONDS = 5.0
-_CONFIRM_DELAY_SECONDS = 1.0  # lets the writes of two starts pass each other, where a create is not exclusive
+_CONFIRM_DELAY_SECONDS = 1.0  # lets the writes of two starts pass each other, where a create may not be exclusive
 
-_log = logging.getLogger(__name__)
+_LEVELS = {"failed": logging.ERROR}
 _held: dict[str, Lease] = {}
 """Leases of this process by token: in this process the job itself says whether it has ended."""
+
+
+def _runs_here(token: str) -> bool:
+    held = _held.get(token)
+    return held is not None and held.release_if_ended()
 
 
 class Lease:
@@ -52,6 +53,7 @@ class Lease:
 
     Attributes:
         previous: the run before this one; None on a new checkpoint.
+        replaced: the owner from which it was taken over; None if the lease was free.
     """
 
     def __init__(
@@ -63,14 +65,17 @@ class Lease:
         confirm_delay_seconds: float = 0.0,
     ) -> None:
         self.previous: PreviousRun | None = None
+        self.replaced: LeaseOwner | None = None
         self._folder = folder
         self._owner = owner
+        self._log = logger("job", job=owner.name)
         self._now = now
         self._confirm_delay = confirm_delay_seconds
         self._end_state: Callable[[], str | None] = lambda: None
-        self._end_fields: dict[str, Any] = {}
-        self._replaced_lease: dict[str, Any] | None = None
+        self._end_job: Callable[[CheckpointInUse], None] = lambda _: None
+        self._report: Callable[[], Mapping[str, Any]] = dict
         self._is_held = False
+        self._expired: CheckpointInUse | None = None
         self._lock = threading.RLock()
         self._done = threading.Event()
 
@@ -80,28 +85,45 @@ class Lease:
             if self._is_held:
                 return
             now = self._now()
-            self._owner = replace(self._owner, token=uuid.uuid4().hex, since=now, seen=now)
-            with _exclusive_decision(self._folder, self._owner):
-                self._replaced_lease = _write_claim(self._folder, self._owner, self._confirm_delay)
-                self.previous = previous_run(self._folder, self._replaced_lease)
-                self._is_held = True
-                _held[self._owner.token] = self
+            owner = replace(self._owner, token=uuid.uuid4().hex, since=now, seen=now)
+            _held[owner.token] = self  # before the claim: another start in this process may read it at once
+            try:
+                newest = newest_claim_number(self._folder)  # before the check: a later claim is another start's
+                self.replaced = require_free(self._folder, now, _runs_here)
+                self.previous = previous_run(self._folder, self.replaced)
+                if not owner.has_run:
+                    owner = replace(owner, before=None if self.previous is None else asdict(self.previous))
+                self._owner = claim(self._folder, owner, self._confirm_delay, after=newest)
+            except BaseException as error:
+                del _held[owner.token]
+                if isinstance(error, PanekeeperError) or not isinstance(error, Exception):
+                    raise
+                raise not_writable(self._folder, error) from error
+            self._is_held, self._expired = True, None
+            self._log.info("%s holds the lease of %s", self._owner, self._folder.root)
             self._done = threading.Event()
             threading.Thread(
                 target=self._send_heartbeats, args=(self._done,), name="panekeeper-lease", daemon=True
             ).start()
 
-    def set_end_check(self, end_state: Callable[[], str | None]) -> None:
-        """Set the function that returns how the job has ended, None while it runs.
+    def set_job(
+        self, end_state: Callable[[], str | None], end_job: Callable[[CheckpointInUse], None] = lambda _: None
+    ) -> None:
+        """Set how the lease finds out that its job has ended, and how it ends the job.
 
-        It is called with each heartbeat and by `release_if_ended`.
+        Args:
+            end_state: returns how the job has ended, None while it runs. Called often.
+            end_job: ends the job, idle or not, with an error: the lease was taken over; or it could not be renewed for
+                as long as it lasts, so that it may be taken over. Called once.
         """
-        self._end_state = end_state
+        self._end_state, self._end_job = end_state, end_job
 
-    def add_end_fields(self, **fields: Any) -> None:
-        """Add fields to `stopped.json`, which is written when the job ends."""
-        with self._lock:
-            self._end_fields |= fields
+    def set_report(self, report: Callable[[], Mapping[str, Any]]) -> None:
+        """Set the function that returns what the job reports of itself, as JSON-able fields.
+
+        They are written with each heartbeat, and to `stopped.json` when the job ends.
+        """
+        self._report = report
 
     def release_if_ended(self) -> bool:
         """Release the lease if its job has ended; return whether it is still held."""
@@ -122,13 +144,16 @@ class Lease:
                 return
             self._mark_released()
             owner = self._owner
-            end = {"at": self._now(), "state": state, "name": owner.name, "since": owner.since, "token": owner.token}
+            fields = ("name", "since", "token", "has_run", "before")
+            end = {"at": self._now(), "state": state} | {name: getattr(owner, name) for name in fields}
             try:
-                if _owns(self._folder, owner):
-                    self._folder.write_json(STOPPED_FILE, self._end_fields | end, replace=True)
+                if has_claim(self._folder, owner):
+                    self._folder.write_json(STOPPED_FILE, self._reported() | end, replace=True)
                     self._folder.remove(RUNNING_FILE)
+                    drop_claim(self._folder, owner)
+                self._log.log(_LEVELS.get(state, logging.INFO), "%s: %s", owner, state)
             except Exception as error:  # noqa: BLE001 -- must not hide the job's own end; an expired lease is taken over
-                _log.warning("the lease of %s could not be released: %s", owner, error)
+                self._log.warning("the lease of %s could not be released: %s", owner, error)
 
     def roll_back(self) -> None:
         """Release the lease of a job that did not start, and put back the one that it replaced. Never raises."""
@@ -137,15 +162,28 @@ class Lease:
                 return
             self._mark_released()
             try:
-                if self._replaced_lease is None:
+                if not has_claim(self._folder, self._owner):
+                    return
+                if self.replaced is None:
                     self._folder.remove(RUNNING_FILE)
                 else:
-                    self._folder.write_json(RUNNING_FILE, self._replaced_lease, replace=True)
+                    self._folder.write_json(RUNNING_FILE, asdict(self.replaced), replace=True)
+                drop_claim(self._folder, self._owner)
             except Exception as error:  # noqa: BLE001 -- as above
-                _log.warning("the lease of %s could not be rolled back: %s", self._owner, error)
+                self._log.warning("the lease of %s could not be rolled back: %s", self._owner, error)
+
+    def set_previous(self, previous: PreviousRun | None) -> None:
+        """Set the run that comes before the next one: None for this run itself, once a batch of it is committed."""
+        with self._lock:
+            before = None if previous is None else asdict(previous)
+            self.previous = previous or self.previous
+            if (self._owner.has_run, self._owner.before) == (previous is None, before):
+                return
+            self._owner = replace(self._owner, has_run=previous is None, before=before)
+        self._try_to_renew()
 
     def require_held(self) -> None:
-        """Raise unless this job still holds the lease. Called just before each commit to a table.
+        """Raise unless this job still holds the lease. Called before each batch and just before each commit to a table.
 
         A process may be paused for longer than its lease lasts; another job may have taken over meanwhile.
 
@@ -154,30 +192,44 @@ class Lease:
             OSError: the checkpoint folder cannot be read, so it is not known who holds the lease.
         """
         with self._lock:
-            if self._is_held and _owns(self._folder, self._owner):
-                return
+            if self._is_held and has_claim(self._folder, self._owner):
+                if self._expired is None:
+                    return
+                raise self._expired
             if self._is_held:
                 self._mark_released()
-        raise CheckpointInUse(
-            f"{self._owner} has lost the lease of the checkpoint {self._folder.root}: it sent no heartbeat for "
-            f"{HEARTBEAT_TIMEOUT_US // 1_000_000} s, and another job or a restore has taken over. This batch is not "
-            f"committed, and nothing is lost. `panekeeper status {self._folder.root}` shows which job runs there now"
-        )
+        raise lost_lease(self._folder, self._owner)
 
     def renew(self) -> None:
-        """Write a heartbeat; release the lease if the job has ended, give it up if another job has taken it over."""
+        """Write a heartbeat; release the lease if the job has ended, end the job if another one has taken it over."""
         with self._lock:
             if not self.release_if_ended():
                 return
-            if not _owns(self._folder, self._owner):
-                self._mark_released()
-                _log.warning(
-                    "%s has sent no heartbeat for a long time, and another job has taken over its checkpoint",
-                    self._owner,
-                )
+            if has_claim(self._folder, self._owner):
+                self._owner = replace(self._owner, seen=self._now())
+                self._folder.write_json(RUNNING_FILE, self._reported() | asdict(self._owner), replace=True)
                 return
-            self._owner = replace(self._owner, seen=self._now())
-            self._folder.write_json(RUNNING_FILE, asdict(self._owner), replace=True)
+            self._mark_released()
+        lost = lost_lease(self._folder, self._owner)
+        self._log.warning("%s", lost)
+        self._end_job(lost)
+
+    def expire_after(self, error: Exception) -> None:
+        """Take note that the lease could not be renewed; end the job once that has lasted for as long as the lease."""
+        silent_us = self._now() - self._owner.seen
+        self._log.warning("%s has sent no heartbeat for %s s: %s", self._owner, silent_us // 1_000_000, error)
+        with self._lock:
+            if silent_us <= HEARTBEAT_TIMEOUT_US or self._expired is not None or not self._is_held:
+                return
+            self._expired = could_not_renew(self._folder, self._owner, silent_us // 1_000_000, error)
+        self._end_job(self._expired)
+
+    def _reported(self) -> dict[str, Any]:
+        try:
+            return dict(self._report())
+        except Exception as error:  # noqa: BLE001 -- a report may be missing, a heartbeat may not
+            self._log.warning("%s could not report of itself: %s", self._owner, error)
+            return {}
 
     def _mark_released(self) -> None:
         self._is_held = False
@@ -186,31 +238,37 @@ class Lease:
 
     def _send_heartbeats(self, done: threading.Event) -> None:
         while not done.wait(HEARTBEAT_SECONDS):
-            try:
-                self.renew()
-            except Exception as error:  # noqa: BLE001 -- a missed heartbeat must not end the job
-                silent = (self._now() - self._owner.seen) // 1_000_000
-                _log.warning("%s has sent no heartbeat for %s s: %s", self._owner, silent, error)
+            self._try_to_renew()
+
+    def _try_to_renew(self) -> None:
+        try:
+            self.renew()
+        except Exception as error:  # noqa: BLE001 -- one missed heartbeat must not end the job
+            self.expire_after(error)
 
 
 def acquire(
-    folder: CheckpointFolder, name: str, *, now: Callable[[], int] = now_us, confirm_delay_seconds: float = 0.0
+    folder: CheckpointFolder,
+    name: str,
+    *,
+    what: str = "job",
+    now: Callable[[], int] = now_us,
+    confirm_delay_seconds: float = 0.0,
 ) -> Lease:
     """Acquire the lease of a checkpoint for the job `name` of this process.
 
     Args:
         folder: the checkpoint.
         name: the job's name.
+        what: what this process does with the checkpoint, as in "the restore of job".
         now: returns the wall-clock time, us since the epoch.
-        confirm_delay_seconds: how long to wait before `running.json` is read back, where a create is not exclusive.
+        confirm_delay_seconds: how long to wait before the claim is read back, where a create may not be exclusive.
 
     Raises:
         CheckpointInUse: another job runs on it, or is being started on it.
-        CheckpointError: the folder cannot be written.
+        CheckpointError: the folder cannot be written, or cannot refuse one of two starts at the same time.
     """
-    pid = os.getpid()
-    host, started = socket.gethostname(), started_at(pid)
-    owner = LeaseOwner(name=name, host=host, space=pid_namespace(), pid=pid, started=started, token="", since=0, seen=0)
+    owner = LeaseOwner.of_this_process(name, what)
     lease = Lease(folder, owner, now=now, confirm_delay_seconds=confirm_delay_seconds)
     lease.acquire()
     return lease
@@ -221,79 +279,13 @@ def acquire_for_start(files: CheckpointFiles, name: str) -> Iterator[Lease]:
     """Acquire the lease for a start; if the block fails before the job runs, everything is put back as it was."""
     local = local_path(files.path(""))
     lease = (
-        acquire(files, name, confirm_delay_seconds=_CONFIRM_DELAY_SECONDS)
+        acquire(files, name, confirm_delay_seconds=0.0 if is_s3(files.root) else _CONFIRM_DELAY_SECONDS)
         if local is None
         else acquire(LocalFolder(local), name)
     )
     try:
+        note_takeover(files, lease.replaced)
         yield lease
     except BaseException:
         lease.roll_back()
         raise
-
-
-@contextmanager
-def _exclusive_decision(folder: CheckpointFolder, owner: LeaseOwner) -> Iterator[None]:
-    """Steps 1 and 4."""
-    _create_claim_file(folder, owner)
-    try:
-        yield
-    finally:
-        if _owns(folder, owner, TAKING_FILE):
-            folder.remove(TAKING_FILE)
-
-
-def _create_claim_file(folder: CheckpointFolder, owner: LeaseOwner) -> None:
-    for _ in range(2):
-        try:
-            folder.write_json(TAKING_FILE, asdict(owner))
-        except FileExistsError:
-            other = read_owner(folder, TAKING_FILE)
-            if other is not None and other.is_alive(owner.seen):
-                raise _in_use(folder, other, "is being started") from None
-            folder.remove(TAKING_FILE)  # left by a start that crashed
-        except Exception as error:
-            raise CheckpointError(
-                f"the checkpoint folder {folder.root} cannot be written: {first_line(error)}; "
-                "make it writable for this user, or choose another folder"
-            ) from error
-        else:
-            return
-    raise CheckpointInUse(
-        f"other jobs are being started on {folder.root}; see which one runs (`panekeeper status`), then try again"
-    )
-
-
-def _write_claim(folder: CheckpointFolder, owner: LeaseOwner, confirm_delay_seconds: float) -> dict[str, Any] | None:
-    """Steps 2 and 3; return the lease of a job that crashed, which this one replaces, or None."""
-    old = read_owner(folder)
-    if old is not None and _in_this_process(old, owner):
-        held = _held.get(old.token)
-        if held is not None and held.release_if_ended():
-            raise _in_use(folder, old, "runs")
-        old = read_owner(folder)
-    elif old is not None and old.is_alive(owner.seen):
-        raise _in_use(folder, old, "runs")
-    folder.write_json(RUNNING_FILE, asdict(owner), replace=True)
-    if confirm_delay_seconds:
-        time.sleep(confirm_delay_seconds)
-    winner = read_owner(folder)
-    if winner is None or winner.token != owner.token:
-        raise _in_use(folder, winner or owner, "was started at the same time")
-    return None if old is None else asdict(old)
-
-
-def _in_this_process(other: LeaseOwner, owner: LeaseOwner) -> bool:
-    return (other.host, other.space, other.pid, other.started) == (owner.host, owner.space, owner.pid, owner.started)
-
-
-def _owns(folder: CheckpointFolder, owner: LeaseOwner, name: str = RUNNING_FILE) -> bool:
-    value = folder.read_json(name)
-    return isinstance(value, dict) and value.get("token") == owner.token
-
-
-def _in_use(folder: CheckpointFolder, owner: LeaseOwner, how: str) -> CheckpointInUse:
-    return CheckpointInUse(
-        f"{owner} {how} on the checkpoint {folder.root}, and two jobs would overwrite each other's state. Stop that "
-        f"one first (`panekeeper drain {folder.root}`, or stop() in its program); or give this job a folder of its own."
-    )

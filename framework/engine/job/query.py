@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from framework.declarations.durations import Duration, to_seconds, to_us
 from framework.declarations.errors import DeclarationError
+from framework.engine.job.status import JobState
 from state.checkpoint.clock import Deadline
 
 if TYPE_CHECKING:
@@ -47,10 +48,17 @@ def wait_for_first_batch(query: StreamingQuery, started: threading.Event) -> Non
 def is_running(query: StreamingQuery) -> bool:
     """Whether the query's thread lives.
 
-    Not `query.isActive`, and not the answer of `awaitTermination` either, which is the same: both call a query ended
+    Not `query.isActive`, and not the result of `awaitTermination` either, which is the same: both call a query ended
     whose state was set to TERMINATED while its batch still runs; and running, one that ended before it was set back.
     """
     return bool(_thread(query).isAlive())
+
+
+def state_of(query: StreamingQuery, failure: BaseException | None) -> JobState:
+    """Return whether a query runs, has ended or has failed; `failure` is the error of its job, if there was one."""
+    if is_running(query):
+        return JobState.RUNNING
+    return JobState.FAILED if failure is not None or query.exception() is not None else JobState.ENDED
 
 
 def end_after_batch(query: StreamingQuery, spark: SparkSession) -> None:

@@ -1,7 +1,7 @@
 """Reset of a job to its initial state: the checkpoint discards what it has, and the job begins with the next epoch.
 
     1  the intent is written: from here on any start completes the reset first
-    2  the view is emptied; the log, the quarantine and the metrics keep what they have
+    2  the tables refuse commits of this epoch from now on; the view is emptied, the other tables keep what they have
     3  Spark's offsets, commits, sources and state are removed, and the control stream
     4  the job's record gets the next epoch, so that Delta accepts batch 0 again
     5  the intent is removed
@@ -15,11 +15,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from framework.declarations.errors import NotConfirmed
+from framework.declarations.errors import CheckpointInUse, NotConfirmed
 from framework.engine.sink.fault_points import fault_point
+from framework.engine.sink.fencing import fence
+from state.checkpoint.claims import unaccounted_after
 from state.checkpoint.folder import batch_numbers
-from state.checkpoint.job_record import JobRecord, write_record
-from state.checkpoint.layout import OFFSETS_FOLDER
+from state.checkpoint.job_record import JobRecord, read_tables, write_record
+from state.checkpoint.layout import OFFSETS_FOLDER, RUNNING_FILE, UNACCOUNTED_FILE
 from state.checkpoint.reset_intent import (
     REMOVED_BY_RESET,
     ResetIntent,
@@ -76,6 +78,7 @@ def reset_to_initial_state(
 
     Raises:
         NotConfirmed: `confirm` is not the job's name; the error says what would be discarded.
+        CheckpointInUse: a process that was lost may only be paused, and would write to the emptied folder.
     """
     preview = ResetPreview(
         job=record.name,
@@ -86,6 +89,7 @@ def reset_to_initial_state(
     )
     if confirm != record.name:
         raise NotConfirmed(f"{preview}. To confirm it, pass confirm={record.name!r}")
+    _require_no_paused_process(files)
     write_reset_intent(files, ResetIntent(epoch=preview.epoch, view=tables.view))  # 1
     complete_reset(files, record)
     return preview
@@ -100,6 +104,7 @@ def complete_reset(files: CheckpointFiles, record: JobRecord) -> JobRecord:
     intent = read_reset_intent(files)
     if intent is None:
         return record
+    fence(files.spark, read_tables(files), record.earlier_epochs(before=intent.epoch))
     _truncate_view(files, intent.view)  # 2
     for step, name in enumerate(REMOVED_BY_RESET):
         fault_point("during-reset", step)
@@ -108,6 +113,17 @@ def complete_reset(files: CheckpointFiles, record: JobRecord) -> JobRecord:
     write_record(files, record)  # 4
     remove_reset_intent(files)  # 5
     return record
+
+
+def _require_no_paused_process(files: CheckpointFiles) -> None:
+    paused = unaccounted_after(files, -1)
+    if paused:
+        raise CheckpointInUse(
+            f"{files.root} was in use by {'; '.join(map(str, paused))}, whose end is not known: if it is only paused, "
+            "and continues, Spark writes into the emptied folder. Give the job a new checkpoint folder and new tables; "
+            f"or make sure that this process is gone, remove {RUNNING_FILE} and {UNACCOUNTED_FILE} in {files.root}, "
+            "and reset it again"
+        )
 
 
 def _truncate_view(files: CheckpointFiles, view: str | None) -> None:

@@ -6,16 +6,20 @@ Nothing here lasts: the metrics table has the same numbers, one row a batch.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from framework.declarations.durations import to_datetime
 from framework.engine.job.status import Drained, JobState, Status
+from state.checkpoint.clock import monotonic_seconds, now_us
 
 if TYPE_CHECKING:
     from framework.engine.sink.batch_output import BatchOutput
+
+_RATE_US = 60_000_000  # rows in a second are those of the last minute
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +34,9 @@ class BatchReport:
         open_panes: panes that still take rows.
         firings: rows added to the log.
         seconds: how long the batch took, from its plan to its last commit.
+        stages: how long each stage of it took, in seconds: "plan" (windows and state), "tables" (commits).
+        late_seconds: how long after its instant the most overdue wall-clock work was done; None if none was.
+        at: when its tables were written.
     """
 
     batch: int
@@ -39,12 +46,45 @@ class BatchReport:
     open_panes: int
     firings: int
     seconds: float
+    stages: Mapping[str, float]
+    late_seconds: float | None
+    at: datetime
+
+
+class StageClock:
+    """Measures the stages of one batch.
+
+    Args:
+        clock: returns seconds from any fixed time.
+    """
+
+    def __init__(self, clock: Callable[[], float] = monotonic_seconds) -> None:
+        self._clock = clock
+        self._began = self._last = clock()
+        self.stages: dict[str, float] = {}
+
+    def end(self, stage: str) -> None:
+        """Note that a stage has ended, and the next one begins."""
+        now = self._clock()
+        self.stages[stage], self._last = now - self._last, now
+
+    @property
+    def seconds(self) -> float:
+        """How long all has taken until now."""
+        return self._clock() - self._began
 
 
 class RunTotals:
-    """Adds up batches. Written by the query's thread, read by any."""
+    """Adds up batches. Written by the query's thread, read by any.
 
-    def __init__(self) -> None:
+    Args:
+        now: returns the time, us since the epoch.
+    """
+
+    def __init__(self, now: Callable[[], int] = now_us) -> None:
+        self._now = now
+        self._started = now()
+        self._recent: deque[tuple[int, int]] = deque()  # when a batch ended (us), and its rows: of the last minute
         self._lock = threading.Lock()
         self._counts: dict[str, int] = {}
         self._open: dict[int, int] = {}  # key group -> open panes; a group that slept still has them
@@ -55,6 +95,7 @@ class RunTotals:
         self._batch: int | None = None
         self._batches = 0
         self._firings = 0
+        self._ended = 0  # when the last batch did, us
 
     def open_panes_after(self, batch: BatchOutput) -> int:
         """Return how many panes are open once `batch` is done."""
@@ -70,7 +111,7 @@ class RunTotals:
         """The last batch whose tables are written."""
         return self._batch
 
-    def add(self, batch: BatchOutput, *, seconds: float) -> BatchReport:
+    def add(self, batch: BatchOutput, clock: StageClock) -> BatchReport:
         """Add a batch whose tables are written and return the report of it."""
         with self._lock:
             for name, count in batch.counts.items():
@@ -83,6 +124,8 @@ class RunTotals:
                 self._watermark = max(batch.watermark, self._watermark or batch.watermark)
             self._batch, self._batches = batch.number, self._batches + 1
             self._firings += batch.rows["results"]
+            self._ended = self._now()
+            self._recent.append((self._ended, batch.counts["rows_in"]))
             return BatchReport(
                 batch=batch.number,
                 rows=batch.counts["rows_in"],
@@ -90,7 +133,10 @@ class RunTotals:
                 watermark=_to_datetime(self._watermark),
                 open_panes=sum(self._open.values()),
                 firings=batch.rows["results"],
-                seconds=seconds,
+                seconds=clock.seconds,
+                stages=clock.stages,
+                late_seconds=None if batch.late_us is None else batch.late_us / 1e6,
+                at=to_datetime(self._ended),
             )
 
     def status(self, name: str, state: JobState) -> Status:
@@ -124,6 +170,20 @@ class RunTotals:
                     "next_due": _min(self._due),
                     "next_watermark": _min(self._due_watermarks),
                 },
+            }
+
+    def progress(self) -> dict[str, Any]:
+        """Return what the run has done, as JSON-able fields: for other processes. Times in us."""
+        with self._lock:
+            now = self._now()
+            age = max(1_000_000, now - self._started)
+            while self._recent and self._recent[0][0] <= now - _RATE_US:
+                self._recent.popleft()
+            return {
+                "at": self._ended if self._batches else None,
+                "watermark": self._watermark,
+                "rows": self._counts.get("rows_in", 0),
+                "rows_per_second": round(sum(rows for _, rows in self._recent) * 1e6 / min(_RATE_US, age), 3),
             }
 
     def drained(self, name: str) -> Drained:

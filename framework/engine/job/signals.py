@@ -1,13 +1,15 @@
-"""Asking a waiting program to end: the first Ctrl-C or SIGTERM is a request, the second one works as usual."""
+"""Requests to end a waiting program: the first Ctrl-C or SIGTERM is a request, the second one works as usual."""
 
 from __future__ import annotations
 
 import signal
-import sys
 import threading
 from types import FrameType
 from typing import Any, Self
 
+from state.log import logger
+
+_log = logger("job")
 _MESSAGES = {
     signal.SIGINT: "Ending after this batch; press Ctrl-C again to leave at once.",
     signal.SIGTERM: "Draining; a second SIGTERM ends at once.",
@@ -38,4 +40,4 @@ class SignalRequests:
         self.requested = signal.Signals(number)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        sys.stderr.write(f"\n{_MESSAGES[self.requested]}\n")
+        _log.warning(_MESSAGES[self.requested])

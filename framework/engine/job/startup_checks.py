@@ -5,9 +5,9 @@ Each failed check is an error that says what to do, instead of wrong results or 
 
 from __future__ import annotations
 
+import posixpath
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
@@ -22,74 +22,31 @@ from framework.declarations.errors import (
 from framework.engine.job.reset import complete_reset
 from framework.engine.session.checkpoint_files import CheckpointFiles
 from framework.engine.session.environment import check_environment
-from framework.engine.session.file_manager import MANAGER_SETTING
-from framework.engine.session.s3_settings import FILE_MANAGER, is_s3, require_s3
+from framework.engine.session.required_settings import DELTA_SETTINGS, require_recorded_settings, settings_to_record
+from framework.engine.session.s3_settings import is_s3, require_s3
 from framework.engine.session.spark_errors import first_line
 from state.checkpoint.compatibility import Compatibility, as_recorded, compare_declarations, flush_change, name_change
 from state.checkpoint.folder import local_path
 from state.checkpoint.job_record import JobRecord, installed_versions, is_flushed, read_record, write_record
 from state.checkpoint.restore_markers import restore_intent_path, superseded_by
-from state.checkpoint.run_record import is_new
+from state.checkpoint.run_record import is_new, require_logs_agree
 from state.key_groups import group_ids
+from state.spark_logs import require_readable_start
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-_DELTA = {
-    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-}
-_STATE = "spark.sql.streaming.stateStore"
-_QUERY_SETTINGS = {
-    f"{_STATE}.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
-    f"{_STATE}.rocksdb.changelogCheckpointing.enabled": "true",
-    f"{_STATE}.rocksdb.trackTotalNumberOfRows": "false",
-}
 
 
 def check_session(spark: SparkSession, places: Iterable[str]) -> None:
     """Raise `SetupError` unless this session can write Delta tables, and reaches the folders that a job needs."""
     check_environment()
-    for name, wanted in _DELTA.items():
+    for name, wanted in DELTA_SETTINGS.items():
         if wanted not in (spark.conf.get(name, "") or ""):
             raise SetupError(
                 f"this Spark session has no Delta: take it from panekeeper.session(), or build it with {name}={wanted}"
             )
     if any(is_s3(place) for place in places):
         require_s3(spark)
-
-
-def check_state_settings(spark: SparkSession, checkpoint: str) -> None:
-    """Raise `SetupError` unless queries of this session keep their state in RocksDB, and whole files on S3."""
-    name = f"{_STATE}.providerClass"
-    if spark.conf.get(name, None) != _QUERY_SETTINGS[name]:
-        raise SetupError(
-            "a query of your own on transform() needs a session from panekeeper.session(), "
-            f"or one with {name}={_QUERY_SETTINGS[name]}"
-        )
-    if is_s3(checkpoint) and spark.conf.get(MANAGER_SETTING, None) != FILE_MANAGER:
-        raise SetupError(
-            f"a query of your own with its checkpoint on S3 needs {MANAGER_SETTING}={FILE_MANAGER} in its session, "
-            "which then takes no checkpoint elsewhere"
-        )
-
-
-@contextmanager
-def query_settings(files: CheckpointFiles) -> Iterator[None]:
-    """Give the session what the query needs while it starts: a query keeps a copy of the settings it started with."""
-    spark = files.spark
-    settings = _QUERY_SETTINGS | files.manager_setting()
-    before = {name: spark.conf.get(name, None) for name in settings}
-    for name, value in settings.items():
-        spark.conf.set(name, value)
-    try:
-        yield
-    finally:
-        for name, old in before.items():
-            if old is None:
-                spark.conf.unset(name)
-            else:
-                spark.conf.set(name, old)
 
 
 def open_checkpoint(files: CheckpointFiles, *, name: str, declaration: Mapping[str, Any], key_groups: int) -> JobRecord:
@@ -115,16 +72,20 @@ def open_checkpoint(files: CheckpointFiles, *, name: str, declaration: Mapping[s
         )
     if known is not None and started:
         _require_compatible(files, known, name, new)
+        require_logs_agree(files)
+        require_readable_start(files)
+        require_recorded_settings(files, known)
         return known
     partitions = int(files.spark.conf.get("spark.sql.shuffle.partitions") or 200)
     started_over = known is not None and known.epoch > 0 and known.name == name
     record = JobRecord(
         name=name,
-        id=known.id if known is not None and started_over else uuid.uuid4().hex[:12],
+        id=uuid.uuid4().hex[:12] if known is None else known.id,  # its tables have it, from a start without a batch
         declaration=new,
         group_ids=group_ids(key_groups, partitions),
         epoch=known.epoch if known is not None and started_over else 0,
         versions=installed_versions(),
+        settings=settings_to_record(files.spark),
     )
     try:
         write_record(files, record)
@@ -139,7 +100,7 @@ def open_checkpoint(files: CheckpointFiles, *, name: str, declaration: Mapping[s
 def require_separate_folders(checkpoint: str, tables: Mapping[str, str | None]) -> None:
     """Refuse tables and a checkpoint that lie in one another's folders.
 
-    A restore replaces the checkpoint's folder with all in it, and Delta's VACUUM removes whatever it does not know from
+    A restore replaces the checkpoint's folder with all in it, and Delta's VACUUM removes all unknown files from
     the folder of a table.
 
     Args:
@@ -160,8 +121,12 @@ def require_separate_folders(checkpoint: str, tables: Mapping[str, str | None]) 
 
 
 def _comparable(place: str) -> str:
+    """Return one spelling of a folder: links are followed, and `..` and `//` resolved as Hadoop does in a URL."""
     local = local_path(place)
-    return f"{place.replace('s3://', 's3a://', 1).rstrip('/') if local is None else local.resolve()}/"
+    if local is not None:
+        return f"{local.resolve()}/"
+    scheme, _, rest = place.partition("://")
+    return f"{'s3a' if scheme == 's3' else scheme}://{posixpath.normpath(rest)}/"
 
 
 def require_no_interrupted_restore(files: CheckpointFiles) -> None:

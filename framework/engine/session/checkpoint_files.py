@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _ALREADY_EXISTS = ("FileAlreadyExistsException", "Status Code: 412")  # as Hadoop says it, and as S3 does
 
+_OTHER_CHECKSUM = "ChecksumException"
+
 
 @dataclass(frozen=True)
 class CheckpointFiles:
@@ -41,12 +43,28 @@ class CheckpointFiles:
 
     def read_json(self, name: str) -> Any:
         """Return the content of a JSON file, None if it is not there. Raises `ValueError` if it is no JSON."""
+        try:
+            return json.loads(self.read(name))
+        except FileNotFoundError:
+            return None
+
+    def read(self, name: str) -> bytes:
+        """Return the content of a small file.
+
+        Raises:
+            FileNotFoundError: there is none of that name.
+            ValueError: it is not what was written, by Hadoop's checksum beside it.
+        """
         manager, path = self._manager(), self._path(name)
         if not manager.exists(path):
-            return None
+            raise FileNotFoundError(f"there is no {name} in {self.root}")
         stream = manager.open(path)
         try:
-            return json.loads(bytes(self._jvm().org.apache.commons.io.IOUtils.toByteArray(stream)))
+            return bytes(self._jvm().org.apache.commons.io.IOUtils.toByteArray(stream))
+        except Exception as error:
+            if _OTHER_CHECKSUM in full_text(error):
+                raise ValueError(f"{name} has another checksum than what was written") from error
+            raise
         finally:
             stream.close()
 

@@ -1,6 +1,7 @@
 """Decides whether this machine can run Panekeeper at all, and says in one line what to install if not.
 
-It checks versions only, not settings of Spark; it imports no pyspark, so that it works where pyspark does not.
+It checks versions and Java classes only, not settings of Spark; it imports no pyspark, so that it works where pyspark
+does not.
 """
 
 from __future__ import annotations
@@ -14,8 +15,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from framework.declarations.errors import SetupError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 JAVA_VERSIONS = (17, 21)
 PYTHON_MINIMUM = (3, 11)
@@ -44,6 +49,27 @@ def check_environment() -> None:
     line = find_problem(installed())
     if line is not None:
         raise SetupError(line)
+
+
+def require_classes(spark: SparkSession, problem: str, option: str, *names: str) -> None:
+    """Check that the Java side of a session has some classes.
+
+    Args:
+        spark: the session.
+        problem: what the session lacks without them, as in "cannot read from Kafka".
+        option: the argument of `session()` that provides them.
+        names: of the classes.
+
+    Raises:
+        SetupError: one is missing.
+    """
+    jvm: Any = spark._jvm  # noqa: SLF001 -- only the Java side can check its classes
+    for name in names:
+        if not jvm.org.apache.spark.util.Utils.classIsLoadable(name):
+            raise SetupError(
+                f"this Spark session {problem}: take it from panekeeper.session({option}=True), and stop the one that "
+                f"runs in this process first (its Java side has no {name})"
+            )
 
 
 def find_problem(versions: Versions) -> str | None:
@@ -94,10 +120,14 @@ def java_major(text: str) -> int | None:
     return int(second) if first == "1" and second else int(first)  # Java 8 and older call themselves 1.8
 
 
-def _java_found() -> int | None:
-    """Looks where Spark's own launcher looks: JAVA_HOME if set, else the PATH."""
+def java_executable() -> str | None:
+    """The Java that Spark's own launcher takes: that of JAVA_HOME if it is set and not empty, else that of the PATH."""
     home = os.environ.get("JAVA_HOME")
-    java = shutil.which(str(Path(home, "bin", "java"))) if home else shutil.which("java")
+    return shutil.which(str(Path(home, "bin", "java"))) if home else shutil.which("java")
+
+
+def _java_found() -> int | None:
+    java = java_executable()
     if java is None:
         return None
     ran = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)

@@ -1,7 +1,7 @@
 """Which of Spark's file managers writes the files of a checkpoint, by where the checkpoint lies.
 
 Spark's own choice goes through Hadoop's `FileContext`, which starts a process of the operating system for every file
-that it looks at on a local disk, some twenty in a small micro-batch. The other manager renames a file in one step; but
+that it reads on a local disk, some twenty in a small micro-batch. The other manager renames a file in one step; but
 where it should replace a file on a local disk, Hadoop's rename refuses, and the manager reports no error. Spark
 replaces none where state files are named after the attempt that wrote them, which is format version 2.
 For HDFS Spark's choice is right. S3 has no rename and needs a manager of its own (`s3`).

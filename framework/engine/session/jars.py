@@ -1,4 +1,4 @@
-"""Keeps the Java libraries of Delta and S3 in a folder of this machine: only the first start needs the network.
+"""Keeps the Java libraries of Delta, S3 and Kafka in a folder of this machine: only the first start needs the network.
 
 They are resolved by Spark's own client (Ivy), which verifies checksums and honours a user's mirrors
 (`DEFAULT_ARTIFACT_REPOSITORY`, `spark.jars.ivySettings` in `SPARK_CONF_DIR`). Needs no session.
@@ -46,7 +46,7 @@ _SHIPPED_BY_SPARK = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Libraries:
+class JavaLibraries:
     """Some Java libraries that belong together.
 
     Attributes:
@@ -54,7 +54,8 @@ class _Libraries:
         folder: theirs in the cache; its name changes with their versions.
         main: part of the name of a jar that must be among them.
         coordinates: what is resolved, with what it needs.
-        left_out: what is not fetched, beside what Spark ships.
+        left_out: what is not fetched, beside what is shipped.
+        shipped: what is there already.
     """
 
     what: str
@@ -62,10 +63,11 @@ class _Libraries:
     main: str
     coordinates: tuple[str, ...]
     left_out: tuple[str, ...]
+    shipped: tuple[str, ...] = _SHIPPED_BY_SPARK
 
 
 # Without what Spark ships, 14 MB instead of 87.
-_DELTA = _Libraries(
+_DELTA = JavaLibraries(
     what="Delta's Java libraries",
     folder=f"delta-{DELTA_VERSION}-spark-{SPARK_SERIES}",
     main="delta-spark",
@@ -74,7 +76,7 @@ _DELTA = _Libraries(
 )
 # hadoop-aws names a bundle of all of Amazon's services, 690 MB; the parts that it uses are 10 MB. spark-hadoop-cloud is
 # there for one class (`s3.FILE_MANAGER`); there is none for Spark 4.2 yet, and what 4.1's extends has not changed.
-_S3 = _Libraries(
+_S3 = JavaLibraries(
     what="the Java libraries for S3",
     folder=f"s3a-{_HADOOP_VERSION}",
     main="hadoop-aws",
@@ -95,6 +97,14 @@ _S3 = _Libraries(
         "software.amazon.awssdk:bundle",
     ),
 )
+# Spark's own version of it, for the Kafka client that Spark was built with.
+_KAFKA = JavaLibraries(
+    what="the Java libraries for Kafka",
+    folder=f"kafka-spark-{pyspark.__version__}",
+    main="spark-sql-kafka",
+    coordinates=(f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}",),
+    left_out=("at.yawk.lz4:*", "org.scala-lang.modules:*"),
+)
 
 
 def delta_jars() -> list[Path]:
@@ -103,19 +113,29 @@ def delta_jars() -> list[Path]:
     Raises:
         SetupError: they are not in the cache and cannot be fetched.
     """
-    return _jars(_DELTA)
+    return cached_jars(_DELTA)
 
 
 def s3_jars() -> list[Path]:
     """The jars of the file system `s3a`, as `delta_jars`."""
-    return _jars(_S3)
+    return cached_jars(_S3)
 
 
-def _jars(libraries: _Libraries) -> list[Path]:
+def kafka_jars() -> list[Path]:
+    """The jars of Spark's Kafka connector, as `delta_jars`."""
+    return cached_jars(_KAFKA)
+
+
+def cached_jars(libraries: JavaLibraries) -> list[Path]:
+    """Return the jars of some libraries as local files, fetched if they are not there yet.
+
+    Raises:
+        SetupError: they are not in the cache and cannot be fetched.
+    """
     return sorted(cached_folder(f"jars/{libraries.folder}", lambda work: _resolve(libraries, work)).glob("*.jar"))
 
 
-def _resolve(libraries: _Libraries, work: Path) -> Path:
+def _resolve(libraries: JavaLibraries, work: Path) -> Path:
     """Lets `spark-submit` resolve the packages for a program that does nothing (no Spark context is started).
 
     Returns the folder of their jars.
@@ -126,7 +146,7 @@ def _resolve(libraries: _Libraries, work: Path) -> Path:
         str(Path(pyspark.__file__).parent / "bin" / "spark-submit"),
         *("--master", "local[1]"),
         *("--packages", ",".join(libraries.coordinates)),
-        *("--exclude-packages", ",".join((*_SHIPPED_BY_SPARK, *libraries.left_out))),
+        *("--exclude-packages", ",".join((*libraries.shipped, *libraries.left_out))),
         *("--conf", f"spark.jars.ivy={work}"),
         str(program),
     ]

@@ -11,9 +11,9 @@ savepoints and checkpoints find the same store. Spark itself takes over the cred
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from framework.declarations.errors import SetupError
+from framework.engine.session.environment import require_classes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,7 +36,7 @@ def is_s3(path: str) -> bool:
 
 
 def s3_settings(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return what a session needs to reach S3, or another store that speaks as S3 does, beside its Java libraries."""
+    """Return what a session needs to reach S3, or another store with the API of S3, beside its Java libraries."""
     endpoint = environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL")
     region = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION")
     settings = {
@@ -56,10 +56,5 @@ def s3_settings(environment: Mapping[str, str]) -> dict[str, str]:
 
 def require_s3(spark: SparkSession) -> None:
     """Raise `SetupError` unless checkpoints of this session may lie on S3."""
-    jvm: Any = spark._jvm  # noqa: SLF001 -- only the Java side can check its classes
-    for name in ("org.apache.hadoop.fs.s3a.S3AFileSystem", FILE_MANAGER):
-        if not jvm.org.apache.spark.util.Utils.classIsLoadable(name):
-            raise SetupError(
-                "this Spark session has no access to S3: take it from panekeeper.session(s3=True), and stop the one "
-                f"that runs in this process first (its Java side has no {name})"
-            )
+    classes = ("org.apache.hadoop.fs.s3a.S3AFileSystem", FILE_MANAGER)
+    require_classes(spark, "has no access to S3", "s3", *classes)

@@ -1,13 +1,15 @@
 """Builds the Spark session that Panekeeper's jobs run in: one place for every setting, each with its reason.
 
 It has no notion of windows. A setting that a checkpoint pins at its first start is marked "pinned".
-`python -m framework.engine.session.session` fetches the Java libraries of Delta and S3 and starts nothing else.
+`python -m framework.engine.session.session` fetches the Java libraries of Delta, S3 and Kafka and starts nothing else.
 """
 
 from __future__ import annotations
 
 import os
+import socket
 import sys
+import tempfile
 from pathlib import Path
 
 from pyspark import SparkConf, SparkContext
@@ -17,15 +19,16 @@ from pyspark.sql import SparkSession
 from framework.declarations.errors import DeclarationError, SetupError
 from framework.engine.session.environment import check_environment
 from framework.engine.session.file_manager import FORMAT_SETTING, NAMED_BY_ATTEMPT
-from framework.engine.session.jars import delta_jars, s3_jars
+from framework.engine.session.jars import delta_jars, kafka_jars, s3_jars
+from framework.engine.session.kafka import require_kafka
+from framework.engine.session.required_settings import DELTA_EXTENSION, DELTA_SETTINGS, STATE_SETTINGS
 from framework.engine.session.s3_settings import require_s3, s3_settings
 from framework.engine.session.spark_home import spark_home
 
-_DELTA_EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
-_STATE = "spark.sql.streaming.stateStore"
 # A user's value is added to ours, it does not replace it.
 _JOINED = {"spark.jars": ",", "spark.sql.extensions": ",", "spark.driver.extraJavaOptions": " "}
 _GIB = 1024**3
+_LONGEST_SOCKET_FOLDER = 104 - len("/.01234567-89ab-cdef-0123-456789abcdef.sock") - 1
 SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
 """For `SPARK_SUBMIT_OPTS` where the Java side lives for a minute: too short for its second compiler to pay.
 
@@ -34,7 +37,12 @@ Without that compiler Java would reserve a fifth of the usual room for compiled 
 
 
 def session(
-    app_name: str = "panekeeper", *, cores: int | str = "*", s3: bool | int | str = False, **conf: object
+    app_name: str = "panekeeper",
+    *,
+    cores: int | str = "*",
+    s3: bool | int | str = False,
+    kafka: bool | int | str = False,
+    **conf: object,
 ) -> SparkSession:
     """The Spark session for Panekeeper's jobs: with Delta, RocksDB state and settings that fit small machines too.
 
@@ -42,33 +50,41 @@ def session(
     keeps the settings given there, and must be given Delta there too:
     `--packages io.delta:delta-spark_4.2_2.13:4.4.0`.
 
+    Jobs run in a session of your own, too, if it has Delta. Rows then reach Python fastest with the limits of Arrow
+    batches that are set here: `spark.sql.execution.arrow.maxBytesPerBatch=2147483647` and
+    `spark.sql.execution.arrow.maxRecordsPerBatch=2000`; lower the latter for rows of more than 1 MB each.
+
     Args:
         app_name: what Spark calls the program.
         cores: how many cores of this machine to use ("*": all); without meaning when `spark.master` is given.
         s3: let checkpoints and tables lie on S3, as `s3a://bucket/path`. The store and the credentials are those of the
             environment variables that boto3 reads: `AWS_ENDPOINT_URL` (not needed for Amazon's own), `AWS_REGION`,
             `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`; on Amazon's machines, of their role.
+        kafka: let streams read topics of Kafka: `spark.readStream.format("kafka")` (docs/kafka.md).
         **conf: Spark settings by their own names, which win over ours:
             `session(**{"spark.master": "spark://host:7077"})`.
 
     Raises:
         DeclarationError: a setting's name does not begin with `spark.`.
         SetupError: Java, a package or a Java library is missing or wrong, or a session without Delta, or without
-            S3 where it is wanted, is already running in this process.
+            S3 or Kafka where it is wanted, is already running in this process.
     """
     given = _checked(conf)
     builder = SparkSession.builder.appName(app_name)
     running = _running()
     if running is None:
         check_environment()
-        given = _settings_of_a_start(_submitted() | given, cores=cores, s3=bool(s3))
-    elif _DELTA_EXTENSION not in (running.conf.get("spark.sql.extensions", "") or ""):
+        given = _settings_of_a_start(_submitted() | given, cores=cores, s3=bool(s3), kafka=bool(kafka))
+    elif DELTA_EXTENSION not in (running.conf.get("spark.sql.extensions", "") or ""):
         raise SetupError(
             "A Spark session without Delta is already running in this process: stop it first, or start it with "
             "panekeeper.session()."
         )
-    elif s3:
-        require_s3(running)
+    else:
+        if s3:
+            require_s3(running)
+        if kafka:
+            require_kafka(running)
     for name, value in given.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
@@ -82,12 +98,12 @@ def _running() -> SparkSession | None:
         return None
 
 
-def _settings_of_a_start(given: dict[str, str], *, cores: int | str, s3: bool) -> dict[str, str]:
+def _settings_of_a_start(given: dict[str, str], *, cores: int | str, s3: bool, kafka: bool) -> dict[str, str]:
     master = given.setdefault("spark.master", f"local[{cores}]")
     local = master.startswith("local")
     _prepare_processes(local=local)
-    jars = [*delta_jars(), *(s3_jars() if s3 else [])]
-    ours = spark_settings(cores=_usable_cores(cores), memory=_memory_bytes(), jars=jars)
+    jars = [*delta_jars(), *(s3_jars() if s3 else []), *(kafka_jars() if kafka else [])]
+    ours = spark_settings(cores=_usable_cores(cores), memory=usable_memory(), jars=jars)
     ours |= s3_settings(os.environ) if s3 else {}
     return _merged(ours | (_local_settings() if local else {"spark.log.level": "ERROR"}), given)
 
@@ -96,7 +112,7 @@ def _submitted() -> dict[str, str]:
     """The settings of the `spark-submit` that started this program; none if a plain `python` did."""
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         return {}
-    SparkContext._ensure_initialized()  # noqa: SLF001 (no public way to ask the Java side before a session exists)
+    SparkContext._ensure_initialized()  # noqa: SLF001 (no public way to read them from the Java side before a session exists)
     return dict(SparkConf().getAll())
 
 
@@ -105,16 +121,10 @@ def spark_settings(*, cores: int, memory: int, jars: list[Path]) -> dict[str, st
     return {
         # Delta, from local files: no start but the first needs the network.
         "spark.jars": ",".join(map(str, jars)),
-        "spark.sql.extensions": _DELTA_EXTENSION,
-        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        **DELTA_SETTINGS,
         # Two tasks to read a table's log; the default of 50 costs more than a small batch.
         "spark.databricks.delta.snapshotPartitions": "2",
-        # State (pinned: provider). Python's stateful operators need RocksDB.
-        f"{_STATE}.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
-        # A batch uploads what changed, not the whole store.
-        f"{_STATE}.rocksdb.changelogCheckpointing.enabled": "true",
-        # Counting rows costs a read before each write, and rows of state say nothing here: they are packed.
-        f"{_STATE}.rocksdb.trackTotalNumberOfRows": "false",
+        **STATE_SETTINGS,
         # Version 2 names each state file after the attempt that wrote it, so a task that Spark gave up on but that
         # lives on cannot overwrite a good file. It demands that every batch really runs its plan: the sink
         # materialises a batch before Delta may skip its write. Who reads state needs the same value: use this session.
@@ -123,8 +133,11 @@ def spark_settings(*, cores: int, memory: int, jars: list[Path]) -> dict[str, st
         "spark.sql.streaming.minBatchesToRetain": "100",
         # Pinned. One task a core: each loads and commits a state store of its own, which a small batch feels most.
         "spark.sql.shuffle.partitions": str(cores),
-        # Segments are as large as an Arrow batch; the default of 10,000 rows makes them too small to be fast.
-        "spark.sql.execution.arrow.maxRecordsPerBatch": "200000",
+        # With any other limit in bytes Spark computes the size of the Arrow batch after every row, which costs more
+        # than the rows. The limit in rows is low instead: rows of up to 1 MB stay under the 2 GB that a batch can have.
+        # Packing gathers these batches. The same limits hold for the segments on their way to the state.
+        "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "2000",
         # Time is UTC inside; a local zone would shift timestamps on their way through pandas.
         "spark.sql.session.timeZone": "UTC",
         # A quarter of the memory: Python workers and RocksDB live outside the Java heap and need the rest.
@@ -145,12 +158,21 @@ def _local_settings() -> dict[str, str]:
     it shadows ours. (The launch directory is another folder, and stays hidden.)
     """
     settings = {}
+    if _fits_socket_names(folder := tempfile.gettempdir()):
+        # TCP waits for the acknowledgement of a small message, 40 ms at each step into Python; these sockets do not.
+        settings["spark.python.unix.domain.socket.enabled"] = "true"
+        settings["spark.python.unix.domain.socket.dir"] = folder
     if not sys.flags.safe_path:
         settings["spark.executorEnv.PYTHONPATH"] = str(Path(sys.path[0]).absolute())
     if "SPARK_CONF_DIR" not in os.environ:  # else the user has a log configuration of their own
         log = Path(__file__).with_name("log4j2.properties")
         settings["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile={log.as_uri()}"
     return settings
+
+
+def _fits_socket_names(folder: str) -> bool:
+    """Return whether Spark can create sockets in a temporary folder: their paths have at most 104 bytes on macOS."""
+    return hasattr(socket, "AF_UNIX") and len(os.fsencode(folder)) <= _LONGEST_SOCKET_FOLDER
 
 
 def _prepare_processes(*, local: bool) -> None:
@@ -175,7 +197,7 @@ def _merged(ours: dict[str, str], given: dict[str, str]) -> dict[str, str]:
 def _checked(conf: dict[str, object]) -> dict[str, str]:
     for name in conf:
         if not name.startswith("spark."):
-            raise DeclarationError(f"{name} is no Spark setting: the names of settings begin with `spark.`")
+            raise DeclarationError(f"{name} is not a Spark setting: the names of settings begin with `spark.`")
     return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in conf.items()}
 
 
@@ -185,7 +207,7 @@ def _usable_cores(cores: int | str) -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _memory_bytes() -> int:
+def usable_memory() -> int:
     """The memory this process may use: the machine's, or less if it lives in a container."""
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     limit = Path("/sys/fs/cgroup/memory.max")
@@ -198,5 +220,6 @@ if __name__ == "__main__":
         check_environment()
         delta_jars()
         s3_jars()
+        kafka_jars()
     except SetupError as error:
         sys.exit(str(error))

@@ -14,8 +14,9 @@ from contextlib import contextmanager
 
 from framework.declarations import errors
 from framework.declarations.errors import CorruptState, JobFailed, OutputNotWritable, PanekeeperError
+from framework.engine.session.kafka import kafka_problem
 
-_PANEKEEPER_ERROR = re.compile(r"^\s*(?:[\w.]+: )?(?:\w+\.)*(\w+): (.+)$")
+_RAISED = re.compile(r"^\s*(?:\w+\.)*(\w+): (.+)$")
 _LOCAL_FULL = ("No space left on device", "Disk quota exceeded")
 _STATE_LOST = ("CANNOT_LOAD_STATE_STORE", "STATE_STORE_", "RocksDBException", "FAILED_TO_READ_DELTA_FILE")
 _WORKER_TIMEOUT = ("Python worker failed to connect back", "PYTHON_WORKER_FAILED_TO_CONNECT")
@@ -56,6 +57,9 @@ def translate(error: BaseException, job: str) -> PanekeeperError:
             f"the stored state of job {job!r} cannot be loaded ({first_line(error)}); "
             "restore this checkpoint from a savepoint, or start with a new checkpoint folder"
         )
+    problem = kafka_problem(text)
+    if problem is not None:
+        return JobFailed(f"job {job!r} stopped: {problem}. Started again, it resumes with the same batch.")
     return JobFailed(f"job {job!r} stopped: {_last_python_line(text) or first_line(error)}")
 
 
@@ -103,10 +107,22 @@ def _raised_by_us(text: str) -> PanekeeperError | None:
     """Find the last line `package.Name: message` of a Python traceback that names an error of ours."""
     lines = text.splitlines()
     for number in range(len(lines) - 1, -1, -1):
-        match = _PANEKEEPER_ERROR.match(lines[number])
-        kind = getattr(errors, match[1], None) if match else None
-        if match and isinstance(kind, type) and issubclass(kind, PanekeeperError):
-            return kind(match[2])
+        found = _named_by(lines[number])
+        # The Java exception that brought it may stand before it, in the same line; but a name inside the message of
+        # an error of ours is a part of that message.
+        if found is None and (java := _RAISED.match(lines[number])):
+            found = _named_by(java[2])
+        if found is not None:
+            return found
+    return None
+
+
+def _named_by(text: str) -> PanekeeperError | None:
+    """Return the error of ours whose name a text begins with."""
+    match = _RAISED.match(text)
+    kind = getattr(errors, match[1], None) if match else None
+    if match and isinstance(kind, type) and issubclass(kind, PanekeeperError):
+        return kind(match[2])
     return None
 
 

@@ -20,8 +20,6 @@ from framework.engine.sink.tables import ROW_COUNT_COLUMNS
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_DRIVER_BYTES = 16 << 20  # what the bodies of one batch may weigh in the driver
-
 
 @dataclass(frozen=True, kw_only=True)
 class BatchOutput:
@@ -41,6 +39,8 @@ class BatchOutput:
         late_us: how long after its instant the most overdue wall-clock work was done; None if none was.
         outage: what the first batch after a stop found overdue, added up; None for any other batch. Windows of event
             time have nothing overdue: their sums are 0.
+        resumed_us: when the run was started whose first batch this is, us; None for any other batch.
+        last_resume_file: number of the control file of that start, or None.
         last_drain_file: number of the newest control file with a drain that the batch processed, or None.
         last_control_file: number of the newest control file with a time that the batch processed, or None.
     """
@@ -57,6 +57,8 @@ class BatchOutput:
     due_us: dict[int, int | None] = field(default_factory=dict)
     late_us: int | None = None
     outage: dict[str, int] | None = None
+    resumed_us: int | None = None
+    last_resume_file: int | None = None
     last_drain_file: int | None = None
     last_control_file: int | None = None
 
@@ -66,11 +68,9 @@ class BatchOutput:
         return self.counts["rows_in"] == sum(self.counts[name] for name in ROW_COUNT_COLUMNS[1:])
 
 
-def run_and_collect(packed: DataFrame, number: int, *, groups: int) -> BatchOutput:
-    """Run the stateful plan by collecting its packed output: sizes always, bodies where they are small."""
-    limit = _DRIVER_BYTES // (2 * groups)
-    is_small = (F.col("tag") == "counts") | (F.octet_length("body") <= limit)
-    return add_up(number, packed.select("tag", "n", F.when(is_small, F.col("body")).alias("body")).collect())
+def run_and_collect(packed: DataFrame, number: int) -> BatchOutput:
+    """Run the stateful plan by collecting its packed output: sizes always, bodies where they are for the driver."""
+    return add_up(number, packed.select("tag", "n", F.when(F.col("to_driver"), F.col("body")).alias("body")).collect())
 
 
 def add_up(number: int, packed: Iterable[Any]) -> BatchOutput:
@@ -94,9 +94,11 @@ def add_up(number: int, packed: Iterable[Any]) -> BatchOutput:
         due_watermarks_us={group["group"]: group["due"] for group in groups},
         due_us={group["group"]: group["due_at"] for group in groups},
         late_us=_max(groups, "late_us"),
-        outage=_outage(groups) if any(group["resumed"] for group in groups) else None,
+        outage=_outage(groups) if _max(groups, "resume") is not None else None,
+        resumed_us=_max(groups, "resumed_us"),
+        last_resume_file=_max(groups, "resume"),
         last_drain_file=_max(groups, "drain"),
-        last_control_file=_max(groups, "beat"),
+        last_control_file=_max(groups, "control_file"),
     )
 
 

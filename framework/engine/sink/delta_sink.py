@@ -27,15 +27,13 @@ between where a drill stops a batch.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime
+from contextvars import copy_context
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from delta.tables import DeltaTable
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
@@ -45,14 +43,21 @@ from framework.declarations.durations import to_datetime
 from framework.declarations.errors import PanekeeperError
 from framework.engine.flow.pipeline import unpack
 from framework.engine.session.columns import column, quoted
+from framework.engine.sink import spark_commits
 from framework.engine.sink.batch_output import BatchOutput, run_and_collect
 from framework.engine.sink.downtime import DOWNTIME, Downtime
-from framework.engine.sink.fault_points import fault_point, fault_point_in_tasks, hold_between_tables
+from framework.engine.sink.fault_points import (
+    fault_point,
+    fault_point_before_commit,
+    fault_point_in_tasks,
+    hold_between_tables,
+)
+from framework.engine.sink.fencing import fence, own
 from framework.engine.sink.protocol import Sink
 from framework.engine.sink.small_commit_table import lowest
-from framework.engine.sink.small_commits import FENCED
 from framework.engine.sink.small_tables import SmallTables
 from framework.engine.sink.tables import METRICS, Tables
+from state.checkpoint.clock import now_us
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -76,7 +81,7 @@ class DeltaSink:
         """Step 2: run the stateful plan once. `packed` must be persisted; `commit` reads it again."""
         fault_point("before-plan", number)
         fault_point_in_tasks("mid-batch", number)
-        batch = run_and_collect(packed, number, groups=len(self.record.group_ids))
+        batch = run_and_collect(packed, number)
         if not batch.balanced:
             raise PanekeeperError(
                 f"batch {number} of job {self.record.name!r} is not committed: rows_in is not the sum of the other "
@@ -91,16 +96,18 @@ class DeltaSink:
         batch: BatchOutput,
         *,
         open_panes: int,
-        started: float,
+        started_us: int,
         require_lease: Callable[[], None],
         downtime: Downtime | None = None,
     ) -> None:
         """Step 3: one idempotent commit for each table that gets rows.
 
-        `started` is when the batch began, `downtime` what the time before this run did, if this is its first batch.
+        `started_us` is when the batch began, `downtime` what the time before this run did, if this is its first batch.
         `require_lease` is called just before each commit, and raises if another job has taken over the checkpoint.
         """
         spark = packed.sparkSession
+        if batch.rows["results"]:
+            fault_point_before_commit("between-file-and-commit", batch.number, self.tables.log)
         commits = [_checked(require_lease, commit) for commit in self._commits(packed, batch)]
         _commit_in_parallel(spark, hold_between_tables(commits, batch.number))
         if downtime is not None:
@@ -108,27 +115,17 @@ class DeltaSink:
             self._append(spark, _one_row(DOWNTIME, downtime.row()), "downtime", batch.number)
         if commits or batch.counts["rows_in"]:
             require_lease()
-            self._append(spark, _metrics(batch, open_panes, started), "metrics", batch.number)  # 3d
+            self._append(spark, _metrics(batch, open_panes, started_us), "metrics", batch.number)  # 3d
         fault_point("after-delta-commit", batch.number)
 
-    def fence_earlier_epochs(self, spark: SparkSession) -> None:
-        """Let no process of an earlier epoch, paused until now, commit to the tables any more.
+    def secure_tables(self, spark: SparkSession) -> None:
+        """Let nobody else commit to the tables: no other checkpoint, no process of an earlier epoch. At each start.
 
-        Called at each start, before the first batch. A restore and a reset to the initial state begin an epoch.
-
-        Args:
-            spark: the session that reaches the tables.
+        A restore and a reset to the initial state begin an epoch. Raises `SinkError` for a table of another checkpoint.
         """
-        for table, path in asdict(self.tables).items():
-            ids = [replace(self.record, epoch=epoch).transaction(table) for epoch in range(self.record.epoch)]
-            if ids and path is not None:
-                self._fence(spark, path, ids)
-
-    def _fence(self, spark: SparkSession, path: str, ids: list[str]) -> None:
-        if not self.small.commit(spark, path, lambda to: to.fence(ids)):
-            nothing = spark.read.format("delta").load(path).limit(0)
-            for one in ids:
-                _append_by_spark(nothing, path, one, FENCED)
+        tables = asdict(self.tables)
+        own(spark, tables, self.record, self.small)
+        fence(spark, tables, self.record.earlier_epochs(before=self.record.epoch), self.small)
 
     def _commits(self, packed: DataFrame, batch: BatchOutput) -> list[Callable[[], None]]:
         spark = packed.sparkSession
@@ -157,7 +154,7 @@ class DeltaSink:
             spark, path, lambda to: to.append(rows, transaction, number)
         ):
             return
-        _append_by_spark(_as_frame(spark, rows), path, transaction, number)
+        spark_commits.append(_as_frame(spark, rows), path, transaction, number)
         self.small.reopen(path)
 
     def _merge(self, spark: SparkSession, newest: pa.Table | DataFrame, path: str, number: int) -> None:
@@ -176,7 +173,16 @@ class DeltaSink:
             # Holds for all the panes of this batch, and spares Delta old files.
             same.append(f"t.{since} >= timestamp_micros({begin.value})")
         with self._settings_lock:
-            _merge_by_spark(spark, newest, path, " AND ".join(same), newer_by, transaction, number)
+            spark_commits.merge(
+                spark,
+                _as_frame(spark, newest),
+                path,
+                condition=" AND ".join(same),
+                newer_by=newer_by,
+                is_copy=isinstance(newest, pa.Table),
+                transaction=transaction,
+                number=number,
+            )
         self.small.reopen(path)
 
     def _commit_to_user_sink(self, rows: DataFrame, number: int) -> None:
@@ -205,7 +211,7 @@ def _commit_in_parallel(spark: SparkSession, commits: Sequence[Callable[[], None
             commit()
         return
     with ThreadPoolExecutor(len(commits)) as pool:
-        for running in [pool.submit(inheritable_thread_target(spark)(commit)) for commit in commits]:
+        for running in [pool.submit(copy_context().run, inheritable_thread_target(spark)(one)) for one in commits]:
             running.result()
 
 
@@ -245,17 +251,17 @@ def _last_of_each_pane(results: pa.Table, pane: list[str]) -> pa.Table:
     return results.take(last)
 
 
-def _metrics(batch: BatchOutput, open_panes: int, started: float) -> pa.Table:
+def _metrics(batch: BatchOutput, open_panes: int, started_us: int) -> pa.Table:
     row: dict[str, Any] = {
         "batch": batch.number,
-        "batch_time": datetime.fromtimestamp(started, UTC),
+        "batch_time": to_datetime(started_us),
         **batch.counts,
         "balanced": batch.balanced,
         "watermark": None if batch.watermark is None else to_datetime(batch.watermark),
         "open_panes": open_panes,
         "firings": batch.rows["results"],
         "late_ms": None if batch.late_us is None else batch.late_us // 1000,
-        "seconds": round(time.time() - started, 3),
+        "seconds": round((now_us() - started_us) / 1e6, 3),
     }
     return _one_row(METRICS, tuple(row[name] for name in METRICS.names))
 
@@ -263,38 +269,3 @@ def _metrics(batch: BatchOutput, open_panes: int, started: float) -> pa.Table:
 def _one_row(schema: StructType, values: tuple[Any, ...]) -> pa.Table:
     row = dict(zip(schema.names, values, strict=True))
     return pa.Table.from_pylist([row], schema=to_arrow_schema(schema, timezone="UTC"))
-
-
-def _append_by_spark(frame: DataFrame, path: str, transaction: str, number: int) -> None:
-    writer = frame.write.format("delta").mode("append")
-    writer.option("txnAppId", transaction).option("txnVersion", number).save(path)
-
-
-def _merge_by_spark(
-    spark: SparkSession,
-    newest: pa.Table | DataFrame,
-    path: str,
-    condition: str,
-    newer_by: str,
-    transaction: str,
-    number: int,
-) -> None:
-    """A MERGE. Its settings are those of the query's own session, which Spark clones for each query.
-
-    Appends that run beside it bring their transaction as options and do not look at these settings.
-    """
-    copied = not isinstance(newest, pa.Table)  # what came along in the driver is a copy already
-    settings = {
-        "spark.databricks.delta.merge.materializeSource": "auto" if copied else "none",
-        "spark.databricks.delta.write.txnAppId": transaction,
-        "spark.databricks.delta.write.txnVersion": str(number),
-    }
-    for name, value in settings.items():
-        spark.conf.set(name, value)
-    try:
-        source = newest if copied else spark.createDataFrame(newest)
-        merge = DeltaTable.forPath(spark, path).alias("t").merge(source.alias("s"), condition)
-        merge.whenMatchedUpdateAll(f"s.{newer_by} > t.{newer_by}").whenNotMatchedInsertAll().execute()
-    finally:
-        for name in settings:
-            spark.conf.unset(name)

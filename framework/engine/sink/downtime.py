@@ -73,7 +73,7 @@ class Downtime:
     def __str__(self) -> str:
         ended = "ended" if self.clean else "was last seen"
         rows = [
-            ("down for", f"{self.seconds:,.1f} s ({ended} at {self.stopped_at:%Y-%m-%d %H:%M:%S} UTC)"),
+            ("down for", f"{self.seconds:,.1f} s ({ended} at {self.stopped_at:%Y-%m-%dT%H:%M:%SZ})"),
             ("timers overdue", f"{self.timers_overdue:,}, the oldest by {self.late_seconds:,.1f} s"),
             ("results caught up", f"{self.results:,}"),
             ("tuples aged out", f"{self.tuples_aged_out:,}"),

@@ -5,11 +5,12 @@ variable arms one, so an installed job cannot be stopped from outside. No execut
 
 The points of a batch, in the order of the commit protocol (`framework/engine/sink/delta_sink.py`):
 
-    before-plan         Spark has logged the offsets, nothing has run
-    mid-batch           tasks of the stateful plan are running
-    before-delta        the plan has run and its state is stored, no table is written
-    between-delta       one table is committed, the others are not
-    after-delta-commit  all tables are committed, Spark's commit log is not
+    before-plan              Spark has logged the offsets, nothing has run
+    mid-batch                tasks of the stateful plan are running
+    before-delta             the plan has run and its state is stored, no table is written
+    between-file-and-commit  a file is in the folder of the log, its commit is not made
+    between-delta            one table is committed, the others are not
+    after-delta-commit       all tables are committed, Spark's commit log is not
 
 The point `during-reset` is not part of a batch: its number is a step of `framework/engine/job/reset.py`.
 """
@@ -21,9 +22,21 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import NoReturn, Protocol
 
-POINTS = ("before-plan", "mid-batch", "before-delta", "between-delta", "after-delta-commit")
+from framework.engine.sink.small_commit_storage import local_folder
+
+POINTS = (
+    "before-plan",
+    "mid-batch",
+    "before-delta",
+    "between-file-and-commit",
+    "between-delta",
+    "after-delta-commit",
+)
+IN_OTHER_THREADS = frozenset({"mid-batch", "between-file-and-commit"})
+"""Points whose faults are triggered in a thread of their own: they can kill the process, and raise no error."""
 
 Commit = Callable[[], None]
 
@@ -79,6 +92,36 @@ def fault_point_in_tasks(point: str, batch: int) -> None:
     """As `fault_point`, but trigger the faults from another thread, once Spark runs tasks of this batch."""
     for fault in _matching(point, batch):
         threading.Thread(target=_wait_for_tasks, args=(fault.trigger,), name="fault", daemon=True).start()
+
+
+def fault_point_before_commit(point: str, batch: int, table: str) -> None:
+    """As `fault_point`, but trigger the faults from another thread, once a new file is in a table and not committed.
+
+    The commit is held up: the name of the table's next commit is taken, as by another writer, until `release_commits`.
+
+    Args:
+        point: `between-file-and-commit`.
+        batch: the number of the micro-batch.
+        table: the table's folder, on a local disk.
+    """
+    for fault in _matching(point, batch):
+        folder = Path(local_folder(table) or "")
+        log = folder / "_delta_log"
+        newest = max(int(path.stem) for path in log.glob("*.json"))
+        before = {*folder.glob("*.parquet")}
+        (log / f"{newest + 1:020d}.json").mkdir()
+        threading.Thread(target=_wait_for_file, args=(folder, before, fault.trigger), name="fault", daemon=True).start()
+
+
+def release_commits(table: Path) -> None:
+    """Release what `fault_point_before_commit` has held up, after the process was killed.
+
+    Args:
+        table: the table's folder.
+    """
+    for path in (table / "_delta_log").glob("*.json"):
+        if path.is_dir():
+            path.rmdir()
 
 
 def hold_between_tables(commits: Sequence[Commit], batch: int) -> Sequence[Commit]:
@@ -149,6 +192,12 @@ def _wait_for_tasks(trigger: Callable[[], None]) -> None:
         (info := tracker.getStageInfo(stage)) and info.numActiveTasks for stage in tracker.getActiveStageIds()
     ):
         time.sleep(0.002)  # polls: Spark has no callback for the start of a task
+    trigger()
+
+
+def _wait_for_file(folder: Path, before: set[Path], trigger: Callable[[], None]) -> None:
+    while not {*folder.glob("*.parquet")} - before:
+        time.sleep(0.002)  # polls: the library announces no file
     trigger()
 
 

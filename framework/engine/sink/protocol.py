@@ -63,7 +63,7 @@ class JobSink(Protocol):
         batch: BatchOutput,
         *,
         open_panes: int,
-        started: float,
+        started_us: int,
         require_lease: Callable[[], None],
         downtime: Downtime | None = None,
     ) -> None:
@@ -73,7 +73,7 @@ class JobSink(Protocol):
             packed: the persisted output of the plan.
             batch: what `run_plan` has returned.
             open_panes: how many panes are open after the batch.
-            started: when the batch began, seconds since the epoch.
+            started_us: when the batch began, us since the epoch.
             require_lease: raises if another job has taken over the checkpoint; called just before each commit.
             downtime: what happened while the job was down, if this is its first batch after that.
         """

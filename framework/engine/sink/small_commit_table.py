@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Transaction, write_deltalake
 from deltalake.exceptions import DeltaError
 
+from framework.declarations.errors import SchemaMismatch
 from framework.engine.sink.small_commit_checks import (
     UnsupportedTable,
     may_clean_up,
@@ -39,12 +40,9 @@ class OpenTable:
         self._properties = metadata.configuration
         schema = self._delta.schema()
         require_metadata(schema_of(schema.to_json()), metadata.partition_columns, self._properties)
-        paths = pa.table(self._delta.get_add_actions(flatten=True)).column("path").to_pylist()
-        if any(path.startswith(("/", "file:")) or "://" in path for path in paths):
-            raise UnsupportedTable("it has files in the folders of other tables, as a shallow clone has")
         self._schema = pa.schema(schema.to_arrow())
         self._known: dict[str, int] = {}
-        self._ends: dict[str, pa.Scalar | None] = {}
+        self._ends: dict[str | None, pa.Scalar | None] = {}
         self._opened_at = self._delta.version()
         self._commits = 0
 
@@ -59,6 +57,11 @@ class OpenTable:
         """Take note of a commit under an id."""
         self._known[app_id] = version
         self._commits += 1
+
+    @property
+    def version(self) -> int:
+        """The version of the table that is known here."""
+        return int(self._delta.version())
 
     @property
     def is_stale(self) -> bool:
@@ -86,13 +89,13 @@ class OpenTable:
         """Append rows that can have no older row in the table, and merge others, in one commit."""
         rows = self._aligned(rows)
         begin = None if since is None else lowest(rows, since)
-        if since is not None and begin is not None and self._is_after_everything(begin, since):
+        end = self._end(since)
+        if begin is not None and end is not None and begin.value > end.value:
             self.append(rows, once)
         else:
             self._merge(rows, once, _conditions(keys, since, begin), newer_by)
-        if since is not None and self._ends.get(since) is not None:
-            end = pc.max(rows.column(since))
-            self._ends[since] = max(self._ends[since], end, key=lambda one: one.value)
+        if since is not None and end is not None and (greatest := pc.max(rows.column(since))).is_valid:
+            self._ends[since] = max(end, greatest, key=lambda one: one.value)
 
     def commit_nothing(self, transactions: list[Transaction]) -> None:
         """Commit transaction versions alone."""
@@ -123,14 +126,25 @@ class OpenTable:
         merge.when_matched_update(every, f"s.{_quoted(newer_by)} > t.{_quoted(newer_by)}")
         merge.when_not_matched_insert(every).execute()
 
-    def _is_after_everything(self, begin: pa.Scalar, column: str) -> bool:
-        """Whether no file of the table holds a row at or after `begin`, as far as the files' statistics say."""
+    def _end(self, column: str | None) -> pa.Scalar | None:
+        """Return up to where the table reaches in a column, by the statistics of its files; None if they do not say.
+
+        The files are listed for the first merge after the table was opened. An append needs no such list.
+        """
         if column not in self._ends:
-            self._ends[column] = _end_of(pa.table(self._delta.get_add_actions(flatten=True)), column)
-        end = self._ends[column]
-        return end is not None and bool(begin.value > end.value)
+            files = pa.table(self._delta.get_add_actions(flatten=True))
+            if any(path.startswith(("/", "file:")) or "://" in path for path in files.column("path").to_pylist()):
+                raise UnsupportedTable("it has files in the folders of other tables, as a shallow clone has")
+            self._ends[column] = None if column is None else _end_of(files, column)
+        return self._ends[column]
 
     def _aligned(self, rows: pa.Table) -> pa.Table:
+        if set(rows.column_names) != set(self._schema.names):
+            raise SchemaMismatch(
+                f"the Delta table has other columns now ({', '.join(self._schema.names)}) than the results "
+                f"({', '.join(rows.column_names)}): they were changed while the job ran. Change them back, and start "
+                "the job again: it resumes with the same batch"
+            )
         return rows.select(self._schema.names).cast(self._schema)
 
 

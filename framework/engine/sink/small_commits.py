@@ -13,25 +13,30 @@ commits: it compares the transaction ids of every commit that it has not seen wi
 from __future__ import annotations
 
 import contextlib
-import logging
+import re
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
 from deltalake import CommitProperties, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError
 
-from framework.declarations.errors import SinkError
+from framework.declarations.errors import OutputNotWritable, SinkError
 from framework.engine.sink.small_commit_checks import UnsupportedTable
 from framework.engine.sink.small_commit_storage import local_folder
 from framework.engine.sink.small_commit_table import OpenTable
+from state.log import logger
 
 FENCED = 2**62
 """Transaction version of an id under which nothing may be committed any more; no batch has such a number."""
 
-_PAUSES_S = (0.05, 0.2, 0.5, 1.0, 2.0)
-_log = logging.getLogger(__name__)
+PAUSES_S = (0.05, 0.2, 0.5, 1.0, 2.0)
+"""How long to wait for another writer before each further attempt."""
+
+_NOT_TEXT = re.compile(r"\x1b\[\d*m|\u21b3")  # colours and arrows in the library's errors
+_LONGEST_REASON = 400
+_log = logger("sink")
 
 
 class SmallCommits:
@@ -100,7 +105,7 @@ class SmallCommits:
             rows: with the columns of the table; no two have the same keys.
             app_id: the transaction id.
             version: the transaction version: rises from commit to commit.
-            keys: columns that tell one row from another; none if the table holds one row.
+            keys: columns by which rows differ; none if the table holds one row.
             newer_by: a row replaces one in the table if its value here is greater.
             since: a key of type timestamp that mostly rises, if there is one: files that end before are not read.
 
@@ -118,7 +123,7 @@ class SmallCommits:
             app_id, version, lambda table, once: table.merge(rows, once, keys=keys, newer_by=newer_by, since=since)
         )
 
-    def fence(self, app_ids: Iterable[str]) -> bool:
+    def fence(self, app_ids: Collection[str]) -> bool:
         """Let nobody commit under these transaction ids any more: not a process that was paused, nor Spark.
 
         A library commit under one of them raises `SinkError`; Spark skips its write silently.
@@ -129,27 +134,50 @@ class SmallCommits:
         Returns:
             Whether any of them could still be committed under until now.
         """
-        for pause in (*_PAUSES_S, None):
-            open_ids = [one for one in app_ids if self._table().version_of(one) < FENCED]
-            try:
-                if open_ids:
-                    self._table().commit_nothing([Transaction(one, FENCED) for one in open_ids])
-                    self.reopen()
-                return bool(open_ids)
-            except CommitFailedError:
-                self.reopen()
-                if pause is None:
-                    raise
-                self._sleep(pause)
-        raise AssertionError
+        return self._commit_missing(
+            lambda table: [Transaction(one, FENCED) for one in app_ids if table.version_of(one) < FENCED]
+        )
+
+    def own(self, app_id: str, version: int, *, take: bool) -> int:
+        """Commit a transaction version unless the table has one under this id, and return the one that it has then.
+
+        Args:
+            app_id: the transaction id.
+            version: which stands for an owner of the table.
+            take: commit it also if the table has another one.
+        """
+
+        def missing(table: OpenTable) -> list[Transaction]:
+            done = table.version_of(app_id)
+            return [] if done == version or (done >= 0 and not take) else [Transaction(app_id, version)]
+
+        return version if self._commit_missing(missing) else self._table().version_of(app_id)
 
     def reopen(self) -> None:
         """Open the table again for the next commit. To be called when the same job has committed to it by Spark."""
         self._open = None
 
+    def _commit_missing(self, missing: Callable[[OpenTable], list[Transaction]]) -> bool:
+        """Commit transactions without rows, those that the table does not have; return whether there were any."""
+        for pause in (*PAUSES_S, None):
+            transactions = missing(self._table())
+            if not transactions:
+                return False
+            try:
+                self._table().commit_nothing(transactions)
+            except CommitFailedError:
+                self.reopen()  # whoever was first may have committed them: the log is read again
+                if pause is None:
+                    raise
+                self._sleep(pause)
+            else:
+                self.reopen()
+                return True
+        raise AssertionError
+
     def _commit(self, app_id: str, version: int, act: Callable[[OpenTable, CommitProperties], None]) -> bool:
         once = CommitProperties(app_transactions=[Transaction(app_id, version)])
-        for pause in (*_PAUSES_S, None):
+        for pause in (*PAUSES_S, None):
             table = self._table()
             done = table.version_of(app_id)
             if done >= FENCED:
@@ -162,10 +190,11 @@ class SmallCommits:
                 return False
             try:
                 act(table, once)
-            except CommitFailedError:
+            except (DeltaError, OSError) as error:
                 self.reopen()  # whoever was first may have committed this very version: the log is read again
-                if pause is None:
-                    raise
+                others_came_first = isinstance(error, CommitFailedError) or self._table().version != table.version
+                if pause is None or not others_came_first:
+                    raise self._not_committed(version, error) from error
                 self._sleep(pause)
             except Exception:
                 self.reopen()
@@ -181,6 +210,19 @@ class SmallCommits:
                 self._maintain(table)
                 return True
         raise AssertionError
+
+    def _not_committed(self, version: int, error: Exception) -> SinkError:
+        why = " ".join(_NOT_TEXT.sub(" ", str(error)).split())[:_LONGEST_REASON]
+        if isinstance(error, CommitFailedError):
+            return SinkError(
+                f"{self._url}: batch {version} is not committed, because other writers came first at each of "
+                f"{len(PAUSES_S) + 1} attempts ({why}). Start the job again when they have ended: it resumes with the "
+                "same batch"
+            )
+        return OutputNotWritable(
+            f"{self._url} cannot be written: {why}. Make it writable, with room on its disk, and start the job again: "
+            f"it resumes with batch {version}"
+        )
 
     def _table(self) -> OpenTable:
         if self._open is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -12,11 +11,12 @@ from framework.engine.session.s3_settings import is_s3
 from framework.engine.sink.small_commit_checks import UnsupportedTable
 from framework.engine.sink.small_commit_storage import S3A_SETTINGS, storage_options
 from framework.engine.sink.small_commits import SmallCommits
+from state.log import logger
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_log = logging.getLogger(__name__)
+_log = logger("sink")
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class SmallTables:
 
 
 def _options(spark: SparkSession, path: str) -> dict[str, str]:
-    """Return the library's options for a table, from what Spark's session knows of S3."""
+    """Return the library's options for a table, from the settings of Spark's session for S3."""
     if not is_s3(path):
         return {}
     hadoop: Any = spark._jsc.hadoopConfiguration()  # noqa: SLF001 -- Hadoop's settings are reached through the gateway only

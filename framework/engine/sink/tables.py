@@ -24,8 +24,10 @@ from framework.core.job_spec import JobSpec
 from framework.declarations.errors import OutputNotWritable, SchemaMismatch, SinkError
 from framework.engine.flow.pipeline import spark_schema
 from framework.engine.session.checkpoint_files import CheckpointFiles
+from framework.engine.session.delta_log import table_metadata
 from framework.engine.session.spark_errors import first_line
 from framework.engine.sink.downtime import DOWNTIME
+from framework.engine.sink.table_settings import require_usable_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -97,29 +99,33 @@ def create_or_check(
     Raises:
         OutputNotWritable: a folder cannot be written, or holds files and no Delta table.
         SchemaMismatch: a table has other columns.
-        SinkError: the tables hold the results of another checkpoint, with which these would be mixed up; or a table
-            that an earlier run has made is gone.
+        SinkError: the tables hold the results of another checkpoint, with which these would be mixed up; a table that
+            an earlier run has made is gone; or one has settings or rules by which it may lose or refuse results.
     """
     for path, schema in tables.schemas(spec).items():
         files = CheckpointFiles(spark, path)
         exists = DeltaTable.isDeltaTable(spark, path)
-        if not exists and files.exists() and files.names(""):
-            raise OutputNotWritable(
-                f"{path} holds files but is no Delta table; choose another folder, or empty this one"
-            )
         if not exists and path in written:
             raise SinkError(
                 f"the table {path} is gone, and this checkpoint has written to it: made again, it would lack all "
                 "results until now. Mount its volume or put it back; or restore a savepoint; or, to begin again, give "
                 "the job a new checkpoint folder"
             )
+        if not exists and files.exists() and files.names(""):
+            raise OutputNotWritable(
+                f"{path} holds files but is no Delta table; choose another folder, or empty this one"
+            )
         _require_writable(files)
         if exists:
-            _require_columns(path, DeltaTable.forPath(spark, path).toDF().schema, schema)
+            _require_columns(path, _columns_of(spark, path), schema)
         else:
             # Delta's default, a checkpoint of its log every 10 commits, nearly doubles the cost of small batches.
             table = DeltaTable.createIfNotExists(spark).location(path).addColumns(schema)
             table.property("delta.checkpointInterval", "100").execute()
+    schemas = tables.schemas(spec)
+    for role, path in asdict(tables).items():
+        if path is not None:
+            require_usable_settings(role, path, table_metadata(spark, path), schemas[path])
     for path in filter(None, (tables.metrics, tables.log, tables.view)) if fresh else ():
         if not DeltaTable.forPath(spark, path).toDF().isEmpty():
             raise SinkError(
@@ -127,6 +133,16 @@ def create_or_check(
                 "mixed with those of another job. Start with the checkpoint that wrote them, or choose other folders "
                 "for the tables"
             )
+
+
+def _columns_of(spark: SparkSession, path: str) -> StructType:
+    try:
+        return DeltaTable.forPath(spark, path).toDF().schema
+    except Exception as error:
+        raise SinkError(
+            f"the Delta table {path} cannot be read: {first_line(error)}. If a newer program has changed it, take a "
+            "version of Delta that has the table's features, or remove the feature; it has kept its rows"
+        ) from error
 
 
 def _require_writable(files: CheckpointFiles) -> None:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
 from delta.tables import DeltaTable
+from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from framework.declarations.errors import SinkError
-from framework.engine.sink import batch_output
+from framework.engine.flow import processor
+from framework.engine.sink import spark_commits
 from framework.engine.sink.small_commits import SmallCommits
 from integration_tests.engine.readings import FILES, LOG
 from panekeeper import JobFailed
@@ -19,7 +23,7 @@ from state.checkpoint.job_record import JobRecord
 from state.checkpoint.layout import JOB_FILE
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from integration_tests.engine.conftest import Readings
 
@@ -40,6 +44,22 @@ def writers(readings: Readings, table: str) -> set[str]:
     history = DeltaTable.forPath(readings.spark, str(readings.folder / table)).history()
     infos = history.where("operation in ('WRITE', 'MERGE')").select("engineInfo").collect()
     return {"delta-rs" if info[0].startswith("delta-rs") else info[0].partition("/")[0] for info in infos}
+
+
+def merge_by_spark(
+    rows: DataFrame, path: str, condition: str, transaction: str, number: int, newer_by: str = "firing"
+) -> None:
+    """As the sink does."""
+    spark_commits.merge(
+        rows.sparkSession,
+        rows,
+        path,
+        condition=condition,
+        newer_by=newer_by,
+        is_copy=True,
+        transaction=transaction,
+        number=number,
+    )
 
 
 def put_all(readings: Readings) -> None:
@@ -78,19 +98,20 @@ def test_a_batch_that_one_of_them_committed_is_skipped_by_the_other(
     readings: Readings, fail_at: Callable[[str, int], None], monkeypatch: pytest.MonkeyPatch, first: str
 ) -> None:
     """All tables were committed before the failure; the repeat takes the other way."""
-    small = batch_output._DRIVER_BYTES
+    small = processor.DRIVER_BYTES
     put_all(readings)
     fail_at("after-delta-commit", 2)
-    monkeypatch.setattr(batch_output, "_DRIVER_BYTES", small if first == "the library" else 0)
+    monkeypatch.setattr(processor, "DRIVER_BYTES", small if first == "the library" else 0)
     with pytest.raises(JobFailed, match="the line went dead"):
         readings.run()
-    monkeypatch.setattr(batch_output, "_DRIVER_BYTES", 0 if first == "the library" else small)
+    monkeypatch.setattr(processor, "DRIVER_BYTES", 0 if first == "the library" else small)
     readings.run()
     assert writers(readings, "log") == {"delta-rs", "Apache-Spark"}
     assert readings.log() == LOG
     assert readings.log("view") == VIEW
 
 
+@pytest.mark.extended
 def test_a_later_epoch_lets_no_process_of_an_earlier_one_commit(readings: Readings) -> None:
     """It raises in the library; Spark skips its append, as the version is known."""
     put_all(readings)
@@ -107,3 +128,61 @@ def test_a_later_epoch_lets_no_process_of_an_earlier_one_commit(readings: Readin
     writer = rows.write.format("delta").mode("append").option("txnAppId", record.transaction("log"))
     writer.option("txnVersion", 10_000).save(str(readings.folder / "log"))
     assert readings.log() == log
+
+
+@pytest.mark.extended
+def test_a_later_epoch_lets_no_earlier_one_merge(readings: Readings) -> None:
+    """As above, for the view: a row that would be newer is not taken."""
+    put_all(readings)
+    readings.run()
+    record = JobRecord.from_json(json.loads((readings.checkpoint / JOB_FILE).read_text()))
+    path = str(readings.folder / "view")
+    paused = SmallCommits(path, sleep=lambda _: None)
+    readings.declare().reset_to_initial_state(checkpoint=readings.checkpoint, confirm="readings")
+    readings.run()
+    view = readings.log("view")
+    newer = readings.spark.read.format("delta").load(path).withColumn("refinement", F.lit(99))
+    transaction = record.transaction("view")
+    with pytest.raises(SinkError, match="a later epoch"):
+        paused.merge(newer.toArrow(), transaction, 10_000, keys=["sensor", "pane_start"], newer_by="refinement")
+    merge_by_spark(newer, path, "t.sensor = s.sensor", transaction, 10_000, "refinement")
+    assert readings.log("view") == view
+
+
+EVERY_TYPE = """
+    true AS bool, CAST(-128 AS TINYINT) AS byte, CAST(-32768 AS SMALLINT) AS short, -2147483648 AS int,
+    CAST('-9223372036854775808' AS BIGINT) AS long, CAST('NaN' AS FLOAT) AS float,
+    CAST('-Infinity' AS DOUBLE) AS double, CAST('-0.01' AS DECIMAL(5, 2)) AS cents,
+    CAST('1234567890123456789012345678.0123456789' AS DECIMAL(38, 10)) AS decimal,
+    '\u00e9\U0001f600' AS string, X'00FF' AS binary, DATE'0001-01-01' AS date,
+    TIMESTAMP'9999-12-30 23:59:59.999999Z' AS time, TIMESTAMP'0001-01-02 00:00:00Z' AS long_ago,
+    TIMESTAMP_NTZ'1969-12-31 23:59:59.999999' AS wall, ARRAY(1.5D, NULL) AS list, MAP('a', 1L, 'b', NULL) AS map,
+    NAMED_STRUCT('x', ARRAY(DATE'2024-02-29'), 'y', CAST(NULL AS STRING)) AS struct,
+    ARRAY(NAMED_STRUCT('m', MAP(1, TIMESTAMP'2024-01-01 00:00:00.000001Z'))) AS nested, 'x' AS `a.b`
+"""
+"""What a column of results may be: all that both Arrow and Delta have."""
+
+
+def test_both_write_the_same_values_of_every_type(spark: SparkSession, tmp_path: Path) -> None:
+    """Appended and merged: a reader finds equal schemas and equal rows, whoever wrote them; and so with nulls."""
+    filled = spark.sql(f"SELECT 1 AS key, {EVERY_TYPE}, 0L AS firing")
+    empty = spark.sql("SELECT 2 AS key").join(filled.drop("key").where("false"), F.lit(True), "left")
+    filled.unionByName(empty).write.parquet(str(tmp_path / "rows"))
+    frame = spark.read.parquet(str(tmp_path / "rows"))  # where every field may be null, as in a table
+    schema = to_arrow_schema(frame.schema, timezone="UTC")
+    rows = frame.toArrow().cast(schema)
+    newer = frame.withColumn("firing", F.lit(1).cast("long")).withColumn("key", F.col("key") + 1).toArrow().cast(schema)
+    by_library, by_spark = str(tmp_path / "library"), str(tmp_path / "spark")
+    for path in (by_library, by_spark):
+        DeltaTable.create(spark).location(path).addColumns(frame.schema).execute()
+    commits = SmallCommits(by_library)
+    assert commits.append(rows, "a", 0)
+    assert commits.merge(newer, "a", 1, keys=["key"], newer_by="firing")
+    spark_commits.append(spark.createDataFrame(rows, frame.schema), by_spark, "a", 0)
+    merge_by_spark(spark.createDataFrame(newer, frame.schema), by_spark, "t.key = s.key", "a", 1)
+
+    found, expected = (spark.read.format("delta").load(path).orderBy("key") for path in (by_library, by_spark))
+    assert found.schema == expected.schema == DeltaTable.forPath(spark, by_spark).toDF().schema
+    assert list(map(repr, found.collect())) == list(map(repr, expected.collect()))
+    assert found.toArrow().schema == expected.toArrow().schema
+    assert [row["key"] for row in found.collect()] == [1, 2, 3]

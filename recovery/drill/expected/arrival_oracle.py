@@ -175,7 +175,7 @@ class TumblingTime(NaiveWindow):
         part.held.append((row, self.clock))
 
     def on_timer(self, sensor: str, part: PartitionState, reason: str) -> None:
-        """Tumble."""
+        """Tumble at the instant of the timer."""
         self.fire(sensor, part.held, reason)
         part.held = []
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from framework.engine.sink.fault_points import IN_OTHER_THREADS
 from recovery.drill.actions import POINTS
 from recovery.drill.faults.damage import FaultNotConfirmed
 from state.checkpoint.folder import LocalFolder, batch_numbers
@@ -36,14 +37,14 @@ class CheckpointEvidence:
         """Return, by job, why it is not confirmed that a kill has hit it; empty if it has hit all jobs.
 
         At most points all jobs wait for each other, so each must have an uncommitted batch; between two batches none
-        may have one. In the middle of a batch no job waits, and one interrupted job is enough.
+        may have one. In the middle of a batch, and of a commit, no job waits, and one interrupted job is enough.
 
         Args:
             point: of the kill.
             batch: the first batch in which it could happen.
 
         Raises:
-            FaultNotConfirmed: it has hit no job in the middle of a batch.
+            FaultNotConfirmed: it has hit no job, at a point at which none waits.
         """
         done = self.last_committed()
         if POINTS[point] is None:
@@ -51,7 +52,7 @@ class CheckpointEvidence:
             why |= dict.fromkeys(self.interrupted_jobs(0), "left an uncommitted batch")
             return {name: f"the kill {point} {reason}" for name, reason in why.items()}
         hit, reason = self.interrupted_jobs(batch), f"the kill {point} left no uncommitted batch from {batch} on"
-        if POINTS[point] != "mid-batch":
+        if POINTS[point] not in IN_OTHER_THREADS:
             return dict.fromkeys(done.keys() - hit, reason)
         if not hit:
             raise FaultNotConfirmed(reason)

@@ -11,6 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Literal
 
 from recovery.drill.faults.damage import ScenarioNotSupported
+from state.checkpoint.clock import Deadline
 
 BUCKET = "drill"
 CREDENTIALS = {
@@ -50,7 +51,7 @@ class FaultyStore:
         self._backend = self._moto.get_host_and_port()
         self._lock = threading.Lock()
         self._responses = 0
-        self._unavailable_until = 0.0
+        self._outage: Deadline | None = None
         self.refused = 0
         self._fails_for = 0.0
         self._slow = False
@@ -64,15 +65,15 @@ class FaultyStore:
         return f"http://127.0.0.1:{self._proxy.server_address[1]}"
 
     def set_mode(self, mode: Literal["works", "fails", "slow"], seconds: float = 10.0) -> None:
-        """Change how requests are answered from now on.
+        """Change the responses to requests from now on.
 
         Args:
-            mode: all are answered; all are refused for a while, after the first five; or each is answered 0.25 s late.
+            mode: all succeed; all are refused for a while, after the first five; or each response is 0.25 s late.
             seconds: how long requests are refused.
         """
         with self._lock:
             self._responses = self.refused = 0
-            self._unavailable_until = 0.0
+            self._outage = None
             self._fails_for = seconds if mode == "fails" else 0.0
             self._slow = mode == "slow"
 
@@ -82,9 +83,9 @@ class FaultyStore:
         """Return status, headers and body for one request. Called by the proxy, in a thread for each connection."""
         with self._lock:
             self._responses += 1
-            if self._fails_for and self._responses > _RESPONSES_BEFORE_OUTAGE and not self._unavailable_until:
-                self._unavailable_until = time.monotonic() + self._fails_for
-            unavailable = time.monotonic() < self._unavailable_until
+            if self._fails_for and self._responses > _RESPONSES_BEFORE_OUTAGE and self._outage is None:
+                self._outage = Deadline(self._fails_for)
+            unavailable = self._outage is not None and not self._outage.has_passed()
             self.refused += unavailable
         if unavailable:
             return 503, {}, b""

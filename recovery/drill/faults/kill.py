@@ -9,6 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from state.checkpoint.clock import Deadline
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -56,8 +58,8 @@ def kill_until_task_fails(
     """
     killed = 0
     seen: set[int] = set()
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
+    deadline = Deadline(seconds)
+    while not deadline.has_passed():
         active = tracker.getActiveStageIds()
         seen.update(active)
         stages = active or (range(min(seen), max(seen) + _STAGES_BETWEEN_POLLS) if seen else ())

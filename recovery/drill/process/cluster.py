@@ -14,6 +14,7 @@ from pathlib import Path
 import pyspark
 
 from recovery.drill.faults.damage import FaultNotConfirmed
+from state.checkpoint.clock import Deadline
 
 _TIMEOUT_SECONDS = 120.0
 _MASTER_AT = re.compile(rb"Starting Spark master at (spark://\S+)")
@@ -72,8 +73,8 @@ class Cluster:
                 start_new_session=True,
             )
         self._processes.append(process)
-        deadline = time.monotonic() + _TIMEOUT_SECONDS
-        while time.monotonic() < deadline and process.poll() is None:
+        deadline = Deadline(_TIMEOUT_SECONDS)
+        while not deadline.has_passed() and process.poll() is None:
             if (match := until.search(path.read_bytes())) is not None:
                 return match[0].split()[-1].decode()
             time.sleep(0.1)  # polls: a daemon reports its start in its log only

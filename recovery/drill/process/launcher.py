@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,6 +14,7 @@ from framework.engine.session.session import SHORT_LIVED
 from recovery.drill.faults.damage import FaultNotConfirmed
 from recovery.drill.faults.faulty_s3 import CREDENTIALS
 from recovery.drill.process.messages import EXIT_JOBS_FAILED, ProgramRequest, read_events
+from state.checkpoint.clock import now_us
 
 TIMEOUT_SECONDS = 600.0
 _TAIL = 600
@@ -124,7 +124,7 @@ class Launcher:
         path = self._folder / f"request-{self._started:02d}.json"
         events = path.with_suffix(".events")
         ProgramRequest(**(self._common | request), events_file=str(events)).save(path)
-        began = time.time()
+        began = now_us() / 1e6
         with self._log.open("ab") as log:
             program = subprocess.Popen(
                 [sys.executable, "-m", "recovery.drill.process.program", str(path)],

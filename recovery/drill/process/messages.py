@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
+
+from state.checkpoint.clock import now_us
 
 if TYPE_CHECKING:
     from recovery.drill.faults.defects import Defect
@@ -88,7 +89,7 @@ class EventLog:
             what: `started`, `batch`, `ended`, `error` or `killed`.
             fields: more fields, JSON-able.
         """
-        line = {"at": time.time(), "job": job, "what": what} | fields
+        line = {"at": now_us() / 1e6, "job": job, "what": what} | fields
         os.write(self._file, (json.dumps(line) + "\n").encode())
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +19,7 @@ from recovery.drill.faults.kill import kill_executors, kill_workers
 from recovery.drill.jobs import drill_job
 from recovery.drill.process.messages import EXIT_JOBS_FAILED, USER_JOB, EventLog, ProgramRequest
 from state.checkpoint import control_files
+from state.checkpoint.clock import now_us
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -70,7 +70,7 @@ class Program:
         request = self.request
         if request.victim != "program":
             return OneTimeFault(point, request.batch, 1, self.kill_victims)
-        kind = ImmediateFault if point == "mid-batch" else BarrierFault
+        kind = ImmediateFault if point in fault_points.IN_OTHER_THREADS else BarrierFault
         return kind(point, request.batch, len(request.job_names), fault_points.kill_process)
 
     def kill_victims(self) -> None:
@@ -209,7 +209,7 @@ def set_clock(hours: float) -> None:
     ahead = int((BASE_HOURS + hours) * 3_600_000_000)
 
     def later() -> int:
-        return time.time_ns() // 1000 + ahead
+        return now_us() + ahead
 
     for module in (control_files, control_stream):  # that is where the windows get their time from
         module.now_us = later  # type: ignore[attr-defined]

@@ -95,7 +95,11 @@ class Keep(StateHandler):
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [
-        ("seen", pd.NaT, "the state 'seen' cannot be kept: NaT is a NaTType that is no datetime of Python"),
+        (
+            "seen",
+            pd.NaT,
+            "the state 'seen' cannot be kept: NaT is a NaTType that a datetime of Python cannot represent",
+        ),
         ("seen", {"at": [pd.NaT]}, "the state 'seen' cannot be kept: NaT is"),
         ("seen", pd.Timestamp(1), "the state 'seen' cannot be kept: Timestamp"),
         (7, 1, "a state has the name 7, of type int; a name must be a str"),

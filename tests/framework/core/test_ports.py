@@ -1,4 +1,4 @@
-"""One operator over two input ports, on the core alone: one state, one order, however the input is cut into batches."""
+"""One operator over two input ports, on the core alone: one state, one order, however the input is split."""
 
 from __future__ import annotations
 
@@ -207,13 +207,13 @@ def meetings(draw: st.DrawFn) -> list[Item]:
 @given(
     windows=st.tuples(st.sampled_from(FIRST), st.sampled_from(SECOND)),
     items=meetings(),
-    cuts=st.sets(st.integers(1, 20)),
+    splits=st.sets(st.integers(1, 20)),
 )
-def test_neither_cuts_nor_restarts_show_in_what_meets(
-    windows: tuple[Any, Any], items: list[Item], cuts: set[int]
+def test_neither_splits_nor_restarts_change_what_meets(
+    windows: tuple[Any, Any], items: list[Item], splits: set[int]
 ) -> None:
     """Each key has the same events, in one order over both ports, in one batch or many with restarts between."""
     made = spec(windows=windows)
     start = [Item(0, None, 0, 0)]
-    inside = [cut for cut in cuts if cut < len(items) + 1]
+    inside = [end for end in splits if end < len(items) + 1]
     assert play(made, start + items, inside) == play(made, start + items, [])

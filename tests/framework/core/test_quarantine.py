@@ -141,8 +141,8 @@ def test_with_on_error_fail_the_first_error_fails_the_batch() -> None:
     with pytest.raises(InputError, match=said) as raised:
         run(job(PANES, "fail", mine=agg.user(Picky(), "v", output="int64")), MemoryStore(), rows(("a", 13)), END)
     worker = f"Traceback (most recent call last):\nframework.declarations.errors.InputError: {raised.value}\n"
-    told = translate(RuntimeError(worker), "x")
-    assert (type(told), str(told)) == (InputError, str(raised.value))
+    error = translate(RuntimeError(worker), "x")
+    assert (type(error), str(error)) == (InputError, str(raised.value))
     with pytest.raises(InputError, match="beyond 64 bits"):
         run(job(PANES, "fail", mine=agg.sum("v")), MemoryStore(), rows(("a", 2**62), ("a", 2**62)), END)
 

@@ -65,7 +65,7 @@ def test_handlers_are_called_in_the_order_of_their_registration(calls: list[tupl
     assert third[:4] == [("x", "reset", 1, False), ("y", "reset", 1, False), ("x", "retire", 0), ("y", "retire", 0)]
 
 
-def test_a_restart_is_told_from_the_next_batch(calls: list[tuple[Any, ...]]) -> None:
+def test_a_restart_is_distinguished_from_the_next_batch(calls: list[tuple[Any, ...]]) -> None:
     """`ctx.restarted` holds in the first batch of a run alone."""
     made, store = spec(NotingHandler()), MemoryStore()
     for number, of_run in enumerate((1, 1, 2, 2)):
@@ -74,20 +74,20 @@ def test_a_restart_is_told_from_the_next_batch(calls: list[tuple[Any, ...]]) -> 
 
 
 @pytest.mark.parametrize(
-    ("of_run", "no_batch_committed", "told"), [(1, True, False), (2, True, True), (2, False, False)]
+    ("of_run", "no_batch_committed", "is_initial"), [(1, True, False), (2, True, True), (2, False, False)]
 )
 def test_without_a_checkpoint_a_later_run_begins_again(
     calls: list[tuple[Any, ...]],
     of_run: int,
     no_batch_committed: bool,  # noqa: FBT001 -- of the cases
-    told: bool,  # noqa: FBT001 -- as above
+    is_initial: bool,  # noqa: FBT001 -- as above
 ) -> None:
     """Never at the very first start, nor for a group that only gets its first row late."""
     run(spec(NotingHandler()), MemoryStore(), 0, Tick(1), run=of_run, no_batch_committed=no_batch_committed)
-    assert (("noted", "initial") in calls) is told
+    assert (("noted", "initial") in calls) is is_initial
 
 
-def test_the_reason_and_the_attempt_are_told(calls: list[tuple[Any, ...]]) -> None:
+def test_handlers_receive_the_reason_and_the_attempt(calls: list[tuple[Any, ...]]) -> None:
     """A drain can be distinguished from an ordinary batch, and a batch that is run again from a new one."""
     run(spec(NotingHandler()), MemoryStore(), 7, Tick(1), reason=CheckpointReason.DRAIN, attempt=3)
     assert calls[:2] == [("noted", "drain", 7, "drain"), ("noted", "checkpoint", 7, 3)]
@@ -193,20 +193,20 @@ def test_fields_that_nobody_wrote_have_a_default() -> None:
     assert found.read("new", 5) == 5
 
 
-class Telling(StateHandler):
+class TimeRecorder(StateHandler):
     """Stores the time that it gets, and since when a partition has been idle."""
 
-    told: ClassVar[list[Any]] = []
+    received: ClassVar[list[Any]] = []
 
     def drain(self, ctx: StateContext) -> None:
-        self.told.append((ctx.now, [ctx.now - one.last_insertion for one in ctx.partitions() if ctx.now]))
+        self.received.append((ctx.now, [ctx.now - one.last_insertion for one in ctx.partitions() if ctx.now]))
 
 
-def test_a_drain_tells_handlers_the_time_and_lets_nothing_fall_due() -> None:
+def test_a_drain_gives_handlers_the_time_and_lets_nothing_fall_due() -> None:
     """How long a partition has been idle is known, though no tick came; its timer waits for the next start."""
-    Telling.told.clear()
-    made, store = spec(Telling(), window=Tumbling(Time(10))), MemoryStore()
+    TimeRecorder.received.clear()
+    made, store = spec(TimeRecorder(), window=Tumbling(Time(10))), MemoryStore()
     run(made, store, 0, Tick(0), rows(("a", 1), at=1_000_000))
     drained = run(made, store, 1, reason=CheckpointReason.DRAIN, now_us=61_000_000)
     assert drained.results is None
-    assert Telling.told[-1] == (datetime(1970, 1, 1, 0, 1, 1, tzinfo=UTC), [timedelta(seconds=60)])
+    assert TimeRecorder.received[-1] == (datetime(1970, 1, 1, 0, 1, 1, tzinfo=UTC), [timedelta(seconds=60)])

@@ -96,23 +96,23 @@ class Item:
 
 def steps_of(items: Iterable[Item], *, paned: bool) -> Iterator[Step]:
     """The items as steps: neighbours on one port in one table; a port with panes has event time."""
-    for (port, told_time), lot in groupby(items, key=lambda item: (item.port, item.key is None)):
-        if told_time:
-            for item in lot:
+    for (port, is_time), group in groupby(items, key=lambda item: (item.port, item.key is None)):
+        if is_time:
+            for item in group:
                 yield Watermark(item.at, port=1)
                 yield from (Tick(item.at, port=both) for both in (0, 1))
             continue
         time = EVENT_TIME if paned and port else ARRIVAL_TIME
-        tables = [rows(port, (item.key, item.v), at=item.at, time=time).table for item in lot if item.key is not None]
+        tables = [rows(port, (item.key, item.v), at=item.at, time=time).table for item in group if item.key is not None]
         yield Rows(pa.concat_tables(tables), port)
 
 
-def play(made: JobSpec, items: list[Item], cuts: Iterable[int]) -> dict[str | None, list[Any]]:
-    """Run the items in batches cut at these places, each after a restart; return what was emitted, by key.
+def play(made: JobSpec, items: list[Item], splits: Iterable[int]) -> dict[str | None, list[Any]]:
+    """Run the items in batches split at these places, each after a restart; return what was emitted, by key.
 
     In the order in which the operator emitted it: the log has the rows of port 0 in a batch before those of port 1.
     """
-    bounds = [0, *sorted({*cuts}), len(items)]
+    bounds = [0, *sorted({*splits}), len(items)]
     paned = made.ports[1].has_panes
     store, by_key = MemoryStore(), dict[str | None, list[Any]]()
     for number, (low, high) in enumerate(pairwise(bounds)):

@@ -69,7 +69,7 @@ MALFORMED = [
 
 @pytest.mark.parametrize("text", MALFORMED)
 def test_malformed_text_is_refused_with_the_value_and_examples(text: str) -> None:
-    """A number without a unit is malformed, too: nobody can tell seconds from minutes."""
+    """A number without a unit is malformed, too: it may mean seconds or minutes."""
     with pytest.raises(DeclarationError) as caught:
         to_us(text, "watermark")
     assert f"watermark is {text!r}" in str(caught.value)

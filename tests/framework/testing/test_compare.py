@@ -19,10 +19,10 @@ EVENTS: list[dict[str, Any]] = [
     {"event": "drop", "key": "a", "tuples": [{"ts": 7}]},
 ]
 
-LIES: dict[str, Any] = {
-    "a tuple is missing": lambda e: e[3]["tuples"].pop(),
-    "a tuple is doubled": lambda e: e[3]["tuples"].append({"ts": 102}),
-    "two tuples changed places": lambda e: e[3]["tuples"].reverse(),
+DIFFERENCES: dict[str, Any] = {
+    "a row is missing": lambda e: e[3]["tuples"].pop(),
+    "a row is doubled": lambda e: e[3]["tuples"].append({"ts": 102}),
+    "two rows changed places": lambda e: e[3]["tuples"].reverse(),
     "an insertion is missing": lambda e: e.pop(1),
     "insertions of one key changed places": lambda e: e.insert(0, e.pop(1)),
     "a time is another": lambda e: e[4].update(at=5.002),
@@ -38,11 +38,11 @@ LIES: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("lie", LIES)
-def test_one_lie_is_found_from_either_side(lie: str) -> None:
-    """Whether the lie is in the expectation or in the result, the two lists differ."""
+@pytest.mark.parametrize("change", DIFFERENCES)
+def test_one_difference_is_found_from_either_side(change: str) -> None:
+    """Whether it is in the expectation or in the result."""
     broken = copy.deepcopy(EVENTS)
-    LIES[lie](broken)
+    DIFFERENCES[change](broken)
     assert difference(EVENTS, broken) is not None
     assert difference(broken, EVENTS) is not None
 

@@ -1,4 +1,4 @@
-"""What `play` refuses, and how it cuts: a vector that is misread would prove nothing."""
+"""What `play` refuses, and how it splits: a vector that is misread would prove nothing."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "an item of no kind": (item(at=3), r"input\[0\] has at"),
     "an item of two kinds": (item(value={"ts": 1}, watermark=3), "needs one of"),
     "an item that is no object": (broken(input=[3]), r"input\[0\] is 3"),
-    "an unknown field of a tuple": (item(value={"ts": 1}, kye="a"), r"input\[0\] has the unknown field kye"),
+    "an unknown field of a row": (item(value={"ts": 1}, kye="a"), r"input\[0\] has the unknown field kye"),
     "an unknown field of a watermark": (item(watermark=1, at=0), "unknown field at"),
-    "a tuple without event time": (item(value={"t": 1}), "has no 'ts'"),
-    "a tuple whose event time is null": (item(value={"ts": None}), "has no 'ts'"),
-    "a tuple whose event time is text": (item(value={"ts": "1"}), r"input\[0\]\.value\.ts is '1'"),
+    "a row without event time": (item(value={"t": 1}), "has no 'ts'"),
+    "a row whose event time is null": (item(value={"ts": None}), "has no 'ts'"),
+    "a row whose event time is text": (item(value={"ts": "1"}), r"input\[0\]\.value\.ts is '1'"),
     "an event time finer than a microsecond": (item(value={"ts": 1e-7}), "whole microseconds"),
     "a watermark that is no time": (item(watermark=None), r"input\[0\]\.watermark is None"),
     "a mark of no kind": (item(punct="end"), "punct is 'end'"),
@@ -86,7 +86,10 @@ REFUSED |= {
         r"window\.trigger needs the field 'size'",
     ),
     "a count of nothing": (by_clock(SLIDING, eviction={"policy": "count", "size": 0}), "greater than 0"),
-    "punctuation in a sliding window": (by_clock(SLIDING, eviction={"policy": "punct"}), "takes Count, Time or Delta"),
+    "punctuation in a sliding window": (
+        by_clock(SLIDING, eviction={"policy": "punct"}),
+        "cannot evict from a sliding window",
+    ),
     "a delta of an attribute that is no name": (
         by_clock(SLIDING, eviction={"policy": "delta", "attr": 3, "size": 1}),
         r"window\.eviction\.attr is 3",
@@ -106,13 +109,13 @@ REFUSED |= {
         by_clock(SLIDING, {"at": 1, "evict_partition": "a"}),
         "not partitioned.*only from a partitioned window",
     ),
-    "a tuple at no time": (by_clock(SLIDING, {"value": {}}), r"input\[0\] needs the field 'at'"),
+    "a row at no time": (by_clock(SLIDING, {"value": {}}), r"input\[0\] needs the field 'at'"),
     "a reset at no time": (by_clock(SLIDING, {"reset_to_initial": True}), r"input\[0\] needs the field 'at'"),
     "a clock that goes back": (
         by_clock(SLIDING, {"at": 2, "value": {}}, {"at": 1.5, "value": {}}),
         r"input\[1\] is at 1.5 s, but the clock already reads 2 s",
     ),
-    "a tuple before the window is ready": (by_clock(SLIDING, {"at": 2, "value": {}}, ready_at=3), "already reads 3 s"),
+    "a row before the window is ready": (by_clock(SLIDING, {"at": 2, "value": {}}, ready_at=3), "already reads 3 s"),
     "a delta of a missing attribute": (
         by_clock(DELTA, {"at": 0, "value": {"a": 1}}),
         r"input\[0\]\.value\.age is None",
@@ -152,7 +155,7 @@ def test_a_vector_that_may_be_misread_is_refused(case: str) -> None:
     ],
 )
 def test_an_argument_that_means_nothing_is_refused(arguments: dict[str, Any]) -> None:
-    """An engine, a cut or a restart that does not exist is an error, not a default."""
+    """An engine, a split or a restart that does not exist is an error, not a default."""
     with pytest.raises(DeclarationError, match=next(iter(arguments))):
         play(VECTOR, **arguments)
 
@@ -163,7 +166,7 @@ def sizes(cut: Any, restart_after: Any, **changes: Any) -> list[tuple[int, bool]
     return [(len(batch.items), batch.restart) for batch in batches]
 
 
-def test_cuts_and_restarts_fall_where_they_are_asked_for() -> None:
+def test_splits_and_restarts_are_where_they_are_requested() -> None:
     """A restart ends its micro-batch; "whole" and "each" are what they say."""
     assert sizes("whole", "none") == [(4, False)]
     assert sizes("each", "none") == [(1, False)] * 4
@@ -171,16 +174,16 @@ def test_cuts_and_restarts_fall_where_they_are_asked_for() -> None:
     assert sizes("whole", "each") == [(1, True)] * 4
 
 
-def test_a_seed_makes_the_same_random_cut_again() -> None:
-    """The same seed cuts the same way, some seeds cut differently, and no item is lost."""
-    cuts = [sizes(seed, "none") for seed in range(20)]
-    assert cuts == [sizes(seed, "none") for seed in range(20)]
-    assert len({str(cut) for cut in cuts}) > 3
-    assert {sum(size for size, _ in cut) for cut in cuts} == {4}
+def test_a_seed_makes_the_same_random_split_again() -> None:
+    """The same seed splits the same way, some seeds split differently, and no item is lost."""
+    splits = [sizes(seed, "none") for seed in range(20)]
+    assert splits == [sizes(seed, "none") for seed in range(20)]
+    assert len({str(split) for split in splits}) > 3
+    assert {sum(size for size, _ in split) for split in splits} == {4}
 
 
 def test_a_checkpoint_and_a_reset_stand_alone() -> None:
-    """Both act on durable state, so each is cut off from the items around it."""
+    """Both act on durable state, so each is a batch without the items around it."""
     items = [
         {"value": {"ts": 1}},
         {"at": 1, "checkpoint": "c"},

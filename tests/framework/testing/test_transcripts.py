@@ -1,127 +1,142 @@
-"""Plays that read as specification, in `transcripts/`; some are lies, and must be noticed."""
+"""The transcripts in `tests/transcripts/`, played however their input is split and wherever the process restarts."""
 
 from __future__ import annotations
 
-import re
+import copy
+from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-import yaml
 
 from framework.declarations.errors import DeclarationError
 from panekeeper.testing import difference, play
+from tests.framework.testing.transcripts import Transcript, expected_of, read_transcripts, vector_of
+from tests.model.time_intervals import NaiveTimeInterval
+from tests.model.window_kinds import play_naively
 
-FOLDER = Path(__file__).parents[2] / "transcripts"
-FIELDS = {"name", "window", "story", "error", "lie"}
-LINE = re.compile(
-    r"(?P<event>\w+)(?: (?P<key>(?!\[)\w+))?(?: \[(?P<start>[^,]+), (?P<end>[^)]+)\))?"
-    r"(?: (?P<timing>onComplete|late) (?P<index>\d+))?: (?P<tuples>.+)"
-)
-TRANSCRIPTS: dict[str, dict[str, Any]] = {
-    told["name"]: told
-    for path in sorted(FOLDER.glob("*.yaml"))
-    for told in yaml.safe_load(path.read_text(encoding="utf-8"))
-}
+TRANSCRIPTS = read_transcripts(Path(__file__).parents[2] / "transcripts")
+REFUSED = [name for name, transcript in TRANSCRIPTS.items() if "error" in transcript]
+WRONG = [name for name, transcript in TRANSCRIPTS.items() if "difference" in transcript]
+PLAYED = [name for name in TRANSCRIPTS if name not in REFUSED and name not in WRONG]
 
 
-def chosen(field: str) -> list[str]:
-    """Names of the transcripts that have this field; those with neither error nor lie for "story"."""
-    if field == "story":
-        return [name for name, told in TRANSCRIPTS.items() if "error" not in told and "lie" not in told]
-    return [name for name, told in TRANSCRIPTS.items() if field in told]
+def differ(expected: list[dict[str, Any]], got: list[dict[str, Any]]) -> str | None:
+    """Return the first difference between two lists of events, fields that only one of them has included."""
+    return difference(expected, got) or difference(got, expected)
 
 
-def check(told: dict[str, Any], restart: Literal["none", "each"]) -> str | None:
-    """Play a transcript up to each of its expectations; the first difference, or None."""
-    items: list[dict[str, Any]] = []
-    compared, open_items = 0, 0
-    for step in told["story"]:
-        if "expect" not in step:
-            items.append(item(step))
-            open_items += 1
-            continue
-        events = play({"window": window(told), "input": items}, cut="each", restart_after=restart)
-        why = difference([event(line) for line in step["expect"]], events[compared:])
-        if why is not None:
-            return f"after {items[-1]}: {why}"
-        compared, open_items = len(events), 0
-    return f"nothing is expected of the last {open_items} items" if open_items else None
-
-
-def window(told: dict[str, Any]) -> dict[str, Any]:
-    """The window of a transcript, in the shape of a vector's."""
-    declared: dict[str, Any] = told["window"]
-    return {"kind": "timeInterval", "event_time": "ts"} | declared
-
-
-def item(step: dict[str, Any]) -> dict[str, Any]:
-    """One step of a story as an input item."""
-    if "in" not in step:
-        return ({"at": 0} if step.keys() & {"checkpoint", "reset"} else {}) | step
-    if isinstance(step["in"], dict):
-        ((key, time),) = step["in"].items()
-        return {"key": key, "value": {"ts": time}}
-    return {"value": {"ts": step["in"]}}
-
-
-def event(line: str) -> dict[str, Any]:
-    """One expected event; a line that cannot be read is an error, never ignored."""
-    read = LINE.fullmatch(line)
-    if read is None:
-        raise ValueError(f"cannot read the expectation {line!r}")
-    told: dict[str, Any] = {"event": read["event"], "key": read["key"]}
-    told["tuples"] = [{"ts": yaml.safe_load(time)} for time in read["tuples"].split(", ")]
-    if read["start"] is not None:
-        told["pane"] = [yaml.safe_load(read["start"]), yaml.safe_load(read["end"])]
-    if read["timing"] is not None:
-        told |= {"timing": read["timing"], "index": int(read["index"])}
-    return told
+def differ_by_step(transcript: Transcript, restart: Literal["none", "each"]) -> str | None:
+    """Play one step more each time; return the first difference between what a step expects and what it adds."""
+    vector = vector_of(transcript)
+    count = 0
+    for end, step in enumerate(transcript["steps"], 1):
+        got = play(vector | {"input": vector["input"][:end]}, cut="each", restart_after=restart)[count:]
+        if found := differ(expected_of(step, vector["window"]), got):
+            return f"step {end}, {step}: {found}"
+        count += len(got)
+    return None
 
 
 @pytest.mark.parametrize("restart", ["none", "each"])
-@pytest.mark.parametrize("name", chosen("story"))
-def test_it_happens_as_told(name: str, restart: Literal["none", "each"]) -> None:
-    """Step by step exactly what the transcript says, with and without a restart after every step."""
-    assert check(TRANSCRIPTS[name], restart) is None
+@pytest.mark.parametrize("name", PLAYED)
+def test_the_expected_events_happen(name: str, restart: Literal["none", "each"]) -> None:
+    """No more and no fewer, at those times, in one batch and with a restart after every item."""
+    vector = vector_of(TRANSCRIPTS[name])
+    assert differ(vector["expect"], play(vector, cut="whole", restart_after=restart)) is None
 
 
-@pytest.mark.parametrize("name", chosen("error"))
-def test_it_is_refused_as_told(name: str) -> None:
-    """A window that cannot be is refused at its declaration, with the words of the transcript."""
-    told = TRANSCRIPTS[name]
-    with pytest.raises(DeclarationError, match=re.escape(told["error"])):
-        play({"window": window(told), "input": []})
+@pytest.mark.parametrize("restart", ["none", "each"])
+@pytest.mark.parametrize("name", PLAYED)
+def test_each_event_is_expected_of_the_step_that_causes_it(name: str, restart: Literal["none", "each"]) -> None:
+    """With a batch for each step, with and without a restart between them."""
+    assert differ_by_step(TRANSCRIPTS[name], restart) is None
 
 
-@pytest.mark.parametrize("name", chosen("lie"))
-def test_a_lie_is_noticed(name: str) -> None:
-    """A transcript that tells what does not happen fails, with the difference in words."""
-    told = TRANSCRIPTS[name]
-    why = check(told, "none")
-    assert why is not None
-    assert told["lie"] in why
+@pytest.mark.parametrize("name", PLAYED)
+def test_the_naive_model_gives_the_same_events(name: str) -> None:
+    """The model that the random tests trust agrees with what people wrote down."""
+    vector = vector_of(TRANSCRIPTS[name])
+    window = vector["window"]
+    in_order = window["kind"] != "timeInterval"
+    got = play_naively(vector) if in_order else NaiveTimeInterval(window).play(vector["input"])
+    assert differ(vector["expect"], got) is None
 
 
-def test_every_transcript_is_read_whole() -> None:
-    """No field of a transcript is ignored, and each is one of a story, an error or a lie."""
-    names = [line for path in FOLDER.glob("*.yaml") for line in yaml.safe_load(path.read_text(encoding="utf-8"))]
-    assert len(names) == len(TRANSCRIPTS)
-    for told in names:
-        assert told.keys() <= FIELDS
-        assert ("error" in told) != ("story" in told)
-    assert min(len(chosen(field)) for field in ("story", "error", "lie")) > 0
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_is_refused(name: str) -> None:
+    """The declaration, or a step, is refused with a message that says why."""
+    with pytest.raises(DeclarationError, match=TRANSCRIPTS[name]["error"]):
+        play(vector_of(TRANSCRIPTS[name]))
 
 
-@pytest.mark.parametrize("line", ["", "trigger", "trigger [1, 2) onComplete 0", "trigger [1, 2] late 0: 1", "drop 5"])
-def test_an_expectation_that_cannot_be_read_is_an_error(line: str) -> None:
-    """A misspelt line never means "expect nothing"."""
-    with pytest.raises(ValueError, match="cannot read"):
-        event(line)
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_expectation_is_found(name: str) -> None:
+    """The difference is reported, for the whole transcript and for its step."""
+    transcript = TRANSCRIPTS[name]
+    vector = vector_of(transcript)
+    assert transcript["difference"] in (difference(vector["expect"], play(vector)) or "")
+    assert differ_by_step(transcript, "none") is not None
 
 
-@pytest.mark.parametrize("field", ["inn", "watermarks", "at"])
-def test_a_step_that_means_nothing_is_refused(field: str) -> None:
-    """A misspelt step is refused by `play` itself."""
-    with pytest.raises(DeclarationError, match="needs one of"):
-        check({"window": {"intervalDuration": 1}, "story": [{field: 1}, {"expect": []}]}, "none")
+def test_there_are_transcripts_of_each_kind() -> None:
+    """Each is played, or refused, or wrong."""
+    assert min(len(PLAYED), len(REFUSED), len(WRONG)) > 5
+    assert all(("steps" in TRANSCRIPTS[name]) for name in PLAYED + WRONG)
+
+
+def pairs_in(file: str) -> set[tuple[str, str]]:
+    """Return the pairs of eviction and trigger in a file."""
+    windows = [one["window"] for name, one in TRANSCRIPTS.items() if name.startswith(f"{file}:")]
+    return {(w["eviction"].split()[0], w["trigger"].split()[0]) for w in windows if "trigger" in w}
+
+
+@pytest.mark.parametrize("file", ["sliding", "partitioned"])
+def test_every_pair_of_policies_has_a_transcript(file: str) -> None:
+    """Nine pairs, without and with partitions."""
+    assert pairs_in(file) == set(product(("count", "time", "delta"), repeat=2))
+
+
+SHORT: Transcript = {
+    "rule": "It fires at every row.",
+    "window": {"kind": "sliding", "eviction": "count 2"},
+    "steps": [{"at": 0, "row": 1, "expect": ["insertion 1", "trigger 1"]}],
+}
+MISTAKES: dict[str, Any] = {
+    "a field of the transcript": lambda t: t.update(step=[]),
+    "a field of a step": lambda t: t["steps"][0].update(expects=[]),
+    "a step of no kind": lambda t: t["steps"].append({"at": 2, "rwo": 3}),
+    "a step of two kinds": lambda t: t["steps"].append({"at": 2, "row": 3, "clock": 4}),
+    "a step of a time alone": lambda t: t["steps"].append({"at": 2}),
+    "a key where there are no partitions": lambda t: t["steps"][0].update(row="a 1"),
+    "no key where there are partitions": lambda t: t["window"].update(partitioned=True),
+    "a field of the window": lambda t: t["window"].update(evict="count 2"),
+    "a policy": lambda t: t["window"].update(eviction="often 2"),
+}
+UNREADABLE = [
+    "",
+    "fires 1",
+    "1",
+    "trigger [1, 2) onComplete 0",
+    "trigger 1 in [1, 2] late 0",
+    "trigger 1 late",
+    "a drop 5",
+]
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_transcript_that_may_be_misread_is_refused(mistake: str) -> None:
+    """What is misspelt is an error, never left out."""
+    transcript = copy.deepcopy(SHORT)
+    MISTAKES[mistake](transcript)
+    with pytest.raises((ValueError, DeclarationError)):
+        play(vector_of(transcript))
+
+
+@pytest.mark.parametrize("line", UNREADABLE)
+def test_an_event_that_cannot_be_read_is_an_error(line: str) -> None:
+    """A misspelt event never means "expect nothing"."""
+    transcript = copy.deepcopy(SHORT)
+    transcript["steps"][0]["expect"].append(line)
+    with pytest.raises(ValueError, match="cannot be read"):
+        vector_of(transcript)

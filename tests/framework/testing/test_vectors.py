@@ -1,4 +1,4 @@
-"""Every worked example, through the core in memory, however the input is cut and wherever the process restarts."""
+"""Every worked example, through the core in memory, however the input is split and wherever the process restarts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HERE = Path(__file__).parents[2]
 VECTORS = {path.stem: path for folder in ("vectors", "vectors_own") for path in sorted((HERE / folder).glob("*.json"))}
 PLAYED = sorted(name for name in VECTORS if not name.startswith("lifecycle_"))
 WAYS: list[tuple[Any, Any]] = [(cut, "none") for cut in ("whole", "each", 1, 2, 3)]
-WAYS += [("whole", "each")]  # a restart after every item cuts after every item, whatever the cut
+WAYS += [("whole", "each")]  # a restart after every item is a split after every item, whatever `cut` is
 
 
 def load(name: str) -> dict[str, Any]:
@@ -29,7 +29,7 @@ def load(name: str) -> dict[str, Any]:
 @pytest.mark.parametrize(("cut", "restart"), WAYS)
 @pytest.mark.parametrize("name", PLAYED)
 def test_a_vector_gives_its_events(name: str, cut: Any, restart: Any) -> None:
-    """The same events come out for every cut into micro-batches and every restart between them."""
+    """The same events come out for every split into micro-batches and every restart between them."""
     vector = load(name)
     expected, vector["expect"] = vector["expect"], []
     got = play(vector, cut=cut, restart_after=restart)

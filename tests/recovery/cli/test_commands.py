@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from recovery.cli.main import FAILED, main
+from recovery.cli.main import main
+from recovery.cli.subcommand import ExitCode
 from recovery.errors import ArchiveDenied, ArchiveError
 from recovery.storage.locations import open_archive
 from recovery.storage.s3_options import S3Options
-from state.checkpoint.layout import JOB_FILE, RUNNING_FILE
+from state.checkpoint.layout import JOB_FILE
 
 if TYPE_CHECKING:
     from tests.recovery.conftest import FakeCheckpoint
 
 
 def run_json(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
-    """Run a command with `--json` and return what it tells."""
+    """Run a command with `--json` and return what it prints."""
     assert main([*map(str, arguments), "--json"]) == 0
     return dict(json.loads(capsys.readouterr().out))
 
@@ -77,7 +78,7 @@ def test_a_manifest_that_cannot_be_read_is_listed_with_its_reason(
 
 def test_an_error_is_one_line_and_a_failure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The exit code is that of a failure."""
-    assert main(["verify", str(tmp_path), "one"]) == FAILED
+    assert main(["verify", str(tmp_path), "one"]) == ExitCode.FAILED
     assert capsys.readouterr().err.startswith("panekeeper verify: there is no savepoint 'one'")
 
 
@@ -88,16 +89,16 @@ def test_an_error_of_the_disk_is_one_line_too(
     record = job.folder / JOB_FILE
     record.unlink()
     record.mkdir()
-    assert main(["status", str(job.folder)]) == FAILED
+    assert main(["status", str(job.folder)]) == ExitCode.FAILED
     assert capsys.readouterr().err == f"panekeeper status: {record} cannot be used: Is a directory\n"
 
     def refuse(path: Path) -> bytes:
         raise PermissionError(13, "Permission denied", str(path))
 
     monkeypatch.setattr(Path, "read_bytes", refuse)
-    assert main(["savepoint", str(job.folder), "one", "--to", str(job.folder) + "-saved", "--json"]) == FAILED
+    assert main(["savepoint", str(job.folder), "one", "--to", str(job.folder) + "-saved", "--json"]) == ExitCode.FAILED
     printed = capsys.readouterr()
-    words = f"{job.folder / RUNNING_FILE} cannot be used: Permission denied; run this as the user who runs the job"
+    words = f"{job.folder / JOB_FILE} cannot be used: Permission denied; run this as the user who runs the job"
     assert printed.err == f"panekeeper savepoint: {words}\n"
     assert json.loads(printed.out)["kind"] == "PermissionError"
 

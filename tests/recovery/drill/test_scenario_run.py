@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from framework.engine.sink.fault_points import IN_OTHER_THREADS
 from recovery.drill import actions as do
 from recovery.drill.expected.history import generate
 from recovery.drill.faults.damage import FaultNotConfirmed
@@ -154,7 +155,9 @@ def test_only_the_job_without_a_refused_request_is_not_hit_by_an_outage(tmp_path
     assert run.not_hit == {"delta": "the store got no request while it failed, in savepoint"}
 
 
-@pytest.mark.parametrize("point", [point for point, fault in do.POINTS.items() if fault not in (None, "mid-batch")])
+@pytest.mark.parametrize(
+    "point", [point for point, fault in do.POINTS.items() if fault not in (None, *IN_OTHER_THREADS)]
+)
 def test_a_kill_at_a_point_must_leave_an_uncommitted_batch_of_each_job(tmp_path: Path, point: do.Point) -> None:
     """A job that had ended was not hit, nor was one with an older uncommitted batch only."""
     assert ran(tmp_path / "1", Killed, do.Kill(point, batch=2)).not_hit == {}
@@ -164,9 +167,11 @@ def test_a_kill_at_a_point_must_leave_an_uncommitted_batch_of_each_job(tmp_path:
         assert ("batched" in not_hit) == (launcher is KilledBetweenBatches)
 
 
-def test_in_the_middle_of_a_batch_one_hit_job_is_enough_and_their_number_is_noted(tmp_path: Path) -> None:
+@pytest.mark.parametrize("point", [point for point, fault in do.POINTS.items() if fault in IN_OTHER_THREADS])
+def test_in_the_middle_of_a_batch_one_hit_job_is_enough_and_their_number_is_noted(
+    tmp_path: Path, point: do.Point
+) -> None:
     """No job can wait for another there. If none was hit, the fault is not confirmed for any."""
-    point: do.Point = "in the midst of a batch"
     run = ran(tmp_path / "1", KilledWhileAnOlderKillShows, do.Kill(point, batch=2))
     assert (run.not_hit, run.notes) == ({}, [f"{point}: 1 of 2 jobs hit"])
     with pytest.raises(FaultNotConfirmed, match="no uncommitted batch from 2 on"):

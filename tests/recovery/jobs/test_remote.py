@@ -16,7 +16,9 @@ import pytest
 from framework.engine.job.lease import Lease, acquire
 from panekeeper import CheckpointError, DrainTimeout, ForeignCheckpoint, JobFailed, JobNotRunning
 from recovery.cli.main import main
-from recovery.jobs.remote import drain, status
+from recovery.jobs.job_status import JobStatus
+from recovery.jobs.remote import drain
+from recovery.jobs.status import status
 from state.checkpoint.control_files import write_control_file
 from state.checkpoint.folder import LocalFolder
 from state.checkpoint.layout import FLUSHED_FILE, JOB_FILE, RUNNING_FILE, STOPPED_FILE
@@ -79,44 +81,48 @@ def vanish(lease: Lease, folder: LocalFolder) -> None:
 
 def test_status_distinguishes_running_ended_failed_and_crashed_jobs(checkpoint: LocalFolder) -> None:
     """By its lease while there is one, else by its end record; numbers of half-written files do not count."""
-    assert status(checkpoint)["state"] == "new"
+    assert status(checkpoint).state == "new"
     lease = acquire(checkpoint, "readings", now=lambda: 5)
-    result = status(checkpoint)
+    result = status(checkpoint, now=lambda: 7_000_005)
     owner = read_owner(checkpoint)
     assert owner is not None
-    assert result == {
-        "checkpoint": checkpoint.root,
-        "job": "readings",
-        "state": "running",
-        "running": True,
-        "host": owner.host,
-        "pid": owner.pid,
-        "since_us": 5,
-        "seen_us": 5,
-        "stopped_us": None,
-        "last_offset": 2,
-        "last_commit": 1,
-        "resumable": True,
-        "why_not": None,
-    }
+    assert result == JobStatus(
+        checkpoint=checkpoint.root,
+        job="readings",
+        state="running",
+        health="healthy",
+        why="it runs",
+        running=True,
+        host=owner.host,
+        pid=owner.pid,
+        since="1970-01-01T00:00:00Z",
+        run_age=7.0,
+        seen="1970-01-01T00:00:00Z",
+        heartbeat_age=7.0,
+        last_offset=2,
+        last_commit=1,
+        resumable=True,
+        why_not=None,
+    )
 
     lease.release("failed")
     result = status(checkpoint)
-    assert (result["state"], result["running"], result["pid"], result["stopped_us"]) == ("failed", False, None, 5)
+    assert (result.state, result.running, result.pid, result.health) == ("failed", False, None, "down")
+    assert result.stopped == "1970-01-01T00:00:00Z"
     again = acquire(checkpoint, "readings", now=lambda: 7)
     vanish(again, checkpoint)
     result = status(checkpoint)
-    assert (result["state"], result["running"], result["seen_us"], result["resumable"]) == ("lost", False, 7, True)
+    assert (result.state, result.running, result.health, result.resumable) == ("lost", False, "down", True)
 
 
 def test_status_says_why_a_job_cannot_resume(checkpoint: LocalFolder) -> None:
     """After a flush, and where Spark's logs were mixed up; a batch begun and not finished is no reason."""
     log_file(checkpoint, "commits", "5")
-    assert "do not belong together" in status(checkpoint)["why_not"]
+    assert "do not belong together" in str(status(checkpoint).why_not)
     checkpoint.write_json(FLUSHED_FILE, {"batch": 2})
     result = status(checkpoint)
-    assert (result["state"], result["resumable"]) == ("flushed", False)
-    assert "closed for good" in result["why_not"]
+    assert (result.state, result.resumable, result.health) == ("flushed", False, "healthy")
+    assert "closed for good" in str(result.why_not)
 
 
 def test_a_folder_without_a_checkpoint_of_panekeeper_is_refused(tmp_path: Path) -> None:
@@ -138,7 +144,7 @@ def test_a_drain_waits_until_the_job_has_ended(checkpoint: LocalFolder) -> None:
 
     def end() -> None:
         assert pulse(checkpoint) == ["resume", "drain"]
-        lease.add_end_fields(**LEFT)
+        lease.set_report(lambda: LEFT)
         lease.release("ended")
 
     clock = Clock(lambda: None, end, lambda: log_file(checkpoint, "commits", "2"))
@@ -151,14 +157,15 @@ def test_a_drain_waits_until_the_job_has_ended(checkpoint: LocalFolder) -> None:
         "last_commit": 2,
         "resumable": True,
         "seconds": 0.6,
-        **LEFT,
+        "batch": 2,
+        "open": {"panes": 2, "rows": 40, "next_due": "1970-01-02T00:00:00Z", "next_watermark": None},
     }
 
 
 def test_a_drain_reports_no_open_work_that_the_job_did_not_record(checkpoint: LocalFolder) -> None:
     """Nor what an earlier job has recorded."""
     earlier = acquire(checkpoint, "readings")
-    earlier.add_end_fields(**LEFT)
+    earlier.set_report(lambda: LEFT)
     earlier.release("ended")
     lease = acquire(checkpoint, "readings")
     log_file(checkpoint, "commits", "2")
@@ -196,7 +203,7 @@ def test_no_drain_is_written_where_no_job_runs(checkpoint: LocalFolder) -> None:
     with pytest.raises(JobNotRunning, match="none has ended there before"):
         drain(checkpoint)
     acquire(checkpoint, "readings", now=lambda: 0).release("ended")
-    with pytest.raises(JobNotRunning, match="the last one ended 1970-01-01 00:00:00 UTC"):
+    with pytest.raises(JobNotRunning, match="the last one ended 1970-01-01T00:00:00Z"):
         drain(checkpoint)
     vanish(acquire(checkpoint, "readings", now=lambda: 0), checkpoint)
     with pytest.raises(JobNotRunning, match="exited without releasing its lease, last heartbeat 1970"):
@@ -239,7 +246,7 @@ def test_the_command_drains_a_job_of_another_thread(
         while not checkpoint.names("pulse"):
             stopping.wait(0.01)
         log_file(checkpoint, "commits", "2")
-        lease.add_end_fields(**LEFT)
+        lease.set_report(lambda: LEFT)
         lease.release("ended")
 
     running = threading.Thread(target=job)
@@ -248,7 +255,7 @@ def test_the_command_drains_a_job_of_another_thread(
     running.join()
     text = capsys.readouterr().out
     assert "last batch begun: 2, committed: 2; the next start resumes there" in text
-    assert "still open: panes 2, rows 40\nnext due: 1970-01-02 00:00:00 UTC" in text
+    assert "still open: panes 2, rows 40\nnext due: 1970-01-02T00:00:00Z" in text
 
 
 def test_exit_codes_and_json(checkpoint: LocalFolder, capsys: pytest.CaptureFixture[str]) -> None:
@@ -259,14 +266,15 @@ def test_exit_codes_and_json(checkpoint: LocalFolder, capsys: pytest.CaptureFixt
 
     assert main(["status", checkpoint.root]) == 0
     text = capsys.readouterr().out
-    assert "not running; new\nlast batch begun: 2, committed: 1\nresumable: yes" in text
+    assert "not running; new\nhealth: stopped, it was never started\n" in text
+    assert text.endswith("last batch begun: 2, committed: 1\nresumable: yes\n")
 
     assert main(["drain", checkpoint.root, "--json"]) == 1
     output = capsys.readouterr()
     assert json.loads(output.out)["kind"] == "JobNotRunning"
     assert output.err.startswith("panekeeper drain: no job runs on")
 
-    for timeout, reason in (("0", "not a time above 0"), ("soon", "'soon', which is not a duration")):
+    for timeout, reason in (("0", "not a duration greater than 0"), ("soon", "'soon', which is not a duration")):
         with pytest.raises(SystemExit) as raised:
             main(["drain", checkpoint.root, "--timeout", timeout])
         assert raised.value.code == 2

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from recovery.cli.main import FAILED, main
+from recovery.cli.main import main
+from recovery.cli.subcommand import ExitCode
 from recovery.errors import SavepointError, SavepointRefused
 from recovery.repair.finding import Finding
 from recovery.repair.repair import repair
@@ -16,6 +17,7 @@ from recovery.savepoint.checkpoint_reader import read_checkpoint
 from recovery.storage.local_files import LocalFiles
 from state.checkpoint.folder import LocalFolder
 from state.checkpoint.layout import (
+    CODE_FILE,
     FLUSHED_FILE,
     JOB_FILE,
     RESET_FILE,
@@ -24,7 +26,7 @@ from state.checkpoint.layout import (
     STOPPED_FILE,
     SUPERSEDED_FILE,
     TABLES_FILE,
-    TAKING_FILE,
+    UNACCOUNTED_FILE,
 )
 from state.checkpoint.reset_intent import read_reset_intent
 from state.checkpoint.restore_markers import superseded_by
@@ -39,13 +41,14 @@ CONTENTS = {
     STOPPED_FILE: '{"at": 1, "state": "ended", "name": "readings", "since": 0, "token": "t"}',
     RUNS_FILE: '{"runs": 3, "begun": null, "attempts": 0}',
     TABLES_FILE: '{"log": null}',
+    CODE_FILE: '{"reject": []}',
+    UNACCOUNTED_FILE: '{"processes": []}',
     FLUSHED_FILE: '{"batch": 2}',
     RESET_FILE: '{"epoch": 1, "view": null}',
     SUPERSEDED_FILE: '{"to": "/elsewhere"}',
     RUNNING_FILE: LEASE,
-    TAKING_FILE: LEASE,
 }
-REPAIRED = [STOPPED_FILE, RUNS_FILE, TABLES_FILE, "metadata", "commits/2"]
+REPAIRED = [STOPPED_FILE, RUNS_FILE, TABLES_FILE, CODE_FILE, UNACCOUNTED_FILE, "metadata", "commits/2"]
 NOT_SAFE = {
     JOB_FILE: "key groups",
     FLUSHED_FILE: "finished",
@@ -57,7 +60,7 @@ NOT_SAFE = {
 }
 
 
-def cut(job: FakeCheckpoint, file: str, kept: int = 0) -> None:
+def truncate(job: FakeCheckpoint, file: str, kept: int = 0) -> None:
     """Cut a file short; it is made first, if the job has none."""
     if not job.files.exists(file):
         job.put(file, CONTENTS[file])
@@ -92,7 +95,7 @@ def test_an_intact_checkpoint_needs_no_repair(stored_job: FakeCheckpoint) -> Non
 @pytest.mark.parametrize("file", REPAIRED)
 def test_a_file_that_a_start_does_not_need_is_set_aside(stored_job: FakeCheckpoint, file: str, kept: int) -> None:
     """First it is said what would be done; nothing is removed, and afterwards the checkpoint is read."""
-    cut(stored_job, file, kept)
+    truncate(stored_job, file, kept)
     before = stored_job.contents()
     if file == "commits/2" and kept == 4:  # Spark reads a commit of its version only
         stored_job.put(file, 'v2\n{"')
@@ -111,7 +114,7 @@ def test_a_file_that_a_start_does_not_need_is_set_aside(stored_job: FakeCheckpoi
 @pytest.mark.parametrize("file", NOT_SAFE)
 def test_a_file_with_what_is_nowhere_else_is_left_alone(stored_job: FakeCheckpoint, file: str, kept: int) -> None:
     """The finding says why, and names the way by a savepoint."""
-    cut(stored_job, file, kept)
+    truncate(stored_job, file, kept)
     before = stored_job.contents()
     done = repair(stored_job.root)
     [finding] = [one for one in done.findings if one.file == file]
@@ -122,11 +125,10 @@ def test_a_file_with_what_is_nowhere_else_is_left_alone(stored_job: FakeCheckpoi
     assert stored_job.contents() == before
 
 
-@pytest.mark.parametrize("file", [RUNNING_FILE, TAKING_FILE])
-def test_with_a_damaged_lease_nothing_is_repaired(job: FakeCheckpoint, file: str) -> None:
+def test_with_a_damaged_lease_nothing_is_repaired(job: FakeCheckpoint) -> None:
     """A job may run."""
-    cut(job, file)
-    cut(job, STOPPED_FILE)
+    truncate(job, RUNNING_FILE)
+    truncate(job, STOPPED_FILE)
     before = job.contents()
     assert set(actions(repair(job.folder).findings).values()) == {"none"}
     assert job.contents() == before
@@ -135,11 +137,11 @@ def test_with_a_damaged_lease_nothing_is_repaired(job: FakeCheckpoint, file: str
 def test_a_commit_is_needed_once_the_next_batch_was_begun(job: FakeCheckpoint) -> None:
     """Then the batch was committed for certain, and is not run again; nor is one that was a flush."""
     job.begin()
-    cut(job, "commits/2")
+    truncate(job, "commits/2")
     assert actions(repair(job.folder).findings) == {"commits/2": "none"}
     flushed = FakeCheckpoint(f"{job.root}-flushed").run(2)
     flushed.put(FLUSHED_FILE, CONTENTS[FLUSHED_FILE])
-    cut(flushed, "commits/1")
+    truncate(flushed, "commits/1")
     assert actions(repair(flushed.folder).findings) == {"commits/1": "none"}
 
 
@@ -157,7 +159,7 @@ def test_offsets_are_planned_again_only_if_nothing_was_done_with_them(
         for file in job.files.sizes("state/"):
             if "/4_" in file:
                 job.files.remove(file)
-    cut(job, "offsets/3")
+    truncate(job, "offsets/3")
     done = repair(job.folder, no_sink=why_not != "sink")
     expected = "none" if why_not else "set aside"
     assert actions(done.findings)["offsets/3"] == expected
@@ -186,7 +188,7 @@ def test_a_control_file_that_no_batch_has_read_is_set_aside(job: FakeCheckpoint)
 def test_a_second_file_of_one_name_does_not_replace_the_first(job: FakeCheckpoint, tmp_path: Path) -> None:
     """Nothing is removed."""
     for kept in (1, 2):
-        cut(job, STOPPED_FILE)
+        truncate(job, STOPPED_FILE)
         job.put(STOPPED_FILE, "{" * kept)
         repair(job.folder)
     names = {path.name: path.read_text() for path in (tmp_path / "checkpoint.damaged/panekeeper").iterdir()}
@@ -199,7 +201,7 @@ def test_a_running_job_or_a_restore_is_not_touched(job: FakeCheckpoint, tmp_path
     with pytest.raises(SavepointRefused, match="is in use"):
         repair(job.folder)
     job.files.remove(RUNNING_FILE)
-    cut(job, STOPPED_FILE)
+    truncate(job, STOPPED_FILE)
     (tmp_path / "checkpoint.restoring.json").write_text("{")
     findings = repair(job.folder).findings
     assert actions(findings) == {"../checkpoint.restoring.json": "none", STOPPED_FILE: "none"}
@@ -221,15 +223,15 @@ def test_an_unreadable_small_file_is_one_line_with_the_command(job: FakeCheckpoi
 
 def test_the_command_says_what_it_would_do(job: FakeCheckpoint, capsys: pytest.CaptureFixture[str]) -> None:
     """The exit code is 0 only if every damaged file is repaired."""
-    cut(job, "commits/2")
+    truncate(job, "commits/2")
     assert main(["repair", job.root, "--dry-run"]) == 0
     assert "commits/2 is damaged and would be moved to" in capsys.readouterr().out
     assert main(["repair", job.root]) == 0
     assert "commits/2 is damaged and was moved to" in capsys.readouterr().out
     assert main(["repair", job.root]) == 0
     assert "nothing to repair" in capsys.readouterr().out
-    cut(job, JOB_FILE)
-    assert main(["repair", job.root]) == FAILED
+    truncate(job, JOB_FILE)
+    assert main(["repair", job.root]) == ExitCode.FAILED
     assert "panekeeper/job.json is damaged and cannot be repaired" in capsys.readouterr().out
 
 

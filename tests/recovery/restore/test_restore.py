@@ -260,7 +260,7 @@ def test_an_error_of_the_disk_is_raised_as_a_savepoint_error(
     """It says how to complete the restore."""
     savepoint(job.folder, "one", to=archive)
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(SavepointError, match="run the same restore again"):
+    with pytest.raises(SavepointError, match="run the same command again"):
         restore(archive, "one", checkpoint=tmp_path / "file" / "checkpoint")
 
 

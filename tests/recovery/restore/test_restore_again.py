@@ -39,12 +39,6 @@ def identity(job: FakeCheckpoint) -> tuple[str, int]:
     return record.id, record.epoch
 
 
-@pytest.fixture(params=["", "-new"], ids=["to the same folder", "to another one"])
-def target(stored_job: FakeCheckpoint, request: pytest.FixtureRequest) -> str:
-    """Where the savepoint is restored to; the job runs where it was made."""
-    return f"{stored_job.root}{request.param}"
-
-
 def test_a_job_that_starts_while_the_copy_is_written_is_seen(
     stored_job: FakeCheckpoint, archive: MemoryArchive, target: str
 ) -> None:
@@ -60,27 +54,6 @@ def test_a_job_that_starts_while_the_copy_is_written_is_seen(
         restore(archive, "one", checkpoint=target, on_step=on_step)
     assert without_lease(stored_job.contents()) == before
     assert not any(name.endswith(".restoring.json") for name in stored_job.siblings())
-
-
-def test_an_intent_is_withdrawn_if_a_job_started_just_before_it(
-    stored_job: FakeCheckpoint, archive: MemoryArchive, target: str
-) -> None:
-    """The job keeps running, nothing of it is changed, and it can be restored later."""
-    savepoint(stored_job.root, "one", to=archive)
-    steps = []
-
-    def on_step(step: str) -> None:
-        steps.append(step)
-        if step == "intended":
-            stored_job.lease(pid=os.getpid())
-
-    before = stored_job.contents()
-    with pytest.raises(SavepointRefused, match="is in use"):
-        restore(archive, "one", checkpoint=target, on_step=on_step)
-    assert (steps[-1], without_lease(stored_job.contents())) == ("intended", before)
-    assert not any(name.endswith(".restoring.json") for name in stored_job.siblings())
-    stored_job.lease(pid=2**22 + 1)
-    restore(archive, "one", checkpoint=target)
 
 
 def without_lease(contents: dict[str, str]) -> dict[str, str]:
@@ -130,7 +103,7 @@ def test_a_restore_that_must_not_take_anothers_place_leaves_it_as_it_was(
     with pytest.raises(SavepointRefused, match=r"restore of job 'readings' .* the savepoint is of 'other'"):
         restore(archive, "other", checkpoint=stored_job.root)
     with pytest.raises(SavepointRefused, match="is in use"):
-        restore(archive, "two", on_step=lambda step: stored_job.lease(pid=os.getpid()) if step == "intended" else None)
+        restore(archive, "two", on_step=lambda step: stored_job.lease(pid=os.getpid()) if step == "copied" else None)
     stored_job.lease(pid=2**22 + 1)
     blob = made.manifest.files[0].blob
     archive.files[blob] = archive.files[blob][:-1]

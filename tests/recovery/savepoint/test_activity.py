@@ -70,7 +70,7 @@ def test_no_savepoint_begins_while_a_prune_is_running(job: FakeCheckpoint, momen
     archive.files["blobs/" + "00" * 32] = b"left"
 
     def begin() -> None:
-        with pytest.raises(SavepointRefused, match="runs since 2024-05-01 12:02:00 UTC"):
+        with pytest.raises(SavepointRefused, match="runs since 2024-05-01T12:02:00Z"):
             savepoint(job.folder, "three", to=archive, made_at=later(2))
 
     archive.before, archive.meanwhile = moment, begin

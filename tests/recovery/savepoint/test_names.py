@@ -1,4 +1,4 @@
-"""A savepoint's name is given once, whoever asks for it at the same time, and leads nowhere else."""
+"""A savepoint's name is given once, also to concurrent savepoints, and is no path to another place."""
 
 from __future__ import annotations
 

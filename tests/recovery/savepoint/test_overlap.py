@@ -35,7 +35,7 @@ def test_savepoints_in_the_checkpoint_are_refused_before_a_restore_removes_them(
     assert stored_job.siblings() == ["checkpoint", "checkpoint-savepoints"]
 
 
-def test_savepoints_that_came_to_lie_in_the_checkpoint_are_not_restored_over_themselves(
+def test_savepoints_that_are_in_the_checkpoint_by_now_are_not_restored_over_themselves(
     stored_job: FakeCheckpoint,
 ) -> None:
     """They can be restored to another folder, and stay as they are."""
@@ -59,7 +59,7 @@ def test_a_checkpoint_among_the_blobs_is_refused_and_one_beside_them_is_not(stor
     savepoint(beside.root, "one", to=storage)
     restore(storage, "one")
     among = FakeCheckpoint(f"{storage}/blobs/checkpoint").run()
-    with pytest.raises(SavepointRefused, match="lies among the files of the location"):
+    with pytest.raises(SavepointRefused, match="is in the folder of the location"):
         savepoint(among.root, "two", to=storage)
 
 
@@ -71,3 +71,17 @@ def test_an_overlap_is_found_through_links(job: FakeCheckpoint, tmp_path: Path) 
     with pytest.raises(SavepointRefused, match="move the savepoints"):
         savepoint(tmp_path / "link", "one", to=job.folder / "savepoints")
     savepoint(job.folder, "one", to=f"{job.folder}-savepoints")
+
+
+def test_savepoints_in_the_folder_of_a_table_are_refused(job: FakeCheckpoint, tmp_path: Path) -> None:
+    """VACUUM would remove them. However the table's folder, or theirs, is spelled."""
+    (tmp_path / "log").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "log")
+    job.tables(log=f"file:{tmp_path}/log", view=f"{tmp_path}/saved/blobs/view")
+    for location in (tmp_path / "log", tmp_path / "log" / "saved", tmp_path / "link" / "saved", f"file:{tmp_path}/log"):
+        with pytest.raises(SavepointRefused, match=r"lies in the table .*/log, and Delta's VACUUM removes"):
+            savepoint(job.folder, "one", to=location)
+    with pytest.raises(SavepointRefused, match=r"the table .*/view lies among the files of the location"):
+        savepoint(job.folder, "one", to=tmp_path / "saved")
+    job.tables()
+    savepoint(job.folder, "one", to=tmp_path / "log" / "saved")

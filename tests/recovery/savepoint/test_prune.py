@@ -16,7 +16,9 @@ from recovery.savepoint.manifest import manifest_file
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 from tests.recovery.storage.memory_archive import MemoryArchive
 
-HISTORY = st.lists(st.tuples(st.sampled_from("ab"), st.dictionaries(st.sampled_from("xyz"), st.integers(0, 3))))
+HISTORY = st.lists(
+    st.tuples(st.sampled_from("ab"), st.dictionaries(st.sampled_from("xyz"), st.integers(0, 3))), min_size=1
+)
 """Which job is saved, and what three of its files hold then; equal contents occur in both jobs."""
 
 FEW = settings(max_examples=settings().max_examples // 4)

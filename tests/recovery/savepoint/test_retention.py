@@ -81,5 +81,5 @@ def test_the_command_warns_and_succeeds(
     printed = capsys.readouterr()
     assert printed.err.startswith("panekeeper savepoint: warning: table log keeps old versions for 1 hour only")
     assert len(json.loads(printed.out)["warnings"]) == 1
-    assert main(["savepoint", str(job.folder), "two", *to, "--keep-days", "0"]) == 0
+    assert main(["savepoint", str(job.folder), "two", *to, "--keep-for", "30m"]) == 0
     assert not capsys.readouterr().err

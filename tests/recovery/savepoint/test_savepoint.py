@@ -101,7 +101,7 @@ class Altering:
 
 def test_no_manifest_is_written_if_the_copy_comes_back_altered(job: FakeCheckpoint, archive: MemoryArchive) -> None:
     """A savepoint exists only if all of it was read back."""
-    with pytest.raises(DamagedSavepoint, match="came back altered"):
+    with pytest.raises(DamagedSavepoint, match="what is read from there differs"):
         savepoint(job.folder, "one", to=Altering(archive))
     assert savepoints(archive) == {}
 

@@ -136,7 +136,7 @@ def test_an_installed_package_declares_a_scheme_by_an_entry_point(monkeypatch: p
 
 @pytest.mark.parametrize(
     ("scheme", "problem"),
-    [("s3", "is built in"), ("file", "is built in"), ("GS", "is no scheme"), ("gs://", "is no scheme")],
+    [("s3", "is built in"), ("file", "is built in"), ("GS", "is not a URL scheme"), ("gs://", "is not a URL scheme")],
 )
 def test_a_scheme_that_cannot_be_registered_is_refused(scheme: str, problem: str) -> None:
     """Those that are built in, and what stands before no `://`."""

@@ -13,9 +13,11 @@ import boto3
 import pytest
 from moto.core import set_initial_no_auth_action_count
 
-from recovery.cli.main import FAILED, main
+from recovery.cli.main import main
+from recovery.cli.subcommand import ExitCode
 from recovery.errors import ArchiveDenied, ArchiveNotFound, SavepointRefused
-from recovery.jobs.remote import checkpoint_folder, status
+from recovery.jobs.remote import checkpoint_folder
+from recovery.jobs.status import status
 from recovery.restore.clone import clone
 from recovery.restore.restore import restore
 from recovery.savepoint.catalog import verify
@@ -73,12 +75,12 @@ def test_a_restore_killed_amid_its_copies_is_completed_by_the_same_call(
     restore(archive, "lives", on_step=lambda step: counts.update({step: kill.calls}))
     tables, aside, in_place = counts["tables"], counts["aside"], counts["in place"]
     for at in ((tables + aside) // 2, aside - 1, (aside + in_place) // 2, in_place - 1):
-        made, before = job(f"dies-at-{at}")
+        made, before = job(f"crashes-at-{at}")
         kill.calls, kill.at = 0, at
         with pytest.raises(Killed):
-            restore(archive, f"dies-at-{at}")
+            restore(archive, f"crashes-at-{at}")
         kill.at = 0
-        restore(archive, f"dies-at-{at}")
+        restore(archive, f"crashes-at-{at}")
         after = made.contents()
         assert {name: text for name, text in after.items() if name != JOB_FILE} == {
             name: text for name, text in before.items() if name != JOB_FILE
@@ -202,12 +204,7 @@ def test_two_commands_never_take_the_same_number(s3_job: FakeCheckpoint) -> None
 def test_status_of_a_job_on_s3_needs_no_spark(s3_job: FakeCheckpoint) -> None:
     """It reads the same small files."""
     result = status(checkpoint_folder(s3_job.root))
-    assert (result["checkpoint"], result["job"], result["last_commit"], result["resumable"]) == (
-        s3_job.root,
-        "readings",
-        2,
-        True,
-    )
+    assert (result.checkpoint, result.job, result.last_commit, result.resumable) == (s3_job.root, "readings", 2, True)
 
 
 def test_a_bucket_that_is_not_there_is_reported(s3_job: FakeCheckpoint, archive: MemoryArchive, tmp_path: Path) -> None:
@@ -246,7 +243,7 @@ def test_no_message_and_no_manifest_holds_a_secret(
         assert "AKIATEST" not in text
     monkeypatch.setenv("AWS_ENDPOINT_URL", "nonsense://me:hunter2@host")
     for checkpoint in (s3_job.root, "s3a://AKIA:hunter2@bucket/checkpoint"):
-        assert main(["savepoint", checkpoint, "two", "--to", "/nowhere"]) == FAILED
+        assert main(["savepoint", checkpoint, "two", "--to", "/nowhere"]) == ExitCode.FAILED
         text = capsys.readouterr().err
         assert len(text.splitlines()) == 1
         assert "hunter2" not in text

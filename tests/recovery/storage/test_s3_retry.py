@@ -7,7 +7,7 @@ from typing import Any
 from recovery.storage.s3_retry import RetryPolicy
 
 
-class Answer:
+class Response:
     def __init__(self, status: int) -> None:
         self.status_code = status
 
@@ -24,7 +24,7 @@ class Call:
     def ends(self, status: int | None) -> float | None:
         """An attempt ends with a status, or with a broken line."""
         self.attempts += 1
-        response: Any = None if status is None else (Answer(status), {})
+        response: Any = None if status is None else (Response(status), {})
         return self.retry.retry_delay(
             response=response, attempts=self.attempts, request_dict=self.request, operation="Put"
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from panekeeper import Batched, Count, Time, TimeInterval, Tumbling
+from recovery.cli.subcommand import ExitCode
 from recovery.cli.upgrade import PLAN
 from recovery.savepoint.manifest import Manifest
 from recovery.storage.blobs import SavedFile
@@ -184,8 +186,8 @@ def test_harmless_changes_are_listed_as_compatible() -> None:
 def test_the_command_prints_all_and_succeeds_only_if_the_job_can_resume() -> None:
     """A line for each part, and below it what differs and what to do."""
     good, bad = compare_savepoint(SAVED, OFFERED).fields(), compare_savepoint(SAVED, declared(key_groups=16)).fields()
-    assert PLAN.succeeded(good)
-    assert not PLAN.succeeded(bad)
+    assert PLAN.exit_code(Namespace(), good) == ExitCode.DONE
+    assert PLAN.exit_code(Namespace(), bad) == ExitCode.FAILED
     text = PLAN.format(bad)
     assert text.startswith("savepoint one of job readings and readings: needs a flush\n")
     assert "\n  window: compatible (unchanged)\n" in text

@@ -1,4 +1,4 @@
-"""How a Python file tells which job it declares, and that nothing it does starts anything."""
+"""Which job a Python file declares, and that nothing it does starts anything."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def tables_of(job: DeltaJob) -> Any:
-    """Its tables, which tell the jobs of this test apart."""
+    """Its tables, by which the jobs of this test differ."""
     return job.tables
 
 

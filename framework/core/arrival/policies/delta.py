@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from decimal import Decimal
 from itertools import pairwise
 
 import numpy as np
@@ -31,8 +32,8 @@ class DeltaPolicy(RunningPolicy):
         own = round_rows.code
         falling = set(own[1:][(own[1:] == own[:-1]) & ~(new[1:] >= new[:-1])].tolist())
         for one in np.unique(own).tolist():
-            cut = _cut_scanning if one in falling else _cut_rising
-            partitions.oldest[one] = cut(listed, starts[one], starts[one + 1], partitions.oldest[one], size, tumbled)
+            find = _tumbles_by_scan if one in falling else _tumbles_by_search
+            partitions.oldest[one] = find(listed, starts[one], starts[one + 1], partitions.oldest[one], size, tumbled)
         rows = np.array(tumbled, dtype=np.int64)
         code, position, at = round_rows.rows
         high = position[rows]
@@ -80,32 +81,38 @@ class DeltaPolicy(RunningPolicy):
         )
 
     def _subtractable(self, values: np.ndarray) -> tuple[np.ndarray, float]:
-        """Return values that can be subtracted, and the size in their unit: of timestamps, microseconds."""
+        """Return values that can be subtracted exactly, and the size in their unit: of times, microseconds."""
+        declared = self._declared
         if values.dtype.kind == "M":
-            return values.astype("datetime64[us]").astype(np.int64), self._declared.us
+            is_date = np.datetime_data(values.dtype)[0] == "D"
+            return values.astype("datetime64[us]").astype(np.int64), declared.date_us if is_date else declared.us
+        if values.dtype == object:  # decimals of one scale
+            scale: int = -values[0].as_tuple().exponent if len(values) else 0
+            unscaled = [int(value.scaleb(scale)) for value in values.tolist()]
+            return np.array(unscaled, dtype=np.int64), declared.in_units(Decimal(10) ** -scale)
         return (values.astype(np.int64) if values.dtype.kind in "iu" else values.astype(np.float64)), (
             self._declared.number
         )
 
 
-def _cut_scanning(
-    values: list[float], row: int, end: int, first: float | None, size: float, cuts: list[int]
+def _tumbles_by_scan(
+    values: list[float], row: int, end: int, first: float | None, size: float, tumbles: list[int]
 ) -> float | None:
-    """Append to `cuts` the rows from `row` to `end` that exceed the first of their window; return the last first."""
+    """Append to `tumbles` the rows from `row` to `end` that exceed the first of their window; return the last first."""
     for at in range(row, end):
         value = values[at]
         if first is None:
             first = value
         elif value - first > size:
             first = value
-            cuts.append(at)
+            tumbles.append(at)
     return first
 
 
-def _cut_rising(
-    values: list[float], row: int, end: int, first: float | None, size: float, cuts: list[int]
+def _tumbles_by_search(
+    values: list[float], row: int, end: int, first: float | None, size: float, tumbles: list[int]
 ) -> float | None:
-    """Do the same as `_cut_scanning` for values that never fall: look for the next cut instead of passing every row."""
+    """Do the same for values that never fall: look for the next tumble instead of passing every row."""
     if first is None:
         first = values[row]
     while row < end:
@@ -118,7 +125,7 @@ def _cut_rising(
             row += 1
         if row < end:
             first = values[row]
-            cuts.append(row)
+            tumbles.append(row)
             row += 1
     return first
 

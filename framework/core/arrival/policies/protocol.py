@@ -79,11 +79,16 @@ class RunningPolicy:
         period_us: period of the timer that each partition has for this policy, us; None without a timer.
         starts_full: whether a sliding window with this eviction policy is full from its first row on.
         tumbles_at_marks: whether a window mark makes a tumbling window with this eviction policy tumble.
+        stores_own_numbers: whether `base` and `oldest` are numbers that the policy computes, not values of its column.
+        partition_age_us: as a partition eviction by the clock: a partition is evicted so long after its newest row, us;
+            None for one that is decided after each insertion, by `rows_within_limit` and `partitions_over_limit`.
     """
 
     period_us: int | None = None
     starts_full: bool = False
     tumbles_at_marks: bool = False
+    stores_own_numbers: bool = False
+    partition_age_us: int | None = None
 
     def tumbles(self, round_rows: RoundRows, values: NewValues, partitions: Partitions) -> Tumbles:
         """Eviction policy of a tumbling window: return where it tumbles in this round.
@@ -116,6 +121,18 @@ class RunningPolicy:
         `arrival_times` are those of all rows of the window, in no order, at least one.
         """
         return NEVER
+
+    def rows_within_limit(self, codes: np.ndarray, begin: int, partitions: Partitions) -> int:
+        """Partition eviction: return the position after the first row, from `begin` on, that may evict a partition.
+
+        `codes` are the partitions of the new rows, in arrival order. The rows before that one are processed together
+        with it: a later position than the right one evicts too late, an earlier one only costs time.
+        """
+        self._refuse("evict partitions")
+
+    def partitions_over_limit(self, partitions: Partitions) -> np.ndarray:
+        """Partition eviction: return the partitions that are evicted after the newest row, in this order."""
+        self._refuse("evict partitions")
 
     def _refuse(self, role: str) -> NoReturn:
         raise DeclarationError(f"{type(self).__name__} cannot {role}: it does not define the method for it")

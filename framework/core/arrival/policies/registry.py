@@ -7,19 +7,27 @@ from typing import Any
 
 from framework.core.arrival.policies.count import CountPolicy
 from framework.core.arrival.policies.delta import DeltaPolicy
+from framework.core.arrival.policies.partition_age import PartitionAgePolicy
+from framework.core.arrival.policies.partition_count import PartitionCountPolicy
 from framework.core.arrival.policies.protocol import RunningPolicy
 from framework.core.arrival.policies.punctuation import PunctuationPolicy
 from framework.core.arrival.policies.time import TimePolicy
+from framework.core.arrival.policies.tuple_count import TupleCountPolicy
 from framework.core.arrival.policies.user import UserRunningPolicy
 from framework.declarations.errors import DeclarationError
-from framework.declarations.policies import Count, Delta, Punctuation, Time
+from framework.declarations.policies import Count, Delta, PartitionAge, PartitionCount, Punctuation, Time, TupleCount
+from framework.declarations.policy import Policy
 from framework.declarations.user_policy import UserPolicy
+from framework.declarations.windows import ArrivalWindow, row_policies
 
-RUNNING_POLICIES: dict[type, Callable[[Any], RunningPolicy]] = {
+RUNNING_POLICIES: dict[type[Policy], Callable[[Any], RunningPolicy]] = {
     Count: CountPolicy,
     Time: TimePolicy,
     Delta: DeltaPolicy,
     Punctuation: PunctuationPolicy,
+    PartitionAge: PartitionAgePolicy,
+    PartitionCount: PartitionCountPolicy,
+    TupleCount: TupleCountPolicy,
     UserPolicy: UserRunningPolicy,
 }
 """Declared class -> what makes its implementation. A subclass has the implementation of its base class."""
@@ -38,3 +46,10 @@ def running_policy(declared: object) -> RunningPolicy:
         f"the policy {declared!r} has no implementation: derive {type(declared).__name__} from panekeeper.UserPolicy, "
         "or add it to RUNNING_POLICIES in framework/core/arrival/policies/registry.py"
     )
+
+
+def require_implementations(window: ArrivalWindow) -> None:
+    """Raise `DeclarationError` unless each policy of the window has an implementation."""
+    for policy in (*row_policies(window), window.partition_eviction):
+        if policy is not None:
+            running_policy(policy)

@@ -16,11 +16,16 @@ from framework.core.arrival.policies.tumbles import Tumbles, make_tumbles
 from framework.core.arrival.round import RoundRows, count_new_rows
 from framework.declarations.errors import InputError
 from framework.declarations.events import EventType, Reason
-from framework.declarations.user_policy import UserPolicy
+from framework.declarations.user_policy import PartitionUse, UserPolicy
 
 
 class UserRunningPolicy(RunningPolicy):
-    """Call the user's `tumble`, `evict` or `fire` for each new row, partition by partition."""
+    """Call the user's `tumble`, `evict` or `fire` for each new row, partition by partition.
+
+    `evict_partitions` is called for each new row, too, in arrival order: each row is a round of its own.
+    """
+
+    stores_own_numbers = True
 
     def __init__(self, declared: UserPolicy) -> None:
         self._declared = declared
@@ -76,6 +81,22 @@ class UserRunningPolicy(RunningPolicy):
             reason=Reason.POLICY,
             content=eviction.sparse_rows(code[rows], end),
         )
+
+    def rows_within_limit(self, codes: np.ndarray, begin: int, partitions: Partitions) -> int:
+        """Return the position after the next row: any may evict."""
+        return begin + 1
+
+    def partitions_over_limit(self, partitions: Partitions) -> np.ndarray:
+        """Return the partitions that the policy evicts."""
+        codes = partitions.by_newest_row
+        rows, inserted = partitions.size[codes].tolist(), partitions.last_at[codes].tolist()
+        try:
+            uses = [PartitionUse(*use) for use in zip(rows, inserted, strict=True)]
+            return codes[_checked_positions(self._declared, uses)]
+        except Exception as error:  # noqa: BLE001 -- whatever the user's code raises
+            where = f"{type(self._declared).__name__}.evict_partitions()"
+            partitions.policy_errors.append(PolicyError(int(codes[-1]), inserted[-1], where, error))
+            return codes[:0]
 
     def _decision(
         self,
@@ -142,6 +163,16 @@ def _checked_count(policy: UserPolicy, content: list[float], value: float) -> in
             "it must return how many of them leave"
         )
     return count
+
+
+def _checked_positions(policy: UserPolicy, uses: list[PartitionUse]) -> list[int]:
+    positions = list(policy.evict_partitions(uses))
+    if len(set(positions)) < len(positions) or not set(positions) <= set(range(len(uses))):
+        raise InputError(
+            f"{type(policy).__name__}.evict_partitions() returned {positions!r} for {len(uses)} partitions; it must "
+            "return the positions of those that are evicted, each once"
+        )
+    return positions
 
 
 def _note(partitions: Partitions, round_rows: RoundRows, row: int, where: str, value: float, error: Exception) -> None:

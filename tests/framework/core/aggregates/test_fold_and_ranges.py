@@ -1,4 +1,4 @@
-"""Laws of every aggregate: cuts change no bit, runs equal their contents, results equal those of plain Python."""
+"""Laws of every aggregate: splits change no bit, runs equal their contents, results equal those of plain Python."""
 
 from __future__ import annotations
 
@@ -111,10 +111,10 @@ def cases(draw: st.DrawFn, columns: tuple[str, ...]) -> Case:
     return Case(rows, np.array(cells, dtype=np.int64), n_cells)
 
 
-def fold(a: Accumulator, case: Case, cuts: list[int]) -> State:
-    """Fold in batches that end at `cuts`; each has the cells that came up by then."""
+def fold(a: Accumulator, case: Case, splits: list[int]) -> State:
+    """Fold in batches that end at `splits`; each has the cells that came up by then."""
     state: State = []
-    ends = [*sorted(cuts), len(case.cells)]
+    ends = [*sorted(splits), len(case.cells)]
     for start, end in zip([0, *ends[:-1]], ends, strict=True):
         known = case.n_cells if end == len(case.cells) else int(case.cells[:end].max(initial=-1)) + 1
         seq = np.arange(start, end, dtype=np.int64)
@@ -177,23 +177,23 @@ PLAIN: dict[str, Callable[[list[Any], list[Any]], Any]] = {
 
 def assert_same(a: agg.Aggregate, got: Any, rows: list[dict[str, Any]]) -> None:
     """Exactly what plain Python says; sums of floats may be added in another order."""
-    want = expected(a, rows)
-    if isinstance(want, float) and a.kind in ("sum", "mean", "stddev"):
+    right = expected(a, rows)
+    if isinstance(right, float) and a.kind in ("sum", "mean", "stddev"):
         finite = [abs(row[a.columns[0]]) for row in rows if math.isfinite(row[a.columns[0]] or 0) and row[a.columns[0]]]
-        assert got == pytest.approx(want, rel=1e-9, abs=1e-9 * max(finite, default=0), nan_ok=True)
+        assert got == pytest.approx(right, rel=1e-9, abs=1e-9 * max(finite, default=0), nan_ok=True)
     else:
-        assert got == want or (got != got and want != want)  # noqa: PLR0124 -- NaN on both sides
+        assert got == right or (got != got and right != right)  # noqa: PLR0124 -- NaN on both sides
 
 
 @pytest.mark.parametrize("declared", PARTIAL, ids=str)
 @EACH
 @given(data=st.data())
-def test_cutting_a_stream_into_batches_changes_no_bit(declared: agg.Aggregate, data: st.DataObject) -> None:
+def test_splitting_a_stream_into_batches_changes_no_bit(declared: agg.Aggregate, data: st.DataObject) -> None:
     """Folding in any number of batches gives the states and results of one fold, to the last bit."""
     case = data.draw(cases(declared.columns))
-    cuts = data.draw(st.lists(st.integers(0, len(case.cells)), max_size=4))
+    splits = data.draw(st.lists(st.integers(0, len(case.cells)), max_size=4))
     a = bind(declared, SCHEMA)
-    whole, parts = fold(a, case, []), fold(a, case, cuts)
+    whole, parts = fold(a, case, []), fold(a, case, splits)
     assert [bits(column) for column in parts] == [bits(column) for column in whole]
     assert [column.type for column in parts] == a.state_types()
     assert bits(a.finish(parts)) == bits(a.finish(whole))

@@ -60,11 +60,11 @@ def merged(steps: list[Step]) -> list[Step]:
     return out
 
 
-def run(spec: JobSpec, steps: list[Step], cuts: set[int]) -> tuple[list[dict[str, Any]], MemoryStore]:
+def run(spec: JobSpec, steps: list[Step], splits: set[int]) -> tuple[list[dict[str, Any]], MemoryStore]:
     """The result log, batch by batch; each batch has a new runner on a copy of the store."""
     store, first = MemoryStore(), 0
     log: list[dict[str, Any]] = []
-    for end in sorted(cuts | {len(steps)}):
+    for end in sorted(splits | {len(steps)}):
         store = store.copy()
         outcome = KeyGroupRunner(spec, store).run(merged(steps[first:end]))
         log += outcome.results.to_pylist() if outcome.results is not None else []
@@ -91,15 +91,15 @@ def test_aggregates_are_those_of_the_naive_contents(
     """Every firing has the aggregates of exactly the rows that the model's trigger shows, however batched."""
     expected = firings(NaiveTimeInterval(vector["window"]).play(vector["input"]), list(aggregates))
     steps = [one for item in vector["input"] if (one := step(item))]
-    cuts = data.draw(st.sets(st.integers(0, len(steps))))
-    log, _ = run(spec(parse(vector), aggregates), steps, cuts)
+    splits = data.draw(st.sets(st.integers(0, len(steps))))
+    log, _ = run(spec(parse(vector), aggregates), steps, splits)
     got = [(r.get("key"), _us(r["pane_start"]), r["refinement"], *(r[name] for name in aggregates)) for r in log]
     assert comparable(got) == comparable(expected)
 
 
 @pytest.mark.parametrize("aggregates", [PARTIAL, CONTENT], ids=["partial", "content"])
 @given(vector=vectors(ROUGH).map(text_keys), data=st.data())
-def test_no_cut_changes_a_bit(
+def test_no_split_changes_a_bit(
     aggregates: dict[str, agg.Aggregate], vector: dict[str, Any], data: st.DataObject
 ) -> None:
     """Sums, means and spreads of rough floats are the same to the last bit for all batches, and nothing is left."""
@@ -107,8 +107,8 @@ def test_no_cut_changes_a_bit(
     steps = [one for item in vector["input"] if (one := step(item))] + [Watermark(exact(100_000))]
     declared_job = spec(parse(vector), rough)
     whole, _ = run(declared_job, steps, set())
-    cut, store = run(declared_job, steps, data.draw(st.sets(st.integers(0, len(steps)))))
-    assert comparable([tuple(row.values()) for row in cut]) == comparable([tuple(row.values()) for row in whole])
+    split, store = run(declared_job, steps, data.draw(st.sets(st.integers(0, len(steps)))))
+    assert comparable([tuple(row.values()) for row in split]) == comparable([tuple(row.values()) for row in whole])
     assert store.entries == {}
 
 

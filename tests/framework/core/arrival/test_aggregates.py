@@ -116,7 +116,7 @@ def test_aggregates_are_those_of_the_naive_contents(
 @pytest.mark.parametrize("aggregates", [ROUGHLY, ROUGHLY | CONTENT], ids=["partial", "content"])
 @FEW
 @given(vector=scripts(pools=ROUGH), cut=BATCH_SPLITS, data=st.data())
-def test_no_cut_changes_a_bit(
+def test_no_split_changes_a_bit(
     aggregates: dict[str, agg.Aggregate], vector: dict[str, Any], cut: Any, data: st.DataObject
 ) -> None:
     """Sums, means and spreads of rough floats are the same to the last bit for all batches and restarts."""

@@ -1,25 +1,36 @@
-"""Which policies run: every declared one, and a user's own like the built-in one that it repeats."""
+"""Policies of a user's own: each gives what the built-in one gives that it repeats."""
 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, get_args
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framework.core.arrival.policies.registry import running_policy
 from framework.core.job_spec import ARRIVAL_TIME, JobSpec, OnError
 from framework.core.key_group import KeyGroupRunner
 from framework.core.steps import Flush, Rows, Step
 from framework.declarations.errors import InputError
-from framework.declarations.policies import Eviction, Trigger
+from framework.declarations.policy import Policy
 from framework.declarations.windows import ArrivalWindow
-from panekeeper import Count, DeclarationError, Delta, Punctuation, Sliding, Time, Tumbling, UserPolicy, agg
+from panekeeper import (
+    Batched,
+    Count,
+    DeclarationError,
+    Delta,
+    PartitionCount,
+    PartitionUse,
+    Sliding,
+    Tumbling,
+    TupleCount,
+    UserPolicy,
+    agg,
+)
 from state.store import MemoryStore
 
 COLUMNS = pa.schema([("key", pa.string()), ("v", pa.int64())])
@@ -59,6 +70,35 @@ class UserDelta(UserPolicy):
 
 
 @dataclass(frozen=True)
+class UserPartitionCount(UserPolicy):
+    """`PartitionCount` again."""
+
+    size: int
+
+    def evict_partitions(self, partitions: Sequence[PartitionUse]) -> Sequence[int]:
+        excess = len(partitions) - self.size
+        rows = [*(use.rows for use in partitions), 1]
+        leading = next(position for position, count in enumerate(rows) if count)
+        return range(max(excess, leading)) if excess > 0 else []
+
+
+@dataclass(frozen=True)
+class UserTupleCount(UserPolicy):
+    """`TupleCount` again."""
+
+    size: int
+
+    def evict_partitions(self, partitions: Sequence[PartitionUse]) -> Sequence[int]:
+        left = sum(use.rows for use in partitions)
+        evicted = []
+        for position, use in enumerate(partitions):
+            if left > self.size:
+                evicted.append(position)
+                left -= use.rows
+        return evicted
+
+
+@dataclass(frozen=True)
 class Faulty(UserPolicy):
     """Returns what is given."""
 
@@ -71,6 +111,10 @@ class Faulty(UserPolicy):
 
     def fire(self, state: float | None, value: float) -> tuple[bool, float | None]:
         returned: tuple[bool, float | None] = self.returned
+        return returned
+
+    def evict_partitions(self, partitions: Sequence[PartitionUse]) -> Sequence[int]:
+        returned: Sequence[int] = self.returned
         return returned
 
 
@@ -105,6 +149,12 @@ PAIRS = [
     (Sliding(evict=Delta("v", 2), trigger=Count(2)), Sliding(evict=Delta("v", 2), trigger=UserCount("v", 2))),
     (Sliding(evict=Count(4), trigger=Delta("v", 1)), Sliding(evict=UserCount("v", 4), trigger=Delta("v", 1))),
 ]
+LIMITS = [(PartitionCount(2), UserPartitionCount(2)), (TupleCount(3), UserTupleCount(3))]
+LIMITED: list[Callable[[Policy], ArrivalWindow]] = [
+    lambda limit: Tumbling(Count(2), partition_eviction=limit),
+    lambda limit: Sliding(evict=Count(2), trigger=Count(2), partition_eviction=limit),
+    lambda limit: Batched(retain=2, every=2, partition_eviction=limit),
+]
 
 
 @pytest.mark.parametrize(("built_in", "own"), PAIRS, ids=str)
@@ -117,28 +167,17 @@ def test_a_users_policy_gives_what_the_built_in_one_gives(
     assert results(own, batches, **computed) == results(built_in, batches, **computed)
 
 
-@pytest.mark.parametrize("declared", [Count(1), Time(1), Delta("v", 1), Punctuation(), UserCount("v", 1)], ids=str)
-def test_every_policy_that_can_be_declared_has_an_implementation(declared: Any) -> None:
-    """And there are no others."""
-    running_policy(declared)
-    assert {Count, Time, Delta, Punctuation, UserPolicy} == {*get_args(Eviction), *get_args(Trigger)}
-
-
-def test_an_unknown_policy_is_refused_where_it_is_declared_and_where_it_would_run() -> None:
-    """It never becomes a window that does not fire."""
-
-    @dataclass(frozen=True)
-    class Unknown:
-        size: int
-
-    for declare in (
-        lambda: Tumbling(Unknown(1)),  # type: ignore[arg-type]
-        lambda: Sliding(evict=Unknown(1)),  # type: ignore[arg-type]
-        lambda: Sliding(evict=Count(1), trigger=Unknown(1)),  # type: ignore[arg-type]
-        lambda: running_policy(Unknown(1)),
-    ):
-        with pytest.raises(DeclarationError, match="Unknown"):
-            declare()
+@pytest.mark.parametrize("window", LIMITED, ids=["tumbling", "sliding", "batched"])
+@pytest.mark.parametrize(("built_in", "own"), LIMITS, ids=str)
+@given(batches=st.lists(st.lists(st.tuples(st.sampled_from("abcd"), st.integers(0, 9)), max_size=12), max_size=4))
+def test_a_users_partition_eviction_gives_what_the_built_in_one_gives(
+    window: Callable[[Policy], ArrivalWindow],
+    built_in: Policy,
+    own: Policy,
+    batches: list[list[tuple[str, int]]],
+) -> None:
+    """In every kind of window, after restarts, and what is left at the end."""
+    assert results(window(own), batches) == results(window(built_in), batches)
 
 
 def test_a_policy_in_a_role_that_it_does_not_define_is_refused() -> None:
@@ -149,6 +188,8 @@ def test_a_policy_in_a_role_that_it_does_not_define_is_refused() -> None:
         Sliding(evict=Count(1), trigger=UserDelta("v", 1))
     with pytest.raises(DeclarationError, match=r"must define tumble\(\)"):
         Tumbling(Faulty("v", 0))
+    with pytest.raises(DeclarationError, match=r"to evict partitions it must define evict_partitions\(\)"):
+        Tumbling(Count(1), partition_eviction=UserDelta("v", 1))
     with pytest.raises(DeclarationError, match="must be the name of a column"):
         Tumbling(UserDelta("", 1))
 
@@ -157,6 +198,11 @@ def test_a_policy_that_returns_what_cannot_be_is_an_error() -> None:
     """More rows than there are, or a state that cannot be stored: what it returned is treated as if it had raised."""
     with pytest.raises(InputError, match=r"evict\(\) returned 5 for a content of 0 rows"):
         results(Sliding(evict=Faulty("v", 5)), [[("a", 1)]], "fail")
+    for returned in ([1], [0, 0], [-1]):
+        with pytest.raises(InputError, match=r"evict_partitions\(\) returned .* for 1 partitions"):
+            results(Tumbling(Count(2), partition_eviction=Faulty("v", returned)), [[("a", 1)]], "fail")
+    with_error = results(Tumbling(Count(2), partition_eviction=Faulty("v", [1])), [[("a", 1), ("a", 2)]])
+    assert with_error == results(Tumbling(Count(2)), [[("a", 1), ("a", 2)]])
     with pytest.raises(InputError, match="returned the state 'x'"):
         results(Sliding(evict=Count(1), trigger=Faulty("v", (False, "x"))), [[("a", 1)]], "fail")
 

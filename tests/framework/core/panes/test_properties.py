@@ -78,7 +78,7 @@ def test_an_operator_gets_every_drop(vector: dict[str, Any], cut: Any) -> None:
 
 
 @given(vector=vectors(), first=BATCH_SPLITS, second=BATCH_SPLITS)
-def test_two_cuts_leave_the_same_future(vector: dict[str, Any], first: Any, second: Any) -> None:
+def test_two_splits_leave_the_same_future(vector: dict[str, Any], first: Any, second: Any) -> None:
     """What follows a history does not depend on how the history was batched: the same rows come after both."""
     cut_here = len(vector["input"]) // 2
     parsed = parse(vector)

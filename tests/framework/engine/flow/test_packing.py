@@ -1,8 +1,9 @@
-"""Segments: cut by key group and marks when packed, put together again in their order of arrival."""
+"""Segments: split by key group and marks when packed, put together again in their order of arrival."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -25,8 +26,8 @@ IDS = (12, 6, 2)
 CARRIED = pa.schema([pa.field("v", pa.int64())])
 
 
-def frame(rows: list[tuple[int, int]], *, bad: dict[int, str] | None = None, **columns: list[Any]) -> pa.RecordBatch:
-    """A batch of (group, v), the event time of each being its v; `bad` gives rows a reason."""
+def frame(rows: list[tuple[int, int]], *, bad: dict[int, str] | None = None, **columns: list[Any]) -> pa.Table:
+    """Rows of (group, v), the event time of each being its v; `bad` gives rows a reason."""
     bad = bad or {}
     rejected = [
         json.dumps({"reason": bad[i], "event_time": 7, "row": f"row {i}"}) if i in bad else None
@@ -39,12 +40,17 @@ def frame(rows: list[tuple[int, int]], *, bad: dict[int, str] | None = None, **c
         "v": pa.array([v for _, v in rows], pa.int32()),
         **{name: pa.array(values) for name, values in columns.items()},
     }
-    return pa.record_batch(list(arrays.values()), names=list(arrays))
+    return pa.table(arrays)
 
 
 def packer(**options: Any) -> Packer:
     """A packer of `v` and event time for three groups."""
-    return Packer(group_ids=IDS, carried_columns=CARRIED, time=EVENT_TIME, **options)
+    return Packer(**{"group_ids": IDS, "carried_columns": CARRIED, "time": EVENT_TIME} | options)
+
+
+def batches_of(*tables: pa.Table) -> Iterator[pa.RecordBatch]:
+    """What Spark hands over of an input partition."""
+    return (batch for table in tables for batch in table.to_batches())
 
 
 def packed_rows(*batches: pa.RecordBatch) -> list[SimpleNamespace]:
@@ -59,7 +65,7 @@ def received(rows: list[SimpleNamespace], group: int, *order_by: str) -> list[An
     return [step.table["v"].to_pylist() if isinstance(step, Rows) else step for step in steps]
 
 
-def test_rows_are_cut_by_group_and_keep_their_order() -> None:
+def test_rows_are_split_by_group_and_keep_their_order() -> None:
     """Each group gets one segment, its rows in the order of the input, with event time as a number."""
     rows = packed_rows(packer().pack(frame([(1, 10), (0, 20), (1, 30), (1, 40)]), part=3, at=100))
 
@@ -81,7 +87,7 @@ def test_rejected_rows_travel_separately() -> None:
     ]
 
 
-def test_rows_carry_their_arrival_if_the_windows_ask_for_it() -> None:
+def test_rows_carry_their_arrival_if_the_windows_need_it() -> None:
     """Windows of the wall clock get the time at which each row arrived, us, in a column of its own."""
     packed = Packer(group_ids=IDS, carried_columns=CARRIED, time=ARRIVAL_TIME).pack(
         frame([(0, 1), (0, 2)], _pk_arrived=[5, 9]), part=0, at=0
@@ -111,7 +117,7 @@ def test_marks_split_the_segments_of_their_partition() -> None:
 
 
 @given(st.lists(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 99))), max_size=4), st.randoms())
-def test_arrival_order_survives_the_shuffle(parts: list[list[tuple[int, int]]], random: Any) -> None:
+def test_the_shuffle_keeps_the_arrival_order(parts: list[list[tuple[int, int]]], random: Any) -> None:
     """However the shuffle mixes the segments, a group receives its rows by input partition and position."""
     rows: list[SimpleNamespace] = []
     for part, given_rows in enumerate(parts):
@@ -124,16 +130,43 @@ def test_arrival_order_survives_the_shuffle(parts: list[list[tuple[int, int]]], 
         assert received(rows, group) == ([wanted] if wanted else [])
 
 
+@given(st.lists(st.integers(1, 400), min_size=1, max_size=6), st.randoms())
+def test_how_the_input_is_split_into_arrow_batches_changes_nothing(lengths: list[int], random: Any) -> None:
+    """Small Arrow batches are gathered and long segments split; a group receives the same rows in the same order."""
+    kilobyte = CARRIED.append(pa.field("text", pa.string()))
+    given_rows = [(n % 3 and 1, n) for n in range(sum(lengths))]
+    table = frame(given_rows, text=[f"{n:01000}" for n in range(len(given_rows))])
+    parts, start = [], 0
+    for length in lengths:
+        parts.append(table.slice(start, length))
+        start += length
+    rows = packed_rows(*packer(carried_columns=kilobyte)(batches_of(*parts)))
+    random.shuffle(rows)
+
+    assert all(len(row.body) < 2**17 + 2**11 for row in rows)
+    for group in range(len(IDS)):
+        wanted = [v for g, v in given_rows if g == group]
+        assert received(rows, group) == ([wanted] if wanted else [])
+
+
+def test_small_arrow_batches_become_one_segment() -> None:
+    """A segment for each Arrow batch of Spark's would be too small to be fast."""
+    rows = packed_rows(*packer()(batches_of(*(frame([(0, n)]) for n in range(50)))))
+    assert [(row.kind, row.pos, row.n) for row in rows] == [("rows", 0, 50)]
+
+
 def test_time_comes_before_the_rows_and_a_flush_after_them() -> None:
     """Ticks of the control stream precede every input partition, a flush follows; order_by sorts in between."""
     rows = packed_rows(packer().pack(frame([(0, 9), (0, 3)]), part=0, at=0))
-    rows.append(SimpleNamespace(g=12, port=0, kind="flush", lot=None, part=AFTER_ALL_PARTITIONS, pos=5, n=0, body=None))
+    rows.append(
+        SimpleNamespace(g=12, port=0, kind="flush", lot=None, part=AFTER_ALL_PARTITIONS, pos=5, n=80, body=None)
+    )
     rows.append(
         SimpleNamespace(g=12, port=0, kind="tick", lot=None, part=BEFORE_ALL_PARTITIONS, pos=4, n=77, body=None)
     )
 
-    assert received(rows, 0) == [Tick(77), [9, 3], Flush()]
-    assert received(rows, 0, "v") == [Tick(77), [3, 9], Flush()]
+    assert received(rows, 0) == [Tick(77), [9, 3], Tick(80), Flush()]
+    assert received(rows, 0, "v") == [Tick(77), [3, 9], Tick(80), Flush()]
 
 
 def test_ports_are_processed_one_after_the_other_and_the_clock_before_all() -> None:
@@ -144,27 +177,27 @@ def test_ports_are_processed_one_after_the_other_and_the_clock_before_all() -> N
         PortOrdering(columns=("v",), order_by=("v",), keys=pa.schema([])),
     ]
     rows = [
-        SimpleNamespace(g=12, port=0, kind="flush", lot=None, part=AFTER_ALL_PARTITIONS, pos=5, n=0, body=None),
+        SimpleNamespace(g=12, port=0, kind="flush", lot=None, part=AFTER_ALL_PARTITIONS, pos=5, n=80, body=None),
         *packed_rows(packer(port=2).pack(frame([(0, 9), (0, 3)]), part=0, at=0)),
         *packed_rows(packer(port=1).pack(frame([(0, 8), (0, 4)]), part=1, at=0)),
         *packed_rows(packer(port=0).pack(frame([(0, 7)]), part=2, at=0)),
         SimpleNamespace(g=12, port=0, kind="tick", lot=None, part=BEFORE_ALL_PARTITIONS, pos=4, n=77, body=None),
     ]
     steps = [step for step in to_steps(rows, ports) if not isinstance(step, Rows)]
-    assert steps == [Tick(77), Tick(77, port=2), Flush(), Flush(1), Flush(2)]
+    assert steps == [Tick(77), Tick(77, port=2), Tick(80), Tick(80, port=2), Flush(), Flush(1), Flush(2)]
     tables = [(step.port, step.table["v"].to_pylist()) for step in to_steps(rows, ports) if isinstance(step, Rows)]
     assert tables == [(0, [7]), (1, [8, 4]), (2, [3, 9])]
 
 
-def test_every_group_is_told_how_far_event_time_has_come_on_each_of_several_ports() -> None:
+def test_every_group_receives_the_watermark_of_each_of_several_ports() -> None:
     """The greatest of its input partitions, less the port's delay, after the rows; a rejected row does not count."""
     ports = [PortOrdering(columns=("v",), keys=pa.schema([]))] * 2
     batches = [
         *packer(port=1, watermark_delay_us=5)(
-            iter([frame([(0, 30), (0, 20)]), frame([(1, 40), (0, 99)], bad={1: "WHY"})])
+            batches_of(frame([(0, 30), (0, 20)]), frame([(1, 40), (0, 99)], bad={1: "WHY"}))
         ),
-        *packer(port=0, watermark_delay_us=0)(iter([frame([(2, 50)])])),
-        *packer(port=0, watermark_delay_us=0)(iter([frame([(2, 7)], bad={0: "WHY"})])),
+        *packer(port=0, watermark_delay_us=0)(batches_of(frame([(2, 50)]))),
+        *packer(port=0, watermark_delay_us=0)(batches_of(frame([(2, 7)], bad={0: "WHY"}))),
         packer(port=1, watermark_delay_us=5).pack_progress(10, part=9, at=0),
     ]
     progress = [to_steps([row for row in packed_rows(*batches) if row.g == group], ports)[-1] for group in IDS]

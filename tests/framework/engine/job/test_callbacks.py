@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from typing import Any
 
+import pytest
+
+from framework.declarations.errors import DeclarationError
 from framework.engine.job.callbacks import BatchCallbacks
+from framework.engine.job.run_totals import BatchReport
 
 
 def test_a_later_callback_receives_earlier_reports() -> None:
     """Then each new report, like the others."""
-    callbacks = BatchCallbacks()
+    callbacks = BatchCallbacks("readings")
     first: list[Any] = []
     second: list[Any] = []
     callbacks.add(first.append)
@@ -22,7 +27,7 @@ def test_a_later_callback_receives_earlier_reports() -> None:
 
 def test_a_thread_is_in_a_callback_while_it_is_called() -> None:
     """Of old batches or a new one; another thread is not, and nobody is afterwards, not even after an error."""
-    callbacks = BatchCallbacks()
+    callbacks = BatchCallbacks("readings")
     seen: list[tuple[bool, bool]] = []
 
     def look(_: Any) -> None:
@@ -37,12 +42,48 @@ def test_a_thread_is_in_a_callback_while_it_is_called() -> None:
     callbacks.notify(_report())
     assert seen == [(True, False)] * 2
     try:
-        callbacks.add(fail)
+        callbacks.add(fail, "fail")
     except ZeroDivisionError:
         assert not callbacks.is_calling()
     else:
         raise AssertionError("the error of a callback went unheard")
 
 
-def _report() -> Any:
-    return object()
+def test_a_callback_that_raises_is_logged_and_called_again(caplog: pytest.LogCaptureFixture) -> None:
+    """Other callbacks get the report, too; the record has the job, the batch and the traceback."""
+    callbacks = BatchCallbacks("readings")
+    calls: list[str] = []
+
+    def fail(_: Any) -> None:
+        calls.append("failing")
+        raise ZeroDivisionError
+
+    callbacks.add(fail)
+    callbacks.add(lambda _: calls.append("other"))
+    for _ in range(2):
+        callbacks.notify(_report())
+    assert calls == ["failing", "other"] * 2
+    record = next(one for one in caplog.records if one.levelname == "ERROR")
+    assert (record.name, record.job, record.batch) == ("panekeeper.job", "readings", 7)  # type: ignore[attr-defined]
+    assert record.exc_info is not None
+
+
+def test_what_an_error_of_a_callback_does_is_log_or_fail() -> None:
+    """Another word is refused, and names both."""
+    with pytest.raises(DeclarationError, match="on_error is 'ignore'; it must be 'log' or 'fail'"):
+        BatchCallbacks("readings").add(print, "ignore")  # type: ignore[arg-type]
+
+
+def _report() -> BatchReport:
+    return BatchReport(
+        batch=7,
+        rows=1,
+        counts={},
+        watermark=None,
+        open_panes=0,
+        firings=0,
+        seconds=0.5,
+        stages={},
+        late_seconds=None,
+        at=datetime(2026, 1, 1, tzinfo=UTC),
+    )

@@ -2,67 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from dataclasses import asdict
 from typing import Any
 
 import pytest
 
 from framework.engine.job.lease import acquire
 from panekeeper import CheckpointError, CheckpointInUse
-from state.checkpoint.layout import RUNNING_FILE, STOPPED_FILE, TAKING_FILE
-from state.checkpoint.owner import LeaseOwner, PreviousRun, read_owner
+from state.checkpoint.layout import CLAIMS_FOLDER, RUNNING_FILE, STOPPED_FILE, claim_file
+from state.checkpoint.owner import PreviousRun, read_owner
 from state.checkpoint.process import is_alive, started_at
-
-SECOND = 1_000_000
-
-
-class Clock:
-    """Tells the time it was set to, us."""
-
-    def __init__(self, us: int = 0) -> None:
-        self.us = us
-
-    def __call__(self) -> int:
-        return self.us
-
-
-class Memory:
-    """A checkpoint in a dictionary; refuses everything once it is broken."""
-
-    root = "memory"
-
-    def __init__(self) -> None:
-        self.files: dict[str, str] = {}
-        self.broken = False
-
-    def exists(self, name: str = "") -> bool:
-        return name in self.files
-
-    def names(self, folder: str) -> list[str]:
-        return sorted(name.removeprefix(f"{folder}/") for name in self.files if name.startswith(f"{folder}/"))
-
-    def read_json(self, name: str) -> Any:
-        self._work()
-        return json.loads(self.files[name]) if name in self.files else None
-
-    def write_json(self, name: str, value: Any, *, replace: bool = False) -> None:
-        self._work()
-        if name in self.files and not replace:
-            raise FileExistsError(name)
-        self.files[name] = json.dumps(value)
-
-    def remove(self, name: str) -> None:
-        self._work()
-        self.files.pop(name, None)
-
-    def _work(self) -> None:
-        if self.broken:
-            raise OSError("the disk is gone")
+from tests.framework.engine.job.lease_fakes import SECOND, Clock, Memory, left_by
 
 
 @pytest.fixture
@@ -73,17 +26,7 @@ def process() -> Iterator[subprocess.Popen[bytes]]:
         running.kill()
 
 
-def left_by(folder: Memory, **given: Any) -> LeaseOwner:
-    """Leave the lease of another job in the folder."""
-    before = acquire(Memory(), "first", now=Clock(50))
-    fields: dict[str, Any] = asdict(before._owner) | {"token": "theirs"} | given
-    before.release("ended")
-    owner = LeaseOwner(**fields)
-    folder.write_json(RUNNING_FILE, asdict(owner), replace=True)
-    return owner
-
-
-def test_a_process_is_told_from_a_later_one_with_its_number(process: subprocess.Popen[bytes]) -> None:
+def test_a_process_is_distinguished_from_a_later_one_with_its_number(process: subprocess.Popen[bytes]) -> None:
     """Alive with its own start time or with none known; not with another one, and not once it has ended."""
     started = started_at(process.pid)
     assert is_alive(process.pid, started)
@@ -104,7 +47,7 @@ def test_a_start_is_refused_while_the_process_of_the_owner_runs(process: subproc
     with pytest.raises(CheckpointInUse) as raised:
         acquire(folder, "second", now=Clock(10**15))
     text = str(raised.value)
-    assert f"job 'first' (host {first.host}, process {process.pid}, since 1970-01-02 00:00:00 UTC) runs on" in text
+    assert f"job 'first' (host {first.host}, process {process.pid}, since 1970-01-02T00:00:00Z) runs on" in text
     assert "panekeeper drain memory" in text
     assert folder.files == files
 
@@ -145,13 +88,14 @@ def test_in_one_process_the_job_itself_says_whether_it_has_ended() -> None:
     """While it runs the second start is refused; once it has ended, even unnoticed, the next one starts."""
     folder, clock, state = Memory(), Clock(7), ["running"]
     first = acquire(folder, "first", now=clock)
-    first.set_end_check(lambda: None if state == ["running"] else state[0])
+    first.set_job(lambda: None if state == ["running"] else state[0])
     with pytest.raises(CheckpointInUse, match="job 'first'"):
         acquire(folder, "second", now=clock)
 
+    first.set_previous(None)
     state[0], clock.us = "failed", 8
     second = acquire(folder, "second", now=clock)
-    assert second.previous == PreviousRun(name="first", since_us=7, seen_us=8, clean=True)
+    assert second.previous == PreviousRun(name="first", since_us=7, seen_us=8, clean=False)
     assert folder.read_json(STOPPED_FILE)["state"] == "failed"
     second.release("ended")
 
@@ -161,13 +105,14 @@ def test_an_end_records_when_and_how_and_what_was_left_open() -> None:
     folder, clock = Memory(), Clock(1)
     first = acquire(folder, "first", now=clock)
     assert first.previous is None
-    first.add_end_fields(batch=4, open={"panes": 2})
+    first.set_previous(None)
+    first.set_report(lambda: {"batch": 4, "open": {"panes": 2}})
     clock.us = 5
     first.release("flushed")
     first.release("ended")
 
     assert not folder.exists(RUNNING_FILE)
-    assert not folder.exists(TAKING_FILE)
+    assert folder.names(CLAIMS_FOLDER) == []
     stopped = folder.read_json(STOPPED_FILE)
     assert stopped.pop("token")
     assert stopped == {
@@ -175,6 +120,8 @@ def test_an_end_records_when_and_how_and_what_was_left_open() -> None:
         "state": "flushed",
         "name": "first",
         "since": 1,
+        "has_run": True,
+        "before": None,
         "batch": 4,
         "open": {"panes": 2},
     }
@@ -187,6 +134,7 @@ def test_a_job_that_has_ended_may_take_its_lease_again_and_crash_with_it() -> No
     """A flush starts an ended job once more; a clean end before does not hide the crash after it."""
     folder, clock = Memory(), Clock(1)
     lease = acquire(folder, "first", now=clock)
+    lease.set_previous(None)
     lease.release("ended")
     clock.us = 10
     lease.acquire()
@@ -220,7 +168,7 @@ def test_the_heartbeat_is_renewed_until_the_job_has_ended() -> None:
     before = set(threading.enumerate())
     lease = acquire(folder, "first", now=clock)
     (renewing,) = set(threading.enumerate()) - before
-    lease.set_end_check(lambda: None if state == ["running"] else state[0])
+    lease.set_job(lambda: None if state == ["running"] else state[0])
     clock.us = 6
     lease.renew()
     owner = read_owner(folder)
@@ -233,17 +181,6 @@ def test_the_heartbeat_is_renewed_until_the_job_has_ended() -> None:
     renewing.join(timeout=30)
     assert renewing.daemon
     assert not renewing.is_alive()
-
-
-def test_a_lease_that_was_taken_over_is_given_up() -> None:
-    """A host that was suspended for minutes finds another job in its place, and does not touch that one's lease."""
-    folder = Memory()
-    lease = acquire(folder, "first", now=Clock(1))
-    left_by(folder, host="elsewhere", name="second")
-    files = dict(folder.files)
-    lease.renew()
-    lease.release("ended")
-    assert folder.files == files
 
 
 def test_a_disk_that_is_gone_fails_neither_the_job_nor_its_end() -> None:
@@ -273,10 +210,25 @@ def test_a_damaged_lease_refuses_the_start() -> None:
 
 
 def test_a_start_that_crashed_blocks_no_later_one() -> None:
-    """The lock file of two concurrent starts is removed if the one that made it is gone."""
+    """The claim of a start that got no further is left behind: it counts until it is as old as a lease may be."""
     folder = Memory()
     starter = left_by(folder, host="elsewhere", seen=0)
-    folder.files[TAKING_FILE] = folder.files.pop(RUNNING_FILE)
+    folder.files[claim_file(4)] = folder.files.pop(RUNNING_FILE)
     with pytest.raises(CheckpointInUse, match=f"job '{starter.name}' .* is being started"):
         acquire(folder, "second", now=Clock(SECOND))
+    folder.files[claim_file(5)] = ""
     acquire(folder, "second", now=Clock(61 * SECOND)).release("ended")
+    acquire(folder, "second", now=Clock(61 * SECOND)).release("ended")
+
+
+def test_a_store_that_overwrites_what_must_be_new_is_refused() -> None:
+    """There, two jobs that start at the same time would both get the lease. The refused start leaves nothing."""
+
+    class Overwriting(Memory):
+        def write_json(self, name: str, value: Any, *, replace: bool = False) -> None:
+            super().write_json(name, value, replace=True)
+
+    folder = Overwriting()
+    with pytest.raises(CheckpointError, match="Use a store with conditional writes"):
+        acquire(folder, "first")
+    assert folder.files == {}

@@ -6,11 +6,16 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from framework.engine.job.lease import acquire
+import pytest
+
+from framework.engine.job.lease import Lease, acquire
 from panekeeper import CheckpointInUse
 from state.checkpoint.folder import LocalFolder
+from state.checkpoint.layout import STOPPED_FILE
 from state.checkpoint.owner import read_owner
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -39,7 +44,7 @@ def test_of_many_starters_in_one_process_one_wins(tmp_path: Path) -> None:
     def start(number: int) -> str | None:
         gate.wait()
         try:
-            acquire(LocalFolder(tmp_path), f"job-{number}").set_end_check(lambda: None)
+            acquire(LocalFolder(tmp_path), f"job-{number}").set_job(lambda: None)
         except CheckpointInUse:
             return None
         return f"job-{number}"
@@ -49,6 +54,33 @@ def test_of_many_starters_in_one_process_one_wins(tmp_path: Path) -> None:
     owner = read_owner(LocalFolder(tmp_path))
     assert owner is not None
     assert winners == [owner.name]
+
+
+@dataclass(frozen=True)
+class LetsAnotherStart(LocalFolder):
+    """A folder in which another job starts after a start has found the lease free, and before it claims it."""
+
+    reads: list[str] = field(default_factory=list)
+    faster: list[Lease] = field(default_factory=list)
+
+    def read_json(self, name: str) -> Any:
+        found = super().read_json(name)
+        if name == STOPPED_FILE:  # read once to find the lease free, once for the run before
+            self.reads.append(name)
+            if len(self.reads) == 2:
+                self.faster.append(acquire(LocalFolder(self.path), "faster"))
+                self.faster[0].set_job(lambda: None)
+        return found
+
+
+def test_a_start_does_not_take_the_lease_of_one_that_came_between(tmp_path: Path) -> None:
+    """It claims the number after the claims that it has seen, not after those that were made since."""
+    folder = LetsAnotherStart(tmp_path)
+    with pytest.raises(CheckpointInUse, match="faster"):
+        acquire(folder, "slower")
+    (faster,) = folder.faster
+    faster.require_held()
+    faster.release("ended")
 
 
 def test_of_several_processes_one_wins(tmp_path: Path) -> None:
@@ -63,7 +95,7 @@ def test_of_several_processes_one_wins(tmp_path: Path) -> None:
         assert into
         into.write("go\n")
         into.flush()
-    told = sorted(out.readline().strip() for _, out in streams if out)
+    results = sorted(out.readline().strip() for _, out in streams if out)
     for one in starters:
         one.communicate("leave\n", timeout=60)
-    assert told == ["refused", "refused", "won"]
+    assert results == ["refused", "refused", "won"]

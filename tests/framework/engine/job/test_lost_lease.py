@@ -10,8 +10,9 @@ import pytest
 
 from framework.engine.job.lease import Lease, acquire
 from panekeeper import CheckpointInUse
+from state.checkpoint.claims import make_claim
 from state.checkpoint.folder import LocalFolder
-from state.checkpoint.layout import RUNNING_FILE
+from state.checkpoint.layout import CLAIMS_FOLDER, RUNNING_FILE, STOPPED_FILE, claim_file
 from state.checkpoint.owner import LeaseOwner, read_owner
 
 
@@ -23,18 +24,90 @@ def started_in(folder: LocalFolder) -> tuple[Lease, LeaseOwner]:
     return lease, owner
 
 
+def take_over(folder: LocalFolder, owner: LeaseOwner, name: str = "second") -> Lease:
+    """Another job starts, for which this one has crashed on another host."""
+    folder.write_json(RUNNING_FILE, asdict(replace(owner, host="elsewhere", seen=0)), replace=True)
+    return acquire(folder, name)
+
+
 def test_a_job_that_was_taken_over_may_not_commit(tmp_path: Path) -> None:
     """Before the next commit it finds the lease of another job; what that one wrote is not touched."""
     folder = LocalFolder(tmp_path)
     lease, owner = started_in(folder)
     lease.require_held()
-    other = replace(owner, name="second", token=owner.token[::-1])
-    folder.write_json(RUNNING_FILE, asdict(other), replace=True)
+    second = take_over(folder, owner)
+    now = read_owner(folder)
     for _ in range(2):
         with pytest.raises(CheckpointInUse, match=r"job 'first' .*has lost the lease .*This batch is not committed"):
             lease.require_held()
     lease.release("failed")
-    assert read_owner(folder) == other
+    assert read_owner(folder) == now
+    second.require_held()
+    second.release("ended")
+
+
+def test_a_heartbeat_that_was_held_up_takes_nothing_back(tmp_path: Path) -> None:
+    """A process that was paused just before it wrote its heartbeat does so after another job has taken over."""
+    folder = LocalFolder(tmp_path)
+    lease, owner = started_in(folder)
+    second = take_over(folder, owner)
+    folder.write_json(RUNNING_FILE, asdict(owner), replace=True)
+    second.require_held()
+    with pytest.raises(CheckpointInUse, match="lost the lease"):
+        lease.require_held()
+    second.renew()
+    held = read_owner(folder)
+    assert held is not None
+    assert held.name == "second"
+    second.release("ended")
+
+
+def test_a_start_that_was_held_up_gets_nothing_back(tmp_path: Path) -> None:
+    """A start that was paused before it claimed the lease is refused, even if the number of its claim is free again."""
+    folder = LocalFolder(tmp_path)
+    _, owner = started_in(folder)
+    third = take_over(folder, owner, "third")
+    late = LeaseOwner.of_this_process("second")
+    with pytest.raises(FileExistsError):
+        make_claim(folder, late, after=0)
+    third.require_held()
+    third.release("ended")
+    assert folder.names(CLAIMS_FOLDER) == []
+
+
+def test_a_job_that_was_taken_over_ends_at_its_next_heartbeat(tmp_path: Path) -> None:
+    """Also if it is idle, so that no batch finds it out."""
+    folder, ended = LocalFolder(tmp_path), list[CheckpointInUse]()
+    lease, owner = started_in(folder)
+    lease.set_job(lambda: None, ended.append)
+    lease.renew()
+    assert not ended
+    second = take_over(folder, owner)
+    for _ in range(2):
+        lease.renew()
+    assert [str(one)[:11] for one in ended] == ["job 'first'"]
+    second.release("ended")
+
+
+def test_a_job_that_cannot_renew_its_lease_ends_before_another_may_take_over(tmp_path: Path) -> None:
+    """One missed heartbeat is a warning; a minute of them ends the job, with the cause and what to do."""
+    folder, clock, ended = LocalFolder(tmp_path), [0], list[CheckpointInUse]()
+    lease = acquire(folder, "first", now=lambda: clock[0])
+    lease.set_job(lambda: None, ended.append)
+    for seconds in (5, 60, 61, 66):
+        lease.require_held()
+        clock[0] = seconds * 1_000_000
+        lease.expire_after(OSError("the disk is gone"))
+        if ended:
+            break
+    assert seconds == 61
+    assert "could not renew its lease" in str(ended[0])
+    assert "for 61 s (the disk is gone)" in str(ended[0])
+    with pytest.raises(CheckpointInUse, match="start it again"):
+        lease.require_held()
+    lease.release("failed")
+    assert folder.read_json(STOPPED_FILE)["state"] == "failed"
+    acquire(folder, "first").release("ended")
 
 
 def test_a_job_whose_checkpoint_was_replaced_may_not_commit(tmp_path: Path) -> None:
@@ -50,8 +123,8 @@ def test_a_job_that_cannot_read_its_lease_may_not_commit(tmp_path: Path) -> None
     """While the folder cannot be read, it is not known whether another job has taken over."""
     folder = LocalFolder(tmp_path)
     lease, _ = started_in(folder)
-    (tmp_path / RUNNING_FILE).unlink()
-    (tmp_path / RUNNING_FILE).mkdir()
+    (tmp_path / claim_file(1)).unlink()
+    (tmp_path / claim_file(1)).mkdir()
     with pytest.raises(OSError, match="directory"):
         lease.require_held()
     lease.release("failed")

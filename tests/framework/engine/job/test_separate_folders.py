@@ -26,10 +26,13 @@ def test_folders_beside_each_other_are_taken() -> None:
         ("file:/out/job", "/out/job/log", None, "the log table .* lies in the folder of the checkpoint"),
         ("/out/job", "/out/x/../job/log", None, "the log table .* lies in the folder of the checkpoint"),
         ("s3a://b/job/", "s3://b/job/log", None, "the log table .* lies in the folder of the checkpoint"),
+        ("s3a://b/job", "s3a://b/x/../job//log", None, "the log table .* lies in the folder of the checkpoint"),
+        ("file:///out/log/x", "/out/log", None, "the checkpoint .* lies in the folder of the log table"),
+        ("hdfs://h/out/job", "hdfs://h/out/./job/log", None, "the log table .* lies in the folder of the checkpoint"),
     ],
 )
 def test_a_folder_in_another_one_is_refused(checkpoint: str, log: str, view: str | None, problem: str) -> None:
-    """A restore replaces the checkpoint's folder, and VACUUM removes what it does not know from a table's folder."""
+    """A restore replaces the checkpoint's folder, and VACUUM removes unknown files from a table's folder."""
     with pytest.raises(SinkError, match=problem):
         require_separate_folders(checkpoint, {"log": log, "view": view})
 

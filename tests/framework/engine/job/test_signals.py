@@ -11,13 +11,13 @@ import pytest
 from framework.engine.job.signals import SignalRequests
 
 
-def test_the_first_ctrl_c_is_a_request_and_the_second_an_interrupt(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_first_ctrl_c_is_a_request_and_the_second_an_interrupt(caplog: pytest.LogCaptureFixture) -> None:
     """The handler that was there before comes back afterwards."""
     before = signal.getsignal(signal.SIGINT)
     with SignalRequests() as signals:
         os.kill(os.getpid(), signal.SIGINT)
         assert signals.requested
-        assert "press Ctrl-C again" in capsys.readouterr().err
+        assert "press Ctrl-C again" in caplog.text
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
     assert signal.getsignal(signal.SIGINT) is before

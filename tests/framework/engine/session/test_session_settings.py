@@ -10,7 +10,7 @@ from framework.builder.outputs import _qualified_path
 from framework.declarations.errors import DeclarationError
 from framework.engine.session.local_cache import cache_folder
 from framework.engine.session.s3_settings import s3_settings
-from framework.engine.session.session import session, spark_settings
+from framework.engine.session.session import _fits_socket_names, session, spark_settings
 
 GIB = 1024**3
 
@@ -26,8 +26,21 @@ def test_shuffle_partitions_follow_the_cores() -> None:
     assert spark_settings(cores=3, memory=GIB, jars=[])["spark.sql.shuffle.partitions"] == "3"
 
 
+def test_no_arrow_batch_is_measured_row_by_row() -> None:
+    """Spark leaves out the measuring at the greatest limit in bytes only; the limit in rows must then be low."""
+    settings = spark_settings(cores=1, memory=GIB, jars=[])
+    assert settings["spark.sql.execution.arrow.maxBytesPerBatch"] == "2147483647"
+    assert int(settings["spark.sql.execution.arrow.maxRecordsPerBatch"]) * 2**20 < 2**31
+
+
+@pytest.mark.parametrize(("folder", "fits"), [("/tmp", True), ("/tmp/" + "x" * 60, False)])  # noqa: S108 (nothing is written)
+def test_sockets_are_files_where_their_names_fit(folder: str, fits: bool) -> None:  # noqa: FBT001 (a parameter of the test)
+    """The name of a socket has at most about a hundred bytes; in a temporary folder with a long name TCP stays."""
+    assert _fits_socket_names(folder) == fits
+
+
 def test_delta_comes_from_local_files_only() -> None:
-    """No setting of ours makes a start ask the network for packages."""
+    """No setting of ours makes a start fetch packages from the network."""
     settings = spark_settings(cores=1, memory=GIB, jars=[Path("/a/one.jar"), Path("/a/two.jar")])
     assert settings["spark.jars"] == "/a/one.jar,/a/two.jar"
     assert "spark.jars.packages" not in settings
@@ -35,7 +48,7 @@ def test_delta_comes_from_local_files_only() -> None:
 
 def test_a_name_that_is_no_spark_setting_is_refused() -> None:
     """A misspelt argument would otherwise be taken for a setting and do nothing."""
-    with pytest.raises(DeclarationError, match="core is no Spark setting"):
+    with pytest.raises(DeclarationError, match="core is not a Spark setting"):
         session("typo", core=2)
 
 
@@ -55,12 +68,12 @@ def test_s3_is_found_where_boto3_finds_it() -> None:
     assert settings[f"{prefix}.endpoint"] == "http://store:7070"
     assert settings[f"{prefix}.path.style.access"] == "true"
     assert settings[f"{prefix}.endpoint.region"] == "us-east-1"
-    assert "hidden" not in settings.values()  # Spark takes it from the environment: no setting tells it
+    assert "hidden" not in settings.values()  # Spark takes it from the environment: no setting has it
     assert f"{prefix}.endpoint" not in s3_settings({"AWS_REGION": "eu-central-1"})
     assert s3_settings({"AWS_REGION": "eu-central-1"})[f"{prefix}.endpoint.region"] == "eu-central-1"
 
 
 def test_a_place_on_s3_is_named_as_spark_names_it() -> None:
-    """Spark knows no scheme s3; the message says which one it knows."""
+    """Spark has no file system for the scheme s3; the message names the right one."""
     with pytest.raises(DeclarationError, match="write s3a://bucket/log"):
         _qualified_path("s3://bucket/log")

@@ -35,6 +35,16 @@ def test_our_own_errors_are_found_in_the_text_of_a_worker() -> None:
     assert str(error) == "1 bad row(s): a: b"
 
 
+def test_a_name_in_the_message_of_our_error_is_a_part_of_the_message() -> None:
+    """The first name in a line decides, unless it is that of the Java exception around ours."""
+    for message in ("StateError: is what x raised", "ValueError: 3", "JobFailed: a: b"):
+        for before in ("", "org.apache.spark.api.python.PythonException: "):
+            raised = f"{before}framework.declarations.errors.InputError: {message}"
+            error = translate(RuntimeError(WORKER.format(raised=raised)), "x")
+            assert type(error) is InputError
+            assert str(error) == message
+
+
 def test_the_last_line_of_a_users_traceback_is_the_message() -> None:
     """An operator's own exception needs no Java around it."""
     error = translate(RuntimeError(WORKER.format(raised="ZeroDivisionError: division by zero")), "x")
@@ -54,7 +64,7 @@ def test_errors_with_a_name_a_user_can_act_on() -> None:
     assert str(other) == "job 'x' stopped: [SOMETHING] odd"
 
 
-def test_a_full_disk_at_a_start_is_told_whoever_wrote_to_it() -> None:
+def test_a_full_disk_at_a_start_is_reported_whoever_wrote_to_it() -> None:
     """Other errors pass as they are, ours among them."""
     with pytest.raises(OutputNotWritable, match="make room and start it again"), translate_full_disk("x"):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

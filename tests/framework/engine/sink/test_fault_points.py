@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 
 from framework.engine.sink import fault_points
-from framework.engine.sink.fault_points import POINTS, arm, disarm, fault_point, hold_between_tables
+from framework.engine.sink.fault_points import (
+    POINTS,
+    arm,
+    disarm,
+    fault_point,
+    hold_between_tables,
+    release_commits,
+)
+from framework.engine.sink.small_commits import SmallCommits
 
 TABLES = ("log", "quarantine", "view")
 
@@ -65,12 +77,14 @@ def commits_of(batch: int) -> tuple[list[str], list[Exception | None]]:
 
 
 def test_an_environment_variable_alone_does_nothing() -> None:
-    """A process that has the variable in its environment passes every fault point alive."""
+    """A process that has the variable in its environment passes every fault point."""
     program = """
+from framework.engine.sink import fault_points
 from framework.engine.sink.fault_points import POINTS, fault_point, fault_point_in_tasks, hold_between_tables
 for point in POINTS:
     fault_point(point, 2)
     fault_point_in_tasks(point, 2)
+    fault_points.fault_point_before_commit(point, 2, "/no/table")
 commits = [lambda: None, lambda: None]
 assert hold_between_tables(commits, 2) is commits
 print("alive")
@@ -137,6 +151,39 @@ def test_a_first_commit_that_fails_does_not_hold_the_others() -> None:
             first()
         second()
     assert (committed, fault.triggered) == (["view"], 0)
+
+
+def test_a_kill_between_a_file_and_its_commit_leaves_the_one_and_not_the_other(tmp_path: Path) -> None:
+    """The name of the next commit is taken until it is released; then the next process commits the batch, once."""
+    table = tmp_path / "log"
+    rows = pa.table({"sensor": ["a"]})
+    DeltaTable.create(table, schema=rows.schema)
+    program = """
+import os, signal, sys
+import pyarrow as pa
+from framework.engine.sink.fault_points import arm, fault_point_before_commit
+from framework.engine.sink.small_commits import SmallCommits
+class Kill:
+    def matches(self, point, batch):
+        return (point, batch) == ("between-file-and-commit", 2)
+    def trigger(self):
+        os.kill(os.getpid(), signal.SIGKILL)
+arm(Kill())
+table = sys.argv[1]
+commits = SmallCommits(table)
+for batch in (1, 2, 3):
+    fault_point_before_commit("between-file-and-commit", batch, "file://" + table)
+    commits.append(pa.table({"sensor": ["a"]}), "readings", batch)
+"""
+    ran = subprocess.run([sys.executable, "-c", program, str(table)], check=False)
+    assert ran.returncode == -signal.SIGKILL
+    assert DeltaTable(table).transaction_version("readings") == 1
+    committed = len(DeltaTable(table).file_uris())
+    assert len([*table.glob("*.parquet")]) > committed == 1
+
+    release_commits(table)
+    assert SmallCommits(str(table)).append(rows, "readings", 2)
+    assert DeltaTable(table).to_pyarrow_table().column("sensor").to_pylist() == ["a", "a"]
 
 
 def test_no_fault_is_armed_by_an_import() -> None:

@@ -1,4 +1,4 @@
-"""Which tables are not for small commits: told by hand-written logs, by properties, by where they are."""
+"""Which tables are not for small commits: by hand-written logs, by properties, by where they are."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_a_plain_table_is_written_directly(tmp_path: Path, fields: dict[str, Any
         ({"partition_by": ("id",)}, "partitions it by the column 'id'"),
     ],
 )
-def test_a_table_that_asks_for_more_is_left_to_spark_and_the_reason_is_said(
+def test_a_table_that_needs_more_is_left_to_spark_and_the_reason_is_said(
     tmp_path: Path, fields: dict[str, Any], reason: str
 ) -> None:
     """Also what does not exist yet: only what is known to be written rightly is written."""
@@ -104,7 +104,7 @@ def test_what_is_no_table_or_is_elsewhere_is_left_to_spark(tmp_path: Path) -> No
     SmallCommits(f"file:{table(tmp_path)}")
 
 
-def test_paths_on_a_local_disk_are_told_from_others() -> None:
+def test_paths_on_a_local_disk_are_distinguished_from_others() -> None:
     """Spark writes them with and without a scheme; a URL may have percent signs."""
     assert local_folder("file:///data/my%20log") == "/data/my log"
     assert local_folder("/data/my%20log") == "/data/my%20log"

@@ -129,16 +129,18 @@ def test_rows_are_in_the_file_in_their_order(path: str) -> None:
     assert pq.read_table(Path(path) / file).column("sensor").to_pylist() == names
 
 
-def test_a_shallow_clone_is_left_to_spark(path: str, tmp_path: Path) -> None:
-    """Its files lie in the folder of another table; the library cannot remove them in a merge."""
+def test_a_merge_into_a_shallow_clone_is_left_to_spark(path: str, tmp_path: Path) -> None:
+    """Its files lie in the folder of another table; the library cannot remove them. It can append, and does."""
     SmallCommits(path, {}).append(log_rows("a"), APP, 0)
     (file,) = files(path)
     clone = make(tmp_path / "clone", LOG)
     add = {"path": (Path(path) / file).as_uri(), "partitionValues": {}, "size": 1, "modificationTime": 0}
     line = json.dumps({"add": add | {"dataChange": True}})
     (tmp_path / "clone" / "_delta_log" / f"{1:020d}.json").write_text(line)
+    commits = SmallCommits(clone, {})
+    assert commits.append(log_rows("b"), APP, 0)
     with pytest.raises(UnsupportedTable, match="files in the folders of other tables"):
-        SmallCommits(clone, {}).append(log_rows("b"), APP, 0)
+        commits.merge(log_rows("b"), APP, 1, keys=["sensor"], newer_by="total")
 
 
 def test_writers_that_do_not_touch_our_rows_are_no_conflict(path: str) -> None:
@@ -232,12 +234,13 @@ def test_rows_without_a_pane_are_merged(view: str) -> None:
     newer = nowhere.set_column(4, "refinement", pa.array([1], pa.int32()))
     merge(commits, pa.concat_tables([newer, panes(("a", 7, 1.0, 0))]), 1)
     merge(commits, panes(("a", 8, 1.0, 0)), 2)
-    assert sorted(DeltaTable(view).to_pyarrow_table().column("refinement").to_pylist()) == [0, 0, 1]
-    assert operations(view)[1:] == ["MERGE", "MERGE", "WRITE"]
+    merge(commits, newer.set_column(4, "refinement", pa.array([2], pa.int32())), 3)
+    assert sorted(DeltaTable(view).to_pyarrow_table().column("refinement").to_pylist()) == [0, 0, 2]
+    assert operations(view)[1:] == ["MERGE", "MERGE", "WRITE", "MERGE"]
 
 
 def test_rows_that_another_writer_put_into_the_view_are_found(view: str) -> None:
-    """An open table knows what it committed itself; after a commit of somebody else it reads the statistics again."""
+    """An open table has the statistics of its own commits; after those of another writer it reads them again."""
     commits = SmallCommits(view)
     merge(commits, panes(("a", 1, 1.0, 0)), 0)
     write_deltalake(view, panes(("a", 9, 5.0, 5)), mode="append")

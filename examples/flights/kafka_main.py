@@ -1,0 +1,130 @@
+"""The flights through Kafka: `python -m examples.flights.kafka_main HOST:PORT`.
+
+Sends the replay's files to a topic, one after the other, and lets the job read each before it sends the next, so that
+the results are those of the files, row by row. Killed at any moment and run again, it resumes; the topic and the tables
+at the end are the same.
+"""
+
+import argparse
+import json
+import sys
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow.parquet as pq
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+from rich.console import Console
+
+from examples.flights.data import Input, Replay, around, raw_flights, write_input
+from examples.flights.oracle import Oracle
+from examples.flights.replay import ReplayTotals
+from examples.flights.report import Results, print_balance, print_comparison
+from examples.flights.tables import LOG, QUARANTINE, VIEW, read_table
+from panekeeper import JobFinished, PanekeeperError, session
+
+PARTITIONS = 3
+TIMEOUT = 60
+
+
+class Topic:
+    """A topic to which the flights are sent, each to the Kafka partition of its carrier and airport."""
+
+    def __init__(self, servers: str, name: str) -> None:
+        self.servers = servers
+        self.name = name
+        topics = AdminClient({"bootstrap.servers": servers})
+        if name not in topics.list_topics(timeout=TIMEOUT).topics:
+            for created in topics.create_topics([NewTopic(name, PARTITIONS, 1)]).values():
+                created.result(TIMEOUT)
+        # Idempotent: a message that is sent again after a lost acknowledgement is stored once.
+        self._producer = Producer({"bootstrap.servers": servers, "enable.idempotence": True})
+        self._seen = [0] * PARTITIONS
+        self._stored = self._stored_messages()
+
+    def send(self, file: Path) -> None:
+        """Send the flights of a file that an earlier run has not sent, and wait until the broker has them.
+
+        Files must come in their order: the flights that a Kafka partition holds are the first of those that belong
+        there, so their number says which they are.
+        """
+        for key, value in messages(file):
+            partition = zlib.crc32(key) % PARTITIONS
+            if self._seen[partition] >= self._stored[partition]:
+                self._producer.produce(self.name, value, key, partition)
+            self._seen[partition] += 1
+            self._producer.poll(0)
+        if self._producer.flush(TIMEOUT):
+            raise TimeoutError(f"Kafka at {self.servers} did not take all flights in {TIMEOUT} s")
+
+    def _stored_messages(self) -> list[int]:
+        reader = Consumer({"bootstrap.servers": self.servers, "group.id": "panekeeper-flights"})
+        places = [TopicPartition(self.name, number) for number in range(PARTITIONS)]
+        ends = [reader.get_watermark_offsets(place, timeout=TIMEOUT)[1] for place in places]
+        reader.close()
+        return ends
+
+
+def messages(file: Path) -> Iterator[tuple[bytes, bytes]]:
+    """Yield key and value of the message for each flight of a file, in order."""
+    for flight in pq.read_table(file).to_pylist():
+        key = f"{flight['carrier']} {flight['origin']}"
+        yield key.encode(), json.dumps(flight, default=lambda time: time.isoformat()).encode()
+
+
+def main(arguments: list[str]) -> int:
+    """Run the replay and compare its tables; return the exit code."""
+    options = _options(arguments)
+    console = Console(soft_wrap=True)
+    raw = around(raw_flights(), options.days)
+    given = write_input(options.out / "input", raw, Replay(days=options.days))
+    try:
+        replay(console, given, options.servers, options.topic, options.out)
+    except (PanekeeperError, KafkaException, TimeoutError) as error:
+        console.print(f"[red bold]the replay cannot continue:[/] {error}", highlight=False)
+        return 2
+    out: Path = options.out
+    results = Results(log=read_table(out / LOG), view=read_table(out / VIEW), quarantine=read_table(out / QUARANTINE))
+    balanced = print_balance(console, ReplayTotals.of_earlier_runs(out).counts())
+    found = Oracle(raw, given.boundaries).differences(log=results.log, view=results.view, quarantine=results.quarantine)
+    print_comparison(console, results, found)
+    return 0 if balanced and not found else 1
+
+
+def replay(console: Console, given: Input, servers: str, name: str, out: Path) -> None:
+    """Send file after file, each once the job has read the one before; flush at the end."""
+    from examples.flights.pipeline import start, topic
+
+    spark = session("panekeeper-flights", kafka=True)
+    try:
+        target = Topic(servers, name)
+        done = given.files_within(ReplayTotals.of_earlier_runs(out).total("rows_in"))
+        files = sorted(given.folder.glob("*.parquet"))
+        for number, file in enumerate(files, 1):
+            target.send(file)
+            if number <= done and number < len(files):  # the last one is followed by the flush
+                continue
+            job = start(topic(spark, servers, name), str(out))
+            job.await_end()
+            console.print(f"file {number} of {len(files)}", highlight=False)
+            if number == len(files):
+                job.flush()
+    except JobFinished:
+        pass  # killed after the flush
+    finally:
+        spark.stop()
+
+
+def _options(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m examples.flights.kafka_main", description=__doc__.splitlines()[0])
+    parser.add_argument("servers", metavar="HOST:PORT", help="the brokers, several with commas")
+    parser.add_argument("--topic", default="flights", help="created if it is not there (flights)")
+    parser.add_argument("--out", type=Path, default=Path("out/kafka"), help="checkpoint and tables (out/kafka)")
+    parser.add_argument("--days", type=int, metavar="N", help="replay only N days around the worst one")
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

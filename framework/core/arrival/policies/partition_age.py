@@ -1,0 +1,13 @@
+"""`PartitionAge`: evicts a partition so long after its newest row (docs/semantics.md section 4.2)."""
+
+from __future__ import annotations
+
+from framework.core.arrival.policies.protocol import RunningPolicy
+from framework.declarations.policies import PartitionAge
+
+
+class PartitionAgePolicy(RunningPolicy):
+    """Evict partitions by the clock; how is in `framework.core.arrival.partition_eviction`."""
+
+    def __init__(self, declared: PartitionAge) -> None:
+        self.partition_age_us = declared.us

@@ -1,0 +1,105 @@
+"""Which code decides the fate of a row: what two runs compare before one completes a batch of the other.
+
+Beside the declaration that a checkpoint pins for good, this has what may change between two batches, but not within
+one: rules, order, settings of SQL, and the code of the user's own classes and functions, as far as Python shows it.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from framework.declarations.operator import OperatorWithListeners
+from framework.declarations.user_policy import UserPolicy
+from framework.declarations.windows import row_policies
+from state.checkpoint.job_record import installed_versions
+from state.code_digest import digest, digests_of_parts
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from framework.core.job_spec import JobSpec
+    from framework.engine.flow.pipeline import InputPort, Pipeline
+
+_PACKAGES = ("panekeeper", "pyspark")
+_SETTINGS = ("spark.sql.session.timeZone", "spark.sql.ansi.enabled")
+_MAX_FIELDS = 10_000  # columns that Spark writes out for an operator of a plan
+
+# What differs between two plans of the same code: ids of expressions, objects and watermarks, seeds of random numbers,
+# numbers of the variables of lambda functions.
+_VARYING = re.compile(
+    r"#\d+L?|@[0-9a-f]+|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+    r"|(?<=\brand)\([^)]*\)|(?<=\brandn)\([^)]*\)|(?<=\buuid)\([^)]*\)|(?<=^Sample).*|(?<=^~Sample).*"
+)
+_LAMBDA_NUMBER = re.compile(r"(?<=_)\d+\b")
+
+
+def code_of(pipeline: Pipeline) -> dict[str, Any]:
+    """Return the code of a job, by field. The same declaration gives the same fields in each process.
+
+    Args:
+        pipeline: the computation.
+    """
+    session = pipeline.intake.df.sparkSession
+    versions = installed_versions()
+    fields: dict[str, Any] = {name: versions.get(name) for name in _PACKAGES}
+    fields["python"] = "{}.{}".format(*sys.version_info)
+    fields |= {name: session.conf.get(name, None) for name in _SETTINGS}
+    for number, port in enumerate(pipeline.ports):
+        prefix = f"port {number}: " if pipeline.other_ports else ""
+        fields |= {f"{prefix}{name}": value for name, value in _port_fields(port).items()}
+    for name, part in _user_objects(pipeline.spec):
+        fields |= {f"{name}{'.' if field else ''}{field}": value for field, value in digests_of_parts(part).items()}
+    return fields
+
+
+def _port_fields(port: InputPort) -> dict[str, Any]:
+    intake = port.intake
+    fields: dict[str, Any] = {
+        "stream": _stream_digest(intake.df),
+        "reject": [[reason, rule] for reason, rule in intake.reject.items()],
+        "order_by": list(intake.order_by),
+        "watermark": intake.watermark_us,
+        "max_ahead": intake.max_ahead_us,
+        "on_error": intake.on_error,
+    }
+    window = port.spec.window
+    policies = [*row_policies(window), getattr(window, "partition_eviction", None)]
+    return fields | {f"policy {type(one).__name__}": digest(one) for one in policies if isinstance(one, UserPolicy)}
+
+
+def _user_objects(spec: JobSpec) -> Iterator[tuple[str, object]]:
+    """Yield the user's own objects whose methods run on the workers, each with its name for a message."""
+    for name, aggregate in (spec.aggregates or {}).items():
+        if aggregate.user is not None:
+            yield f"aggregate {name}", aggregate.user
+    operator = spec.operator
+    listeners = operator.listeners if isinstance(operator, OperatorWithListeners) else ()
+    operator = operator.operator if isinstance(operator, OperatorWithListeners) else operator
+    if operator is not None:
+        yield f"operator {type(operator).__name__}", operator
+    for kind, objects in (("listener", listeners), ("handler", spec.handlers)):
+        for number, one in enumerate(objects):
+            yield f"{kind} {number} {type(one).__name__}", one
+
+
+def _stream_digest(df: DataFrame) -> str:
+    """Return what the user's own plan does between the source and the windows; of Python functions in it, the names."""
+    plan = df._jdf.queryExecution().analyzed()  # noqa: SLF001 -- a plan has no public form
+    return digest([_without_varying(line) for line in _operators(plan)])
+
+
+def _without_varying(line: str) -> str:
+    line = _VARYING.sub("", line)
+    return _LAMBDA_NUMBER.sub("", line) if "lambdafunction" in line else line
+
+
+def _operators(plan: Any) -> Iterator[str]:
+    """Yield the operators of a plan but its sources: the same files may be elsewhere now."""
+    children = plan.children()
+    if children.size():
+        yield plan.simpleString(_MAX_FIELDS)
+    for number in range(children.size()):
+        yield from _operators(children.apply(number))

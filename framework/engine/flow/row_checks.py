@@ -1,0 +1,138 @@
+"""Which rows are refused, and why: Spark expressions, so they run in the Java virtual machine.
+
+Rules are tried in this order, and the first that holds is the reason: the user's own, then for the event time and the
+arrival time that it is null, outside of the years 1 to 9999 (nothing in Python has a value for it), or more than
+`max_ahead` in the future: of the event time, after its arrival, else one row would close every window; of the arrival
+time, after its batch, else one row would move the clock for ever. Then the partition columns, the column of a policy
+(null and NaN cannot be subtracted), and text that is not UTF-8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
+from pyspark.sql.types import DataType, DateType, DoubleType, FloatType, StringType, TimestampNTZType, TimestampType
+
+from framework.engine.flow import arrival_time
+from framework.engine.session.columns import column
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+NULL_EVENT_TIME = "NULL_EVENT_TIME"
+EVENT_TIME_OUT_OF_RANGE = "EVENT_TIME_OUT_OF_RANGE"
+FUTURE_EVENT_TIME = "FUTURE_EVENT_TIME"
+NULL_ARRIVAL_TIME = "NULL_ARRIVAL_TIME"
+ARRIVAL_TIME_OUT_OF_RANGE = "ARRIVAL_TIME_OUT_OF_RANGE"
+FUTURE_ARRIVAL_TIME = "FUTURE_ARRIVAL_TIME"
+KEY_OUT_OF_RANGE = "KEY_OUT_OF_RANGE"
+NULL_ATTRIBUTE = "NULL_ATTRIBUTE"
+NAN_ATTRIBUTE = "NAN_ATTRIBUTE"
+INVALID_UTF8 = "INVALID_UTF8"
+
+_FIRST_US = -62_135_510_400_000_000
+"""0001-01-02 in UTC: a time from here on is in the year 1 or later in every time zone."""
+_END_US = 253_402_214_400_000_000
+"""9999-12-31 in UTC: a time before it is in the year 9999 or earlier in every time zone."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowChecks:
+    """The rules for the rows of one stream.
+
+    Attributes:
+        types: type of each column that is checked.
+        event_time, arrival_time: the declared columns, or None.
+        max_ahead_us: how far a time may be in the future; None for no limit.
+        reject: reason -> SQL condition, the user's own.
+        partition_by: the partition columns.
+        numeric_columns: columns that a policy subtracts.
+        carried: columns that the job reads.
+    """
+
+    types: Mapping[str, DataType]
+    event_time: str | None
+    arrival_time: str | None
+    max_ahead_us: int | None
+    reject: Mapping[str, str]
+    partition_by: Sequence[str]
+    numeric_columns: Sequence[str]
+    carried: Sequence[str]
+
+    def reason(self) -> Column:
+        """Return why the row is refused; null for a good row."""
+        rules = [(F.expr(rule), reason) for reason, rule in self.reject.items()]
+        rules += [*self._time_rules(), *self._column_rules()]
+        reason = F.lit(None).cast("string")
+        for holds, name in reversed(rules):
+            reason = F.when(holds, F.lit(name)).otherwise(reason)
+        return reason
+
+    def detail(self, reason: Column) -> Column:
+        """Return what is wrong, in words, for those reasons that do not say it all; else null."""
+        detail = F.lit(None).cast("string")
+        times = (
+            ("event time", self.event_time, EVENT_TIME_OUT_OF_RANGE, FUTURE_EVENT_TIME),
+            ("arrival time", self.arrival_time, ARRIVAL_TIME_OUT_OF_RANGE, FUTURE_ARRIVAL_TIME),
+        )
+        for what, name, out_of_range, future in times:
+            if name is None:
+                continue
+            text = F.concat(F.lit(f"{what} "), column(name).cast("string"))
+            outside = F.concat(text, F.lit(" is outside of the years 1 to 9999"))
+            detail = F.when(reason == out_of_range, outside).otherwise(detail)
+            if self.max_ahead_us is not None:
+                limit = timedelta(microseconds=self.max_ahead_us)
+                after = "its arrival" if what == "event time" else "its batch"
+                now = arrival_time.arrival_text(self._arrival() if what == "event time" else None)
+                ahead = F.concat(text, F.lit(f" is more than {limit} ahead of {after} at "), now)
+                detail = F.when(reason == future, ahead).otherwise(detail)
+        return detail
+
+    def event_us(self) -> Column:
+        """Return the event time of a refused row, us; null if it is null or out of range."""
+        if self.event_time is None:
+            return F.lit(None).cast("long")
+        time = column(self.event_time)
+        return F.when(~_is_out_of_range(time), F.unix_micros(time))
+
+    def _time_rules(self) -> list[tuple[Column, str]]:
+        rules: list[tuple[Column, str]] = []
+        if self.event_time is not None:
+            time = column(self.event_time)
+            rules += [(time.isNull(), NULL_EVENT_TIME), (_is_out_of_range(time), EVENT_TIME_OUT_OF_RANGE)]
+        if self.arrival_time is not None:
+            time = column(self.arrival_time)
+            rules += [(time.isNull(), NULL_ARRIVAL_TIME), (_is_out_of_range(time), ARRIVAL_TIME_OUT_OF_RANGE)]
+            if self.max_ahead_us is not None:
+                rules.append((arrival_time.is_ahead(time, None, self.max_ahead_us), FUTURE_ARRIVAL_TIME))
+        if self.event_time is not None and self.max_ahead_us is not None:
+            is_ahead = arrival_time.is_ahead(column(self.event_time), self._arrival(), self.max_ahead_us)
+            rules.append((is_ahead, FUTURE_EVENT_TIME))
+        return rules
+
+    def _column_rules(self) -> list[tuple[Column, str]]:
+        rules: list[tuple[Column, str]] = []
+        for name in self.partition_by:
+            if isinstance(self.types[name], TimestampType):
+                rules.append((_is_out_of_range(column(name)), KEY_OUT_OF_RANGE))
+            elif isinstance(self.types[name], DateType | TimestampNTZType):
+                rules.append((~F.year(column(name)).between(1, 9999), KEY_OUT_OF_RANGE))
+        for name in self.numeric_columns:
+            rules.append((column(name).isNull(), NULL_ATTRIBUTE))
+            if isinstance(self.types[name], FloatType | DoubleType):
+                rules.append((F.isnan(column(name)), NAN_ATTRIBUTE))
+        texts = [name for name in self.carried if isinstance(self.types[name], StringType)]
+        return [*rules, *((~F.is_valid_utf8(column(name)), INVALID_UTF8) for name in texts)]
+
+    def _arrival(self) -> Column | None:
+        return column(self.arrival_time) if self.arrival_time else None
+
+
+def _is_out_of_range(time: Column) -> Column:
+    us = F.unix_micros(time)
+    return (us < F.lit(_FIRST_US)) | (us >= F.lit(_END_US))

@@ -1,0 +1,77 @@
+"""How a lease (`framework/engine/job/lease.py`) is acquired.
+
+1 `running.json` is read. If its owner is alive, the start is refused with an error that names the owner.
+2 The next claim is created exclusively (`state/checkpoint/claims.py`): of two starts at the same time one gets it. A
+  store that would let both create it is refused.
+3 Older claims are removed: from here on a process that was paused has lost the lease.
+4 `running.json` is written.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+
+from framework.engine.job.lease_errors import in_use, not_exclusive
+from state.checkpoint.claims import drop_claim, has_claim, is_exclusive, make_claim, newest_claim, remove_older_claims
+from state.checkpoint.folder import CheckpointFolder
+from state.checkpoint.layout import RUNNING_FILE
+from state.checkpoint.owner import LeaseOwner, read_end, read_owner
+
+
+def require_free(folder: CheckpointFolder, now: int, runs_here: Callable[[str], bool]) -> LeaseOwner | None:
+    """Step 1; return the owner of the lease that a crashed job has left, or None.
+
+    Args:
+        folder: the checkpoint.
+        now: the time, us since the epoch.
+        runs_here: returns whether the lease of this process with a token is held by a job that runs.
+
+    Raises:
+        CheckpointInUse: another job runs, or is being started.
+    """
+
+    def runs(owner: LeaseOwner) -> bool:
+        return runs_here(owner.token) if owner.is_in_this_process else owner.is_alive(now)
+
+    old = read_owner(folder)
+    if old is not None and runs(old):
+        raise in_use(folder, old, "runs", now)
+    starting = newest_claim(folder)
+    known = (None if old is None else old.token, read_end(folder).get("token"))
+    if starting is not None and starting.token not in known and runs(starting):
+        raise in_use(folder, starting, "is being started", now)
+    return read_owner(folder)  # a job of this process may have ended just now, and released its lease
+
+
+def claim(folder: CheckpointFolder, owner: LeaseOwner, confirm_delay_seconds: float, *, after: int) -> LeaseOwner:
+    """Steps 2 to 4; return the owner with the number of its claim.
+
+    Args:
+        folder: the checkpoint.
+        owner: the new one.
+        confirm_delay_seconds: how long to wait before the claim is read back, where a create may not be exclusive.
+        after: the number of the newest claim, as it was before step 1.
+
+    Raises:
+        CheckpointInUse: another start was faster.
+        CheckpointError: the store cannot refuse one of two starts.
+    """
+    try:
+        owner = make_claim(folder, owner, after)
+    except FileExistsError:
+        raise in_use(folder, newest_claim(folder) or owner, "was started at the same time", owner.since) from None
+    try:
+        if not is_exclusive(folder, owner):
+            raise not_exclusive(folder)
+        if confirm_delay_seconds:
+            time.sleep(confirm_delay_seconds)
+            if not has_claim(folder, owner):
+                raise in_use(folder, newest_claim(folder) or owner, "was started at the same time", owner.since)
+        remove_older_claims(folder, owner)
+        folder.write_json(RUNNING_FILE, asdict(owner), replace=True)
+    except BaseException:
+        drop_claim(folder, owner)
+        raise
+    return owner

@@ -1,0 +1,78 @@
+"""What a job reports of its lease: who holds it, that it was lost, that it cannot be held here."""
+
+from __future__ import annotations
+
+from framework.declarations.errors import CheckpointError, CheckpointInUse
+from framework.engine.session.spark_errors import first_line
+from state.checkpoint.clock import format_time
+from state.checkpoint.folder import CheckpointFolder
+from state.checkpoint.layout import RUNNING_FILE
+from state.checkpoint.owner import HEARTBEAT_TIMEOUT_US, LeaseOwner
+
+_SECONDS = HEARTBEAT_TIMEOUT_US // 1_000_000
+
+
+def in_use(folder: CheckpointFolder, owner: LeaseOwner, how: str, now: int) -> CheckpointInUse:
+    """Return the error for a checkpoint on which another job runs, or is being started.
+
+    Args:
+        folder: the checkpoint.
+        owner: that job.
+        how: "runs", "is being started".
+        now: the time, us since the epoch.
+    """
+    if owner.what != "job":
+        return CheckpointInUse(
+            f"{owner} {how} on {folder.root}; wait until it has ended{_if_it_crashed(folder, owner, now)}"
+        )
+    return CheckpointInUse(
+        f"{owner} {how} on the checkpoint {folder.root}, and two jobs would overwrite each other's state. Stop that "
+        f"one first (`panekeeper drain {folder.root}`, or stop() in its program); or give this job a folder of its "
+        f"own{_if_it_crashed(folder, owner, now)}."
+    )
+
+
+def _if_it_crashed(folder: CheckpointFolder, owner: LeaseOwner, now: int) -> str:
+    if owner.is_on_this_machine:
+        return ""
+    if owner.seen > now + HEARTBEAT_TIMEOUT_US:
+        return (
+            f". Its last heartbeat is of {format_time(owner.seen)}, which is in the future: the clock of its host or "
+            f"of this one is wrong. If that process is gone, remove {RUNNING_FILE} in {folder.root}"
+        )
+    return f". If that process has crashed, this one may start {_SECONDS} s after its last heartbeat"
+
+
+def lost_lease(folder: CheckpointFolder, owner: LeaseOwner) -> CheckpointInUse:
+    """Return the error for a job whose checkpoint was taken over."""
+    return CheckpointInUse(
+        f"{owner} has lost the lease of the checkpoint {folder.root}: it sent no heartbeat for {_SECONDS} s, and "
+        "another job or a restore has taken over. This batch is not committed, and nothing is lost. "
+        f"`panekeeper status {folder.root}` shows which job runs there now"
+    )
+
+
+def could_not_renew(folder: CheckpointFolder, owner: LeaseOwner, seconds: int, cause: Exception) -> CheckpointInUse:
+    """Return the error for a job that could not write its heartbeat for as long as its lease lasts."""
+    return CheckpointInUse(
+        f"{owner} could not renew its lease of the checkpoint {folder.root} for {seconds} s ({first_line(cause)}), "
+        "and a job on another host may take over: so it has stopped. Nothing is lost; once the folder can be written, "
+        "start it again"
+    )
+
+
+def not_exclusive(folder: CheckpointFolder) -> CheckpointError:
+    """Return the error for a store that creates a file twice where that must fail."""
+    return CheckpointError(
+        f"the store of the checkpoint {folder.root} overwrites a file that must be new, so of two jobs that start at "
+        "the same time both would run. Use a store with conditional writes (If-None-Match, as Amazon S3 has), or a "
+        "folder on a local disk or HDFS"
+    )
+
+
+def not_writable(folder: CheckpointFolder, cause: Exception) -> CheckpointError:
+    """Return the error for a folder that cannot be written."""
+    return CheckpointError(
+        f"the checkpoint folder {folder.root} cannot be written: {first_line(cause)}; make it writable for this user, "
+        "or choose another folder"
+    )

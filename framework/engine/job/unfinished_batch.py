@@ -1,0 +1,93 @@
+"""May a batch that was begun, and that some tables have already, be run again by the code of this start?
+
+A batch is several commits, one a table. A crash between two of them leaves a batch that some tables have and others do
+not; it is run again, and the tables that have it skip it. With other code it would be computed otherwise: a row that
+was a result may be refused now, and would be in the log and in the quarantine, or in neither. So such a start is
+refused. While no table has the batch, it is run again with whatever code there is: a function that raises can be
+corrected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from framework.declarations.errors import IncompatibleCheckpoint
+from state.checkpoint.fingerprint import Difference, compare
+from state.checkpoint.run_record import last_batches, read_code, write_code
+from state.code_digest import PREFIX
+from state.log import logger
+
+if TYPE_CHECKING:
+    from state.checkpoint.folder import CheckpointFolder
+    from state.checkpoint.job_record import JobRecord
+
+_log = logger("job")
+
+
+def begin_with_code(
+    folder: CheckpointFolder,
+    record: JobRecord,
+    code: Mapping[str, Any],
+    tables: Mapping[str, str | None],
+    *,
+    last_transaction: Callable[[str, str], int],
+    has_sink: bool,
+    accepted: int | None,
+) -> None:
+    """Record the code of a run before its first batch, unless an unfinished batch needs the code of the last run.
+
+    Args:
+        folder: the job's checkpoint.
+        record: what the checkpoint says of the job.
+        code: what decides the fate of a row, by field.
+        tables: role -> path of the job's tables.
+        last_transaction: returns the last version that a table has of a transaction id; -1 for none.
+        has_sink: the job has a sink of the user's own, of which is not known which batches it has.
+        accepted: number of the batch that the user wants to be run again with changed code.
+
+    Raises:
+        IncompatibleCheckpoint: the code has changed, and a table has a batch that is not finished.
+    """
+    begun, committed = last_batches(folder)
+    stored = read_code(folder)
+    if (
+        begun is not None
+        and begun != committed
+        and stored is not None
+        and (lines := [_line(one) for one in compare(stored, code)])
+    ):
+        holders = [
+            f"the {role}"
+            for role, path in tables.items()
+            if path is not None and last_transaction(path, record.transaction(role)) >= begun
+        ]
+        if not holders and has_sink:
+            holders = ["perhaps your own sink"]
+        if holders and accepted != begun:
+            raise _refusal(folder, record.name, begun, holders, lines)
+        if holders:
+            _log.warning("batch %d of job %s is run again with changed code: %s", begun, record.name, "; ".join(lines))
+    write_code(folder, code)
+
+
+def _refusal(
+    folder: CheckpointFolder, name: str, batch: int, holders: list[str], lines: list[str]
+) -> IncompatibleCheckpoint:
+    differences = "\n".join(f"  {line}" for line in lines)
+    have = ", ".join(holders)
+    return IncompatibleCheckpoint(
+        f"batch {batch} of job {name!r} in {folder.root} is not finished, but {have} has it already, and the code has "
+        f"changed since:\n{differences}\n"
+        "Computed by other code, the rest of the batch would not fit: rows could be missing, or be there twice. Start "
+        'the program as it was with trigger="available_now", which finishes the batch; then start this one. If the old '
+        f"program is gone, start(..., accept_changed_code={batch}) finishes the batch with the code as it is: what "
+        f"{have} has of it stays, and rows whose fate has changed are missing or doubled"
+    )
+
+
+def _line(difference: Difference) -> str:
+    values = (difference.old, difference.new)
+    if all(isinstance(one, str) and one.startswith(PREFIX) for one in values):
+        return f"{difference.field}: changed"
+    return str(difference)

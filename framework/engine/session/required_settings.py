@@ -1,0 +1,124 @@
+"""The settings that a job cannot do without, in a session from `panekeeper.session()` or one of the user's own.
+
+Some have one value for the life of a checkpoint. Spark pins most of them itself, by the offsets of each batch: the
+state store, its encoding, the number of shuffle partitions, the policy of several watermarks. It restores those at each
+start, whatever the session says. Those that it does not pin are in the job's record (`settings_to_record`), or follow
+from the state itself (its format).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from framework.declarations.errors import IncompatibleCheckpoint, SetupError
+from framework.engine.session.file_manager import FORMAT_SETTING, MANAGER_SETTING
+from framework.engine.session.s3_settings import FILE_MANAGER, is_s3
+from state.spark_logs import state_format
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from framework.engine.session.checkpoint_files import CheckpointFiles
+    from state.checkpoint.job_record import JobRecord
+
+DELTA_EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
+
+DELTA_SETTINGS = {
+    "spark.sql.extensions": DELTA_EXTENSION,
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
+"""What makes a session write Delta tables. A session has them from its start; of the first it may have more values."""
+
+STATE_PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+
+STATE_SETTINGS = {
+    # Pinned by a checkpoint. Python's stateful operators need RocksDB.
+    STATE_PROVIDER: "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+    # A batch uploads what changed, not the whole store.
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    # Counting rows costs a read before each write, and rows of state say nothing here: they are packed.
+    "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
+}
+"""How state is stored. A query copies them from its session when it starts, and a job sets them for its start."""
+
+_TIME_ZONE = "spark.sql.session.timeZone"
+
+
+def settings_to_record(spark: SparkSession) -> dict[str, str]:
+    """Return the settings of a session that a new checkpoint records, as Spark does not pin them."""
+    return {name: value for name in (_TIME_ZONE, FORMAT_SETTING) if (value := spark.conf.get(name, None)) is not None}
+
+
+def require_recorded_settings(files: CheckpointFiles, record: JobRecord) -> None:
+    """Refuse a session in which the columns of the job mean something else.
+
+    Raises:
+        IncompatibleCheckpoint: the time zone is another one: days, and times in text, would be others.
+    """
+    before, now = record.settings.get(_TIME_ZONE), files.spark.conf.get(_TIME_ZONE, None)
+    if before is not None and before != now:
+        raise IncompatibleCheckpoint(
+            f"the session of job {record.name!r} has {_TIME_ZONE}={now}, and its checkpoint {files.root} was begun "
+            f"with {before}: dates, and times in text, would mean others. Set it back: "
+            f'spark.conf.set("{_TIME_ZONE}", "{before}")'
+        )
+
+
+def require_state_settings(files: CheckpointFiles) -> None:
+    """Check the session of a query of the user's own, to which no settings can be given.
+
+    Raises:
+        SetupError: its queries do not keep their state in RocksDB, or not in the format of the checkpoint, or do not
+            write whole files on S3.
+    """
+    conf = files.spark.conf
+    name, wanted = STATE_PROVIDER, STATE_SETTINGS[STATE_PROVIDER]
+    if conf.get(name, None) != wanted:
+        raise SetupError(
+            f"a query of your own on transform() needs a session from panekeeper.session(), or one with {name}={wanted}"
+        )
+    stored, now = state_format(files), conf.get(FORMAT_SETTING, None) or "1"
+    if stored not in (None, now):
+        raise SetupError(
+            f"the checkpoint {files.root} keeps its state in format {stored}, and the session of your query has "
+            f"{FORMAT_SETTING}={now}: Spark would not find it. Use a session with {FORMAT_SETTING}={stored}"
+        )
+    if is_s3(files.root) and conf.get(MANAGER_SETTING, None) != FILE_MANAGER:
+        raise SetupError(
+            f"a query of your own with its checkpoint on S3 needs {MANAGER_SETTING}={FILE_MANAGER} in its session, "
+            "which then takes no checkpoint elsewhere"
+        )
+
+
+@contextmanager
+def query_settings(files: CheckpointFiles, recorded: Mapping[str, str] | None = None) -> Iterator[None]:
+    """Give the session what the query needs while it starts: a query keeps a copy of the settings it started with.
+
+    Args:
+        files: its checkpoint. State that is there stays in its format, whatever the session says.
+        recorded: the settings in the job's record.
+    """
+    stored = state_format(files) or (recorded or {}).get(FORMAT_SETTING)
+    with (
+        session_settings(files.spark, STATE_SETTINGS | ({} if stored is None else {FORMAT_SETTING: stored})),
+        session_settings(files.spark, files.manager_setting()),
+    ):
+        yield
+
+
+@contextmanager
+def session_settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """Give the session these settings while the block lasts."""
+    before = {name: spark.conf.get(name, None) for name in settings}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, old in before.items():
+            if old is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, old)

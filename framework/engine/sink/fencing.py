@@ -1,0 +1,90 @@
+"""Nobody but one epoch of one checkpoint commits to the tables of a job.
+
+Fencing: a process of an earlier epoch may have been paused, and a check just before its commit cannot see what happens
+while it is paused again. So the tables themselves refuse it: each of its transaction ids gets a version that no batch
+reaches.
+
+Owners: the first start commits a transaction version to the log of each table, which stands for the id of its
+checkpoint. Delta refuses one of two such commits at the same time, so of two jobs that both start before either has
+written a row, one finds the version of the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from delta.tables import DeltaTable
+
+from framework.declarations.errors import SinkError
+from framework.engine.sink import spark_commits
+from framework.engine.sink.small_commits import FENCED
+from framework.engine.sink.small_tables import SmallTables
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from state.checkpoint.job_record import JobRecord
+
+_OWNER = "panekeeper/owner"
+"""The transaction id."""
+_OWNED = ("log", "view", "metrics")
+
+
+def fence(
+    spark: SparkSession,
+    tables: Mapping[str, str | None],
+    epochs: Iterable[JobRecord],
+    small: SmallTables | None = None,
+) -> None:
+    """Let no process that runs in one of these epochs commit to the tables any more. May be repeated.
+
+    Args:
+        spark: the session that reaches the tables.
+        tables: role -> path; None, or no Delta table there: nothing to do.
+        epochs: the job's record as it is in each of them.
+        small: the tables that are open already.
+    """
+    records, small = [*epochs], small or SmallTables()
+    for role, path in tables.items():
+        ids = [record.transaction(role) for record in records]
+        if not ids or path is None or not DeltaTable.isDeltaTable(spark, path):
+            continue
+        if not small.commit(spark, path, lambda to, ids=ids: to.fence(ids)):  # type: ignore[misc]  # bound in the loop
+            nothing = spark.read.format("delta").load(path).limit(0)
+            for one in ids:
+                spark_commits.append(nothing, path, one, FENCED)
+
+
+def own(
+    spark: SparkSession,
+    tables: Mapping[str, str | None],
+    record: JobRecord,
+    small: SmallTables | None = None,
+    *,
+    take: bool = False,
+) -> None:
+    """Record that a checkpoint writes to these tables, and check that no other one does.
+
+    A table that only Spark can write is not checked.
+
+    Args:
+        spark: the session that reaches the tables.
+        tables: role -> path; None for one that is not wanted. Several jobs may share the other tables.
+        record: the checkpoint's record of its job.
+        small: the tables that are open already.
+        take: they are the tables of this checkpoint from now on: it was restored with them, or is a clone.
+
+    Raises:
+        SinkError: another checkpoint writes to one of them.
+    """
+    small, wanted = small or SmallTables(), int(record.id, 16)
+    for path in filter(None, map(tables.get, _OWNED)):
+        found: list[int] = []
+        small.commit(spark, path, lambda to, found=found: found.append(to.own(_OWNER, wanted, take=take)))  # type: ignore[misc]
+        if found and found[0] != wanted:
+            raise SinkError(
+                f"the table {path} belongs to another checkpoint (id {found[0]:012x}), and two jobs would mix their "
+                "results there. Start the job with that checkpoint, or choose other folders for the tables; if that "
+                "checkpoint is gone and the table has no row that you need, remove the table"
+            )

@@ -1,0 +1,73 @@
+"""Can a job rely on what Delta does with a table: its properties, its constraints, the rules of its columns?
+
+Only what the results themselves decide may be refused by a table. A rule that somebody added later would fail a batch
+with results that are right, and fail it again at each start.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from framework.declarations.errors import SinkError
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+_RULES = {
+    "delta.generationExpression": "is generated",
+    "delta.identity.start": "is an identity column",
+    "delta.invariants": "has an invariant",
+}
+"""Attribute of a column in Delta's log -> what it makes of the column."""
+
+
+def require_usable_settings(role: str, path: str, metadata: Mapping[str, Any], wanted: StructType) -> None:
+    """Raise `SinkError` if a table has settings under which results could be lost, doubled or refused.
+
+    Args:
+        role: which table of the job it is.
+        path: its folder.
+        metadata: of the table, as its log has it.
+        wanted: the columns of the results.
+    """
+    table = f"delta.`{path}`"
+    properties: Mapping[str, str] = metadata.get("configuration") or {}
+    retention = properties.get("delta.setTransactionRetentionDuration")
+    if retention is not None:
+        raise SinkError(
+            f"the table {path} records for {retention!r} only which batches it has "
+            "(delta.setTransactionRetentionDuration): one that is run again after a longer stop would be there twice. "
+            f"ALTER TABLE {table} UNSET TBLPROPERTIES ('delta.setTransactionRetentionDuration')"
+        )
+    if role == "view" and properties.get("delta.appendOnly", "false").lower() == "true":
+        raise SinkError(
+            f"the view {path} is append-only (delta.appendOnly), and its rows are replaced by newer refinements. ALTER "
+            f"TABLE {table} SET TBLPROPERTIES ('delta.appendOnly' = 'false')"
+        )
+    for name, condition in properties.items():
+        if name.startswith("delta.constraints."):
+            constraint = name.removeprefix("delta.constraints.")
+            raise SinkError(
+                f"the table {path} has the constraint {constraint!r} ({condition}): a result that violates it would "
+                f"fail its batch, at each start again. ALTER TABLE {table} DROP CONSTRAINT {constraint}"
+            )
+    _require_columns_without_rules(path, json.loads(metadata["schemaString"])["fields"], wanted)
+
+
+def _require_columns_without_rules(path: str, fields: list[Mapping[str, Any]], wanted: StructType) -> None:
+    may_be_null = {field.name for field in wanted if field.nullable}
+    for field in fields:
+        name = field["name"]
+        rules = [what for attribute, what in _RULES.items() if attribute in field.get("metadata", {})]
+        if not field.get("nullable", True) and name in may_be_null:
+            raise SinkError(
+                f"the column {name!r} of the table {path} is NOT NULL, and results may have nulls there: they would "
+                f"fail their batch, at each start again. ALTER TABLE delta.`{path}` ALTER COLUMN `{name}` DROP NOT NULL"
+            )
+        if rules:
+            raise SinkError(
+                f"the column {name!r} of the table {path} {rules[0]}, and a job writes all columns itself. Give the "
+                "job a table of its own, and derive such columns from it"
+            )

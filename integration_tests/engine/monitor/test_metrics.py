@@ -1,0 +1,50 @@
+"""A running job's metrics, its log, and a callback that raises."""
+
+from __future__ import annotations
+
+import urllib.request
+from typing import TYPE_CHECKING
+
+from panekeeper import serve_metrics
+from recovery.jobs.status import status
+from state.checkpoint.folder import LocalFolder
+
+if TYPE_CHECKING:
+    import pytest
+
+    from integration_tests.engine.conftest import Readings
+    from panekeeper import BatchReport
+
+
+def test_a_job_is_scraped_and_logs_its_batches_and_no_callback_fails_it(
+    readings: Readings, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """What Prometheus reads is what the job did; `panekeeper status` finds the same in the checkpoint."""
+    caplog.set_level("INFO", "panekeeper")
+
+    def fail(_: BatchReport) -> None:
+        raise ZeroDivisionError
+
+    readings.put(("a", "10:00:10", 1), ("a", "10:00:20", 2), ("b", "10:05:00", 8))
+    job = (
+        readings.computed()
+        .to_delta(readings.folder / "log")
+        .start(checkpoint=readings.checkpoint, trigger="available_now")
+    )
+    readings.jobs.append(job)
+    job.on_batch(fail)
+    endpoint = serve_metrics(job, port=0)
+    assert job.await_end(timeout=300)
+    with urllib.request.urlopen(endpoint.url, timeout=60) as response:  # noqa: S310 -- our own, by HTTP
+        lines = response.read().decode().splitlines()
+    endpoint.close()
+    name = job.status().name
+    assert f'panekeeper_rows_total{{job="{name}",outcome="admitted"}} 3.0' in lines
+    assert f'panekeeper_job_running{{job="{name}"}} 0.0' in lines
+    assert any(line.startswith("panekeeper_state_size_bytes") and float(line.split()[-1]) > 0 for line in lines)
+    found = status(LocalFolder(readings.checkpoint))
+    assert (found.state, found.open_panes) == ("ended", job.status().open_panes)
+    assert found.state_bytes
+    records = {(one.name, one.levelname, one.job, one.batch) for one in caplog.records if one.name == "panekeeper.job"}  # type: ignore[attr-defined]
+    assert {("panekeeper.job", "INFO", name, 0), ("panekeeper.job", "ERROR", name, 0)} <= records
+    assert "ZeroDivisionError" not in capfd.readouterr().err

@@ -1,0 +1,88 @@
+"""A batch that some tables have already is run again by the same code only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
+
+from framework.engine.flow.code_fields import code_of
+from integration_tests.engine.readings import FILES, LOG
+from panekeeper import IncompatibleCheckpoint, JobFailed, TimeInterval, agg, windowed
+
+if TYPE_CHECKING:
+    from integration_tests.engine.conftest import Readings
+
+LATE = {"late": "value = 16"}
+"""Refuses a row of batch 2, which is a result already: it would be in the log and in the quarantine."""
+
+
+def fail_in_batch_2(readings: Readings, fail_at: Callable[[str, int], None], point: str, **options: Any) -> None:
+    """Run a job that fails at a point of the batch that fires panes, and brings a row to the quarantine."""
+    fail_at(point, 2)
+    with pytest.raises(JobFailed):
+        readings.run(**options)
+
+
+@pytest.fixture
+def story(readings: Readings) -> Readings:
+    """The readings, and one without a time in batch 2."""
+    for number, rows in enumerate(FILES):
+        readings.put(*rows, *([("d", None, 3)] if number == 2 else []))
+    return readings
+
+
+def test_other_code_does_not_complete_a_batch_that_a_table_has(
+    story: Readings, fail_at: Callable[[str, int], None]
+) -> None:
+    """One more rule: refused, with the way out; the program as it was completes the batch, then the new one starts."""
+    fail_in_batch_2(story, fail_at, "between-delta")
+    for changed in ({"reject": LATE}, {"order_by": "value"}, {"max_ahead": None}):
+        message = rf"batch 2 of .*\n  {next(iter(changed))}: .*\n.*accept_changed_code=2"
+        with pytest.raises(IncompatibleCheckpoint, match=message):
+            story.start(**changed)
+    story.run()
+    story.put(("c", "10:09:31", 16))
+    story.run(reject=LATE)
+
+    assert story.log() == LOG
+    assert story.log("view") == LOG[1:]
+    reasons = sorted(row["reason"] for row in story.rows("log_quarantine"))
+    assert reasons == ["NULL_EVENT_TIME", "NULL_EVENT_TIME", "late"]
+    assert sum(row["rows_in"] for row in story.rows("log_metrics")) == 10
+
+
+@pytest.mark.extended
+def test_code_can_be_corrected_while_no_table_has_the_batch_and_later_if_one_insists(
+    story: Readings, fail_at: Callable[[str, int], None]
+) -> None:
+    """What fails a batch before its first commit can be corrected; then the corrected code is what counts."""
+    fail_in_batch_2(story, fail_at, "before-delta")
+    fail_in_batch_2(story, fail_at, "between-delta", reject={"never": "value < 0"})
+    job = story.declare()
+    for accepted in (None, 1):
+        with pytest.raises(IncompatibleCheckpoint, match="reject"):
+            job.start(checkpoint=story.checkpoint, trigger="available_now", accept_changed_code=accepted)
+    job.start(checkpoint=story.checkpoint, trigger="available_now", accept_changed_code=2).await_end(timeout=300)
+    assert story.log() == LOG
+
+
+def test_the_same_declaration_has_the_same_code_and_another_plan_another(readings: Readings) -> None:
+    """Ids of expressions, seeds, watermarks, lambda functions and the folder it reads differ in each plan."""
+
+    def code(bound: int, **options: Any) -> dict[str, Any]:
+        rows = readings.stream().where(f"value > {bound}").withWatermark("at", "1 minute")
+        rows = rows.withColumn("r", F.rand()).withColumn("id", F.expr("uuid()")).sample(0.9)
+        rows = rows.withColumn("more", F.transform(F.array("value"), lambda value: value + 1))
+        stream = windowed(rows, name="x", partition_by="sensor", event_time="at", **options)
+        job = stream.window(TimeInterval(60)).aggregate(n=agg.count()).to_delta(readings.folder / "log")
+        return code_of(job.pipeline)
+
+    first = code(3)
+    readings.folder = readings.folder / "elsewhere"
+    (readings.folder / "in").mkdir(parents=True)
+    assert code(3) == first
+    assert {name for name, one in code(4).items() if one != first[name]} == {"stream"}
+    assert {name for name, one in code(3, on_error="fail").items() if one != first[name]} == {"on_error"}

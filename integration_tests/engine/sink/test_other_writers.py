@@ -1,0 +1,163 @@
+"""Others work on the tables of a job: OPTIMIZE, VACUUM, ALTER, another writer. Nothing is lost, and the job goes on."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
+
+from framework.engine.flow import processor
+from framework.engine.sink import fault_points, spark_commits
+from integration_tests.engine.readings import FILES, LOG
+from panekeeper import SinkError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from integration_tests.engine.conftest import Readings
+
+
+def sql(readings: Readings, before: str, table: str, after: str = "") -> None:
+    """Run a statement on a table: what stands before its name, and what stands after."""
+    readings.spark.sql(f"{before} delta.`{readings.folder / table}` {after}").collect()
+
+
+class Maintenance:
+    """Before the commits of batch 3 somebody else compacts the tables and changes their properties."""
+
+    def __init__(self, readings: Readings) -> None:
+        self.readings = readings
+        self.times = 0
+
+    def matches(self, point: str, batch: int) -> bool:
+        return (point, batch) == ("before-delta", 3)
+
+    def trigger(self) -> None:
+        self.times += 1
+        for table in ("view", "log_metrics"):
+            sql(self.readings, "OPTIMIZE", table)
+            sql(self.readings, "ALTER TABLE", table, "SET TBLPROPERTIES ('own.note' = 'was here')")
+
+
+@pytest.mark.parametrize("way", ["the library", pytest.param("Spark", marks=pytest.mark.extended)])
+def test_a_job_goes_on_beside_optimize_and_alter(readings: Readings, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
+    """Between the run of a batch and its commits; the tables are those of a job that has them to itself."""
+    for rows in FILES:
+        readings.put(*rows)
+    if way == "Spark":
+        monkeypatch.setattr(processor, "DRIVER_BYTES", 0)
+    maintenance = Maintenance(readings)
+    fault_points.arm(maintenance)
+    try:
+        readings.run()
+    finally:
+        fault_points.disarm(maintenance)
+    assert maintenance.times == 1
+    assert readings.log() == LOG
+    assert readings.log("view") == LOG[1:]
+    assert sum(row["rows_in"] for row in readings.rows("log_metrics")) == 8
+
+
+def test_a_merge_by_spark_is_repeated_after_an_optimize_that_came_first(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The files that the merge has read are gone when it commits."""
+    view, reading, done = str(tmp_path / "view"), tmp_path / "reading", tmp_path / "done"
+    for value in (1, 2):
+        spark.sql(f"SELECT {value} AS key, 1 AS firing").coalesce(1).write.format("delta").mode("append").save(view)
+    source = spark.sql("SELECT 1 AS key, 2 AS firing").withColumn("firing", _blocked(reading, done)("firing"))
+    with caplog.at_level(logging.INFO, "panekeeper.sink"):
+        optimize = threading.Thread(target=_optimize_once, args=(spark, view, reading, done))
+        optimize.start()
+        spark_commits.merge(
+            spark,
+            source,
+            view,
+            condition="t.key = s.key",
+            newer_by="firing",
+            is_copy=True,
+            transaction="a",
+            number=1,
+        )
+        optimize.join()
+    assert "another writer came first (Concurrent" in caplog.text
+    assert sorted(spark.read.format("delta").load(view).collect()) == [(1, 2), (2, 1)]
+
+
+def _blocked(reading: Path, done: Path) -> Any:
+    """Return a function that lets its value pass once `done` is there."""
+
+    def passes(value: int) -> int:
+        Path(str(reading)).touch()
+        for _ in range(6000):
+            if Path(str(done)).exists():
+                return value
+            time.sleep(0.02)  # until the other process is done
+        raise TimeoutError
+
+    return F.udf(passes, "int")
+
+
+def _optimize_once(spark: SparkSession, table: str, reading: Path, done: Path) -> None:
+    while not reading.exists():
+        time.sleep(0.02)  # until the worker is there
+    spark.sql(f"OPTIMIZE delta.`{table}`").collect()
+    done.touch()
+
+
+CHANGES = [
+    (
+        "log",
+        "SET TBLPROPERTIES ('delta.setTransactionRetentionDuration' = 'interval 1 day')",
+        "only which batches",
+    ),
+    ("log", "UNSET TBLPROPERTIES ('delta.setTransactionRetentionDuration')", None),
+    ("view", "SET TBLPROPERTIES ('delta.appendOnly' = 'true')", "append-only"),
+    ("view", "SET TBLPROPERTIES ('delta.appendOnly' = 'false')", None),
+    ("log", "ADD CONSTRAINT small CHECK (n < 10)", r"constraint 'small' \(n < 10\).*DROP CONSTRAINT small"),
+    ("log", "DROP CONSTRAINT small", None),
+    ("view", "SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')", None),
+    ("view", "RENAME COLUMN n TO number", "n: absent in the table"),
+    ("view", "RENAME COLUMN number TO n", None),
+]
+
+
+@pytest.mark.extended
+def test_a_setting_that_may_lose_or_refuse_results_is_refused_at_the_start(readings: Readings) -> None:
+    """With the way out; and after that the job goes on, also where columns are mapped to other names now."""
+    readings.put(*FILES[0])
+    readings.run()
+    for table, change, message in CHANGES:
+        sql(readings, "ALTER TABLE", table, change)
+        if message is not None:
+            with pytest.raises(SinkError, match=message):
+                readings.start()
+    for rows in FILES[1:]:
+        readings.put(*rows)
+    readings.run()
+    assert readings.log() == LOG
+    assert readings.log("view") == LOG[1:]
+
+
+def test_a_table_that_this_version_of_delta_cannot_read_is_an_error_that_names_it(readings: Readings) -> None:
+    """Another engine has given it a feature; and a folder that has become something else is not a new table."""
+    readings.put(*FILES[0])
+    readings.run()
+    log = readings.folder / "view" / "_delta_log"
+    newest = max(int(path.stem) for path in log.glob("*.json"))
+    feature = {"readerFeatures": ["fromTheFuture"], "writerFeatures": ["fromTheFuture"]}
+    line = json.dumps({"protocol": {"minReaderVersion": 3, "minWriterVersion": 7} | feature})
+    (log / f"{newest + 1:020d}.json").write_text(line)
+    with pytest.raises(SinkError, match=r"/view cannot be read: .*fromTheFuture"):
+        readings.start()
+    shutil.rmtree(log)
+    (readings.folder / "view" / "data.csv").write_text("1,2")
+    with pytest.raises(SinkError, match=r"the table .*/view is gone, and this checkpoint has written to it"):
+        readings.start()

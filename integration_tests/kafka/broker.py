@@ -1,0 +1,136 @@
+"""A Kafka broker of one process on this machine: its own Java libraries, fetched once, in KRaft mode."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import subprocess
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyspark
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewPartitions, NewTopic
+
+from framework.engine.session.environment import java_executable
+from framework.engine.session.jars import JavaLibraries, cached_jars
+
+Message = tuple[str, str | None]
+"""(key, value) of a message; the topic's partition is that of the key."""
+
+# What a broker of one process does not start is left out: a third of the size.
+_BROKER = JavaLibraries(
+    what="the Java libraries of a Kafka broker",
+    folder="kafka-broker-4.1.0",
+    main="kafka_2.13",
+    coordinates=("org.apache.kafka:kafka_2.13:4.1.0",),
+    left_out=(
+        "commons-beanutils:*",
+        "commons-collections:*",
+        "commons-digester:*",
+        "org.scala-lang:scala-reflect",
+    ),
+    shipped=(),
+)
+_TIMEOUT = 60
+_silence = logging.getLogger(f"{__name__}.client")
+_silence.setLevel(logging.CRITICAL + 1)  # a broker that a test killed is no news
+
+
+class Broker:
+    """A broker that can be stopped and started again on its data."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        port, controller = _free_ports(2)
+        self.bootstrap = f"127.0.0.1:{port}"
+        self._process: subprocess.Popen[bytes] | None = None
+        self._admin = AdminClient({"bootstrap.servers": self.bootstrap}, logger=_silence)
+        (folder / "server.properties").write_text(
+            "process.roles=broker,controller\n"
+            "node.id=1\n"
+            f"controller.quorum.voters=1@127.0.0.1:{controller}\n"
+            f"listeners=PLAINTEXT://{self.bootstrap},CONTROLLER://127.0.0.1:{controller}\n"
+            "controller.listener.names=CONTROLLER\n"
+            f"log.dirs={folder / 'data'}\n"
+            "auto.create.topics.enable=false\n"
+            "offsets.topic.replication.factor=1\n"
+            "offsets.topic.num.partitions=1\n"
+            "transaction.state.log.replication.factor=1\n"
+            "transaction.state.log.min.isr=1\n"
+        )
+        subprocess.run(
+            self._command("kafka.tools.StorageTool", "format", "-t", "MkU3OEVBNTcwNTJENDM2Qk", "-c"),
+            check=True,
+            capture_output=True,
+            timeout=_TIMEOUT,
+        )
+        self.start()
+
+    def start(self) -> None:
+        """Start the broker and wait until it accepts requests."""
+        with (self.folder / "broker.log").open("ab") as log:
+            self._process = subprocess.Popen(self._command("kafka.Kafka"), stdout=log, stderr=log)
+        self._admin.list_topics(timeout=_TIMEOUT)
+
+    @contextmanager
+    def down(self) -> Iterator[None]:
+        """Kill the broker and start it again after the block."""
+        self.kill()
+        try:
+            yield
+        finally:
+            self.start()
+
+    def kill(self) -> None:
+        """End the broker by SIGKILL."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def create_topic(self, partitions: int = 1) -> str:
+        """Create a topic of its own and return its name."""
+        topic = f"t-{uuid.uuid4().hex[:8]}"
+        for created in self._admin.create_topics([NewTopic(topic, partitions, 1)]).values():
+            created.result(_TIMEOUT)
+        return topic
+
+    def add_partitions(self, topic: str, total: int) -> None:
+        for done in self._admin.create_partitions([NewPartitions(topic, total)]).values():
+            done.result(_TIMEOUT)
+
+    def delete_before(self, topic: str, partition: int, offset: int) -> None:
+        """Delete the messages below an offset, as retention does."""
+        for done in self._admin.delete_records([TopicPartition(topic, partition, offset)]).values():
+            done.result(_TIMEOUT)
+
+    def send(self, topic: str, messages: Iterable[Message], partition: int | None = None) -> None:
+        """Send messages in order and wait until the broker has them; to the partition of each key if none is given."""
+        producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 5}, logger=_silence)
+        for key, value in messages:
+            producer.produce(topic, key=key, value=value, partition=-1 if partition is None else partition)
+        if producer.flush(_TIMEOUT):
+            raise TimeoutError(f"the broker at {self.bootstrap} did not take all messages in {_TIMEOUT} s")
+
+    def _command(self, program: str, *arguments: str) -> list[str]:
+        scala = Path(pyspark.__file__).parent / "jars" / "scala-library-*.jar"
+        (library,) = scala.parent.glob(scala.name)
+        path = os.pathsep.join(map(str, [*cached_jars(_BROKER), library]))
+        java = java_executable()
+        assert java is not None, "Spark's tests need Java"
+        return [java, "-Xmx256m", "-cp", path, program, *arguments, str(self.folder / "server.properties")]
+
+
+def _free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    for one in sockets:
+        one.bind(("127.0.0.1", 0))
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports

@@ -1,0 +1,120 @@
+"""Jobs that read from Kafka: nothing is lost or doubled, whatever happens to the topic, the broker and the job."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from integration_tests.kafka.conftest import Topic, expected
+from panekeeper import JobFailed
+from recovery.cli.main import main
+from recovery.repair.repair import repair
+from recovery.restore.restore import restore
+from recovery.savepoint.create import savepoint
+
+pytestmark = pytest.mark.xdist_group("kafka")
+
+
+def test_results_are_those_of_each_sensors_messages_in_order(topic: Topic) -> None:
+    """The key of a message is the partition of its window: batches of seven messages, and a restart, change nothing."""
+    topic.send(20)
+    topic.run()
+    assert topic.results() == expected(20)
+    topic.send(15)
+    topic.run(topic.stream(maxOffsetsPerTrigger=4))
+    assert topic.results() == expected(35)
+    assert sum(row["rows_in"] for row in topic.rows("log_metrics")) == 35
+
+
+@pytest.mark.extended
+def test_a_message_with_a_broken_value_is_quarantined(topic: Topic) -> None:
+    """It has its reason there, and the job goes on."""
+    topic.broker.send(topic.name, [("s0", "0"), ("s1", "one"), ("s1", None), ("s1", "1")])
+    topic.run()
+    assert topic.results() == expected(2)
+    quarantined = [(row["reason"], json.loads(row["row"]).get("text")) for row in topic.rows("log_quarantine")]
+    assert sorted(quarantined, key=str) == [("NO_NUMBER", "one"), ("NO_NUMBER", None)]
+
+
+@pytest.mark.extended
+def test_new_partitions_of_a_topic_are_read_from_their_beginning(topic: Topic) -> None:
+    """A job that runs again after the topic has grown reads all of them."""
+    topic.send(10)
+    topic.run()
+    topic.broker.add_partitions(topic.name, 5)
+    topic.send(4, sensors=1, partition=4)
+    topic.run()
+    assert sorted(row["newest"] for row in topic.rows()) == list(range(14))
+
+
+def test_a_job_that_retention_overtook_fails_and_says_what_is_gone(topic: Topic) -> None:
+    """Nothing is skipped silently: the error names topic, partition and offsets, and what can be done."""
+    topic.send(6, sensors=1, partition=1)
+    topic.run()
+    topic.send(6, sensors=1, partition=1)
+    topic.broker.delete_before(topic.name, 1, 9)
+    with pytest.raises(JobFailed, match=rf"messages that it has not read are gone.*{topic.name}-1.*failOnDataLoss"):
+        topic.run()
+
+
+@pytest.mark.extended
+def test_a_savepoint_of_a_job_on_kafka_is_restored(topic: Topic) -> None:
+    """State, tables and offsets go back together, and the messages since then are read once more."""
+    topic.send(10)
+    topic.run()
+    place = topic.folder / "savepoints"
+    savepoint(topic.checkpoint, "one", to=place, spark=topic.spark)
+    assert repair(topic.checkpoint, dry_run=True).findings == ()
+    topic.send(10)
+    topic.run()
+    restore(place, "one", spark=topic.spark)
+    assert topic.results() == expected(10)
+    topic.run()
+    assert topic.results() == expected(20)
+
+
+@pytest.mark.extended
+def test_a_restore_is_refused_if_messages_are_gone(topic: Topic, capsys: pytest.CaptureFixture[str]) -> None:
+    """`offsets` prints where a savepoint continues, and with the broker's address what retention has taken since."""
+    topic.send(6, sensors=1, partition=1)
+    topic.run()
+    place = str(topic.folder / "savepoints")
+    savepoint(topic.checkpoint, "one", to=place, spark=topic.spark)
+    command = ["offsets", place, "one", "--bootstrap-servers", topic.broker.bootstrap]
+    assert main(command) == 0
+    assert json.loads(capsys.readouterr().out) == {topic.name: {"0": 0, "1": 6, "2": 0}}
+    topic.send(6, sensors=1, partition=1)
+    topic.broker.delete_before(topic.name, 1, 9)
+    assert main(command) == 1
+    assert f"topic {topic.name}, partition 1: messages 6 to 8 are gone" in capsys.readouterr().out
+    assert main(["restore", place, "one", "--bootstrap-servers", topic.broker.bootstrap]) == 1
+    assert "could not continue in Kafka" in capsys.readouterr().err
+
+
+@pytest.mark.extended
+def test_a_job_resumes_when_the_broker_is_back(topic: Topic) -> None:
+    """It fails when the broker does not respond for as long as its client waits; all messages are read once."""
+    topic.send(8)
+    topic.run()
+    with topic.broker.down(), pytest.raises(JobFailed, match="Kafka did not respond"):
+        topic.run()
+    topic.send(8)
+    topic.run()
+    assert topic.results() == expected(16)
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"subscribe": "no-such-topic"}, "a topic that it reads does not exist"),
+        ({"kafka.bootstrap.servers": "127.0.0.1:9"}, "Kafka did not respond"),
+    ],
+    ids=["missing topic", "wrong server"],
+)
+def test_what_cannot_be_read_is_named(topic: Topic, options: dict[str, Any], words: str) -> None:
+    """A topic that is not there, and a server that does not respond: the error says which."""
+    with pytest.raises(JobFailed, match=words):
+        topic.run(topic.stream(**options))

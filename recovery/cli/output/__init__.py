@@ -1,0 +1,6 @@
+"""How results and errors of the command are printed.
+
+schema.py    What `--json` prints, as JSON schemas.
+failures.py  How is an error reported in one line?
+watch.py     How is a result shown again and again?
+"""

@@ -1,0 +1,119 @@
+"""The jobs under some folders or S3 prefixes, found by their checkpoints. Reads only; starts no Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from framework.declarations.errors import PanekeeperError
+from recovery.errors import ArchiveError, ArchiveNotFound
+from recovery.jobs.health import Limits
+from recovery.jobs.job_status import JobStatus
+from recovery.jobs.status import damaged_status, is_restore_interrupted, status
+from recovery.storage.delta_log import LOG
+from recovery.storage.files import Files
+from recovery.storage.locations import Location, files_at
+from recovery.storage.parallel import map_parallel
+from recovery.storage.s3_options import S3Options
+from state.checkpoint.clock import now_us
+from state.checkpoint.layout import CONTROL_FOLDER, JOB_FILE, OWN_FOLDER, RESTORING_SUFFIX, SPARK_NAMES
+
+DEPTH = 5
+"""How many folders deep jobs are looked for, by default."""
+
+_SAVEPOINTS = {"blobs", "savepoints"}
+_Found = tuple[Files, str | None]  # a checkpoint, and why its folder could not be listed
+
+
+def list_jobs(
+    roots: Iterable[Location],
+    *,
+    depth: int = DEPTH,
+    limits: Limits | None = None,
+    s3: S3Options | None = None,
+    now: Callable[[], int] = now_us,
+) -> list[JobStatus]:
+    """List the jobs whose checkpoints are under some folders.
+
+    Folders within a checkpoint, a Delta table or a location of savepoints are not looked into.
+
+    Args:
+        roots: folders, or URLs of S3; a checkpoint itself, too.
+        depth: how many folders deep to look.
+        limits: beyond what a running job is behind; none if not given.
+        s3: how S3 is reached.
+        now: returns the time, us since the epoch.
+
+    Returns:
+        The `status` of each, sorted by checkpoint. One that cannot be read has the state "damaged", the reason in why,
+        and None in all else.
+
+    Raises:
+        ArchiveNotFound: a root is not there.
+        ArchiveError: a root cannot be used.
+    """
+    found: dict[str, _Found] = {}
+    for root in roots:
+        found |= {folder.root: (folder, problem) for folder, problem in _checkpoints(_root(root, s3), depth)}
+    at = now()
+    rows = map_parallel(lambda one: _row(*one, limits or Limits(), at), [found[name] for name in sorted(found)])
+    return [row for _, row in rows]
+
+
+def _root(root: Location, s3: S3Options | None) -> Files:
+    files = files_at(root, s3)
+    if files is None:
+        raise ArchiveError(f"jobs in {root} cannot be listed: it is neither on a local disk nor on S3")
+    if not files.exists():
+        raise ArchiveNotFound(
+            f"{files.root} is not there; give a folder, or s3://bucket/prefix, that holds checkpoints"
+        )
+    return files
+
+
+def _checkpoints(root: Files, depth: int) -> list[_Found]:
+    """Return the checkpoints under a folder, level by level; what cannot be listed counts as one."""
+    found: list[_Found] = []
+    level = [root]
+    for _ in range(depth + 1):
+        below: list[Files] = []
+        for folder, (inner, problem) in map_parallel(_list, level):
+            if problem is not None:
+                found.append((folder, problem))
+            elif _is_checkpoint(folder, inner):
+                found.append((folder, None))
+            elif LOG not in inner and not set(inner) >= _SAVEPOINTS:
+                below += [folder.child(name) for name in inner]
+                found += [(one, None) for one in _interrupted(folder)]
+        level = below
+    return found
+
+
+def _list(folder: Files) -> tuple[list[str], str | None]:
+    try:
+        return folder.folders(), None
+    except (OSError, ArchiveError) as error:
+        return [], f"it cannot be listed: {error}"
+
+
+def _is_checkpoint(folder: Files, inner: list[str]) -> bool:
+    """Return whether a folder is a checkpoint, be it damaged. The name of its own folder alone does not say so."""
+    return OWN_FOLDER in inner and (bool({CONTROL_FOLDER, *SPARK_NAMES} & set(inner)) or folder.exists(JOB_FILE))
+
+
+def _interrupted(folder: Files) -> list[Files]:
+    """Return the checkpoints in a folder that a restore was about to replace; they may not be there themselves."""
+    names = [name for name in folder.names("") if name.endswith(RESTORING_SUFFIX)]
+    return [folder.child(name.removesuffix(RESTORING_SUFFIX)) for name in names]
+
+
+def _row(folder: Files, problem: str | None, limits: Limits, at: int) -> JobStatus:
+    if problem is None:
+        try:
+            return status(folder, limits=limits, now=lambda: at)
+        except (PanekeeperError, OSError) as error:
+            problem = str(error)
+            if is_restore_interrupted(folder):
+                problem = "a restore of it was interrupted: run the same restore again, which completes it"
+            elif not folder.exists(JOB_FILE):
+                problem = f"{JOB_FILE} is missing: restore the job from a savepoint"
+    return damaged_status(folder.root, problem)

@@ -1,0 +1,164 @@
+"""Reads the status of a job from another process: state, progress, newest savepoint, and whether it can resume.
+
+Reads only what is in the checkpoint: the lease and what the job reported with it (`state/checkpoint/owner.py`), Spark's
+offset and commit logs, and the record of the last job that ended. For a checkpoint in a local folder or on S3, Spark is
+not started.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from framework.declarations.errors import CheckpointError, ForeignCheckpoint
+from recovery.errors import SavepointRefused
+from recovery.jobs.health import Limits, with_health
+from recovery.jobs.job_status import JobStatus, NewestSavepoint
+from recovery.storage.local_files import LocalFiles
+from recovery.storage.s3_files import S3Files
+from state.checkpoint.clock import format_time, now_us
+from state.checkpoint.folder import CheckpointFolder
+from state.checkpoint.job_record import is_flushed
+from state.checkpoint.last_savepoint import read_last_savepoint
+from state.checkpoint.layout import JOB_FILE, RESTORING_SUFFIX
+from state.checkpoint.owner import LeaseOwner, read_end, read_owner, read_report
+from state.checkpoint.restore_markers import superseded_by
+from state.checkpoint.run_record import last_batches
+
+
+def status(folder: CheckpointFolder, *, limits: Limits | None = None, now: Callable[[], int] = now_us) -> JobStatus:
+    """Return the status of the job of a checkpoint.
+
+    Args:
+        folder: the checkpoint.
+        limits: beyond what a running job is behind; none if not given.
+        now: returns the time, us since the epoch.
+
+    Raises:
+        ForeignCheckpoint: the folder holds no checkpoint of Panekeeper.
+        CheckpointError: the job record or the lease is damaged.
+    """
+    name = job_name(folder)
+    at = now()
+    owner = read_owner(folder)
+    running = owner is not None and owner.is_alive(at)
+    end = read_end(folder)
+    if owner is not None and end.get("token") == owner.token and not running:
+        owner = None  # it crashed after it had recorded its end, and before it removed its lease
+    offset, commit = last_batches(folder)
+    flushed = is_flushed(folder)
+    why_not = _not_resumable_reason(folder, offset, commit, flushed=flushed)
+    found = JobStatus(
+        checkpoint=folder.root,
+        job=name,
+        state=_state(owner, end, running=running, flushed=flushed),
+        running=running,
+        host=owner.host if owner else None,
+        pid=owner.pid if owner else None,
+        since=format_time(owner.since) if owner else None,
+        run_age=_age(at, owner.since) if owner else None,
+        seen=format_time(owner.seen) if owner else None,
+        heartbeat_age=_age(at, owner.seen) if owner else None,
+        stopped=None if owner else _time(end.get("at")),
+        last_offset=offset,
+        last_commit=commit,
+        last_savepoint=_newest_savepoint(folder, at),
+        resumable=why_not is None,
+        why_not=why_not,
+        **_progress(read_report(folder), at, running=running),
+    )
+    return with_health(found, limits or Limits())
+
+
+def damaged_status(checkpoint: str, why: str) -> JobStatus:
+    """Return the status of a checkpoint that cannot be read, for the reason `why`."""
+    return JobStatus(checkpoint=checkpoint, state="damaged", why=why, resumable=False, why_not=why)
+
+
+def job_name(folder: CheckpointFolder) -> str:
+    """Return the name of a checkpoint's job.
+
+    Raises:
+        ForeignCheckpoint: the folder holds no checkpoint of Panekeeper.
+        CheckpointError: the job record is damaged.
+    """
+    try:
+        record = folder.read_json(JOB_FILE)
+        name = None if record is None else str(record["name"])
+    except (ValueError, TypeError, KeyError) as error:
+        raise CheckpointError(f"{JOB_FILE} in {folder.root} is damaged; restore it from a savepoint") from error
+    if name is None:
+        raise ForeignCheckpoint(
+            f"{folder.root} holds no checkpoint of Panekeeper; give the folder that start(checkpoint=...) got"
+        )
+    return name
+
+
+def is_restore_interrupted(folder: CheckpointFolder) -> bool:
+    """Return whether a restore of a checkpoint was begun and is not complete; False where only Spark reaches it."""
+    if not isinstance(folder, LocalFiles | S3Files):
+        return False
+    with suppress(SavepointRefused):  # a whole bucket has nothing beside it
+        return folder.parent().exists(folder.name + RESTORING_SUFFIX)
+    return False
+
+
+def _state(owner: LeaseOwner | None, end: Mapping[str, Any], *, running: bool, flushed: bool) -> str:
+    if running:
+        return "running"
+    if flushed:
+        return "flushed"
+    if owner is not None:
+        return "lost"
+    return str(end.get("state", "new"))
+
+
+def _progress(report: Mapping[str, Any], now: int, *, running: bool) -> dict[str, Any]:
+    progress, still_open = report.get("progress") or {}, report.get("open") or {}
+    ended, watermark = progress.get("at"), progress.get("watermark")
+    return {
+        "last_batch_at": _time(ended),
+        "last_batch_age": _age(now, ended),
+        "watermark": _time(watermark),
+        "watermark_lag": _age(now, watermark),
+        "rows_per_second": progress.get("rows_per_second") if running else None,
+        "rows_behind": progress.get("rows_behind"),
+        "open_panes": still_open.get("panes"),
+        "state_bytes": progress.get("state_bytes"),
+    }
+
+
+def _newest_savepoint(folder: CheckpointFolder, now: int) -> NewestSavepoint | None:
+    found = read_last_savepoint(folder)
+    if found is None:
+        return None
+    age = round((now - found.at) / 1e6, 1)
+    return NewestSavepoint(
+        name=found.name, location=found.location, made_at=format_time(found.at), age=age, batch=found.batch
+    )
+
+
+def _not_resumable_reason(
+    folder: CheckpointFolder, offset: int | None, commit: int | None, *, flushed: bool
+) -> str | None:
+    """Return why a start would not resume from the last batch; None if it would."""
+    if flushed:
+        return "it was flushed: its windows are closed for good"
+    if is_restore_interrupted(folder):
+        return "a restore of it was interrupted: run the same restore again, which completes it"
+    successor = superseded_by(folder)
+    if successor is not None:
+        return f"it was restored to {successor}: start the job there, and remove this folder"
+    begun, committed = -1 if offset is None else offset, -1 if commit is None else commit
+    if not 0 <= begun - committed <= 1:  # a batch that was begun and not committed is run again
+        return "its offsets and commits do not belong together: restore it from a savepoint"
+    return None
+
+
+def _age(now: int, us: int | None) -> float | None:
+    return None if us is None else round((now - us) / 1e6, 1)
+
+
+def _time(us: int | None) -> str | None:
+    return None if us is None else format_time(us)

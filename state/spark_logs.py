@@ -1,0 +1,102 @@
+"""Spark's own logs of a checkpoint: whether they can be read, and what they pin.
+
+Spark pins some settings by the offsets of each batch, and restores them at a start, whatever the session says. In which
+format its state is stored it does not pin; that is the version of its commits.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Protocol
+
+from state.checkpoint.folder import CheckpointFolder, batch_numbers, damaged, read_object
+from state.checkpoint.layout import COMMITS_FOLDER, METADATA_FILE, OFFSETS_FOLDER, SOURCES_FOLDER
+from state.errors import CorruptState
+
+_VERSION = re.compile(r"v(\d+)")
+
+
+class LogFolder(CheckpointFolder, Protocol):
+    """A checkpoint folder whose files of any kind can be read."""
+
+    def read(self, name: str) -> bytes:
+        """Return the content of a small file. Raises `FileNotFoundError` if there is none of that name."""
+        ...
+
+
+def log_lines(folder: LogFolder, name: str) -> list[Any]:
+    """Return the lines of a file below its version; those that are JSON objects, parsed. Raises `CorruptState`."""
+    return _versioned_lines(folder, name)[1]
+
+
+def parse_log(content: bytes) -> tuple[str, list[Any]]:
+    """Return the version of a file, and its lines as `log_lines` does. Raises `ValueError` if it is no log of Spark."""
+    # The log of a Kafka source begins with a zero byte, for Spark 2.1.
+    first, *lines = content.removeprefix(b"\0").decode().splitlines()
+    version = _VERSION.fullmatch(first)
+    if version is None:
+        raise ValueError(first)
+    return version[1], [json.loads(line) if line.startswith("{") else line for line in lines]
+
+
+def require_readable_commit(folder: LogFolder, batch: int) -> None:
+    """Raise `CorruptState` if Spark could not read its commit of a batch."""
+    _ = log_lines(folder, f"{COMMITS_FOLDER}/{batch}")
+
+
+def require_readable_offsets(folder: LogFolder, batch: int) -> None:
+    """Raise `CorruptState` if Spark could not read its offsets of a batch."""
+    _ = offset_lines(folder, batch)
+
+
+def offset_lines(folder: LogFolder, batch: int) -> list[Any]:
+    """Return what the offsets of a batch say: what it pins, then a value for each source. Raises `CorruptState`."""
+    name = f"{OFFSETS_FOLDER}/{batch}"
+    lines = log_lines(folder, name)
+    pinned, *sources = lines or [None]
+    if not sources or not isinstance(pinned, dict) or not isinstance(pinned.get("conf"), dict):
+        raise damaged_log(folder, name)
+    return lines
+
+
+def require_readable_id(folder: CheckpointFolder) -> None:
+    """Raise `CorruptState` if Spark could not read the id of its query."""
+    metadata = read_object(folder, METADATA_FILE)
+    if metadata is not None and not isinstance(metadata.get("id"), str):
+        raise damaged_log(folder, METADATA_FILE)
+
+
+def require_readable_start(folder: LogFolder) -> None:
+    """Check what Spark reads when a query starts: its id, and the newest file of each log.
+
+    Raises:
+        CorruptState: a file is truncated or altered; the error names it, and the command that repairs it.
+    """
+    require_readable_id(folder)
+    for batch in batch_numbers(folder, OFFSETS_FOLDER)[-1:]:
+        require_readable_offsets(folder, batch)
+    for batch in batch_numbers(folder, COMMITS_FOLDER)[-1:]:
+        require_readable_commit(folder, batch)
+    for source in folder.names(SOURCES_FOLDER):
+        log = f"{SOURCES_FOLDER}/{source}"
+        for entry in batch_numbers(folder, log)[-1:]:
+            _ = log_lines(folder, f"{log}/{entry}")
+
+
+def state_format(folder: LogFolder) -> str | None:
+    """Return the format version in which Spark stores the state of the checkpoint; None before the first commit."""
+    batches = batch_numbers(folder, COMMITS_FOLDER)
+    return _versioned_lines(folder, f"{COMMITS_FOLDER}/{batches[-1]}")[0] if batches else None
+
+
+def damaged_log(folder: CheckpointFolder, name: str) -> CorruptState:
+    """Return the error for a file of Spark's logs that cannot be read, as after a power cut."""
+    return damaged(folder, name, "it is truncated or altered")
+
+
+def _versioned_lines(folder: LogFolder, name: str) -> tuple[str, list[Any]]:
+    try:
+        return parse_log(folder.read(name))
+    except ValueError as error:  # truncated, as by a disk that lost its last writes
+        raise damaged_log(folder, name) from error

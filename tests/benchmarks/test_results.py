@@ -1,0 +1,63 @@
+"""Figures of the benchmarks: parts of a run are put together, and what is watched from outside is found."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+from benchmarks.data import Input, file_start_us
+from benchmarks.into_delta import VisiblePanes
+from benchmarks.measure import BenchmarkRun, Throughput
+from benchmarks.memory import peak_memory
+from benchmarks.report import Result, read, table, write
+from benchmarks.workloads import workloads
+
+
+def result(name: str, ours: float, theirs: float) -> Result:
+    """A workload that was measured in one round of two batches."""
+    (workload,) = (one for one in workloads() if one.name == name)
+    workload = replace(workload, peers=workload.peers[:1])
+    given = Input(folder=Path("in"), files=2, rows=1000, keys=10)
+    return Result(
+        workload=workload,
+        runs=[BenchmarkRun(contender=one.contender, given=given, warm=0) for one in (workload.us, *workload.peers)],
+        throughputs=[
+            Throughput(rows=1000, rounds=[[seconds, seconds]], memory=[{"java": 5}]) for seconds in (ours, theirs)
+        ],
+        setting={"rows": 1000, "keys": 10, "rounds": 1, "seconds": 4, "load": [1.0, 2.0]},
+    )
+
+
+def test_a_part_replaces_its_own_figures_and_leaves_the_others(tmp_path: Path) -> None:
+    """Workloads are measured in any parts, and stand in the file in their own order."""
+    path = tmp_path / "results.json"
+    write(path, [result("start", 2.0, 1.0), result("tumbling", 2.0, 1.0)])
+    content = write(path, [result("start", 1.0, 3.0)])
+    assert content == read(path)
+    ratios = {entry["name"]: next(iter(entry["peers"].values()))["ratio"] for entry in content["workloads"]}
+    assert list(ratios.items()) == [("tumbling", 0.5), ("start", 3.0)]
+    assert "3.00" in table(content["workloads"])
+
+
+def test_panes_are_visible_from_the_commit_that_has_them(tmp_path: Path) -> None:
+    """The log of a Delta table is read as it grows; the statistics of its files say which panes there are."""
+    log = tmp_path / "_delta_log"
+    log.mkdir()
+    visible = VisiblePanes(tmp_path, [file_start_us(0), file_start_us(1)])
+    stats = json.dumps({"maxValues": {"pane_start": "2023-11-14T22:13:20.000Z"}})
+    lines = [{"commitInfo": {}}, {"add": {"path": "a", "stats": stats}}, {"add": {"path": "b"}}]
+    visible.look()
+    assert not visible.has(0)
+    (log / f"{0:020d}.json").write_text("\n".join(map(json.dumps, lines)))
+    visible.look()
+    assert visible.has(0)
+    assert not visible.has(1)
+
+
+def test_the_memory_of_this_process_is_the_drivers() -> None:
+    """Where there is no Java machine, there is none to measure; elsewhere than on Linux there are no figures."""
+    with peak_memory() as peak:
+        peak.sample()
+    assert peak.megabytes["driver"] > 10
+    assert peak.megabytes["java"] == 0

@@ -1,0 +1,80 @@
+"""The window marks of tumbles without a result row: in the log only if they are wanted."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import pyarrow as pa
+import pytest
+
+from framework.core.job_spec import ARRIVAL_TIME, JobSpec
+from framework.core.key_group import KeyGroupRunner
+from framework.core.steps import Mark, Rows
+from panekeeper import Emit, Event, EventType, Operator, Punctuation, Tumbling, agg
+from state.store import MemoryStore
+
+KEYS = pa.schema([("key", pa.string())])
+COLUMNS = pa.schema([("key", pa.string()), ("v", pa.int64())])
+ROWS = Rows(pa.table({"key": ["a", "b"], "v": [1, 2], ARRIVAL_TIME: [5, 5]}))
+
+
+class EvenSums(Operator):
+    """Emits the sum of a tumble, if it is even."""
+
+    events: ClassVar[frozenset[EventType]] = frozenset({EventType.EVICTION})
+
+    def handle_event(self, event: Event, emit: Emit) -> None:
+        total = int(event.column("v").sum())
+        if total % 2 == 0:
+            emit(total=total)
+
+
+class Silent(Operator):
+    """Handles insertions alone, and emits nothing."""
+
+    events: ClassVar[frozenset[EventType]] = frozenset({EventType.INSERTION})
+
+    def handle_event(self, event: Event, emit: Emit) -> None: ...
+
+
+class Total(agg.UserAggregate):
+    """A sum that needs the rows, as it has no merge."""
+
+    state = int
+
+    def zero(self) -> int:
+        return 0
+
+    def add(self, state: int, value: int) -> int:
+        return state + value
+
+    def result(self, state: int) -> int:
+        return state
+
+
+def run(*, passes_marks: bool, **computed: Any) -> list[tuple[Any, ...]]:
+    """Two rows, and two window marks; (key, result, mark) of each result row."""
+    window, output = Tumbling(Punctuation(), passes_marks=passes_marks), pa.schema([("total", pa.int64())])
+    job = JobSpec(window=window, keys=KEYS, columns=COLUMNS, output=output, **computed)
+    results = KeyGroupRunner(job, MemoryStore()).run([ROWS, Mark("window"), Mark("window")]).results
+    return [] if results is None else [(r["key"], r["total"], r["window_mark"]) for r in results.to_pylist()]
+
+
+@pytest.mark.parametrize("total", [agg.sum("v"), agg.user(Total(), "v", output="int64")], ids=["partial", "rows"])
+def test_an_empty_tumble_has_its_mark_in_the_log_if_wanted(total: Any) -> None:
+    """As a result over no rows, whether rows are kept or partial results."""
+    first = [("a", 1, True), ("b", 2, True)]
+    assert run(passes_marks=False, aggregates={"total": total}) == first
+    *before, last, end = run(passes_marks=True, aggregates={"total": total})
+    assert before == first
+    assert [last[::2], end[::2]] == [("a", True), ("b", True)]
+    assert {last[1] or 0, end[1] or 0} == {0}
+
+
+def test_a_silent_operator_passes_the_mark_on_if_wanted() -> None:
+    """As a row of nulls; also where it does not handle the tumble."""
+    assert run(passes_marks=False, operator=EvenSums()) == [("b", 2, True), ("a", 0, True), ("b", 0, True)]
+    silent = [("a", None, True), ("b", 2, True), ("a", 0, True), ("b", 0, True)]
+    assert run(passes_marks=True, operator=EvenSums()) == silent
+    assert run(passes_marks=False, operator=Silent()) == []
+    assert run(passes_marks=True, operator=Silent()) == [(key, None, True) for key in "abab"]

@@ -1,0 +1,63 @@
+"""The packed output of a key group: segments of a bounded size, of which the driver gets few bytes."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+
+from framework.core.job_spec import REJECTED_SCHEMA, JobSpec
+from framework.core.outcome import BatchOutcome
+from framework.engine.flow.packing import from_segment, to_segment
+from framework.engine.flow.processor import _SEGMENT_BYTES, _output
+from framework.engine.sink.batch_output import add_up
+from panekeeper import TimeInterval, agg
+
+ROW_COUNTS = {"rows_in": 0, "admitted": 0, "refined_late": 0, "dropped_late": 0, "outside": 0}
+SPEC = JobSpec(
+    window=TimeInterval(60),
+    keys=pa.schema([]),
+    columns=pa.schema([("v", pa.int64())]),
+    aggregates={"n": agg.count()},
+    output=pa.schema([("n", pa.int64())]),
+)
+
+
+def output(results: pa.Table | None, refused: list[int], driver_bytes: int) -> list[Any]:
+    """Output rows of a group with these results, and segments of so many refused rows on their way through."""
+    packed: list[Any] = []
+    for rows in refused:
+        table = pa.table([["BAD"] * rows, [None] * rows, [None] * rows, ["x" * 100] * rows], schema=REJECTED_SCHEMA)
+        packed.append(SimpleNamespace(kind="rejected", n=rows, part=0, body=to_segment(table)))
+    outcome = BatchOutcome(results=results, rejected=None, counts=ROW_COUNTS)
+    return _output(SPEC, 0, packed, outcome, driver_bytes=driver_bytes)
+
+
+def test_what_the_driver_gets_of_a_group_is_bounded_however_many_segments_there_are() -> None:
+    """Each is small, as those of many files of bad rows; all of them together are not."""
+    for refused, expected in (([10], True), ([10] * 200, False)):
+        rows = [row for row in output(None, refused, driver_bytes=50_000) if row.tag == "rejected"]
+        assert {row.to_driver for row in rows} == {expected}
+        assert all(len(row.body) < 50_000 for row in rows)
+    everything = output(None, [10] * 200, driver_bytes=50_000)
+    collected = [SimpleNamespace(tag=row.tag, n=row.n, body=row.body if row.to_driver else None) for row in everything]
+    batch = add_up(0, collected)
+    assert batch.rows == {"results": 0, "rejected": 2000}
+    assert batch.driver_tables == {}
+
+
+def test_results_are_cut_into_segments_of_a_bounded_size() -> None:
+    """However many firings a batch has, none of their segments is larger than what Arrow and Spark can take."""
+    results = pa.table({"n": pa.array(range(1_000_000), pa.int64()), "text": pa.array(["x" * 20] * 1_000_000)})
+    rows = [row for row in output(results, [], driver_bytes=1 << 40) if row.tag == "results"]
+    assert all(len(row.body) < 2 * _SEGMENT_BYTES for row in rows)
+    assert sum(row.n for row in rows) == 1_000_000
+    assert pa.concat_tables([from_segment(row.body) for row in rows]) == results
+
+
+def test_the_counts_are_always_for_the_driver() -> None:
+    """They are one small object for each group."""
+    (counts,) = output(None, [], driver_bytes=0)
+    assert (counts.tag, counts.to_driver, json.loads(counts.body)["rows_in"]) == ("counts", True, 0)

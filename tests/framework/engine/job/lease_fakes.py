@@ -1,0 +1,67 @@
+"""A checkpoint in memory, a clock that stands still, and the lease of another job: for the tests of leases."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+from framework.engine.job.lease import acquire
+from state.checkpoint.layout import RUNNING_FILE
+from state.checkpoint.owner import LeaseOwner
+
+SECOND = 1_000_000
+
+
+class Clock:
+    """Returns the time it was set to, us."""
+
+    def __init__(self, us: int = 0) -> None:
+        self.us = us
+
+    def __call__(self) -> int:
+        return self.us
+
+
+class Memory:
+    """A checkpoint in a dictionary; refuses everything once it is broken."""
+
+    root = "memory"
+
+    def __init__(self) -> None:
+        self.files: dict[str, str] = {}
+        self.broken = False
+
+    def exists(self, name: str = "") -> bool:
+        return name in self.files
+
+    def names(self, folder: str) -> list[str]:
+        return sorted(name.removeprefix(f"{folder}/") for name in self.files if name.startswith(f"{folder}/"))
+
+    def read_json(self, name: str) -> Any:
+        self._work()
+        return json.loads(self.files[name]) if name in self.files else None
+
+    def write_json(self, name: str, value: Any, *, replace: bool = False) -> None:
+        self._work()
+        if name in self.files and not replace:
+            raise FileExistsError(name)
+        self.files[name] = json.dumps(value)
+
+    def remove(self, name: str) -> None:
+        self._work()
+        self.files.pop(name, None)
+
+    def _work(self) -> None:
+        if self.broken:
+            raise OSError("the disk is gone")
+
+
+def left_by(folder: Memory, **given: Any) -> LeaseOwner:
+    """Leave the lease of another job in the folder."""
+    before = acquire(Memory(), "first", now=Clock(50))
+    fields: dict[str, Any] = asdict(before._owner) | {"token": "theirs", "has_run": True} | given
+    before.release("ended")
+    owner = LeaseOwner(**fields)
+    folder.write_json(RUNNING_FILE, asdict(owner), replace=True)
+    return owner

@@ -1,0 +1,102 @@
+"""Starts that came to no batch: they count neither as runs nor as ends of an outage."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from framework.engine.job.lease import Lease, acquire
+from state.checkpoint.folder import LocalFolder
+from state.checkpoint.layout import RUNNING_FILE, STOPPED_FILE
+from state.checkpoint.owner import PreviousRun
+
+
+class Runs:
+    """One start after the other on one checkpoint; the clock stands at `us`."""
+
+    def __init__(self, folder: Any) -> None:
+        self.folder = LocalFolder(folder)
+        self.us = 0
+
+    def start(self, at: int) -> Lease:
+        self.us = at
+        return acquire(self.folder, "job", now=lambda: self.us)
+
+    def crash(self, lease: Lease, at: int) -> None:
+        """End a process without its own doing: its lease stays, with its last heartbeat."""
+        self.us = at
+        lease.renew()
+        left = self.folder.read_json(RUNNING_FILE)
+        lease.roll_back()
+        self.folder.write_json(RUNNING_FILE, left | {"pid": 2**22 + 1, "started": None}, replace=True)
+
+    def end(self, lease: Lease, at: int, state: str = "ended") -> None:
+        self.us = at
+        lease.release(state)
+
+
+def test_after_two_aborted_starts_the_run_before_them_is_the_last_one(tmp_path: Any) -> None:
+    """One of them crashed and one failed; the time since the last batch is the outage, not that since the last try."""
+    runs = Runs(tmp_path)
+    first = runs.start(10)
+    first.set_previous(None)
+    runs.end(first, 20)
+    runs.crash(runs.start(100), 105)
+    runs.end(runs.start(200), 201, "failed")
+    assert runs.start(300).previous == PreviousRun(name="job", since_us=10, seen_us=20, clean=True)
+
+
+def test_a_run_that_crashed_counts_from_its_last_heartbeat(tmp_path: Any) -> None:
+    """With an aborted start after it as well."""
+    runs = Runs(tmp_path)
+    first = runs.start(10)
+    first.set_previous(None)
+    runs.crash(first, 20)
+    runs.crash(runs.start(100), 105)
+    assert runs.start(300).previous == PreviousRun(name="job", since_us=10, seen_us=20, clean=False)
+
+
+def test_starts_before_the_first_batch_of_all_are_no_runs(tmp_path: Any) -> None:
+    """There was no outage before the first run."""
+    runs = Runs(tmp_path)
+    runs.crash(runs.start(10), 20)
+    runs.end(runs.start(30), 40, "failed")
+    assert runs.start(50).previous is None
+
+
+def test_a_batch_that_an_aborted_start_had_begun_ends_the_outage_up_to_that_start(tmp_path: Any) -> None:
+    """The next report begins there, in this run or, if it is killed meanwhile, in the next."""
+    runs = Runs(tmp_path)
+    first = runs.start(10)
+    first.set_previous(None)
+    runs.end(first, 20)
+    third = runs.start(200)
+    aborted = PreviousRun(name="job", since_us=100, seen_us=100, clean=False)
+    third.set_previous(aborted)
+    assert third.previous == aborted
+    runs.crash(third, 210)
+    assert runs.start(300).previous == aborted
+
+
+def test_a_job_that_failed_did_not_end_cleanly(tmp_path: Any) -> None:
+    """What `clean` in the downtime report says."""
+    runs = Runs(tmp_path)
+    first = runs.start(10)
+    first.set_previous(None)
+    runs.end(first, 20, "failed")
+    assert runs.start(30).previous == PreviousRun(name="job", since_us=10, seen_us=20, clean=False)
+
+
+def test_a_lease_of_an_earlier_version_is_one_of_a_run(tmp_path: Any) -> None:
+    """Its files have no such fields."""
+    runs = Runs(tmp_path)
+    first = runs.start(10)
+    left = {name: value for name, value in asdict(first._owner).items() if name not in ("has_run", "before")}
+    runs.end(first, 20)
+    end = {"at": 30, "state": "ended", "name": "job", "since": 10, "token": "old"}
+    runs.folder.write_json(STOPPED_FILE, end, replace=True)
+    second = runs.start(40)
+    assert second.previous == PreviousRun(name="job", since_us=10, seen_us=30, clean=True)
+    second.roll_back()
+    runs.folder.write_json(RUNNING_FILE, left | {"pid": 2**22 + 1, "started": None, "seen": 35}, replace=True)
+    assert runs.start(50).previous == PreviousRun(name="job", since_us=10, seen_us=35, clean=False)

@@ -1,0 +1,50 @@
+"""Whose lease is it: a job's of this process, of this host, of another one, of an older version?"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import pytest
+
+from framework.engine.job.lease import acquire
+from panekeeper import CheckpointInUse
+from state.checkpoint.layout import RUNNING_FILE
+from tests.framework.engine.job.lease_fakes import SECOND, Clock, Memory, left_by
+
+
+def test_pods_with_equal_names_and_process_numbers_are_different_owners() -> None:
+    """Neither is taken for this process, nor is its process looked up here: it counts as running for a minute."""
+    folder, clock = Memory(), Clock(50)
+    here = left_by(folder)
+    acquire(folder, "second", now=clock).roll_back()
+    for elsewhere in ({"boot": "another"}, {"process": "another", "boot": "another"}):
+        folder.write_json(RUNNING_FILE, asdict(here) | elsewhere, replace=True)
+        with pytest.raises(CheckpointInUse, match=r"may start 60 s after its last heartbeat"):
+            acquire(folder, "second", now=clock)
+    folder.write_json(RUNNING_FILE, asdict(here) | {"process": "another"}, replace=True)
+    with pytest.raises(CheckpointInUse, match="job 'first'"):
+        acquire(folder, "second", now=Clock(10**15))
+
+
+def test_a_heartbeat_in_the_future_names_the_way_out() -> None:
+    """The clock of one of the two hosts is wrong, and no waiting helps: the message says what to remove, and when."""
+    folder = Memory()
+    left_by(folder, host="elsewhere", seen=86_400 * SECOND)
+    with pytest.raises(CheckpointInUse) as raised:
+        acquire(folder, "second", now=Clock(SECOND))
+    assert "is of 1970-01-02T00:00:00Z, which is in the future" in str(raised.value)
+    assert "If that process is gone, remove panekeeper/running.json in memory" in str(raised.value)
+    folder.remove(RUNNING_FILE)
+    acquire(folder, "second", now=Clock(SECOND)).release("ended")
+
+
+def test_a_lease_of_an_older_version_is_respected() -> None:
+    """It has no claim, and names neither the boot of its host nor its process."""
+    folder = Memory()
+    old = asdict(left_by(folder, host="elsewhere", seen=9))
+    for name in ("claim", "boot", "process", "what"):
+        del old[name]
+    folder.write_json(RUNNING_FILE, old, replace=True)
+    with pytest.raises(CheckpointInUse, match="job 'first'"):
+        acquire(folder, "second", now=Clock(10))
+    acquire(folder, "second", now=Clock(100 * SECOND)).release("ended")

@@ -1,0 +1,102 @@
+"""Whether a start may run an unfinished batch again: by its code, and by what the tables have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from framework.declarations.errors import CorruptState, IncompatibleCheckpoint
+from framework.engine.job.unfinished_batch import begin_with_code
+from state.checkpoint.folder import LocalFolder
+from state.checkpoint.job_record import JobRecord
+from state.checkpoint.layout import CODE_FILE
+from state.checkpoint.run_record import read_code
+
+OLD = {"panekeeper": "0.1.0", "reject": [], "operator Spread": "code:1", "operator Spread.limit": 5}
+NEW = OLD | {"reject": [["odd", "value = 1"]], "operator Spread": "code:2"}
+RECORD = JobRecord(name="readings", id="0123456789ab", declaration={}, group_ids=(0,), epoch=2, versions={})
+
+
+class Start:
+    """Starts on one checkpoint, with these numbers in Spark's logs and transactions in the tables."""
+
+    def __init__(self, path: Path, *, begun: int | None = 7, committed: int = 6) -> None:
+        self.folder = LocalFolder(path)
+        self.transactions = {"/log": 6, "/view": 6}
+        for log, last in (("offsets", begun), ("commits", committed)):
+            if last is not None:
+                self.folder.write_json(f"{log}/{last}", {})
+
+    def __call__(self, code: dict[str, Any], *, has_sink: bool = False, accepted: int | None = None) -> None:
+        begin_with_code(
+            self.folder,
+            RECORD,
+            code,
+            {"log": "/log", "view": "/view", "quarantine": None},
+            last_transaction=lambda path, app: self.transactions[path] if app.endswith("ab#2") else -1,
+            has_sink=has_sink,
+            accepted=accepted,
+        )
+
+
+def test_a_batch_that_a_table_has_takes_no_other_code(tmp_path: Path) -> None:
+    """The error names the table, each change, and both ways out; what is recorded stays the old code."""
+    start = Start(tmp_path)
+    start(OLD)
+    start.transactions["/log"] = 7
+    start(OLD)
+    with pytest.raises(IncompatibleCheckpoint) as refused:
+        start(NEW)
+    assert "batch 7 of job 'readings'" in str(refused.value)
+    assert "the log has it already" in str(refused.value)
+    assert "\n  reject: [] in the checkpoint, [['odd', 'value = 1']] now\n  operator Spread: changed\n" in str(
+        refused.value
+    )
+    assert 'trigger="available_now"' in str(refused.value)
+    assert "accept_changed_code=7" in str(refused.value)
+    assert read_code(start.folder) == OLD
+
+
+def test_one_may_insist_for_one_batch_only(tmp_path: Path) -> None:
+    """The number of another batch changes nothing; afterwards the new code is what counts."""
+    start = Start(tmp_path)
+    start(OLD)
+    start.transactions["/view"] = 7
+    for other in (6, 8, 0):
+        with pytest.raises(IncompatibleCheckpoint, match="the view has it"):
+            start(NEW, accepted=other)
+    start(NEW, accepted=7)
+    with pytest.raises(IncompatibleCheckpoint):
+        start(OLD)
+
+
+def test_other_code_runs_where_no_table_has_the_batch(tmp_path: Path) -> None:
+    """A function that raises can be corrected; but it is not known which batches a sink of the user's own has."""
+    start = Start(tmp_path)
+    start(OLD)
+    with pytest.raises(IncompatibleCheckpoint, match="perhaps your own sink has it"):
+        start(NEW, has_sink=True)
+    start(NEW)
+    assert read_code(start.folder) == NEW
+
+
+@pytest.mark.parametrize(("begun", "committed"), [(None, None), (6, 6)])
+def test_other_code_runs_after_a_committed_batch(tmp_path: Path, begun: int | None, committed: Any) -> None:
+    """Or on a new checkpoint."""
+    start = Start(tmp_path, begun=begun, committed=committed)
+    start(OLD)
+    start.transactions["/log"] = 7
+    start(NEW, has_sink=True)
+    assert read_code(start.folder) == NEW
+
+
+def test_a_checkpoint_without_a_record_of_the_code_takes_any(tmp_path: Path) -> None:
+    """As one of an earlier version; a damaged record is an error with the command that repairs it."""
+    start = Start(tmp_path)
+    start.transactions["/log"] = 7
+    start(NEW)
+    (tmp_path / CODE_FILE).write_text("{")
+    with pytest.raises(CorruptState, match="panekeeper repair"):
+        start(NEW)

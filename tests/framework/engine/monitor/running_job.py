@@ -1,0 +1,69 @@
+"""A job without Spark: what its metrics are read from is real, and a test runs its batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from framework.engine.job.callbacks import BatchCallbacks
+from framework.engine.job.progress import report_fields
+from framework.engine.job.run_totals import BatchReport, RunTotals, StageClock
+from framework.engine.job.status import JobState, Status
+from framework.engine.sink.batch_output import BatchOutput
+from framework.engine.sink.tables import ROW_COUNT_COLUMNS
+from state.checkpoint.clock import now_us
+from state.checkpoint.last_savepoint import LastSavepoint
+
+
+class Seconds:
+    """A clock that moves on by a number of seconds each time it is read."""
+
+    def __init__(self, step: float) -> None:
+        self.now, self.step = 0.0, step
+
+    def __call__(self) -> float:
+        self.now += self.step
+        return self.now
+
+
+class RunningJob:
+    """A `MeasuredJob`."""
+
+    def __init__(self, name: str = "readings") -> None:
+        self.name = name
+        self.state = JobState.RUNNING
+        self.saved: LastSavepoint | None = None
+        self.spark: dict[str, Any] = {}
+        self._totals = RunTotals()
+        self._callbacks = BatchCallbacks(name)
+
+    def run(self, number: int, *, late_us: int | None = None, firings: int = 0, **counts: int) -> None:
+        """Run a batch whose rows went as `counts` says, each stage in a second."""
+        every = dict.fromkeys(ROW_COUNT_COLUMNS, 0) | counts | {"rows_in": sum(counts.values())}
+        batch = BatchOutput(
+            number=number,
+            counts=every,
+            rows={"results": firings, "rejected": 0},
+            driver_tables={},
+            open_panes={1: 2, 2: 3},
+            watermark=now_us() - 90_000_000,
+            flushed=False,
+            late_us=late_us,
+        )
+        clock = StageClock(Seconds(1.0))
+        clock.end("plan")
+        clock.end("tables")
+        self._callbacks.notify(self._totals.add(batch, clock))
+
+    def on_batch(self, callback: Callable[[BatchReport], None]) -> None:
+        self._callbacks.add(callback)
+
+    def status(self) -> Status:
+        return self._totals.status(self.name, self.state)
+
+    def report(self) -> dict[str, Any]:
+        fields = report_fields(self._totals, None)
+        return fields | {"progress": fields["progress"] | self.spark}
+
+    def last_savepoint(self) -> LastSavepoint | None:
+        return self.saved

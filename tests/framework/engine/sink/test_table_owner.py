@@ -1,0 +1,80 @@
+"""Of two jobs that start on the same tables before either has written a row, one is refused."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from threading import Barrier
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+
+from framework.declarations.errors import SinkError
+from framework.engine.sink.fencing import own
+from framework.engine.sink.small_commits import SmallCommits
+from state.checkpoint.job_record import JobRecord
+from tests.framework.engine.sink.test_small_commits import LOG, log_rows, make
+
+OWNER = "panekeeper/owner"
+
+
+def test_the_first_owner_of_a_table_keeps_it(tmp_path: Path) -> None:
+    """A second one gets the number of the first, and commits nothing; a repeat commits nothing either."""
+    path = make(tmp_path / "log", LOG)
+    assert SmallCommits(path).own(OWNER, 7, take=False) == 7
+    version = DeltaTable(path).version()
+    assert SmallCommits(path).own(OWNER, 8, take=False) == 7
+    assert SmallCommits(path).own(OWNER, 7, take=False) == 7
+    assert DeltaTable(path).version() == version
+
+
+def test_of_two_owners_at_the_same_time_one_wins(tmp_path: Path) -> None:
+    """Both have read a table without an owner: the log of the table refuses the second commit."""
+    path = make(tmp_path / "log", LOG)
+    opened = [SmallCommits(path) for _ in range(4)]
+    gate = Barrier(len(opened))
+
+    def own(number: int) -> int:
+        gate.wait()
+        return opened[number].own(OWNER, number, take=False)
+
+    with ThreadPoolExecutor(len(opened)) as pool:
+        found = set(pool.map(own, range(len(opened))))
+    assert len(found) == 1
+
+
+def test_a_restored_table_gets_its_new_owner(tmp_path: Path) -> None:
+    """Whatever the number of the old one; the rows stay, and commits go on."""
+    path = make(tmp_path / "log", LOG)
+    commits = SmallCommits(path)
+    commits.own(OWNER, 7, take=False)
+    commits.append(log_rows("a"), "job", 0)
+    assert commits.own(OWNER, 3, take=True) == 3
+    assert commits.append(log_rows("b"), "job", 1)
+    assert SmallCommits(path).own(OWNER, 7, take=False) == 3
+    assert DeltaTable(path).to_pyarrow_table().num_rows == 2
+
+
+@pytest.mark.parametrize("id_", ["000000000000", "ffffffffffff"])
+def test_every_id_of_a_checkpoint_is_a_version(tmp_path: Path, id_: str) -> None:
+    """Twelve hexadecimal digits."""
+    path = make(tmp_path / "log", LOG)
+    assert SmallCommits(path).own(OWNER, int(id_, 16), take=False) == int(id_, 16)
+    assert SmallCommits(path).own(OWNER, 1, take=False) == int(id_, 16)
+
+
+def test_a_second_checkpoint_on_a_table_is_refused(tmp_path: Path) -> None:
+    """It is named, with what to do; a table that several jobs may share is not looked at, nor one that is not there."""
+    tables = {"log": make(tmp_path / "log", LOG), "quarantine": make(tmp_path / "bad", LOG), "view": None}
+    first = JobRecord(name="first", id="0123456789ab", declaration={}, group_ids=(0,), versions={})
+    second = replace(first, name="second", id="ba9876543210")
+    no_spark: Any = None
+    own(no_spark, tables, first)
+    own(no_spark, tables, replace(first, epoch=3))
+    with pytest.raises(SinkError, match=r"the table .*/log belongs to another checkpoint \(id 0123456789ab\)"):
+        own(no_spark, tables, second)
+    own(no_spark, tables, second, take=True)
+    own(no_spark, tables, second)
+    assert DeltaTable(tmp_path / "bad").version() == 0

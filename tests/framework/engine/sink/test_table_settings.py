@@ -1,0 +1,56 @@
+"""Settings of a table under which results could be lost, doubled or refused, with the statement that removes each."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+from framework.declarations.errors import SinkError
+from framework.engine.sink.table_settings import require_usable_settings
+
+WANTED = StructType([StructField("sensor", StringType(), nullable=False), StructField("total", LongType())])
+
+
+def metadata(field: dict[str, Any] | None = None, **properties: str) -> dict[str, Any]:
+    """The metadata of a table of results, with these attributes of its second column."""
+    sensor = {"name": "sensor", "type": "string", "nullable": False, "metadata": {}}
+    total = {"name": "total", "type": "long", "nullable": True, "metadata": {}} | (field or {})
+    configuration = {f"delta.{name.replace('_', '.')}": value for name, value in properties.items()}
+    return {"schemaString": json.dumps({"fields": [sensor, total]}), "configuration": configuration}
+
+
+def test_a_table_as_a_job_makes_it_is_usable() -> None:
+    """Also with properties that only say how it is kept, a column that results never leave empty, and a default."""
+    for role in ("log", "view", "metrics"):
+        require_usable_settings(role, "/t", metadata(checkpointInterval="100"), WANTED)
+    usable = metadata(
+        {"metadata": {"comment": "the sum", "CURRENT_DEFAULT": "0"}},
+        logRetentionDuration="interval 30 days",
+        columnMapping_mode="name",
+        enableChangeDataFeed="true",
+        appendOnly="false",
+    )
+    require_usable_settings("view", "/t", usable, WANTED)
+    require_usable_settings("log", "/t", metadata(appendOnly="true"), WANTED)
+
+
+@pytest.mark.parametrize(
+    ("found", "message"),
+    [
+        (metadata(setTransactionRetentionDuration="interval 7 days"), r"'interval 7 days'.*UNSET TBLPROPERTIES"),
+        (metadata(appendOnly="true"), r"append-only.*SET TBLPROPERTIES \('delta.appendOnly' = 'false'\)"),
+        (metadata(constraints_positive="total > 0"), r"'positive' \(total > 0\).*DROP CONSTRAINT positive"),
+        (metadata({"nullable": False}), r"'total' .* is NOT NULL.*ALTER COLUMN `total` DROP NOT NULL"),
+        (metadata({"metadata": {"delta.generationExpression": "1 + 1"}}), r"'total' .* is generated"),
+        (metadata({"metadata": {"delta.identity.start": 1}}), r"'total' .* is an identity column"),
+        (metadata({"metadata": {"delta.invariants": "{}"}}), r"'total' .* has an invariant"),
+    ],
+)
+def test_what_may_fail_or_repeat_a_batch_is_refused(found: dict[str, Any], message: str) -> None:
+    """The message names the table and the way out."""
+    with pytest.raises(SinkError, match=message) as refused:
+        require_usable_settings("view", "/t", found, WANTED)
+    assert "/t" in str(refused.value)

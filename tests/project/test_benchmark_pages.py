@@ -1,0 +1,24 @@
+"""What the pages say of the benchmarks is what was measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.__main__ import RESULTS
+from benchmarks.pages import between_marks, pages
+from benchmarks.report import read
+from tests.project.sources import ROOT, name_of
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", ROOT / "benchmarks" / "README.md"], ids=name_of)
+def test_a_page_has_the_figures_of_the_results(page: Path) -> None:
+    """Tables and sentences are made from `results.json`; `python -m benchmarks` writes them with it."""
+    assert page.read_text(encoding="utf-8") == pages(read(RESULTS))[page]
+
+
+def test_a_page_without_marks_is_refused() -> None:
+    """Figures that are written nowhere would look as if they were."""
+    with pytest.raises(ValueError, match="needs the marks"):
+        between_marks("no marks", "text")

@@ -1,0 +1,92 @@
+"""While a checkpoint is restored, and afterwards, no job, no other restore and no paused process interferes."""
+
+from __future__ import annotations
+
+import pytest
+
+from framework.engine.job.lease import acquire
+from panekeeper import CheckpointInUse
+from recovery.errors import SavepointRefused
+from recovery.restore.restore import restore
+from recovery.savepoint.restore_paths import RestorePaths
+from state.checkpoint.claims import note_takeover, unaccounted_after
+from state.checkpoint.layout import RUNNING_FILE, UNACCOUNTED_FILE, claim_file
+from state.checkpoint.owner import LeaseOwner, read_owner
+from tests.recovery.conftest import FakeCheckpoint, savepoint
+from tests.recovery.storage.memory_archive import MemoryArchive
+
+
+def test_no_job_starts_while_the_intent_is_written(
+    stored_job: FakeCheckpoint, archive: MemoryArchive, target: str
+) -> None:
+    """The restore holds the lease until then; afterwards the intent, or the mark of the restore, refuses the start."""
+    savepoint(stored_job.root, "one", to=archive)
+    refused = []
+
+    def on_step(step: str) -> None:
+        if step == "intended":
+            with pytest.raises(CheckpointInUse) as raised:
+                acquire(stored_job.files, "readings")
+            refused.append(str(raised.value))
+
+    restore(archive, "one", checkpoint=target, on_step=on_step)
+    assert "the restore of job 'readings'" in refused[0]
+    assert "wait until it has ended" in refused[0]
+    assert not any("restor" in name and not name.endswith("-new") for name in stored_job.siblings())
+
+
+def test_one_restore_at_a_time(stored_job: FakeCheckpoint, archive: MemoryArchive) -> None:
+    """A second one is refused; one that was paused until another took its place stops at its next step."""
+    savepoint(stored_job.root, "one", to=archive)
+
+    def again(step: str) -> None:
+        if step == "tables":
+            with pytest.raises(SavepointRefused, match=r"the restore of job 'readings' .*wait until it has ended"):
+                restore(archive, "one")
+
+    restore(archive, "one", on_step=again)
+
+    def take_place(step: str) -> None:
+        if step == "copied":
+            RestorePaths(checkpoint=stored_job.files).lease_folder.remove(claim_file(1))
+
+    before = stored_job.contents()
+    with pytest.raises(CheckpointInUse, match="has lost the lease"):
+        restore(archive, "one", on_step=take_place)
+    assert stored_job.contents() == before
+
+
+def test_a_process_that_may_only_be_paused_keeps_its_folder(stored_job: FakeCheckpoint, archive: MemoryArchive) -> None:
+    """Spark would write to it after the restore: another folder is taken, or the process is gone for certain."""
+    savepoint(stored_job.root, "one", to=archive)
+    stored_job.lease(pid=1, host="elsewhere")
+    before = stored_job.contents()
+    with pytest.raises(SavepointRefused) as raised:
+        restore(archive, "one")
+    assert "job 'readings' (host elsewhere, process 1" in str(raised.value)
+    assert f"--checkpoint {stored_job.root}-restored" in str(raised.value)
+    assert f"remove {RUNNING_FILE} and {UNACCOUNTED_FILE} in {stored_job.root}" in str(raised.value)
+    assert stored_job.contents() == before
+    restore(archive, "one", checkpoint=f"{stored_job.root}-restored")
+    stored_job.files.remove(RUNNING_FILE)
+    restore(archive, "one", checkpoint=stored_job.root)
+
+
+def test_a_process_that_was_taken_over_is_recorded(stored_job: FakeCheckpoint, archive: MemoryArchive) -> None:
+    """Until the batch that it could log next is below the savepoint: then its number is taken for good."""
+    batch = stored_job.batch
+    savepoint(stored_job.root, "early", to=archive)
+    stored_job.run(2).lease(pid=1, host="elsewhere")
+    lost = read_owner(stored_job.files)
+    note_takeover(stored_job.files, lost)
+    note_takeover(stored_job.files, lost)
+    note_takeover(stored_job.files, LeaseOwner.of_this_process("readings"))
+    stored_job.files.remove(RUNNING_FILE)
+    assert [one.pid for one in unaccounted_after(stored_job.files, batch)] == [1]
+    with pytest.raises(SavepointRefused, match="host elsewhere, process 1"):
+        restore(archive, "early")
+    stored_job.run()
+    savepoint(stored_job.root, "late", to=archive)
+    restore(archive, "late")
+    with pytest.raises(SavepointRefused, match="host elsewhere, process 1"):
+        restore(archive, "early")

@@ -1,0 +1,66 @@
+"""What a start reads of Spark's own logs, and of the settings that a checkpoint was begun with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from recovery.storage.local_files import LocalFiles
+from state.checkpoint.job_record import JobRecord, read_record
+from state.checkpoint.layout import JOB_FILE
+from state.errors import CorruptState
+from state.spark_logs import require_readable_start, state_format
+
+FILES = {
+    "metadata": '{"id":"7"}',
+    "offsets/0": 'v1\n{"conf":{}}\n{"logOffset":0}',
+    "offsets/1": 'v1\n{"conf":{}}\n{"logOffset":1}',
+    "commits/0": "v1\n{}",
+    "commits/1": 'v2\n{"stateUniqueIds":{}}',
+    "sources/0/0": 'v1\n{"path":"a"}',
+    "sources/0/1": 'v1\n{"path":"b"}',
+    "sources/1/0": '\0v1\n{"topic":{"0":7}}',
+}
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> LocalFiles:
+    """The logs of two batches of a query with a file source and a Kafka source."""
+    folder = LocalFiles(tmp_path)
+    for name, content in FILES.items():
+        folder.put_bytes(name, content.encode())
+    return folder
+
+
+@pytest.mark.parametrize("kept", [0, 1, 5])
+@pytest.mark.parametrize("file", ["metadata", "offsets/1", "commits/1", "sources/0/1", "sources/1/0"])
+def test_a_file_that_was_cut_short_is_one_line_with_the_command(checkpoint: LocalFiles, file: str, kept: int) -> None:
+    """Before the query starts; files that Spark does not read any more are not looked at."""
+    for old in ("offsets/0", "commits/0", "sources/0/0"):
+        checkpoint.put_bytes(old, b"")
+    require_readable_start(checkpoint)
+    checkpoint.put_bytes(file, FILES[file].encode()[:kept])
+    with pytest.raises(CorruptState, match=rf"^{file} in .* is damaged: .*`panekeeper repair {checkpoint.root} --dry"):
+        require_readable_start(checkpoint)
+
+
+def test_the_format_of_the_state_is_that_of_the_newest_commit(checkpoint: LocalFiles) -> None:
+    """Not what the session says."""
+    assert state_format(checkpoint) == "2"
+    checkpoint.remove("commits/1")
+    assert state_format(checkpoint) == "1"
+    checkpoint.remove("commits/0")
+    assert state_format(checkpoint) is None
+
+
+def test_a_record_without_settings_is_one_of_an_older_version(checkpoint: LocalFiles) -> None:
+    """It is read, and has recorded none."""
+    record = JobRecord(name="x", id="1", declaration={}, group_ids=(1,), versions={}, settings={"zone": "UTC"})
+    checkpoint.write_json(JOB_FILE, record.to_json())
+    assert read_record(checkpoint) == record
+    older = {name: value for name, value in record.to_json().items() if name != "settings"}
+    checkpoint.write_json(JOB_FILE, older, replace=True)
+    found = read_record(checkpoint)
+    assert found is not None
+    assert found.settings == {}
