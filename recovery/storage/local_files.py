@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -16,6 +17,11 @@ from recovery.storage.archive import ByteSink
 from state.checkpoint.folder import LocalFolder, move_new, sync_folder
 
 _PART_SUFFIX = ".part"
+
+
+def _open_at_once(path: Path) -> BinaryIO:
+    """Open a file for reading; a pipe in its place does not wait for a writer."""
+    return os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb")
 
 
 @dataclass(frozen=True)
@@ -124,12 +130,14 @@ class LocalFiles(LocalFolder):
             FileNotFoundError: there is no file of that name.
         """
         try:
-            source = (self.path / name).open("rb")
+            source = _open_at_once(self.path / name)
         except FileNotFoundError:
             raise
         except OSError as error:
             raise self._to_archive_error(error) from error
         with source:
+            if not stat.S_ISREG(os.fstat(source.fileno()).st_mode):
+                raise ArchiveError(f"{self.path / name} is no file but a device or the like; remove it")
             shutil.copyfileobj(source, into)
 
     def read(self, name: str) -> bytes:

@@ -12,6 +12,9 @@ from framework.core.panes.geometry import Geometry
 from framework.core.partition_keys import first_seen
 from framework.core.stable_order import distinct, stable_order
 
+_FAR = 2**31
+"""Slices that span more are numbered by their order; a batch has fewer partitions than that."""
+
 
 def number_cells(codes: np.ndarray, slices: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the number of each row's cell, in the order in which cells appear, and code and slice of each cell.
@@ -19,10 +22,35 @@ def number_cells(codes: np.ndarray, slices: np.ndarray) -> tuple[np.ndarray, np.
     >>> number_cells(np.array([4, 4, 5]), np.array([-1, -1, -1]))
     (array([0, 0, 1]), array([4, 5]), array([-1, -1]))
     """
-    low = int(slices.min())
-    span = int(slices.max()) - low + 1
-    cells, found = first_seen(codes * span + (slices - low))
-    return cells, found // span, found % span + low
+    places = _SlicePlaces(slices)
+    cells, found = first_seen(codes * places.span + places.of(slices))
+    return cells, found // places.span, places.slices(found % places.span)
+
+
+class _SlicePlaces:
+    """Slices as numbers from 0 to `span`, in the same order, so small that they fit into an int64 with any code.
+
+    It is the distance to the first slice, or, where slices lie far apart, the place among those that there are.
+    """
+
+    def __init__(self, slices: np.ndarray) -> None:
+        self._base = int(slices.min()) if len(slices) else 0
+        self.span = int(slices.max()) - self._base + 1 if len(slices) else 1
+        self._known: np.ndarray | None = None
+        if self.span > _FAR:
+            self._known = distinct(slices)
+            self.span = len(self._known)
+
+    def of(self, slices: np.ndarray) -> np.ndarray:
+        """Return the place of each slice, or of the next one that there is."""
+        if self._known is not None:
+            return np.searchsorted(self._known, slices)
+        near: np.ndarray = np.clip(slices - self._base, 0, self.span)
+        return near
+
+    def slices(self, places: np.ndarray) -> np.ndarray:
+        """Return the slice at each place."""
+        return self._base + places if self._known is None else self._known[places]
 
 
 class CellIndex:
@@ -30,22 +58,21 @@ class CellIndex:
 
     def __init__(self, codes: np.ndarray, slices: np.ndarray, geometry: Geometry) -> None:
         self._geometry = geometry
-        self._base = int(slices.min()) if len(slices) else 0
-        self._span = int(slices.max()) - self._base + 1 if len(slices) else 1
-        sortable = codes * self._span + (slices - self._base)
+        self._places = _SlicePlaces(slices)
+        sortable = codes * self._places.span + self._places.of(slices)
         self.order = stable_order(sortable)
         self._sorted = sortable[self.order]
 
     def ranges(self, codes: np.ndarray, panes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return (lo, hi): the range of `order` that has each pair's rows; lo == hi if there are none."""
         first, end = self._geometry.slice_range(panes)
-        low = codes * self._span + np.clip(first - self._base, 0, self._span)
-        high = codes * self._span + np.clip(end - self._base, 0, self._span)
+        low = codes * self._places.span + self._places.of(first)
+        high = codes * self._places.span + self._places.of(end)
         return np.searchsorted(self._sorted, low), np.searchsorted(self._sorted, high)
 
     def pairs(self, panes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return (codes, panes) of every partition that has rows in each pane, pane by pane, codes ascending."""
-        present = distinct(self._sorted // self._span)
+        present = distinct(self._sorted // self._places.span)
         codes, repeated = np.tile(present, len(panes)), np.repeat(panes, len(present))
         low, high = self.ranges(codes, repeated)
         return codes[low < high], repeated[low < high]
