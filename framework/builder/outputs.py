@@ -180,6 +180,7 @@ class DeltaJob:
         )
         from framework.engine.session.checkpoint_files import CheckpointFiles
         from framework.engine.session.spark_errors import translate_full_disk
+        from framework.engine.sink.tables import require_no_rows
 
         spark = self._pipeline.intake.df.sparkSession
         how = trigger_options(trigger)
@@ -187,6 +188,8 @@ class DeltaJob:
         check_session(spark, [files.root, *filter(None, astuple(self._tables))])
         require_no_interrupted_restore(files)
         require_separate_folders(files.root, asdict(self._tables))
+        if not files.names(""):
+            require_no_rows(spark, self._tables)  # before the lease makes the folder: its volume may be missing
         name = self._pipeline.intake.name
         with translate_full_disk(name), acquire_for_start(files, name) as lease:
             return self._start(files, how, lease, accept_changed_code)

@@ -112,7 +112,7 @@ def test_an_idle_job_that_lost_its_lease_ends(readings: Readings) -> None:
 
 @pytest.mark.extended
 def test_tables_belong_to_one_checkpoint(readings: Readings) -> None:
-    """A new checkpoint does not write into the view of another job; a table that is gone is not made again empty."""
+    """A new checkpoint does not write into the view of another job; what is gone is not made again empty."""
     readings.put(("a", "10:00:10", 1), ("a", "10:05:00", 2))
     readings.run()
     other = readings.computed(name="other").to_delta(readings.folder / "other", view=readings.folder / "view")
@@ -121,6 +121,11 @@ def test_tables_belong_to_one_checkpoint(readings: Readings) -> None:
     with pytest.raises(SinkError, match=r"the log table .* lies in the folder of the checkpoint"):
         readings.computed().to_delta(readings.checkpoint / "log").start(checkpoint=readings.checkpoint)
 
+    shutil.move(readings.checkpoint, readings.folder / "unmounted")
+    with pytest.raises(SinkError, match=r"holds the rows of another checkpoint.*mount its volume, if that is missing"):
+        readings.start()
+    assert not readings.checkpoint.exists()
+    shutil.move(readings.folder / "unmounted", readings.checkpoint)
     shutil.move(readings.folder / "log", readings.folder / "unmounted")
     with pytest.raises(SinkError, match=r"the table .*/log is gone, and this checkpoint has written to it"):
         readings.start()

@@ -30,7 +30,7 @@ from framework.engine.sink.downtime import DOWNTIME
 from framework.engine.sink.table_settings import require_usable_settings
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 ROW_COUNT_COLUMNS = ("rows_in", "admitted", "refined_late", "dropped_late", "outside", "quarantined")
 """Where the rows of a batch went: the first is the sum of the others."""
@@ -117,7 +117,7 @@ def create_or_check(
             )
         _require_writable(files)
         if exists:
-            _require_columns(path, _columns_of(spark, path), schema)
+            _require_columns(path, _rows_of(spark, path).schema, schema)
         else:
             # Delta's default, a checkpoint of its log every 10 commits, nearly doubles the cost of small batches.
             table = DeltaTable.createIfNotExists(spark).location(path).addColumns(schema)
@@ -126,18 +126,32 @@ def create_or_check(
     for role, path in asdict(tables).items():
         if path is not None:
             require_usable_settings(role, path, table_metadata(spark, path), schemas[path])
-    for path in filter(None, (tables.metrics, tables.log, tables.view)) if fresh else ():
-        if not DeltaTable.forPath(spark, path).toDF().isEmpty():
+    if fresh:
+        require_no_rows(spark, tables)
+
+
+def require_no_rows(spark: SparkSession, tables: Tables) -> None:
+    """Refuse tables with rows for a new checkpoint. It may be new because its volume is missing.
+
+    Args:
+        spark: the session that reaches the tables.
+        tables: where they are, or will be.
+
+    Raises:
+        SinkError: one of them holds the results of another checkpoint.
+    """
+    for path in filter(None, (tables.metrics, tables.log, tables.view)):
+        if DeltaTable.isDeltaTable(spark, path) and not _rows_of(spark, path).isEmpty():
             raise SinkError(
                 f"{path} holds the rows of another checkpoint, and this one is new: results would be there twice, or "
-                "mixed with those of another job. Start with the checkpoint that wrote them, or choose other folders "
-                "for the tables"
+                "mixed with those of another job. Start with the checkpoint that wrote them (mount its volume, if that "
+                "is missing), or choose other folders for the tables"
             )
 
 
-def _columns_of(spark: SparkSession, path: str) -> StructType:
+def _rows_of(spark: SparkSession, path: str) -> DataFrame:
     try:
-        return DeltaTable.forPath(spark, path).toDF().schema
+        return DeltaTable.forPath(spark, path).toDF()
     except Exception as error:
         raise SinkError(
             f"the Delta table {path} cannot be read: {first_line(error)}. If a newer program has changed it, take a "
