@@ -28,6 +28,10 @@ POINTS: dict[Point, str | None] = {
 }
 """The names that scenarios use for the points of `framework.engine.sink.fault_points`."""
 
+PausePoint = Literal["before its commits", "in its commits"]
+PAUSE_POINTS: dict[PausePoint, str] = {"before its commits": "before-delta", "in its commits": "lease-checked"}
+"""Where a process is paused: before it checks its lease for the commits of a batch, or after that check."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
@@ -47,6 +51,27 @@ class Kill:
 
     point: Point
     batch: int = 2
+
+
+@dataclass(frozen=True)
+class Pause:
+    """Run, and pause the process and its Java virtual machine in batch `batch`; its leases expire meanwhile.
+
+    The next runs are those of another process, on another host for all that the leases say.
+    """
+
+    point: PausePoint
+    batch: int = 2
+
+
+@dataclass(frozen=True)
+class Continue:
+    """Let the paused process continue. It must commit nothing more, and its jobs must fail with an error."""
+
+
+@dataclass(frozen=True)
+class Reset:
+    """Reset the paused jobs to their initial state. It is refused until their process is declared to be gone."""
 
 
 @dataclass(frozen=True)
@@ -94,11 +119,20 @@ class MakeSavepoint:
 
 @dataclass(frozen=True, kw_only=True)
 class Restore:
-    """Restore a savepoint; `killed_at` names the step of `recovery.restore.restore` after which to kill the process."""
+    """Restore a savepoint.
+
+    Attributes:
+        name: of the savepoint.
+        killed_at: the step of `recovery.restore.restore` after which to kill the process.
+        store: as in `MakeSavepoint`.
+        elsewhere: restore the checkpoint to another folder, from which the jobs are run then. The old one may still be
+            in use by a paused process.
+    """
 
     name: str = "drill"
     killed_at: str | None = None
     store: Literal["folder", "s3", "s3 fails", "s3 slow"] = "folder"
+    elsewhere: bool = False
 
 
 @dataclass(frozen=True)
@@ -106,6 +140,24 @@ class Damage:
     """Overwrite the state files of the job, or remove them."""
 
     how: Literal["overwritten", "missing"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TakeAway:
+    """Move the tables or the checkpoint of each job away, as if their volume was not mounted.
+
+    Attributes:
+        what: which of them.
+        leaving: what is in their place: nothing, or the empty folders on which a volume would be mounted.
+    """
+
+    what: Literal["tables", "checkpoint"]
+    leaving: Literal["nothing", "empty folders"] = "nothing"
+
+
+@dataclass(frozen=True)
+class PutBack:
+    """Put back what was taken away. Nothing must have been written in its place."""
 
 
 @dataclass(frozen=True)
@@ -144,6 +196,9 @@ Action = (
     Run
     | Resume
     | Kill
+    | Pause
+    | Continue
+    | Reset
     | RandomKills
     | KillWorker
     | KillExecutor
@@ -151,6 +206,8 @@ Action = (
     | MakeSavepoint
     | Restore
     | Damage
+    | TakeAway
+    | PutBack
     | ExpectError
     | FillDisk
     | FreeDisk

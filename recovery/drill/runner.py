@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from framework.declarations.errors import DeclarationError
 from recovery.drill.expected.compare import ComparisonResult, DrillOutcome, TableComparison, compare_tables
+from recovery.drill.expected.epochs import expected_tables
 from recovery.drill.faults.damage import FaultNotConfirmed, ScenarioNotSupported
 from recovery.drill.faults.faulty_s3 import FaultyStore
 from recovery.drill.jobs import DRILL_JOBS, drill_job
@@ -227,7 +228,7 @@ def _compare(name: str, run: ScenarioRun, reference: ReferenceTables | None) -> 
         return compare_tables(run.jobs / name, reference.tables, compared)
     job = drill_job(name)
     try:
-        expected = job.oracle()(tuple(run.history))
+        expected = expected_tables(job.oracle, run.history_of(name))
     except Exception as error:  # noqa: BLE001 -- an error of the oracle says nothing about the job
         return ComparisonResult(outcome="unknown", why=f"the oracle failed: {type(error).__name__}: {error}")
     return compare_tables(run.jobs / name, expected, job.tables)

@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from framework.engine.sink.fault_points import IN_OTHER_THREADS, release_commits
 from recovery.drill import actions as do
-from recovery.drill.expected.history import HistoryEvent, JobDrained, RunStarted, generate, write
+from recovery.drill.expected.history import HistoryEvent, JobDrained, JobReset, RunStarted, generate, write
 from recovery.drill.faults.damage import SmallDisk, damage_state
 from recovery.drill.faults.evidence import CheckpointEvidence
+from recovery.drill.faults.volumes import MissingVolume
+from recovery.drill.paused_jobs import PausedJobs
 from recovery.drill.process.cluster import cluster
 from recovery.drill.process.launcher import Launcher, environment
-from recovery.savepoint.catalog import savepoints
+from recovery.drill.savepoint_runs import SavepointRuns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,7 +71,7 @@ class ScenarioRun:
     Attributes:
         setup: what it needs.
         scenario: its actions.
-        history: what happened to the jobs, in order; the input of the oracles.
+        history: what happened to all jobs, in order; since their reset, if they were reset.
         notes: remarks for the reports of all jobs.
         not_hit: by job, why it is not confirmed that each fault hit it.
     """
@@ -93,6 +95,20 @@ class ScenarioRun:
         self._evidence = CheckpointEvidence(self.jobs, self.setup.job_names)
         self._common = self._common_request()
         self.launcher = self.setup.launcher(self.setup.folder, self._common)
+        self._savepoints = SavepointRuns(
+            folder=self.setup.folder,
+            job_names=self.setup.job_names,
+            launcher=self.launcher,
+            store=self.setup.store,
+            seconds=self.setup.seconds,
+            notes=self.notes,
+            not_hit=self.not_hit,
+        )
+        self._paused = PausedJobs(
+            jobs=self.jobs, job_names=self.setup.job_names, launcher=self.launcher, evidence=self._evidence
+        )
+        self._volume: MissingVolume | None = None
+        self._before_reset: dict[str, tuple[HistoryEvent, ...]] = {}
 
     def run(self) -> None:
         """Run the actions of the scenario.
@@ -104,6 +120,7 @@ class ScenarioRun:
         self._input.mkdir(parents=True)
         self.jobs.mkdir()
         with ExitStack() as cleanup:
+            cleanup.callback(self.launcher.close)
             if self.scenario.needs == "disk":
                 self._disk = SmallDisk(self.jobs)
                 cleanup.callback(self._move_tables_off_disk)
@@ -115,10 +132,18 @@ class ScenarioRun:
             for action in self.scenario.actions:
                 self.run_action(action)
 
+    def history_of(self, name: str) -> tuple[HistoryEvent, ...]:
+        """Return what happened to a job: the input of its oracle."""
+        return (*self._before_reset.get(name, ()), *self.history)
+
     def run_action(self, action: do.Action) -> None:
         """Run one action. Raises as `run`."""
-        if isinstance(action, do.MakeSavepoint | do.Restore | do.Damage | do.FillDisk | do.FreeDisk | do.Outage):
+        if isinstance(action, do.Pause | do.Continue | do.Reset):
+            self._act_on_paused_jobs(action)
+        elif isinstance(action, do.MakeSavepoint | do.Restore | do.Outage):
             self._act_on_stopped_jobs(action)
+        elif isinstance(action, do.Damage | do.FillDisk | do.FreeDisk | do.TakeAway | do.PutBack):
+            self._act_on_files(action)
         else:
             self._run_jobs(action)
 
@@ -153,11 +178,33 @@ class ScenarioRun:
     def _act_on_stopped_jobs(self, action: do.Action) -> None:
         match action:
             case do.MakeSavepoint():
-                self._make_savepoint(action)
-            case do.Restore(name=name, killed_at=step, store=store):
-                self._in_store(store, do="restore", name=name, killed_at=step)
+                self._savepoints.make(action)
+                self._saved[action.name] = (len(self.history), self._read_files)
+            case do.Restore(name=name):
+                self._savepoints.restore(action)
+                self._paused.epoch_ended = True
                 length, self._read_files = self._saved[name]
                 del self.history[length:]
+            case do.Outage(hours=hours):
+                self._clock_hours += hours
+
+    def _act_on_paused_jobs(self, action: do.Action) -> None:
+        match action:
+            case do.Pause():
+                self._write_files(len(self._files))
+                self.not_hit |= self._paused.pause(action) | self.not_hit
+            case do.Reset():
+                for name, files in self._evidence.committed_files().items():
+                    self._before_reset[name] = (*self._files[:files], JobReset())
+                self.launcher.run(do="reset")
+                self._paused.epoch_ended = True
+                self.history.clear()
+                self._read_files = 0
+            case do.Continue():
+                self._paused.continue_()
+
+    def _act_on_files(self, action: do.Action) -> None:
+        match action:
             case do.Damage(how=how):
                 files = sum(damage_state(self.jobs / name / "checkpoint", how) for name in self.setup.job_names)
                 self.notes.append(f"{files} state files {how}")
@@ -167,8 +214,13 @@ class ScenarioRun:
             case do.FreeDisk():
                 assert self._disk is not None
                 self._disk.free()
-            case do.Outage(hours=hours):
-                self._clock_hours += hours
+            case do.TakeAway(what=what, leaving=leaving):
+                self._volume = MissingVolume(self.setup.folder / "away", leaving=leaving)
+                files = sum(self._volume.take(self.jobs / name, what) for name in self.setup.job_names)
+                self.notes.append(f"{files} files of the {what} missing")
+            case do.PutBack():
+                assert self._volume is not None
+                self.launcher.failed |= self._volume.put_back() | self.launcher.failed
 
     # -- input and clock --------------------------------------------------------------------------------------
 
@@ -221,49 +273,7 @@ class ScenarioRun:
     def _hit_text(self, batch: int) -> str:
         return f"{len(self._evidence.interrupted_jobs(batch))} of {len(self.setup.job_names)} jobs hit"
 
-    # -- savepoints -------------------------------------------------------------------------------------------
-
-    def _make_savepoint(self, action: do.MakeSavepoint) -> None:
-        location = self.setup.folder / "savepoints"
-        if action.killed:
-            self.launcher.run_until_killed(
-                do="savepoint", name=action.name, location=str(location), killed_at="first file"
-            )
-            for name in self.setup.job_names:
-                if savepoints(location / name):
-                    self.launcher.failed.setdefault(name, "an interrupted savepoint is listed as complete")
-            return
-        self._in_store(action.store, do="savepoint", name=action.name, killed_at=None)
-        self._saved[action.name] = (len(self.history), self._read_files)
-
-    def _in_store(self, store: str, **request: Any) -> None:
-        if store == "folder":
-            self._save_or_restore(location=str(self.setup.folder / "savepoints"), **request)
-            return
-        faulty = self.setup.store()
-        request |= {"location": f"s3://drill/{self.setup.folder.name}", "endpoint": faulty.endpoint, "own_store": True}
-        if "fails" in store:
-            self._save_or_restore_in_outage(faulty, **request)
-        else:
-            faulty.set_mode("slow" if "slow" in store else "works")
-            self._save_or_restore(**request)
-
-    def _save_or_restore_in_outage(self, faulty: FaultyStore, **request: Any) -> None:
-        """Start a program for each job: in one program only the first job would meet the outage."""
-        refused = []
-        for name in self.setup.job_names:
-            faulty.set_mode("fails", self.setup.seconds)
-            self._save_or_restore(job_names=(name,), **request)
-            refused.append(faulty.refused)
-            if not faulty.refused:
-                self.not_hit.setdefault(name, f"the store got no request while it failed, in {request['do']}")
-        self.notes.append(f"{request['do']}: the store refused {', '.join(map(str, refused))} requests, job by job")
-
-    def _save_or_restore(self, *, killed_at: str | None, **request: Any) -> None:
-        if killed_at is not None:
-            self.launcher.run_until_killed(killed_at=killed_at, **request)
-        else:
-            self.launcher.run(**request)
+    # -- disk ---------------------------------------------------------------------------------------------
 
     def _move_tables_off_disk(self) -> None:
         """Move the files of the small disk to where the comparison can read them, and unmount the disk."""

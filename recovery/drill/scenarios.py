@@ -8,6 +8,7 @@ from typing import Literal
 from recovery.drill.actions import (
     POINTS,
     Action,
+    Continue,
     Damage,
     Drain,
     ExpectError,
@@ -18,10 +19,14 @@ from recovery.drill.actions import (
     KillWorker,
     MakeSavepoint,
     Outage,
+    Pause,
+    PutBack,
     RandomKills,
+    Reset,
     Restore,
     Resume,
     Run,
+    TakeAway,
 )
 
 
@@ -49,6 +54,8 @@ class Scenario:
 _RESTORED = (Restore(), Resume())
 _EXPECT_DAMAGED_STATE = ExpectError(messages=("restore this checkpoint from a savepoint",))
 _EXPECT_FULL_DISK = ExpectError(messages=("a disk is full", "cannot be written"), all_jobs=False)
+_EXPECT_NO_TABLES = ExpectError(messages=("is gone, and this checkpoint has written to it",))
+_EXPECT_NO_CHECKPOINT = ExpectError(messages=("holds the rows of another checkpoint, and this one is new",))
 
 SCENARIOS: tuple[Scenario, ...] = (
     Scenario(name="no fault", actions=(Run(files=3), Resume())),
@@ -105,6 +112,47 @@ SCENARIOS: tuple[Scenario, ...] = (
         name="the object store is slow",
         actions=(Run(files=3), MakeSavepoint(store="s3 slow"), Damage("missing"), Restore(store="s3 slow"), Resume()),
         needs="s3",
+    ),
+    Scenario(
+        name="paused before its commits, and taken over",
+        actions=(Pause("before its commits", batch=2), Resume(), Continue()),
+        job_names=("time-interval", "state-handler", "two-ports"),
+        for_user_job=False,
+    ),
+    Scenario(
+        name="paused in its commits, and taken over",
+        actions=(Pause("in its commits", batch=2), Resume(), Continue()),
+        job_names=("time-interval", "sliding-count"),
+        for_user_job=False,
+    ),
+    Scenario(
+        name="paused in its commits, and restored",
+        actions=(
+            Run(files=2),
+            MakeSavepoint(),
+            Pause("in its commits", batch=3),
+            Restore(elsewhere=True),
+            Resume(),
+            Continue(),
+        ),
+        job_names=("time-interval", "tumbling-count", "state-handler"),
+        for_user_job=False,
+    ),
+    Scenario(
+        name="paused in its commits, and reset to the initial state",
+        actions=(Run(files=2), Pause("in its commits", batch=3), Reset(), Resume(), Continue()),
+        job_names=("sliding-count", "state-handler"),  # time intervals fire one batch later than their oracle
+        for_user_job=False,
+    ),
+    Scenario(
+        name="the volume of the tables is missing",
+        actions=(Run(files=3), TakeAway(what="tables"), _EXPECT_NO_TABLES, PutBack(), Resume()),
+        job_names=("time-interval", "sliding-count", "state-handler"),
+    ),
+    Scenario(
+        name="the volume of the checkpoint is missing",
+        actions=(Run(files=3), TakeAway(what="checkpoint"), _EXPECT_NO_CHECKPOINT, PutBack(), Resume()),
+        job_names=("time-interval", "sliding-count", "state-handler"),
     ),
     Scenario(name="ten random kills", actions=(RandomKills(times=10), Resume())),
     Scenario(
@@ -167,6 +215,33 @@ REDUCED: tuple[Scenario, ...] = (
         job_names=("tumbling-count", "tumbling-time"),
         actions=(Run(files=2), FillDisk(leaving=50_000), _EXPECT_FULL_DISK, FreeDisk(), Resume()),
         needs="disk",
+    ),
+    Scenario(
+        name="paused in its commits, and restored by another process",
+        job_names=("time-interval",),
+        actions=(
+            Run(files=1),
+            MakeSavepoint(),
+            Pause("in its commits", batch=2),
+            Restore(elsewhere=True),
+            Resume(),
+            Continue(),
+        ),
+        for_user_job=False,
+    ),
+    Scenario(
+        name="the volumes are missing, one after the other",
+        job_names=("sliding-count",),
+        actions=(
+            Run(files=3),
+            TakeAway(what="tables", leaving="empty folders"),
+            _EXPECT_NO_TABLES,
+            PutBack(),
+            TakeAway(what="checkpoint"),
+            _EXPECT_NO_CHECKPOINT,
+            PutBack(),
+            Resume(),
+        ),
     ),
     Scenario(
         name="killed, an outage, and the clock goes back",

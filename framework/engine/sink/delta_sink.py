@@ -50,6 +50,7 @@ from framework.engine.sink.fault_points import (
     fault_point,
     fault_point_before_commit,
     fault_point_in_tasks,
+    gather_before_commits,
     hold_between_tables,
 )
 from framework.engine.sink.fencing import fence, own
@@ -108,7 +109,8 @@ class DeltaSink:
         spark = packed.sparkSession
         if batch.rows["results"]:
             fault_point_before_commit("between-file-and-commit", batch.number, self.tables.log)
-        commits = [_checked(require_lease, commit) for commit in self._commits(packed, batch)]
+        gathered = gather_before_commits(self._commits(packed, batch), batch.number)
+        commits = [_checked(require_lease, commit) for commit in gathered]
         _commit_in_parallel(spark, hold_between_tables(commits, batch.number))
         if downtime is not None:
             require_lease()

@@ -12,7 +12,9 @@ The points of a batch, in the order of the commit protocol (`framework/engine/si
     between-delta            one table is committed, the others are not
     after-delta-commit       all tables are committed, Spark's commit log is not
 
-The point `during-reset` is not part of a batch: its number is a step of `framework/engine/job/reset.py`.
+Two more are not drilled by a kill. At `lease-checked` all commits of a batch have checked the lease and none has begun:
+a process is paused there, while a kill would be one at `before-delta`. The point `during-reset` is not part of a batch:
+its number is a step of `framework/engine/job/reset.py`.
 """
 
 from __future__ import annotations
@@ -81,7 +83,7 @@ def fault_point(point: str, batch: int) -> None:
     """Trigger the armed faults that match.
 
     Args:
-        point: one of `POINTS`, or `during-reset`.
+        point: one of `POINTS`, or one of the two that are not.
         batch: the number of the micro-batch, or the step of a reset.
     """
     for fault in _matching(point, batch):
@@ -137,6 +139,30 @@ def hold_between_tables(commits: Sequence[Commit], batch: int) -> Sequence[Commi
     """
     faults = _matching("between-delta", batch)
     return _HeldCommits(faults).wrap(commits) if faults else commits
+
+
+def gather_before_commits(commits: Sequence[Commit], batch: int) -> Sequence[Commit]:
+    """Return the commits of a batch with the point `lease-checked` before them.
+
+    Without a matching fault they are returned unchanged. With one, they wait for each other, and the last one triggers
+    it before any of them begins: so a process can be paused when no check is left that could stop a commit.
+
+    Args:
+        commits: one for each table that gets rows; each must have a thread of its own.
+        batch: the number of the micro-batch.
+    """
+    if not commits or not _matching("lease-checked", batch):
+        return commits
+    gathered = threading.Barrier(len(commits), action=lambda: fault_point("lease-checked", batch))
+
+    def after_fault(commit: Commit) -> Commit:
+        def run() -> None:
+            gathered.wait()
+            commit()
+
+        return run
+
+    return [after_fault(commit) for commit in commits]
 
 
 class _HeldCommits:

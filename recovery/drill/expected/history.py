@@ -58,7 +58,12 @@ class JobDrained:
     """The job was drained."""
 
 
-HistoryEvent = RunStarted | FileArrived | JobDrained
+@dataclass(frozen=True)
+class JobReset:
+    """The job was reset to its initial state; it reads all files again."""
+
+
+HistoryEvent = RunStarted | FileArrived | JobDrained | JobReset
 History = tuple[HistoryEvent, ...]
 
 

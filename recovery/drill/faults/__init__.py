@@ -5,5 +5,8 @@ damage.py     How state files are damaged and disks are filled
 defects.py    How our own code is made defective on purpose, to test that drills find it
 evidence.py   Which jobs a kill has hit, according to their checkpoints
 faulty_s3.py  How an S3 store fails or responds slowly
+fences.py     Whether the tables refuse what a process of an earlier epoch commits
 kill.py       How Python workers and executors are found and killed
+pause.py      How a program is paused, and its leases expire
+volumes.py    How tables or a checkpoint go missing, as if their volume was not mounted
 """

@@ -20,7 +20,7 @@ class BarrierFault:
     def __init__(self, point: str, batch: int, jobs: int, action: Callable[[], object]) -> None:
         self._point, self._batch, self._action = point, batch, action
         self._jobs = jobs
-        self._changed = threading.Lock()
+        self._changed = threading.Condition()
         self._waiting = 0
 
     def matches(self, point: str, batch: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,9 +11,12 @@ from framework.engine.sink.fault_points import IN_OTHER_THREADS
 from recovery.drill.actions import POINTS
 from recovery.drill.faults.damage import FaultNotConfirmed
 from state.checkpoint.folder import LocalFolder, batch_numbers
+from state.checkpoint.layout import OFFSETS_FOLDER
 
 if TYPE_CHECKING:
     from recovery.drill.actions import Point
+
+_NO_OFFSET = "-"  # what Spark logs for a source of which it has read nothing
 
 
 class CheckpointEvidence:
@@ -24,6 +28,10 @@ class CheckpointEvidence:
     def last_committed(self) -> dict[str, int]:
         """Return, by job, the last batch that Spark has committed; -1 before the first."""
         return {name: max(batch_numbers(one, "commits"), default=-1) for name, one in self._folders.items()}
+
+    def committed_files(self) -> dict[str, int]:
+        """Return, by job, how many input files its committed batches have read. Not each batch reads one."""
+        return {name: _files_read(self._folders[name], batch) for name, batch in self.last_committed().items()}
 
     def interrupted_jobs(self, batch: int) -> set[str]:
         """Return the jobs that have begun `batch` or a later one, and not committed it.
@@ -57,3 +65,11 @@ class CheckpointEvidence:
         if not hit:
             raise FaultNotConfirmed(reason)
         return {}
+
+
+def _files_read(checkpoint: LocalFolder, batch: int) -> int:
+    """Return how many files the input had until a batch; each is an entry of the log of the first source."""
+    if batch < 0:
+        return 0
+    _, _, first, *_ = (checkpoint.path / OFFSETS_FOLDER / str(batch)).read_text().splitlines()
+    return 0 if first == _NO_OFFSET else int(json.loads(first)["logOffset"]) + 1

@@ -1,10 +1,9 @@
-"""Starts the programs of a drill, one at a time, and collects how they ended and which jobs failed."""
+"""Starts the programs of a drill, one at a time unless one is paused, and collects how they ended and failed."""
 
 from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any, Literal
@@ -13,10 +12,9 @@ import recovery
 from framework.engine.session.session import SHORT_LIVED
 from recovery.drill.faults.damage import FaultNotConfirmed
 from recovery.drill.faults.faulty_s3 import CREDENTIALS
-from recovery.drill.process.messages import EXIT_JOBS_FAILED, ProgramRequest, read_events
-from state.checkpoint.clock import now_us
+from recovery.drill.process.messages import EXIT_JOBS_FAILED, ProgramRequest
+from recovery.drill.process.started_program import StartedProgram
 
-TIMEOUT_SECONDS = 600.0
 _TAIL = 600
 
 
@@ -33,6 +31,7 @@ class Launcher:
         self._folder = folder
         self._common = common
         self._started = 0
+        self._paused: StartedProgram | None = None
         self.failed: dict[str, str] = {}
         self.recovered: dict[str, float] = {}
         self.first_result: dict[str, float] = {}
@@ -108,7 +107,54 @@ class Launcher:
         code, _, events = self._program(do="run")
         if code not in (0, EXIT_JOBS_FAILED):
             raise FaultNotConfirmed(f"the program ended with {code}: {self._tail()}")
-        errors = _errors(events)
+        self._require_errors(_errors(events), messages, all_jobs=all_jobs)
+
+    def pause(self, **request: Any) -> None:
+        """Run a program until it pauses itself. Others can be run then, until `continue_paused`.
+
+        Args:
+            request: fields of `ProgramRequest`.
+
+        Raises:
+            FaultNotConfirmed: it was not paused.
+        """
+        program = self._start(do="run", victim="pause", **request)
+        program.wait_until_paused()
+        self._paused = program
+
+    def use_checkpoint(self, name: str) -> None:
+        """Let the programs from now on use another checkpoint of each job.
+
+        Args:
+            name: of its folder, in that of the job.
+        """
+        self._common["checkpoint"] = name
+
+    def continue_paused(self, messages: tuple[str, ...]) -> None:
+        """Continue the paused program. All its jobs should then fail with an error that says why they have ended.
+
+        Args:
+            messages: parts of error messages; one of them is enough.
+
+        Raises:
+            FaultNotConfirmed: no program is paused any more, or the program itself failed.
+        """
+        program = self._paused
+        if program is None or not program.is_paused():
+            raise FaultNotConfirmed("the program was not paused until now")
+        program.continue_paused()
+        code, _, events = program.result()
+        self._paused = None
+        if code not in (0, EXIT_JOBS_FAILED):
+            raise FaultNotConfirmed(f"the paused program ended with {code}")
+        self._require_errors(_errors(events), messages)
+
+    def close(self) -> None:
+        """Kill a program that is still paused."""
+        if self._paused is not None:
+            self._paused.close()
+
+    def _require_errors(self, errors: dict[str, str], messages: tuple[str, ...], *, all_jobs: bool = True) -> None:
         for name in self._common["job_names"]:
             if name not in errors and (all_jobs or not errors):
                 self.failed.setdefault(name, "it should have failed with an error, and did not")
@@ -120,28 +166,15 @@ class Launcher:
             self.failed.setdefault(name, f"{do}: {error}")
 
     def _program(self, *, own_store: bool = False, **request: Any) -> tuple[int, float, list[dict[str, Any]]]:
+        return self._start(own_store=own_store, **request).result()
+
+    def _start(self, *, own_store: bool = False, **request: Any) -> StartedProgram:
         self._started += 1
         path = self._folder / f"request-{self._started:02d}.json"
         events = path.with_suffix(".events")
         ProgramRequest(**(self._common | request), events_file=str(events)).save(path)
-        began = now_us() / 1e6
-        with self._log.open("ab") as log:
-            program = subprocess.Popen(
-                [sys.executable, "-m", "recovery.drill.process.program", str(path)],
-                env=environment() | (CREDENTIALS if own_store else {}),
-                stdout=log,
-                stderr=log,
-                stdin=subprocess.DEVNULL,
-                start_new_session=True,
-            )
-            try:
-                code = program.wait(timeout=TIMEOUT_SECONDS)
-            except subprocess.TimeoutExpired:
-                raise FaultNotConfirmed(f"a program did not end within {TIMEOUT_SECONDS:g} s: {self._tail()}") from None
-            finally:
-                _end_session(program.pid)
-                program.wait()
-        return code, began, list(read_events(events))
+        command = [sys.executable, "-m", "recovery.drill.process.program", str(path)]
+        return StartedProgram(command, events, self._log, environment() | (CREDENTIALS if own_store else {}))
 
     @property
     def _log(self) -> Path:
@@ -158,14 +191,6 @@ def _errors(events: list[dict[str, Any]]) -> dict[str, str]:
         if event["what"] == "error":
             errors.setdefault(event["job"], f"{event['kind']}: {event['text']}")
     return errors
-
-
-def _end_session(session: int) -> None:
-    """Kill the processes that a program has left running, before the next program starts."""
-    try:
-        os.killpg(session, signal.SIGKILL)
-    except ProcessLookupError:
-        return
 
 
 def environment() -> dict[str, str]:

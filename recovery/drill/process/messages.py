@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from recovery.drill.faults.volumes import CHECKPOINT
 from state.checkpoint.clock import now_us
 
 if TYPE_CHECKING:
@@ -27,16 +28,18 @@ class ProgramRequest:
 
     Attributes:
         do: run the jobs until all files are read; run them continuously until then and drain them; the same and kill
-            the process while they are idle; make, restore or clone a savepoint.
+            the process while they are idle; make, restore or clone a savepoint; reset the jobs to their initial state,
+            which must be refused at first.
         job_names: names of the jobs; `USER_JOB` for a user's own.
         job: the file of the user's own job.
         files: the input folder.
         folder: has a folder for each job.
+        checkpoint: name of the checkpoint folder of each job in its own; a restore makes it if it is not the usual one.
         events_file: events are appended to this file.
         point: the fault point at which the fault is triggered.
         batch: the first batch in which the fault is triggered.
         until: stop after this number of batches; only for a user's own job, whose input is not written by the drill.
-        victim: what is killed: the program, its Python workers, or its executors.
+        victim: what is killed: the program, its Python workers, or its executors; "pause": the program is paused.
         master: URL of the cluster; None for local mode.
         ahead_hours: how far the wall clock is set ahead; None for the real one.
         defect: the defect to inject.
@@ -46,16 +49,17 @@ class ProgramRequest:
         killed_at: the step of the savepoint or restore after which the process is killed.
     """
 
-    do: Literal["run", "drain", "idle", "savepoint", "restore", "clone"]
+    do: Literal["run", "drain", "idle", "savepoint", "restore", "clone", "reset"]
     job_names: tuple[str, ...]
     job: str | None = None
     files: str
     folder: str
+    checkpoint: str = CHECKPOINT
     events_file: str
     point: str | None = None
     batch: int = 0
     until: int | None = None
-    victim: Literal["program", "workers", "executors"] = "program"
+    victim: Literal["program", "workers", "executors", "pause"] = "program"
     master: str | None = None
     ahead_hours: float | None = None
     defect: Defect | None = None
@@ -86,7 +90,7 @@ class EventLog:
 
         Args:
             job: its name; empty if the event is not about one job.
-            what: `started`, `batch`, `ended`, `error` or `killed`.
+            what: `started`, `batch`, `ended`, `error`, `killed` or `paused`.
             fields: more fields, JSON-able.
         """
         line = {"at": now_us() / 1e6, "job": job, "what": what} | fields

@@ -9,21 +9,28 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from framework.declarations.errors import PanekeeperError
+from framework.declarations.errors import CheckpointInUse, PanekeeperError
 from framework.engine.flow import control_stream
 from framework.engine.sink import fault_points
 from recovery.drill.faults.barrier import BarrierFault, ImmediateFault, OneTimeFault, kill_when_all_arrive
+from recovery.drill.faults.damage import FaultNotConfirmed
 from recovery.drill.faults.kill import kill_executors, kill_workers
+from recovery.drill.faults.pause import PausingFault, pause_process
+from recovery.drill.faults.volumes import CHECKPOINT
 from recovery.drill.jobs import drill_job
 from recovery.drill.process.messages import EXIT_JOBS_FAILED, USER_JOB, EventLog, ProgramRequest
 from state.checkpoint import control_files
 from state.checkpoint.clock import now_us
+from state.checkpoint.folder import LocalFolder
+from state.checkpoint.job_record import read_tables
+from state.checkpoint.layout import RUNNING_FILE, UNACCOUNTED_FILE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from framework.builder.outputs import DeltaJob
     from framework.engine.job.job import Job
     from framework.engine.job.run_totals import BatchReport
 
@@ -49,6 +56,8 @@ class Program:
             set_clock(request.ahead_hours)
         if request.do in ("savepoint", "restore", "clone"):
             return self.save_or_restore_all()
+        if request.do == "reset":
+            return self.reset_all()
         if request.point is not None:
             self.fault = self.make_fault(request.point)
             fault_points.arm(self.fault)
@@ -68,6 +77,8 @@ class Program:
     def make_fault(self, point: str) -> BarrierFault:
         """Return the fault that is requested, not yet armed."""
         request = self.request
+        if request.victim == "pause":
+            return PausingFault(point, request.batch, len(request.job_names), self.pause)
         if request.victim != "program":
             return OneTimeFault(point, request.batch, 1, self.kill_victims)
         kind = ImmediateFault if point in fault_points.IN_OTHER_THREADS else BarrierFault
@@ -77,6 +88,10 @@ class Program:
         """Kill the workers or executors, and log how many."""
         killed = kill_workers() if self.request.victim == "workers" else kill_executors()
         self.events.write("", "killed", **killed._asdict())
+
+    def pause(self) -> None:
+        """Pause the program, and log it before."""
+        pause_process(lambda java: self.events.write("", "paused", java=java))
 
     def start_all(self) -> dict[str, Job]:
         """Start every job and return those that have started; the errors of the others are logged."""
@@ -98,12 +113,18 @@ class Program:
             assert request.job is not None
             job = start_user_job(request.job, folder)
         else:
-            declared = drill_job(name).declare(spark_for_drill(request.master), Path(request.files), folder)
-            checkpoint = folder / "checkpoint"
-            job = declared.start(checkpoint=checkpoint, trigger="available_now" if request.do == "run" else "immediate")
+            trigger: Literal["available_now", "immediate"] = "available_now" if request.do == "run" else "immediate"
+            job = self.declare(name).start(checkpoint=folder / request.checkpoint, trigger=trigger)
         self.events.write(name, "started")
         job.on_batch(lambda report: self.on_batch(name, job, report))
         return job
+
+    def declare(self, name: str) -> DeltaJob:
+        """Return the declaration of a job."""
+        request = self.request
+        return drill_job(name).declare(
+            spark_for_drill(request.master), Path(request.files), Path(request.folder) / name
+        )
 
     def on_batch(self, name: str, job: Job, report: BatchReport) -> None:
         """Log that a batch is in the tables."""
@@ -166,6 +187,15 @@ class Program:
             thread.join()
         return EXIT_JOBS_FAILED if self.failed else 0
 
+    def reset_all(self) -> int:
+        """Reset each job to its initial state, after the process that was lost is declared to be gone."""
+        for name in self.request.job_names:
+            try:
+                reset_paused_job(self.declare(name), Path(self.request.folder) / name / self.request.checkpoint, name)
+            except (PanekeeperError, FaultNotConfirmed) as error:
+                self.log_failure(name, error)
+        return EXIT_JOBS_FAILED if self.failed else 0
+
     def save_or_restore(self, name: str, spark: SparkSession, on_step: Callable[[str], None]) -> None:
         """Make, restore or clone the savepoint of one job."""
         from recovery.restore.clone import clone
@@ -174,18 +204,48 @@ class Program:
         from recovery.storage.s3_options import S3Options
 
         request, folder = self.request, Path(self.request.folder) / name
+        checkpoint = folder / request.checkpoint
         common: dict[str, Any] = {"s3": S3Options(endpoint=request.endpoint), "spark": spark}
         location = f"{request.location}/{name}" if request.do != "clone" else request.location
         try:
             if request.do == "savepoint":
-                checkpoint = folder / "checkpoint"
                 savepoint(checkpoint, request.name, to=location, progress=lambda _: on_step("first file"), **common)
             elif request.do == "restore":
+                if request.checkpoint != CHECKPOINT:  # there is none that confirms which tables may go back
+                    tables = read_tables(LocalFolder(folder / CHECKPOINT)).values()
+                    common |= {"checkpoint": checkpoint, "tables": [*tables]}
                 restore(location, request.name, on_step=on_step, **common)
             else:
                 clone(location, request.name, into=folder, **common)
         except PanekeeperError as error:
             self.log_failure(name, error)
+
+
+def reset_paused_job(declared: DeltaJob, checkpoint: Path, name: str) -> None:
+    """Reset a job to its initial state although its process is only paused.
+
+    The reset is refused at first, and the files are removed that the error names. It says to do so once the process is
+    gone for certain, which is not so here.
+
+    Args:
+        declared: the job.
+        checkpoint: its folder.
+        name: of the job.
+
+    Raises:
+        FaultNotConfirmed: the reset was not refused.
+        PanekeeperError: it was refused for another reason, or again.
+    """
+    try:
+        declared.reset_to_initial_state(checkpoint=checkpoint, confirm=name)
+    except CheckpointInUse as error:
+        if not all(file in str(error) for file in (RUNNING_FILE, UNACCOUNTED_FILE)):
+            raise
+    else:
+        raise FaultNotConfirmed("a reset was not refused, although a process that was lost may only be paused")
+    for file in (RUNNING_FILE, UNACCOUNTED_FILE):
+        (checkpoint / file).unlink()
+    declared.reset_to_initial_state(checkpoint=checkpoint, confirm=name)
 
 
 def spark_for_drill(master: str | None = None) -> SparkSession:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -21,6 +22,7 @@ from framework.engine.sink.fault_points import (
     arm,
     disarm,
     fault_point,
+    gather_before_commits,
     hold_between_tables,
     release_commits,
 )
@@ -74,6 +76,25 @@ def commits_of(batch: int) -> tuple[list[str], list[Exception | None]]:
         ]
     errors = [one.exception() for one in running]
     return committed, [error if isinstance(error, Exception) else None for error in errors]
+
+
+def test_a_process_can_be_paused_once_no_commit_checks_its_lease_any_more() -> None:
+    """No commit has begun when the fault is triggered, once, and all are made after it. Other batches do not wait."""
+    committed: list[str] = []
+    begun: list[int] = []
+
+    class Pauses(Passes):
+        def trigger(self) -> None:
+            super().trigger()
+            begun.append(len(committed))
+
+    commits: list[Callable[[], None]] = [partial(committed.append, table) for table in TABLES]
+    with armed(Pauses("lease-checked", 2)) as fault, ThreadPoolExecutor(len(TABLES)) as pool:
+        assert gather_before_commits(commits, 1) is commits
+        assert gather_before_commits([], 2) == []
+        for running in [pool.submit(one) for one in gather_before_commits(commits, 2)]:
+            running.result()
+    assert (fault.triggered, begun, sorted(committed)) == (1, [0], sorted(TABLES))
 
 
 def test_an_environment_variable_alone_does_nothing() -> None:
