@@ -1,9 +1,10 @@
 """What a Python function, class or object computes, as a short text: the same in each process, another for other code.
 
 Compared are the bytecode, constants and defaults of functions, what they close over, the module globals that they name,
-the methods and values of classes, and the attributes of objects. Left out is what the source does not decide: file
-names, line numbers, addresses, and the order of sets and dicts, which the seed of Python's hashes may decide. Of the
-standard library and of installed packages only names count, except of the package that the digested code is from.
+what they import when they run, the methods and values of classes, and the attributes of objects. Left out is what the
+source does not decide: file names, line numbers, addresses, and the order of sets and dicts, which the seed of Python's
+hashes may decide. Of the standard library and of installed packages only names count, except of the package that the
+digested code is from. Not seen is what is looked up by a text (`getattr(module, name)`, `eval`).
 """
 
 from __future__ import annotations
@@ -14,11 +15,25 @@ import math
 import os
 import re
 import sys
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from pathlib import Path
-from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
+from types import (
+    BuiltinFunctionType,
+    CodeType,
+    FunctionType,
+    MappingProxyType,
+    MethodType,
+    ModuleType,
+    SimpleNamespace,
+)
 from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from state.code_names import file_of, imported, imports_in, names_in
 
 PREFIX = "code:"
 """Every digest begins with this, so that it is not taken for a value."""
@@ -40,7 +55,7 @@ _CODE_FIELDS = (
     "co_freevars",
     "co_cellvars",
 )
-_LONGEST_SHOWN = 100  # characters of a text
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _MAX_DEPTH = 80  # what is nested deeper counts by its type
 
 
@@ -54,7 +69,9 @@ def digest(value: Any) -> str:
 
 
 def digests_of_parts(value: object) -> dict[str, Any]:
-    """Return the digest of an object's class, as "", and its attributes by name: short values as they are.
+    """Return the digest of an object's class, as "", and its attributes by name: numbers as they are.
+
+    A text may be a password, and what is returned is stored and shown: so texts are digested like all else.
 
     >>> class Limit:
     ...     def __init__(self, most):
@@ -62,14 +79,15 @@ def digests_of_parts(value: object) -> dict[str, Any]:
     >>> digests_of_parts(Limit(5))["most"]
     5
     """
-    attributes = {name: one if _is_short(one) else digest(one) for name, one in _attributes(value)}
+    package = _package_of(value)  # not that of an attribute, which may be of any installed one
+    attributes = {
+        name: one if _is_number(one) else PREFIX + _Forms(package).of(one) for name, one in _attributes(value)
+    }
     return {"": digest(type(value)), **attributes}
 
 
-def _is_short(value: Any) -> bool:
-    if isinstance(value, float):
-        return math.isfinite(value)
-    return isinstance(value, bool | int) or (isinstance(value, str) and len(value) <= _LONGEST_SHOWN)
+def _is_number(value: Any) -> bool:
+    return isinstance(value, bool | int) or (isinstance(value, float) and math.isfinite(value))
 
 
 def _package_of(value: Any) -> str:
@@ -87,9 +105,13 @@ class _Forms:
         self._kinds: list[tuple[Any, Callable[[Any], str]]] = [
             (Enum, lambda one: f"{one.name} {self.of(one.value)}"),
             (_PLAIN, lambda one: f"{type(one).__name__} {one!r}"),
-            (dict, lambda one: self._unordered(map(self._all, one.items()))),
+            (defaultdict, lambda one: self._all((one.default_factory, dict(one)))),
+            ((dict, MappingProxyType), lambda one: self._unordered(map(self._all, one.items()))),
+            (SimpleNamespace, lambda one: self.of(vars(one))),
             ((set, frozenset), lambda one: self._unordered(map(self.of, one))),
-            ((tuple, list), self._all),
+            ((tuple, list, deque), self._all),
+            (np.ndarray, lambda one: self._all((one.dtype.str, one.shape, _content(one)))),
+            ((pa.Array, pa.ChunkedArray, pa.Table), lambda one: self._all((_type_of(one), one.to_pylist()))),
             (CodeType, lambda one: self._all(getattr(one, name) for name in _CODE_FIELDS)),
             (FunctionType, self._function),
             (type, self._class),
@@ -97,7 +119,7 @@ class _Forms:
             (MethodType, lambda one: self._all((one.__func__, one.__self__))),
             (property, lambda one: self._all((one.fget, one.fset, one.fdel))),
             (functools.cached_property, lambda one: self.of(one.func)),
-            (functools.partial, lambda one: self._all((one.func, one.args, one.keywords))),
+            ((functools.partial, functools.partialmethod), lambda one: self._all((one.func, one.args, one.keywords))),
             (BuiltinFunctionType, lambda one: f"{one.__module__}.{one.__qualname__}"),
             (ModuleType, lambda one: one.__name__),
             (re.Pattern, lambda one: f"{one.pattern!r} {one.flags}"),
@@ -105,7 +127,7 @@ class _Forms:
 
     def of(self, value: Any) -> str:
         """Return the hash of a value's text."""
-        if isinstance(value, _PLAIN) and not isinstance(value, Enum):
+        if type(value) in _PLAIN:
             return _hashed(f"{type(value).__name__} {value!r}")
         known = self._hashes.get(id(value), "")
         if known or len(self._hashes) - len(self._kept) > _MAX_DEPTH:
@@ -114,10 +136,19 @@ class _Forms:
             return f"recursive {type(value).__qualname__} {getattr(value, '__qualname__', '')}"
         self._hashes[id(value)] = None
         form = next((form for kind, form in self._kinds if isinstance(value, kind)), self._object)
-        found = _hashed(f"{type(value).__qualname__}({form(value)})")
+        found = _hashed(f"{type(value).__qualname__}({form(value)}{self._class_of(value, form)})")
         self._hashes[id(value)] = found
         self._kept.append(value)
         return found
+
+    def _class_of(self, value: Any, form: Callable[[Any], str]) -> str:
+        """Return the text of the user's own class of a value that has the form of a list, a dict, a number, ..."""
+        kind = type(value)
+        return (
+            ""
+            if form == self._object or isinstance(value, type) or self._is_foreign(kind.__module__)
+            else self.of(kind)
+        )
 
     def _all(self, values: Iterable[Any]) -> str:
         return ", ".join(map(self.of, values))
@@ -137,13 +168,27 @@ class _Forms:
 
     def _globals(self, function: FunctionType) -> Iterator[tuple[str, Any]]:
         """Yield what a function reads from its module, and from modules of its own package by `module.name`."""
-        names = sorted(set(_names(function.__code__)))
+        names = sorted(set(names_in(function.__code__)))
+        seen: set[str] = set()
         for name in names:
             if name in function.__globals__:
                 value = function.__globals__[name]
                 yield name, value
-                if isinstance(value, ModuleType) and not self._is_foreign(value.__name__):
-                    yield from ((f"{name}.{inner}", vars(value)[inner]) for inner in names if inner in vars(value))
+                yield from self._members(value, names, seen)
+        for name, taken in sorted(imports_in(function).items()):
+            if not self._is_foreign(name) and name not in seen:
+                yield from self._members(imported(name, taken), names, seen)
+
+    def _members(self, module: Any, names: list[str], seen: set[str]) -> Iterator[tuple[str, Any]]:
+        """Yield what has one of these names in a module, and in the modules that it has under such names."""
+        if not isinstance(module, ModuleType) or module.__name__ in seen or self._is_foreign(module.__name__):
+            return
+        seen.add(module.__name__)
+        for name in names:
+            if name in vars(module):
+                value = vars(module)[name]
+                yield f"{module.__name__}.{name}", value
+                yield from self._members(value, names, seen)
 
     def _class(self, kind: type) -> str:
         name = f"{kind.__module__}.{kind.__qualname__}"
@@ -154,7 +199,8 @@ class _Forms:
             for member, one in vars(kind).items()
             if not _is_dunder(member) or isinstance(one, FunctionType | classmethod | staticmethod)
         }
-        return f"{kind.__qualname__} {self._all((kind.__bases__, members))}"
+        made_by = () if self._is_foreign(type(kind).__module__) else (type(kind),)
+        return f"{kind.__qualname__} {self._all((kind.__bases__, members, *made_by))}"
 
     def _object(self, value: object) -> str:
         kind = type(value)
@@ -163,27 +209,31 @@ class _Forms:
             return self.of(wrapped)
         if not self._is_foreign(kind.__module__):
             return self._all((kind, dict(_attributes(value))))
+        if hasattr(value, "__arrow_c_stream__"):  # a table of pandas or of another package
+            return self.of(pa.table(value))
         text = repr(value) if kind.__repr__ is not object.__repr__ and value is not os.environ else ""
-        return f"{kind.__module__} {'' if text.startswith('<') else text}"
+        return f"{kind.__module__} {'' if text.startswith('<') else _ADDRESS.sub('', text)}"
 
     def _is_foreign(self, module: str | None) -> bool:
         """Return whether code counts by its name: that of Python, of this library, and of other installed packages."""
         package = str(module).partition(".")[0]
         if package in sys.stdlib_module_names:
             return True
-        file = getattr(sys.modules.get(str(module)), "__file__", None)
+        file = file_of(str(module))
         if file is None:
             return False
-        if str(Path(file).resolve()).startswith(_LIBRARY):
+        if str(file.resolve()).startswith(_LIBRARY):
             return True
-        return package != self._own_package and not _INSTALLED.isdisjoint(Path(file).parts)
+        return package != self._own_package and not _INSTALLED.isdisjoint(file.parts)
 
 
-def _names(code: CodeType) -> Iterator[str]:
-    yield from code.co_names
-    for inner in code.co_consts:
-        if isinstance(inner, CodeType):
-            yield from _names(inner)
+def _content(values: np.ndarray) -> object:
+    """Return all values: the text of a large array has only its ends."""
+    return values.tolist() if values.dtype.hasobject else hashlib.sha256(values.tobytes()).hexdigest()
+
+
+def _type_of(values: Any) -> str:
+    return str(values.schema if isinstance(values, pa.Table) else values.type)
 
 
 def _attributes(value: object) -> Iterator[tuple[str, Any]]:

@@ -135,10 +135,12 @@ def _require_instances(what: str, given: Sequence[object], kind: type) -> None:
 
 def _build(inputs: Sequence[Input], spec: JobSpec) -> Computation:
     names = spec.results_schema.names
-    for name in names:
-        if names.count(name) > 1:
+    folded = [name.lower() for name in names]
+    for name in reversed(names):  # those of every result come first
+        if folded.count(name.lower()) > 1:
             raise DeclarationError(
-                f"the result column {name!r} has the name of a column that every result has; choose another name"
+                f"the result column {name!r} has the name of another one, and Delta does not look at upper and lower "
+                f"case (result columns: {', '.join(names)}); choose another name"
             )
     intake, *other_ports = [one.intake for one in inputs]
     return Computation(Pipeline(intake=intake, spec=spec, other_ports=tuple(other_ports)))

@@ -199,7 +199,7 @@ class DeltaJob:
         from framework.engine.flow.code_fields import code_of
         from framework.engine.job.job import Job
         from framework.engine.job.launch import JobLaunch
-        from framework.engine.job.unfinished_batch import begin_with_code
+        from framework.engine.job.unfinished_batch import begin_with_code, require_no_later_batch
         from framework.engine.session.delta_log import last_transaction
         from framework.engine.sink.delta_sink import DeltaSink
         from framework.engine.sink.tables import create_or_check
@@ -211,12 +211,14 @@ class DeltaJob:
             require_bounded_first_batch(port.intake.df)
         written = () if new else read_tables(files).values()
         create_or_check(files.spark, self._tables, pipeline.spec, fresh=new and not record.epoch, written=written)
+        last = partial(last_transaction, files.spark)
+        require_no_later_batch(files, record, paths, last)
         begin_with_code(
             files,
             record,
             code_of(pipeline),
             paths,
-            last_transaction=partial(last_transaction, files.spark),
+            last_transaction=last,
             has_sink=self._sink is not None,
             accepted=accepted,
         )
@@ -243,6 +245,7 @@ class DeltaJob:
         Raises:
             NotConfirmed: `confirm` is not the job's name; the error names what would be discarded.
             CheckpointError: the folder belongs to another job, or a job runs on it.
+            SinkError: the declared view is not the one that the job has written.
         """
         from framework.engine.job.lease import acquire_for_start
         from framework.engine.job.reset import reset_to_initial_state

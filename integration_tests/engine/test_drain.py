@@ -21,6 +21,7 @@ from panekeeper import (
     JobNotRunning,
     NotConfirmed,
     Operator,
+    SinkError,
     StateContext,
     StateHandler,
     Tumbling,
@@ -196,3 +197,19 @@ def test_a_job_goes_back_to_its_initial_state_only_when_confirmed(
     readings.put(("c", "10:30:10", 16), ("c", "10:40:10", 32))
     readings.run()  # once more in the new epoch: Delta has the numbers of the old one's batches
     assert [row for row in readings.log("view") if row[0] == "c"] == [("c", "10:30", 16, 1, 0, "WATERMARK")]
+
+
+@pytest.mark.extended
+def test_a_reset_empties_no_view_but_that_of_its_job(readings: Readings) -> None:
+    """Another job's view, in a declaration by mistake, keeps its rows; nothing of the reset is done."""
+    own = readings.folder / "others"
+    readings.put(("a", "10:00:10", 1), ("a", "10:02:10", 2))
+    readings.run()
+    first = readings.log("view")
+    other = readings.computed(name="others").to_delta(own / "log", view=own / "view")
+    other.start(checkpoint=own / "checkpoint", trigger="available_now").await_end()
+    mistaken = readings.computed(name="others").to_delta(own / "log", view=readings.folder / "view")
+    with pytest.raises(SinkError, match=r"would empty the view .*, and the job of .* was last started with the view"):
+        mistaken.reset_to_initial_state(checkpoint=own / "checkpoint", confirm="others")
+    assert readings.log("view") == first
+    other.start(checkpoint=own / "checkpoint", trigger="available_now").await_end()

@@ -89,6 +89,8 @@ def test_more_declarations_that_cannot_be(readings: Readings) -> None:
         stream.aggregate(top=agg.max("valu"))
     with pytest.raises(DeclarationError, match="'pane_start' has the name"):
         stream.aggregate(pane_start=agg.max("value"))
+    with pytest.raises(DeclarationError, match="'Sensor' has the name"):
+        stream.aggregate(Sensor=agg.max("value"))
     with pytest.raises(DeclarationError, match="at least one result column"):
         stream.aggregate()
     with pytest.raises(DeclarationError, match="same folder"):

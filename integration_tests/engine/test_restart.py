@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import threading
 import time
@@ -15,7 +16,7 @@ from framework.engine.job import query
 from framework.engine.session.file_manager import FORMAT_SETTING
 from framework.engine.sink.fault_points import IN_OTHER_THREADS, POINTS
 from integration_tests.engine.readings import FILES, LOG
-from panekeeper import CorruptState, IncompatibleCheckpoint, JobFailed
+from panekeeper import CheckpointError, CorruptState, IncompatibleCheckpoint, JobFailed
 from recovery.repair.repair import repair
 from recovery.savepoint.state_reader import digests
 
@@ -215,3 +216,25 @@ def test_state_stays_in_its_format_whatever_a_later_session_says(readings: Readi
         settings.set("spark.sql.session.timeZone", "UTC")
     assert readings.log() == LOG
     assert {path.read_text()[:2] for path in (readings.checkpoint / "commits").glob("[0-9]*")} == {f"v{first}"}
+
+
+@pytest.mark.extended
+def test_an_older_copy_of_a_checkpoint_is_refused(readings: Readings) -> None:
+    """Put back from a backup of its files: tables would skip its next batches by their numbers, with new rows."""
+    readings.put(("a", "10:00:10", 1), ("a", "10:02:10", 2))
+    readings.run()
+    shutil.copytree(readings.checkpoint, readings.folder / "backup")
+    readings.put(("a", "10:04:10", 4))
+    readings.run()
+    before = readings.log()
+    shutil.move(readings.checkpoint, readings.folder / "newest")
+    shutil.copytree(readings.folder / "backup", readings.checkpoint)
+    readings.put(("a", "10:06:10", 8))
+    with pytest.raises(CheckpointError, match=r"is an older copy: it has begun no batch after \d+, and the log .* has"):
+        readings.run()
+    assert readings.log() == before
+
+    shutil.rmtree(readings.checkpoint)
+    shutil.move(readings.folder / "newest", readings.checkpoint)
+    readings.run()
+    assert readings.log() == [*before, ("a", "10:04", 4, 1, 0, "WATERMARK")]

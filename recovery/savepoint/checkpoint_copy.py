@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import tempfile
+import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
@@ -17,6 +18,9 @@ from recovery.storage.blobs import ProgressCallback, SavedFile, TransferProgress
 from recovery.storage.files import Files
 from recovery.storage.local_files import LocalFiles
 from recovery.storage.parallel import map_parallel
+
+_NOT_QUOTED = "/:@!$&'()*+,;=~"
+"""Beside letters, digits and `_.-`, the characters of ASCII that Java does not quote in a path."""
 
 
 def write_checkpoint(
@@ -110,7 +114,12 @@ def with_new_path(path: str, content: bytes, *, old: str, new: str) -> bytes:
 
 
 def _quoted(folder: str) -> str:
-    return quote(folder, safe="/:@!$&'()*+,;=~")  # the characters that Java does not quote
+    return "".join(one if _is_plain(one) else quote(one, safe=_NOT_QUOTED) for one in folder)
+
+
+def _is_plain(character: str) -> bool:
+    """Return whether Java leaves a character beyond ASCII as it is: all but spaces and control characters."""
+    return not character.isascii() and unicodedata.category(character) not in ("Zs", "Zl", "Zp", "Cc")
 
 
 def _spellings(folder: str) -> dict[str, str]:

@@ -24,7 +24,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from framework.declarations.durations import Duration, to_seconds
-from recovery.errors import ArchiveError, DamagedSavepoint, SavepointError, SavepointRefused
+from recovery.errors import ArchiveError, SavepointError, SavepointRefused
 from recovery.jobs.record import require_record
 from recovery.savepoint.activity import active_markers, activity_marker
 from recovery.savepoint.checkpoint_reader import CheckpointSnapshot, read_checkpoint
@@ -35,14 +35,13 @@ from recovery.savepoint.restore_paths import RestorePaths
 from recovery.savepoint.signature import manifest_key
 from recovery.storage.archive import Archive
 from recovery.storage.blobs import (
+    ChangedMeanwhile,
     ProgressCallback,
     SavedFile,
     TransferProgress,
     describe,
-    find_damaged,
-    is_intact,
+    repair_damaged,
     upload,
-    upload_one,
 )
 from recovery.storage.delta_log import SavedTable, newest_version, versions_after_batch
 from recovery.storage.files import Files
@@ -50,7 +49,9 @@ from recovery.storage.locations import Location, LocationOrArchive, checkpoint_a
 from recovery.storage.parallel import map_parallel
 from recovery.storage.s3_options import S3Options
 from state.checkpoint.clock import now_utc
+from state.checkpoint.folder import batch_numbers
 from state.checkpoint.last_savepoint import LastSavepoint, write_last_savepoint
+from state.checkpoint.layout import OFFSETS_FOLDER
 from state.log import logger
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ def savepoint(  # noqa: PLR0913 -- all but two have a default that fits
         _require_no_prune(archive, now)
         batch = request_savepoint_batch(folder, timeout=to_seconds(timeout, "timeout"), sleep=sleep)  # 0
         found, tables, files, cost = _copy_with_retry(
-            folder, batch, archive, progress, lambda one: _table_versions(one, s3, spark)
+            folder, batch, archive, progress, lambda one: table_versions(one, s3, spark)
         )  # 1 to 3
         manifest = _manifest(found, name, now, tables, files)
         values = _decoded(archive, manifest, s3, spark) if decode else None
@@ -205,33 +206,24 @@ def _copy_with_retry(
     progress: ProgressCallback | None,
     tables_of: Callable[[CheckpointSnapshot], dict[str, SavedTable]],
 ) -> tuple[CheckpointSnapshot, dict[str, SavedTable], list[SavedFile], TransferProgress]:
-    """Do steps 1 to 3, again if the running job has removed a file that it no longer needs."""
+    """Do steps 1 to 3, again if the job has meanwhile removed or changed a file."""
     for attempt in range(1, _MAX_ATTEMPTS + 1):
         try:
             found = read_checkpoint(folder, batch=batch)  # 1
             tables = tables_of(found)
             files = [file for _, file in map_parallel(lambda path: describe(folder, path), found.files())]
             cost = upload(archive, folder, files, progress)  # 2
-            _repair_damaged_blobs(archive, folder, files)  # 3
-        except FileNotFoundError as error:
+            repair_damaged(archive, folder, files)  # 3
+        except (FileNotFoundError, ChangedMeanwhile) as error:
             if attempt == _MAX_ATTEMPTS:
+                how = "changed" if isinstance(error, ChangedMeanwhile) else "removed"
                 raise SavepointError(
-                    f"a file ({error.filename}) was removed while it was copied, {_MAX_ATTEMPTS} times: the job of "
-                    f"{folder.root} removes files faster than they are copied; drain it first"
+                    f"a file ({error.filename}) was {how} while it was copied, {_MAX_ATTEMPTS} times: the job of "
+                    f"{folder.root} is faster than the copy; drain it first"
                 ) from error
         else:
             return found, tables, files, cost
     raise AssertionError("the last attempt returns or raises")
-
-
-def _repair_damaged_blobs(archive: Archive, folder: Files, files: list[SavedFile]) -> None:
-    for file in find_damaged(archive, files):
-        upload_one(archive, folder, file)
-        if not is_intact(archive, file):
-            raise DamagedSavepoint(
-                f"{file.path} was stored in {archive.location}, and what is read from there differs; use another "
-                f"location, or drain the job of {folder.root} first, if one runs"
-            )
 
 
 def _decoded(archive: Archive, manifest: Manifest, s3: S3Options | None, spark: SparkSession | None) -> int:
@@ -241,31 +233,47 @@ def _decoded(archive: Archive, manifest: Manifest, s3: S3Options | None, spark: 
     return decode_savepoint(archive, manifest, advice=advice, s3=s3, spark=spark)
 
 
-def _table_versions(
+def table_versions(
     found: CheckpointSnapshot, s3: S3Options | None, spark: SparkSession | None
 ) -> dict[str, SavedTable]:
-    """Return the tables at their versions as of the batch; those that only Spark reaches must have no later one."""
+    """Return the tables at their versions as of the batch, whether a job runs or is started meanwhile.
+
+    Raises:
+        SavepointRefused: tables that only Spark reaches may hold rows of a later batch.
+        SavepointError: a table is gone.
+    """
     read = {role: files for role, path in found.tables.items() if (files := files_at(path, s3)) is not None}
     if len(read) < len(found.tables):
-        if found.is_followed:
-            raise SavepointRefused(
-                f"tables of {found.folder.root} are neither on a local disk nor on S3, and may hold rows of batches "
-                f"after {found.batch}; drain the job and try again"
-            )
         versions = _versions_by_spark(found, s3, spark)
-    elif found.is_followed:
-        ids = {role: found.record.transaction(role) for role in read}
-        versions = versions_after_batch(read, ids, found.batch)
     else:
         versions = {role: newest_version(files) for role, files in read.items()}
+        if _may_hold_later_rows(found):
+            ids = {role: found.record.transaction(role) for role in read}
+            versions = versions_after_batch(read, ids, found.batch)
     return {role: SavedTable(path=path, version=versions[role]) for role, path in found.tables.items()}
 
 
 def _versions_by_spark(found: CheckpointSnapshot, s3: S3Options | None, spark: SparkSession | None) -> dict[str, int]:
     from recovery.storage.delta_tables import session_for, version_of
 
+    _require_no_later_rows(found)
     session = session_for(found.tables.values(), spark, s3)
-    return {role: version_of(session, path) for role, path in found.tables.items()}
+    versions = {role: version_of(session, path) for role, path in found.tables.items()}
+    _require_no_later_rows(found)
+    return versions
+
+
+def _require_no_later_rows(found: CheckpointSnapshot) -> None:
+    if _may_hold_later_rows(found):
+        raise SavepointRefused(
+            f"tables of {found.folder.root} are neither on a local disk nor on S3, and may hold rows of batches "
+            f"after {found.batch}; drain the job and try again"
+        )
+
+
+def _may_hold_later_rows(found: CheckpointSnapshot) -> bool:
+    """Return whether a job runs, or was started since the checkpoint was read: a batch is logged before its rows."""
+    return found.is_followed or any(batch > found.batch for batch in batch_numbers(found.folder, OFFSETS_FOLDER))
 
 
 def _manifest(

@@ -111,6 +111,14 @@ class LimitedSink:
         return len(data)
 
 
+class ChangedMeanwhile(Exception):
+    """A file of the checkpoint is not what it was: one of ours, which a job writes again as it begins and ends."""
+
+    def __init__(self, filename: str) -> None:
+        super().__init__(filename)
+        self.filename = filename
+
+
 def describe(files: Files, path: str) -> SavedFile:
     """Read a file of a checkpoint and return its size and checksum.
 
@@ -189,4 +197,28 @@ def download(archive: Archive, file: SavedFile, into: BinaryIO) -> None:
         raise DamagedSavepoint(
             f"{file.blob} ({file.path}) is damaged: it has {sink.size} bytes and the checksum {sink.sha256[:12]}..., "
             f"not {file.size} bytes and {file.sha256[:12]}...; use another savepoint"
+        )
+
+
+def repair_damaged(archive: Archive, folder: Files, files: Sequence[SavedFile]) -> None:
+    """Read every content back, and send again what is damaged.
+
+    Args:
+        archive: where they are stored.
+        folder: the checkpoint that they are from.
+        files: the files, as they were described.
+
+    Raises:
+        ChangedMeanwhile: a file is no longer as it was described.
+        DamagedSavepoint: what is read back differs.
+    """
+    for file in find_damaged(archive, files):
+        upload_one(archive, folder, file)
+        if is_intact(archive, file):
+            continue
+        if describe(folder, file.path) != file:
+            raise ChangedMeanwhile(file.path)
+        raise DamagedSavepoint(
+            f"{file.path} was stored in {archive.location}, and what is read from there differs; use another "
+            f"location, or drain the job of {folder.root} first, if one runs"
         )

@@ -70,9 +70,9 @@ def table_properties(table: Files) -> dict[str, str] | None:
 def versions_after_batch(tables: Mapping[str, Files], transactions: Mapping[str, str], batch: int) -> dict[str, int]:
     """Return role -> the newest version that holds no row of a later batch.
 
-    An interrupted batch may have been committed to some tables and not to others. The log has the batch of each append
-    as a transaction; the view is merged without one, so its version is the newest one at the time at which the metrics
-    of `batch`, which are always written last, were committed.
+    An interrupted batch may have been committed to some tables and not to others. Each commit has its batch as a
+    transaction. Only the view may have been merged without one, by an older version: then its version is the newest
+    one at the time at which the metrics of `batch`, which are always written last, were committed.
 
     Args:
         tables: role -> folder.
@@ -84,8 +84,27 @@ def versions_after_batch(tables: Mapping[str, Files], transactions: Mapping[str,
         if role != "view":
             versions[role] = _version_after(table, transactions[role], batch)
     if "view" in tables:
-        versions["view"] = _version_at(tables["view"], _time_of(tables["metrics"], versions["metrics"]))
+        version = _view_version_after(tables["view"], transactions["view"], batch)
+        if version is None:
+            version = _version_at(tables["view"], _time_of(tables["metrics"], versions["metrics"]))
+        versions["view"] = version
     return versions
+
+
+def _view_version_after(table: Files, transaction: str, batch: int) -> int | None:
+    """Return the newest version before the first merge of a later batch; None if the merges do not say their batch."""
+    version, is_known = newest_version(table), False
+    for number, commit in _newest_first(table):
+        done = _batch_of_commit(commit, transaction)
+        if done > batch:
+            version, is_known = number - 1, True
+        elif done >= 0:
+            return version
+        elif _is_restore(commit):
+            break
+        elif _operation(commit) == "MERGE" and not any("txn" in one for one in commit):
+            return None
+    return version if is_known else None
 
 
 def _version_after(table: Files, transaction: str, batch: int) -> int:
@@ -144,4 +163,8 @@ def _commit_time(commit: list[dict[str, Any]]) -> int:
 
 
 def _is_restore(commit: list[dict[str, Any]]) -> bool:
-    return any(one.get("commitInfo", {}).get("operation") == "RESTORE" for one in commit)
+    return _operation(commit) == "RESTORE"
+
+
+def _operation(commit: list[dict[str, Any]]) -> str | None:
+    return next((one["commitInfo"].get("operation") for one in commit if "commitInfo" in one), None)

@@ -190,6 +190,7 @@ def test_what_a_function_closes_over_and_an_object_holds_counts() -> None:
     parts, changed = digests_of_parts(user.Operator()), digests_of_parts(user.Operator(limit=4))
     assert {name for name in parts if parts[name] != changed[name]} == {"limit"}
     assert (parts["limit"], changed["limit"]) == (3, 4)
+    assert "hunter2" not in str(digests_of_parts(user.Operator(extra="hunter2")))  # a password, perhaps, and stored
     assert digest(user.Operator(extra=[user.Limit(1)])) != digest(user.Operator(extra=[user.Limit(2)]))
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from framework.declarations.errors import CheckpointInUse, NotConfirmed
+from framework.declarations.errors import CheckpointInUse, NotConfirmed, SinkError
 from framework.engine.sink.fault_points import fault_point
 from framework.engine.sink.fencing import fence
 from state.checkpoint.claims import unaccounted_after
@@ -78,6 +78,7 @@ def reset_to_initial_state(
 
     Raises:
         NotConfirmed: `confirm` is not the job's name; the error says what would be discarded.
+        SinkError: the declared view is not the one that the job has written; it may be another job's.
         CheckpointInUse: a process that was lost may only be paused, and would write to the emptied folder.
     """
     preview = ResetPreview(
@@ -90,7 +91,8 @@ def reset_to_initial_state(
     if confirm != record.name:
         raise NotConfirmed(f"{preview}. To confirm it, pass confirm={record.name!r}")
     _require_no_paused_process(files)
-    write_reset_intent(files, ResetIntent(epoch=preview.epoch, view=tables.view))  # 1
+    view = _view_of_the_job(files, tables.view)
+    write_reset_intent(files, ResetIntent(epoch=preview.epoch, view=view))  # 1
     complete_reset(files, record)
     return preview
 
@@ -124,6 +126,21 @@ def _require_no_paused_process(files: CheckpointFiles) -> None:
             f"or make sure that this process is gone, remove {RUNNING_FILE} and {UNACCOUNTED_FILE} in {files.root}, "
             "and reset it again"
         )
+
+
+def _view_of_the_job(files: CheckpointFiles, declared: str | None) -> str | None:
+    """Return the view that the job writes to: that of its last start, whatever the declaration says now."""
+    from delta.tables import DeltaTable
+
+    recorded = read_tables(files).get("view")
+    if declared is not None and declared != recorded and DeltaTable.isDeltaTable(files.spark, declared):
+        own = "no view" if recorded is None else f"the view {recorded}"
+        raise SinkError(
+            f"the reset would empty the view {declared}, and the job of {files.root} was last started with {own}. "
+            "Declare the view as it was at that start; or, if it has moved, start the job once with the declaration "
+            "as it is, and reset it then"
+        )
+    return recorded
 
 
 def _truncate_view(files: CheckpointFiles, view: str | None) -> None:

@@ -238,17 +238,18 @@ def _as_frame(spark: SparkSession, rows: pa.Table | DataFrame) -> DataFrame:
 def _newest_rows(results: pa.Table | DataFrame, pane: list[str], version: str) -> pa.Table | DataFrame:
     """Return the newest row of this batch for each row of the view."""
     if isinstance(results, pa.Table):
-        return _last_of_each_pane(results, pane)
+        return last_of_each_pane(results, pane)
     every = F.struct(*[column(name) for name in results.columns])
     newest = results.groupBy(*[column(name) for name in pane]).agg(F.max_by(every, version).alias("newest"))
     return newest.select("newest.*")
 
 
-def _last_of_each_pane(results: pa.Table, pane: list[str]) -> pa.Table:
+def last_of_each_pane(results: pa.Table, pane: list[str]) -> pa.Table:
     """Keep the last row of each pane: a group's firings stand in the order in which they happened."""
     if not pane:
         return results.slice(results.num_rows - 1)
-    numbered = results.append_column("_row", pa.array(range(results.num_rows), pa.int64()))
+    # Of the results only these columns: one that a user computes may have any name.
+    numbered = results.select(pane).append_column("_row", pa.array(range(results.num_rows), pa.int64()))
     last = numbered.group_by(pane).aggregate([("_row", "max")]).column("_row_max")
     return results.take(last)
 

@@ -6,9 +6,9 @@ On any other file system a table is written by Spark.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from urllib.parse import unquote, urlsplit
 
 from framework.engine.sink.small_commit_checks import UnsupportedTable
+from state.checkpoint.folder import local_path
 
 S3A_SETTINGS = (
     "endpoint",
@@ -41,13 +41,19 @@ _PROVIDERS = frozenset(
 def local_folder(path: str) -> str | None:
     """Return the folder on a local disk that a path or `file:` URL names; None if it is elsewhere.
 
+    As Hadoop reads it: `%20`, `#` and `?` in a URL are characters of the folder's name.
+
     >>> local_folder("file:/data/log"), local_folder("/data/log"), local_folder("hdfs://host/log")
     ('/data/log', '/data/log', None)
     """
     if path.startswith("/"):
         return path
-    url = urlsplit(path)
-    return unquote(url.path) if url.scheme == "file" and url.netloc in ("", "localhost") else None
+    folder = local_path(path) if path.startswith(("file:///", "file:/")) else None
+    return None if folder is None or _has_host(path) else str(folder)
+
+
+def _has_host(url: str) -> bool:
+    return url.startswith("file://") and not url.startswith("file:///")
 
 
 def storage_options(settings: Mapping[str, str]) -> dict[str, str]:

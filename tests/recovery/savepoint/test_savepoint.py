@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
@@ -13,8 +12,6 @@ from recovery.savepoint.catalog import savepoints, show, verify
 from recovery.savepoint.checkpoint_copy import with_new_path
 from recovery.savepoint.checkpoint_reader import read_checkpoint
 from recovery.savepoint.manifest import Manifest
-from recovery.storage.delta_log import has_version
-from recovery.storage.local_files import LocalFiles
 from state.checkpoint.layout import FLUSHED_FILE, RESET_FILE, RUNNING_FILE
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 from tests.recovery.storage.memory_archive import MemoryArchive
@@ -169,6 +166,29 @@ def test_the_copy_is_tried_again_if_the_job_removes_a_file(job: FakeCheckpoint) 
     assert verify(archive, "one").files == len(made.manifest.files)
 
 
+def test_the_copy_is_tried_again_if_the_job_ends_meanwhile(job: FakeCheckpoint) -> None:
+    """It writes how it ended, after the file was read and before it was sent; what counts is the newest content."""
+    job.put("panekeeper/stopped.json", '{"state": "ended"}')
+    ended = iter(["failed"])
+
+    class Meanwhile(MemoryArchive):
+        def put_file(self, name: str, path: Path) -> None:
+            if state := next(ended, None):
+                job.put("panekeeper/stopped.json", f'{{"state": "{state}"}}')
+            super().put_file(name, path)
+
+        def put_bytes(self, name: str, data: bytes) -> None:
+            if state := next(ended, None):
+                job.put("panekeeper/stopped.json", f'{{"state": "{state}"}}')
+            super().put_bytes(name, data)
+
+    archive = Meanwhile()
+    made = savepoint(job.folder, "one", to=archive)
+    [file] = [one for one in made.manifest.files if one.path == "panekeeper/stopped.json"]
+    assert file.size == len('{"state": "failed"}')
+    assert verify(archive, "one").files == len(made.manifest.files)
+
+
 def test_the_copy_is_given_up_after_five_attempts(job: FakeCheckpoint) -> None:
     """A job that removes files faster than they are copied must be drained first."""
 
@@ -229,65 +249,12 @@ def test_an_unknown_name_lists_the_known_ones(job: FakeCheckpoint, archive: Memo
         show(archive, "before-upgrad")
 
 
-def commit(table: Path, version: int, *, at: int, batch: int | None = None, role: str = "log") -> None:
-    """Write one commit into a Delta log."""
-    actions = [{"commitInfo": {"timestamp": at, "operation": "WRITE"}}]
-    if batch is not None:
-        actions.append({"txn": {"appId": f"readings/{role}@0123456789ab#0", "version": batch}})
-    log = table / "_delta_log"
-    log.mkdir(parents=True, exist_ok=True)
-    (log / f"{version:020d}.json").write_text("\n".join(json.dumps(action) for action in actions))
-
-
-def test_the_tables_of_a_clean_stop_are_saved_at_their_newest_versions(
-    job: FakeCheckpoint, archive: MemoryArchive, tmp_path: Path
-) -> None:
-    """No batch after the savepoint's can be in them."""
-    for version in range(4):
-        commit(tmp_path / "log", version, at=version)
-    job.tables(log=str(tmp_path / "log"), view=None)
-    made = savepoint(job.folder, "one", to=archive)
-    assert {role: table.version for role, table in made.manifest.tables.items()} == {"log": 3}
-
-
-def test_tables_that_hold_part_of_an_uncommitted_batch_are_saved_as_before_it(
-    job: FakeCheckpoint, archive: MemoryArchive, tmp_path: Path
-) -> None:
-    """Batch 3 is in the log and the view, not yet in the metrics; it is run again and must not be there twice.
-
-    time      10    20       21       22          30       31
-    log       0     1 (b2)                        2 (b3)
-    view      0              1 (b2)                        2 (b3)
-    metrics   0                       1 (b2)
-    """
-    commit(tmp_path / "log", 0, at=10)
-    commit(tmp_path / "log", 1, at=20, batch=2)
-    commit(tmp_path / "log", 2, at=30, batch=3)
-    commit(tmp_path / "view", 0, at=10)
-    commit(tmp_path / "view", 1, at=21)
-    commit(tmp_path / "view", 2, at=31)
-    commit(tmp_path / "metrics", 0, at=10)
-    commit(tmp_path / "metrics", 1, at=22, batch=2, role="metrics")
-    job.begin()
-    job.tables(**{role: str(tmp_path / role) for role in ("log", "view", "metrics")})
-    made = savepoint(job.folder, "one", to=archive)
-    assert {role: table.version for role, table in made.manifest.tables.items()} == {"log": 1, "view": 1, "metrics": 1}
-
-
-def test_a_log_that_was_cleaned_up_no_longer_has_its_old_versions(tmp_path: Path) -> None:
-    """A version needs a checkpoint of the log at or before it, and every commit from there on."""
-    for version in range(6):
-        commit(tmp_path, version, at=version)
-    assert all(has_version(LocalFiles(tmp_path), version) for version in range(6))
-    for version in range(3):
-        (tmp_path / "_delta_log" / f"{version:020d}.json").unlink()
-    (tmp_path / "_delta_log" / f"{4:020d}.checkpoint.parquet").touch()
-    assert [version for version in range(7) if has_version(LocalFiles(tmp_path), version)] == [4, 5]
-
-
 def test_the_name_of_the_folder_is_changed_only_where_spark_wrote_it() -> None:
     """In the logs of file sources and the metadata of the state; with one slash or three, and as a URL quotes them."""
     old, new = "/a/my job", "/b"
+    text_of = '{{"path":"file://{}/pulse/1.json"}}'.format
+    assert with_new_path("sources/1/0", text_of("/a/é%20ü").encode(), old="/a/é ü", new="/b") == text_of("/b").encode()
+    assert with_new_path("sources/1/0", text_of("/b").encode(), old="/b", new="/a/é ü") == text_of("/a/é%20ü").encode()
     text = b'{"path":"file:///a/my%20job/pulse/1.json"} file:/a/my job/state file:///a/my%20job2/x'
     changed = b'{"path":"file:///b/pulse/1.json"} file:/b/state file:///a/my%20job2/x'
     assert with_new_path("sources/1/0", text, old=old, new=new) == changed

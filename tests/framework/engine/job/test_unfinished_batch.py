@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from framework.declarations.errors import CorruptState, IncompatibleCheckpoint
-from framework.engine.job.unfinished_batch import begin_with_code
+from framework.declarations.errors import CheckpointError, CorruptState, IncompatibleCheckpoint
+from framework.engine.job.unfinished_batch import begin_with_code, require_no_later_batch
+from framework.engine.sink.small_commits import FENCED
 from state.checkpoint.folder import LocalFolder
 from state.checkpoint.job_record import JobRecord
 from state.checkpoint.layout import CODE_FILE
@@ -24,6 +25,7 @@ class Start:
 
     def __init__(self, path: Path, *, begun: int | None = 7, committed: int = 6) -> None:
         self.folder = LocalFolder(path)
+        self.tables: dict[str, str | None] = {"log": "/log", "view": "/view", "quarantine": None}
         self.transactions = {"/log": 6, "/view": 6}
         for log, last in (("offsets", begun), ("commits", committed)):
             if last is not None:
@@ -34,11 +36,19 @@ class Start:
             self.folder,
             RECORD,
             code,
-            {"log": "/log", "view": "/view", "quarantine": None},
-            last_transaction=lambda path, app: self.transactions[path] if app.endswith("ab#2") else -1,
+            self.tables,
+            last_transaction=self.last_transaction,
             has_sink=has_sink,
             accepted=accepted,
         )
+
+    def require_no_later_batch(self) -> None:
+        """Check the checkpoint against the tables."""
+        require_no_later_batch(self.folder, RECORD, self.tables, self.last_transaction)
+
+    def last_transaction(self, path: str, app: str) -> int:
+        """The last batch that a table has of this epoch."""
+        return self.transactions[path] if app.endswith("ab#2") else -1
 
 
 def test_a_batch_that_a_table_has_takes_no_other_code(tmp_path: Path) -> None:
@@ -100,3 +110,20 @@ def test_a_checkpoint_without_a_record_of_the_code_takes_any(tmp_path: Path) -> 
     (tmp_path / CODE_FILE).write_text("{")
     with pytest.raises(CorruptState, match="panekeeper repair"):
         start(NEW)
+
+
+@pytest.mark.parametrize(("last", "why"), [(8, "has batch 8 already"), (FENCED, "was restored or reset since")])
+def test_a_checkpoint_that_is_behind_its_tables_is_refused(tmp_path: Path, last: int, why: str) -> None:
+    """Put back from a backup of its files: a table would skip its batches by their numbers, whatever rows they have."""
+    start = Start(tmp_path)
+    start.transactions["/view"] = last
+    with pytest.raises(CheckpointError, match=f"begun no batch after 7, and the view /view of job 'readings' {why}"):
+        start.require_no_later_batch()
+
+
+@pytest.mark.parametrize(("begun", "last"), [(None, -1), (7, 6), (7, 7)])
+def test_a_checkpoint_may_be_ahead_of_its_tables(tmp_path: Path, begun: int | None, last: int) -> None:
+    """New; with a batch that only some tables have, or none; or that wrote nothing to a table."""
+    start = Start(tmp_path, begun=begun)
+    start.transactions["/log"], start.transactions["/view"] = last, -1
+    start.require_no_later_batch()

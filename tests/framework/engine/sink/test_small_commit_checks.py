@@ -105,9 +105,9 @@ def test_what_is_no_table_or_is_elsewhere_is_left_to_spark(tmp_path: Path) -> No
 
 
 def test_paths_on_a_local_disk_are_distinguished_from_others() -> None:
-    """Spark writes them with and without a scheme; a URL may have percent signs."""
-    assert local_folder("file:///data/my%20log") == "/data/my log"
-    assert local_folder("/data/my%20log") == "/data/my%20log"
+    """Spark writes them with and without a scheme, and takes a URL as it is: else rows would go to another table."""
+    for folder in ("/data/my log", "/data/my%20log", "/data/run#3/log", "/data/what?/log"):
+        assert local_folder(folder) == local_folder(f"file:{folder}") == local_folder(f"file://{folder}") == folder
     assert local_folder("file://host/data") is None
     assert local_folder("s3a://bucket/log") is None
 
