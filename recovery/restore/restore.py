@@ -29,7 +29,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from framework.engine.job.lease import Lease
 from recovery.errors import ArchiveError, SavepointError, SavepointRefused
@@ -48,7 +48,9 @@ from recovery.storage.archive import Archive
 from recovery.storage.blobs import ProgressCallback
 from recovery.storage.locations import Location, LocationOrArchive, checkpoint_at, open_archive
 from recovery.storage.s3_options import S3Options
+from state.checkpoint.folder import batch_numbers
 from state.checkpoint.job_record import read_record
+from state.checkpoint.layout import COMMITS_FOLDER
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -69,6 +71,7 @@ def restore(  # noqa: PLR0913 -- what, where to, and how; all but two by keyword
     progress: ProgressCallback | None = None,
     on_step: OnStep = lambda _: None,
     transform: Transform | None = None,
+    if_unchanged: bool = False,
 ) -> RestorePreview:
     """Take a stopped job back to a savepoint. After a kill at any point, the same call completes it.
 
@@ -84,6 +87,7 @@ def restore(  # noqa: PLR0913 -- what, where to, and how; all but two by keyword
         progress: called after each file.
         on_step: called after each step; a drill raises in it.
         transform: changes the copy before it replaces the checkpoint.
+        if_unchanged: refuse if a job has committed a batch on the checkpoint since the savepoint.
 
     Returns:
         What was changed, or would be.
@@ -116,12 +120,11 @@ def restore(  # noqa: PLR0913 -- what, where to, and how; all but two by keyword
         on_step = _checked(lease, on_step)
         with _advise_on_failure():
             if intent is None:
-                intent = write_incoming(
-                    archive, manifest, paths, epoch=preview.epoch, progress=progress, transform=transform
-                )  # 2
+                how: dict[str, Any] = {"epoch": preview.epoch, "progress": progress, "transform": transform}
+                intent = write_incoming(archive, manifest, paths, **how)  # 2
                 on_step("copied")
                 intent = replace(intent, superseded=abandoned.epochs if abandoned else ())
-            intent = _begin(paths, manifest, intent, s3, on_step)  # 3
+            intent = _begin(paths, manifest, intent, s3, on_step, if_unchanged=if_unchanged)  # 3
             _complete(paths, intent, lambda: _restore_tables(paths, manifest, s3, spark), on_step)  # 4 to 7
     return preview
 
@@ -174,16 +177,34 @@ def _next_epoch(intent: RestoreIntent | None, abandoned: RestoreIntent | None, m
 
 
 def _begin(
-    paths: RestorePaths, manifest: Manifest, intent: RestoreIntent, s3: S3Options | None, on_step: OnStep
+    paths: RestorePaths,
+    manifest: Manifest,
+    intent: RestoreIntent,
+    s3: S3Options | None,
+    on_step: OnStep,
+    *,
+    if_unchanged: bool,
 ) -> RestoreIntent:
     """Do step 3. Nothing was changed before: if a job runs by now, nothing is."""
     is_new = not intent.has_done("intended")
     own = [paths.checkpoint] if is_new and intent.replaces else []
     with without_jobs([*own, *checkpoints_with_same_tables(manifest, paths.checkpoint, s3)], manifest.job):
         if is_new:
+            if if_unchanged:
+                _require_unchanged(paths, manifest)
             intent = _record_step("intended", paths, intent, on_step)
         mark_superseded(manifest, paths.checkpoint, s3)
     return intent
+
+
+def _require_unchanged(paths: RestorePaths, manifest: Manifest) -> None:
+    committed = max(batch_numbers(paths.checkpoint, COMMITS_FOLDER), default=-1)
+    if committed != manifest.batch:
+        raise SavepointRefused(
+            f"a job has run on {paths.checkpoint.root} since savepoint {manifest.name!r} of it was made: it has "
+            f"committed batch {committed}, after {manifest.batch}, and would lose what it has done. Nothing was "
+            "changed; let no job start there meanwhile, and run the same command again"
+        )
 
 
 def _complete(paths: RestorePaths, intent: RestoreIntent, restore_tables: Callable[[], None], on_step: OnStep) -> None:

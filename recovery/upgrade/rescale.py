@@ -90,8 +90,8 @@ def rescale(
         on_step: called after each step of `recovery.restore.intent.STEPS`; a drill raises in it.
 
     Raises:
-        SavepointRefused: the job is running, a restore was interrupted, it has this number already, or the savepoints
-            would lie in its folder.
+        SavepointRefused: the job is running, or has run since this call began; a restore was interrupted; it has this
+            number already; or the savepoints would lie in its folder.
         SavepointError: Spark could not distribute the state again. Nothing was changed.
         CorruptState: the state cannot be read. Nothing was changed.
     """
@@ -101,7 +101,7 @@ def rescale(
     name = _savepoint_before(found, archive, s3, running, progress)
     repartitioner = _Repartitioner(spark=running, partitions=partitions)
     how: dict[str, Any] = {"s3": s3, "spark": running, "progress": progress, "on_step": on_step}
-    restore(archive, name, checkpoint=folder.root, transform=repartitioner, **how)
+    restore(archive, name, checkpoint=folder.root, transform=repartitioner, if_unchanged=True, **how)
     groups = _groups_per_partition(found.record, partitions)
     return Rescaled(
         checkpoint=folder.root,

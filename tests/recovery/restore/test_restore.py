@@ -57,6 +57,25 @@ def without_record(contents: dict[str, str]) -> dict[str, str]:
     return {path: text for path, text in contents.items() if path != JOB_FILE}
 
 
+def test_a_restore_that_is_to_lose_nothing_is_refused_once_a_job_has_run(
+    stored_job: FakeCheckpoint, archive: MemoryArchive
+) -> None:
+    """As that of a rescale: the job was started after its savepoint, and has ended before the restore."""
+    savepoint(stored_job.root, "one", to=archive)
+
+    def run_meanwhile(step: str) -> None:
+        if step == "copied":
+            stored_job.run()
+
+    with pytest.raises(SavepointRefused, match="has committed batch 3, after 2, and would lose what it has done"):
+        restore(archive, "one", if_unchanged=True, on_step=run_meanwhile)
+    after = stored_job.contents()
+    restore(archive, "one", dry_run=True)
+    assert (stored_job.contents(), record(stored_job.root).epoch) == (after, 0)
+    savepoint(stored_job.root, "two", to=archive)
+    restore(archive, "two", if_unchanged=True)
+
+
 def test_a_restore_brings_back_every_file_and_raises_the_epoch(
     stored_job: FakeCheckpoint, archive: MemoryArchive
 ) -> None:
