@@ -18,6 +18,7 @@ operator_calls.py       what happens if an operator raises for one event?
 quarantine.py           what goes to the quarantine: late rows, and what could not be computed?
 row_ranges.py           how are ranges of rows laid end to end?
 stable_order.py         how are partition codes and instants sorted fast?
+stored_names.py         which names are taken by columns that are stored beside the partition columns?
 panes/                  windows of panes in event time
 arrival/                windows in arrival order: tumbling, sliding, batched
 aggregates/             how do aggregates fold rows and merge partial results, on columns?

@@ -84,6 +84,9 @@ def test_more_declarations_that_cannot_be(readings: Readings) -> None:
         windowed(readings.stream().withColumn("s", F.struct("sensor")), name="x", partition_by="s")
     with pytest.raises(DeclarationError, match="used by Panekeeper"):
         windowed(readings.stream().withColumn("_t", F.lit(1)), name="x")
+    for name in ("0.0", "_due"):
+        with pytest.raises(DeclarationError, match=f"the column name '{name}' is used by Panekeeper beside"):
+            windowed(readings.stream().withColumn(name, F.lit(1)), name="x", partition_by=name)
     stream = windowed(readings.stream(), name="x", partition_by="sensor", event_time="at").window(TimeInterval(60))
     with pytest.raises(DeclarationError, match="did you mean 'value'"):
         stream.aggregate(top=agg.max("valu"))

@@ -26,6 +26,7 @@ from pyspark.sql.types import (
 )
 
 from framework.core.job_spec import OnError
+from framework.core.stored_names import is_stored_name
 from framework.declarations.errors import DeclarationError
 from framework.declarations.policy import Policy
 from framework.declarations.suggestions import did_you_mean
@@ -90,6 +91,10 @@ class Intake:
         for what, names in (("partition_by", self.partition_by), ("order_by", self.order_by)):
             self.require(what, names)
         for name in self.partition_by:
+            if is_stored_name(name):
+                raise DeclarationError(
+                    f"partition_by: the column name {name!r} is used by Panekeeper beside partition columns; rename it"
+                )
             if isinstance(self._type(name), ArrayType | MapType | StructType):
                 kind = self._type(name).simpleString()
                 raise DeclarationError(

@@ -34,7 +34,7 @@ from framework.engine.flow.input_rows import bad_input, gather, rejected_rows
 from framework.engine.session.python_worker import freeze_gc
 
 PREFIX = "_pk_"
-RESERVED = ("_t", "_at", "_seq", "_row")
+RESERVED = ("_t", "_at", "_seq", "_row", "_slice", "_piece")
 """Names that columns of the user's cannot have, because segments and stored rows carry columns so named."""
 
 KEY_GROUP_COLUMN = "_pk_group"
