@@ -1,14 +1,15 @@
-"""The Spark session that every integration test shares: its start and first query cost most of a test's time."""
+"""What all integration tests share: a Spark session, whose start costs most of a test's time, and faults."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 
 from framework.engine.session.session import SHORT_LIVED, session
+from framework.engine.sink import fault_points
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,3 +30,32 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
+
+
+class FailOnce:
+    """A fault that raises an error the first time a batch reaches a point."""
+
+    def __init__(self, point: str, batch: int) -> None:
+        self.place = (point, batch)
+        self.has_failed = False
+
+    def matches(self, point: str, batch: int) -> bool:
+        return not self.has_failed and (point, batch) == self.place
+
+    def trigger(self) -> None:
+        self.has_failed = True
+        raise ConnectionError(f"the line went dead at {self.place[0]}")
+
+
+@pytest.fixture
+def fail_at() -> Iterator[Callable[[str, int], None]]:
+    """Make a batch fail, once, when it reaches a point of the commit protocol."""
+    armed: list[FailOnce] = []
+
+    def arm(point: str, batch: int) -> None:
+        armed.append(FailOnce(point, batch))
+        fault_points.arm(armed[-1])
+
+    yield arm
+    for fault in armed:
+        fault_points.disarm(fault)

@@ -66,7 +66,8 @@ if TYPE_CHECKING:
     from framework.engine.monitor.endpoint import MetricsEndpoint, serve_metrics
     from framework.engine.monitor.instruments import publish_metrics
     from framework.engine.session.session import session
-    from framework.engine.sink.protocol import Sink
+    from framework.engine.user_sinks.kafka_sink import KafkaSink
+    from framework.engine.user_sinks.protocol import Sink
     from recovery.restore.clone import clone
     from recovery.restore.restore import restore
     from recovery.savepoint.catalog import prune, savepoints, verify
@@ -110,6 +111,7 @@ __all__ = [
     "JobFailed",
     "JobFinished",
     "JobNotRunning",
+    "KafkaSink",
     "LifecycleError",
     "Listener",
     "MetricsEndpoint",
@@ -175,10 +177,11 @@ _LOADED_WHEN_USED = {
     "BatchReport": "framework.engine.job.run_totals",
     "Drained": "framework.engine.job.status",
     "Job": "framework.engine.job.job",
+    "KafkaSink": "framework.engine.user_sinks.kafka_sink",
     "MetricsEndpoint": "framework.engine.monitor.endpoint",
     "S3Options": "recovery.storage.s3_options",
     "Savepoint": "recovery.savepoint.create",
-    "Sink": "framework.engine.sink.protocol",
+    "Sink": "framework.engine.user_sinks.protocol",
     "Status": "framework.engine.job.status",
     "check_upgrade": "recovery.upgrade.check",
     "clone": "recovery.restore.clone",

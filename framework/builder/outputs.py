@@ -20,7 +20,7 @@ from state.checkpoint.job_record import read_record, read_tables, write_tables
 from state.checkpoint.run_record import is_new
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from pyspark.sql import DataFrame
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from framework.engine.job.lease import Lease
     from framework.engine.job.reset import ResetPreview
     from framework.engine.session.checkpoint_files import CheckpointFiles
-    from framework.engine.sink.protocol import Sink
     from framework.engine.sink.tables import Tables
+    from framework.engine.user_sinks.protocol import Sink
     from state.checkpoint.job_record import JobRecord
 
 
@@ -136,13 +136,31 @@ class DeltaJob:
         Raises:
             DeclarationError: it does not have these methods, or the job has a sink already.
         """
-        from framework.engine.sink.protocol import Sink
+        from framework.engine.user_sinks.protocol import Sink
 
         if isinstance(sink, type) or not isinstance(sink, Sink):
             raise DeclarationError(f"with_sink() takes an object with the methods prepare and commit, not {sink!r}")
         if self._sink is not None:
             raise DeclarationError(f"the job has the sink {self._sink!r} already; let one sink write to both places")
         return replace(self, _sink=sink)
+
+    def foreach_batch(self, function: Callable[[DataFrame, int], object]) -> DeltaJob:
+        """Return the job with a function that gets the results of each batch, too, as `foreachBatch` of Spark's does.
+
+        Args:
+            function: called with the rows that the log gets and the number of the batch, in a thread of the driver,
+                for batches that have results. After a crash it is called again with the same rows and number; after a
+                restore or a reset, with other rows and numbers that it has seen before (`with_sink` tells them apart).
+                If it raises, the job fails, and resumes with that batch.
+
+        Raises:
+            DeclarationError: it cannot be called, or the job has a sink already.
+        """
+        from framework.engine.user_sinks.foreach_batch import ForeachBatch
+
+        if not callable(function):
+            raise DeclarationError(f"foreach_batch() takes a function of a DataFrame and a number, not {function!r}")
+        return self.with_sink(ForeachBatch(function))
 
     def start(
         self,

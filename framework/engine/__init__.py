@@ -1,8 +1,9 @@
-"""Windows on Spark. Imports go one way: session <- flow <- sink <- job <- monitor.
+"""Windows on Spark. Imports go one way: session <- flow <- user_sinks <- sink <- job <- monitor.
 
-session/  the Spark session: settings, Java libraries, checks of this machine, Spark's errors
-flow/     the streaming plan: intake, packing, control stream, stateful processor
-sink/     one micro-batch into Delta tables, exactly once
-job/      start, lease, status, drain, reset
-monitor/  the numbers of running jobs, for monitoring systems
+session/     the Spark session: settings, Java libraries, checks of this machine, Spark's errors
+flow/        the streaming plan: intake, packing, control stream, stateful processor
+user_sinks/  results beside the Delta tables: a sink of one's own, a function, Kafka
+sink/        one micro-batch into Delta tables, exactly once
+job/         start, lease, status, drain, reset
+monitor/     the numbers of running jobs, for monitoring systems
 """

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from framework.engine.sink import fault_points
 from integration_tests.engine.moto_s3 import bucket
 from panekeeper import TimeInterval, agg, windowed
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from framework.builder.outputs import Computation, DeltaJob
     from panekeeper import Job
 
-__all__ = ["Readings", "bucket", "fail_at", "readings"]
+__all__ = ["Readings", "bucket", "readings"]
 
 Row = dict[str, Any]
 Reading = tuple[str, str | None, int | None]
@@ -100,32 +99,3 @@ def readings(spark: SparkSession, tmp_path: Path) -> Iterator[Readings]:
     yield made
     for query in spark.streams.active:
         query.stop()
-
-
-class FailOnce:
-    """A fault that raises an error the first time a batch reaches a point."""
-
-    def __init__(self, point: str, batch: int) -> None:
-        self.place = (point, batch)
-        self.has_failed = False
-
-    def matches(self, point: str, batch: int) -> bool:
-        return not self.has_failed and (point, batch) == self.place
-
-    def trigger(self) -> None:
-        self.has_failed = True
-        raise ConnectionError(f"the line went dead at {self.place[0]}")
-
-
-@pytest.fixture
-def fail_at() -> Iterator[Callable[[str, int], None]]:
-    """Make a batch fail, once, when it reaches a point of the commit protocol."""
-    armed: list[FailOnce] = []
-
-    def arm(point: str, batch: int) -> None:
-        armed.append(FailOnce(point, batch))
-        fault_points.arm(armed[-1])
-
-    yield arm
-    for fault in armed:
-        fault_points.disarm(fault)

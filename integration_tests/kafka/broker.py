@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pyspark
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
@@ -116,6 +116,18 @@ class Broker:
             producer.produce(topic, key=key, value=value, partition=-1 if partition is None else partition)
         if producer.flush(_TIMEOUT):
             raise TimeoutError(f"the broker at {self.bootstrap} did not take all messages in {_TIMEOUT} s")
+
+    def read(self, topic: str) -> Iterator[tuple[str | None, str, dict[str, str]]]:
+        """Yield (key, value, headers) of each message that the topic has now."""
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "reader"}, logger=_silence)
+        for partition in consumer.list_topics(topic, _TIMEOUT).topics[topic].partitions:
+            first, end = consumer.get_watermark_offsets(TopicPartition(topic, partition), _TIMEOUT)
+            consumer.assign([TopicPartition(topic, partition, first)])
+            for message in consumer.consume(end - first, _TIMEOUT) if end > first else ():
+                key = message.key()
+                headers = {name: value.decode() for name, value in message.headers() or ()}
+                yield None if key is None else key.decode(), message.value().decode(), headers
+        consumer.close()
 
     def _command(self, program: str, *arguments: str) -> list[str]:
         scala = Path(pyspark.__file__).parent / "jars" / "scala-library-*.jar"

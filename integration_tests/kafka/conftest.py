@@ -15,6 +15,7 @@ from panekeeper import Count, Sliding, agg, windowed
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from framework.builder.outputs import DeltaJob
     from panekeeper import Job
 
 SECONDS = "3"
@@ -68,15 +69,15 @@ class Topic:
             "offset",
         )
 
-    def start(self, stream: DataFrame | None = None, *, trigger: Any = "available_now", **options: Any) -> Job:
+    def declare(self, stream: DataFrame | None = None, **options: Any) -> DeltaJob:
         given: dict[str, Any] = {"name": "last-three", "partition_by": "sensor", "key_groups": 4}
         given |= {"order_by": ["partition", "offset"], "reject": {"NO_NUMBER": "n IS NULL"}}
         windows = windowed(self.stream() if stream is None else stream, **(given | options))
         computed = windows.window(Sliding(evict=Count(3))).aggregate(total=agg.sum("n"), newest=agg.last("n"))
-        return computed.to_delta(self.folder / "log").start(checkpoint=self.checkpoint, trigger=trigger)
+        return computed.to_delta(self.folder / "log")
 
     def run(self, stream: DataFrame | None = None, **options: Any) -> Job:
-        job = self.start(stream, **options)
+        job = self.declare(stream, **options).start(checkpoint=self.checkpoint, trigger="available_now")
         assert job.await_end(timeout=300)
         return job
 

@@ -109,7 +109,7 @@ def test_a_job_resumes_when_the_broker_is_back(topic: Topic) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"subscribe": "no-such-topic"}, "a topic that it reads does not exist"),
+        ({"subscribe": "no-such-topic"}, "a topic does not exist"),
         ({"kafka.bootstrap.servers": "127.0.0.1:9"}, "Kafka did not respond"),
     ],
     ids=["missing topic", "wrong server"],

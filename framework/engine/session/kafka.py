@@ -1,10 +1,14 @@
-"""Topics of Kafka as input: what a session needs for it, and what its errors mean for the user."""
+"""Topics of Kafka: what a session needs for them, and what errors about them mean for the user."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
+from py4j.protocol import Py4JJavaError
+
+from framework.declarations.errors import OutputNotWritable
 from framework.engine.session.environment import require_classes
 
 if TYPE_CHECKING:
@@ -22,6 +26,34 @@ _REFUSED = ("Authorization", "Authentication")
 def require_kafka(spark: SparkSession) -> None:
     """Raise `SetupError` unless streams of this session can read topics of Kafka."""
     require_classes(spark, "cannot read from Kafka", "kafka", _CONNECTOR)
+
+
+def require_topic(spark: SparkSession, topic: str, options: Mapping[str, str]) -> None:
+    """Check that a topic exists and may be described with these options, as producers do before they write.
+
+    Args:
+        spark: a session with the Kafka connector.
+        topic: its name.
+        options: of Spark's connector; those that begin with "kafka." are settings of Kafka's client.
+
+    Raises:
+        OutputNotWritable: it does not exist, no broker responds, or access is refused.
+    """
+    jvm: Any = spark._jvm  # noqa: SLF001 -- Kafka's client is among the session's Java libraries
+    settings = jvm.java.util.HashMap()
+    for name, value in options.items():
+        if name.startswith("kafka."):
+            settings.put(name.removeprefix("kafka."), value)
+    try:
+        admin = jvm.org.apache.kafka.clients.admin.AdminClient.create(settings)
+        try:
+            admin.describeTopics(jvm.java.util.List.of(topic)).allTopicNames().get()
+        finally:
+            admin.close(jvm.java.time.Duration.ZERO)
+    except Py4JJavaError as error:
+        text = str(error.java_exception.toString())
+        problem = kafka_problem(text) or f"Kafka's client reports: {text}"
+        raise OutputNotWritable(f"results cannot be sent to topic {topic!r}: {problem}") from error
 
 
 def kafka_problem(text: str) -> str | None:
@@ -42,7 +74,7 @@ def kafka_problem(text: str) -> str | None:
         return None
     kind, said = found[1], found[2].rstrip(".")
     if kind == "UnknownTopicOrPartition":
-        return f"a topic that it reads does not exist ({said}); create it, or correct the option subscribe or assign"
+        return f"a topic does not exist ({said}); create it, or correct its name in the options"
     if any(word in kind for word in _REFUSED):
         return f"Kafka refuses access ({said}); check the credentials and what they permit"
     return f"Kafka did not respond as it should ({said}); check kafka.bootstrap.servers, and that a broker runs there"

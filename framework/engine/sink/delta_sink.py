@@ -54,10 +54,10 @@ from framework.engine.sink.fault_points import (
     hold_between_tables,
 )
 from framework.engine.sink.fencing import fence, own
-from framework.engine.sink.protocol import Sink
 from framework.engine.sink.small_commit_table import lowest
 from framework.engine.sink.small_tables import SmallTables
 from framework.engine.sink.tables import METRICS, Tables
+from framework.engine.user_sinks.protocol import Sink
 from state.checkpoint.clock import now_us
 
 if TYPE_CHECKING:

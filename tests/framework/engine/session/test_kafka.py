@@ -32,8 +32,8 @@ NO_TOPIC = (
     "This server does not host this topic-partition."
 )
 CREATE_IT = (
-    "a topic that it reads does not exist (This server does not host this topic-partition); create it, or correct "
-    "the option subscribe or assign"
+    "a topic does not exist (This server does not host this topic-partition); create it, or correct its name in the "
+    "options"
 )
 REFUSED = "org.apache.kafka.common.errors.SaslAuthenticationException: Authentication failed: Invalid username"
 CHECK_LOGIN = (
