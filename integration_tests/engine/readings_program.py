@@ -1,13 +1,16 @@
 """A program that processes the readings in a folder and ends; the kill tests run it as a process of its own.
 
-python readings_program.py FOLDER [immediate | changed | POINT:BATCH]
+python readings_program.py FOLDER [immediate | changed | end-spark | POINT:BATCH]
 
-With `changed` it has one more rule for rows. With POINT:BATCH it kills itself and its Java virtual machine when that
+With `end-spark` it runs until its Java side gets SIGTERM, after its first batch. With `changed` it has one more rule
+for rows. With POINT:BATCH it kills itself and its Java virtual machine when that
 batch reaches that fault point.
 """
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from pathlib import Path
 from typing import Literal
@@ -16,8 +19,12 @@ from framework.engine.sink import fault_points
 from panekeeper import TimeInterval, agg, session, windowed
 
 
-def main(folder: Path, trigger: Literal["available_now", "immediate"], reject: dict[str, str]) -> None:
+def main(folder: Path, how: str) -> None:
     """Run the job over what is there, or until it is to end."""
+    trigger: Literal["available_now", "immediate"] = (
+        "immediate" if how in ("immediate", "end-spark") else "available_now"
+    )
+    reject = {"late": "value = 16"} if how == "changed" else {}
     spark = session("readings", cores=2, **{"spark.sql.shuffle.partitions": 4})
     reader = spark.readStream.schema("sensor string, at timestamp, value bigint")
     rows = reader.option("maxFilesPerTrigger", 1).json(str(folder / "in"))
@@ -28,7 +35,10 @@ def main(folder: Path, trigger: Literal["available_now", "immediate"], reject: d
         .to_delta(folder / "log", view=folder / "view")
         .start(checkpoint=folder / "checkpoint", trigger=trigger)
     )
+    if how == "end-spark":
+        job.on_batch(lambda report: os.kill(os.getppid(), signal.SIGTERM) if report.batch == 0 else None)
     job.await_end()
+    sys.stdout.write(f"{job.status().state.value} after batch {job.status().batch}\n")
     spark.stop()
 
 
@@ -46,8 +56,7 @@ class Kill:
 
 
 if __name__ == "__main__":
-    folder, *how = sys.argv[1:]
-    if how and ":" in how[0]:
-        fault_points.arm(Kill(how[0]))
-    rules = {"late": "value = 16"} if how == ["changed"] else {}
-    main(Path(folder), "immediate" if how == ["immediate"] else "available_now", rules)
+    folder, how = (*sys.argv[1:], "")[:2]
+    if ":" in how:
+        fault_points.arm(Kill(how))
+    main(Path(folder), how)

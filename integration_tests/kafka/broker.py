@@ -10,17 +10,18 @@ import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pyspark
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from framework.engine.session.environment import java_executable
 from framework.engine.session.jars import JavaLibraries, cached_jars
 
-Message = tuple[str, str | None]
-"""(key, value) of a message; the topic's partition is that of the key."""
+KeyAndValue = tuple[str, str | None]
+"""Those of a message; the topic's partition is that of the key."""
 
 # What a broker of one process does not start is left out: a third of the size.
 _BROKER = JavaLibraries(
@@ -109,7 +110,7 @@ class Broker:
         for done in self._admin.delete_records([TopicPartition(topic, partition, offset)]).values():
             done.result(_TIMEOUT)
 
-    def send(self, topic: str, messages: Iterable[Message], partition: int | None = None) -> None:
+    def send(self, topic: str, messages: Iterable[KeyAndValue], partition: int | None = None) -> None:
         """Send messages in order and wait until the broker has them; to the partition of each key if none is given."""
         producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 5}, logger=_silence)
         for key, value in messages:
@@ -124,9 +125,7 @@ class Broker:
             first, end = consumer.get_watermark_offsets(TopicPartition(topic, partition), _TIMEOUT)
             consumer.assign([TopicPartition(topic, partition, first)])
             for message in consumer.consume(end - first, _TIMEOUT) if end > first else ():
-                key = message.key()
-                headers = {name: value.decode() for name, value in message.headers() or ()}
-                yield None if key is None else key.decode(), message.value().decode(), headers
+                yield _text(message.key()), _text(message.value()) or "", _headers(message)
         consumer.close()
 
     def _command(self, program: str, *arguments: str) -> list[str]:
@@ -136,6 +135,15 @@ class Broker:
         java = java_executable()
         assert java is not None, "Spark's tests need Java"
         return [java, "-Xmx256m", "-cp", path, program, *arguments, str(self.folder / "server.properties")]
+
+
+def _text(content: str | bytes | None) -> str | None:
+    return content.decode() if isinstance(content, bytes) else content
+
+
+def _headers(message: Message) -> dict[str, str]:
+    found: Any = message.headers() or ()
+    return {name: value.decode() for name, value in found}
 
 
 def _free_ports(count: int) -> list[int]:

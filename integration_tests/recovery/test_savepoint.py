@@ -81,9 +81,18 @@ def test_a_job_restored_and_resumed_gives_the_same_results(saved: Saved) -> None
     saved.readings.run()
     saved.require_undisturbed()
 
-    second = saved.save("two")
-    assert second.bytes_sent > 0
-    saved.restore("one")  # once more: the epoch of the first restore is not used again
+
+@pytest.mark.extended
+def test_a_savepoint_is_restored_a_second_time(saved: Saved) -> None:
+    """The epoch of the first restore is not used again, whatever was saved meanwhile."""
+    saved.run(0, 1)
+    saved.save("one")
+    saved.put(2, 3)
+    saved.readings.run()
+    saved.restore("one")
+    saved.readings.run()
+    assert saved.save("two").bytes_sent > 0
+    saved.restore("one")
     saved.readings.run()
     saved.require_undisturbed()
 

@@ -21,6 +21,7 @@ from framework.engine.job.callbacks import BatchCallbacks, OnCallbackError
 from framework.engine.job.progress import report_fields
 from framework.engine.job.run_totals import BatchReport, RunTotals, StageClock
 from framework.engine.job.signals import SignalRequests
+from framework.engine.job.spark_shutdown import spark_shutdown
 from framework.engine.job.status import Drained, JobState, Status
 from framework.engine.session.spark_errors import BatchFailed, is_worker_timeout, translate
 from state.checkpoint.clock import Deadline, now_us
@@ -55,6 +56,7 @@ class Job:
         launch.lease.set_job(self._end_state, self._end_after_loss)
         launch.lease.set_report(self.report)
         self._start_query()
+        spark_shutdown.add(self, launch.files.spark)
 
     @property
     def finished(self) -> bool:

@@ -21,8 +21,13 @@ from framework.declarations.errors import (
 )
 from framework.engine.job.reset import complete_reset
 from framework.engine.session.checkpoint_files import CheckpointFiles
-from framework.engine.session.environment import check_environment
-from framework.engine.session.required_settings import DELTA_SETTINGS, require_recorded_settings, settings_to_record
+from framework.engine.session.environment import check_environment, class_is_loadable
+from framework.engine.session.required_settings import (
+    DELTA_EXTENSION,
+    DELTA_SETTINGS,
+    require_recorded_settings,
+    settings_to_record,
+)
 from framework.engine.session.s3_settings import is_s3, require_s3
 from framework.engine.session.spark_errors import first_line
 from state.checkpoint.compatibility import Compatibility, as_recorded, compare_declarations, flush_change, name_change
@@ -39,12 +44,17 @@ if TYPE_CHECKING:
 
 def check_session(spark: SparkSession, places: Iterable[str]) -> None:
     """Raise `SetupError` unless this session can write Delta tables, and reaches the folders that a job needs."""
-    check_environment()
+    check_environment(given_delta=True)
     for name, wanted in DELTA_SETTINGS.items():
         if wanted not in (spark.conf.get(name, "") or ""):
             raise SetupError(
                 f"this Spark session has no Delta: take it from panekeeper.session(), or build it with {name}={wanted}"
             )
+    if not class_is_loadable(spark._jvm, DELTA_EXTENSION):  # noqa: SLF001 -- only the Java side can check its classes
+        raise SetupError(
+            "this Spark session has no Delta: its settings name Delta's classes, but its Java side does not have them; "
+            "take it from panekeeper.session(), or give spark-submit the jars of Delta"
+        )
     if any(is_s3(place) for place in places):
         require_s3(spark)
 

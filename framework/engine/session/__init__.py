@@ -14,4 +14,5 @@ s3_settings.py        Which settings reach checkpoints and tables on S3?
 session.py            Which settings does the Spark session of jobs have, and why?
 spark_errors.py       Which error of Panekeeper is an error of Spark?
 spark_home.py         How do Python workers start without Spark's packed sources?
+submitted.py          What has a program that spark-submit started?
 """

@@ -28,7 +28,8 @@ SPARK_SERIES = "4.2"
 DELTA_VERSION = "4.4.0"
 PANDAS_BELOW = 3
 
-_PACKAGES = ("pyspark", "delta-spark", "deltalake", "pandas", "pyarrow", "numpy", "protobuf")
+_DELTA = "delta-spark"
+_PACKAGES = ("pyspark", _DELTA, "deltalake", "pandas", "pyarrow", "numpy", "protobuf")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,13 +41,16 @@ class Versions:
     packages: Mapping[str, str]
 
 
-def check_environment() -> None:
-    """Called before Spark starts.
+def check_environment(*, given_delta: bool = False) -> None:
+    """Check Python, Java and the packages, before Spark starts or in a running session.
+
+    Args:
+        given_delta: Delta's Java side is there already, so its Python side is the platform's to choose.
 
     Raises:
         SetupError: something is missing or has the wrong version; one line says what to install.
     """
-    line = find_problem(installed())
+    line = find_problem(installed(), given_delta=given_delta)
     if line is not None:
         raise SetupError(line)
 
@@ -65,30 +69,40 @@ def require_classes(spark: SparkSession, problem: str, option: str, *names: str)
     """
     jvm: Any = spark._jvm  # noqa: SLF001 -- only the Java side can check its classes
     for name in names:
-        if not jvm.org.apache.spark.util.Utils.classIsLoadable(name):
+        if not class_is_loadable(jvm, name):
             raise SetupError(
                 f"this Spark session {problem}: take it from panekeeper.session({option}=True), and stop the one that "
                 f"runs in this process first (its Java side has no {name})"
             )
 
 
-def find_problem(versions: Versions) -> str | None:
-    """The first thing that is wrong with these versions, as the line a user reads; None if all is well."""
+def class_is_loadable(jvm: Any, name: str) -> bool:
+    """Return whether the Java side of a session, or of a program that was submitted, has a class."""
+    return bool(jvm.org.apache.spark.util.Utils.classIsLoadable(name))
+
+
+def find_problem(versions: Versions, *, given_delta: bool = False) -> str | None:
+    """The first thing that is wrong with these versions, as the line a user reads; None if all is well.
+
+    Args:
+        versions: what is installed.
+        given_delta: as for `check_environment`.
+    """
     if versions.python < PYTHON_MINIMUM:
         return f"Python {_dotted(versions.python)} is too old: Panekeeper needs Python 3.11 or newer."
     if versions.java is None:
         return "Java is missing: install Java 17 or 21 (a JRE is enough), or set JAVA_HOME to one."
     if versions.java not in JAVA_VERSIONS:
         return f"Java {versions.java} was found, but Spark {SPARK_SERIES} runs on Java 17 or 21: set JAVA_HOME to one."
-    return _package_problem(versions.packages)
+    return _package_problem(versions.packages, given_delta=given_delta)
 
 
-def _package_problem(packages: Mapping[str, str]) -> str | None:
+def _package_problem(packages: Mapping[str, str], *, given_delta: bool) -> str | None:
     for name in _PACKAGES:
-        if name not in packages:
+        if name not in packages and not (given_delta and name == _DELTA):
             return f"The Python package {name} is missing: run `pip install panekeeper` in this environment."
-    spark, delta = packages["pyspark"], packages["delta-spark"]
-    if not spark.startswith(SPARK_SERIES + ".") or delta != DELTA_VERSION:
+    spark, delta = packages["pyspark"], packages.get(_DELTA)
+    if not spark.startswith(SPARK_SERIES + ".") or (delta != DELTA_VERSION and not given_delta):
         return (
             f"pyspark {spark} with delta-spark {delta} was found; Panekeeper runs on the pair pyspark {SPARK_SERIES}.x "
             f"with delta-spark {DELTA_VERSION}: "

@@ -17,7 +17,7 @@ from framework.declarations.errors import SetupError
 from framework.engine.session.environment import DELTA_VERSION, SPARK_SERIES
 from framework.engine.session.local_cache import cached_folder
 
-_HADOOP_VERSION = "3.5.0"  # Spark 4.2's own
+HADOOP_VERSION = "3.5.0"  # Spark 4.2's own
 _AWS_VERSION = "2.35.4"  # what this Hadoop was built with
 
 # Libraries that others name although Spark ships them itself, most in newer versions; Spark's own would win on the
@@ -78,10 +78,10 @@ _DELTA = JavaLibraries(
 # there for one class (`s3.FILE_MANAGER`); there is none for Spark 4.2 yet, and what 4.1's extends has not changed.
 _S3 = JavaLibraries(
     what="the Java libraries for S3",
-    folder=f"s3a-{_HADOOP_VERSION}",
+    folder=f"s3a-{HADOOP_VERSION}",
     main="hadoop-aws",
     coordinates=(
-        f"org.apache.hadoop:hadoop-aws:{_HADOOP_VERSION}",
+        f"org.apache.hadoop:hadoop-aws:{HADOOP_VERSION}",
         "org.apache.spark:spark-hadoop-cloud_2.13:4.1.2",
         *(f"software.amazon.awssdk:{name}:{_AWS_VERSION}" for name in ("s3", "s3-transfer-manager", "sts")),
     ),

@@ -14,7 +14,7 @@ from framework.engine.session.environment import require_classes
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_CONNECTOR = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
+KAFKA_CONNECTOR = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
 _DATA_LOSS = re.compile(r"KAFKA_DATA_LOSS|Some data may have been lost")
 _REASON = re.compile(r"^Reason: ?(.+?)$", re.MULTILINE)
 _CLIENT_ERROR = re.compile(
@@ -25,7 +25,7 @@ _REFUSED = ("Authorization", "Authentication")
 
 def require_kafka(spark: SparkSession) -> None:
     """Raise `SetupError` unless streams of this session can read topics of Kafka."""
-    require_classes(spark, "cannot read from Kafka", "kafka", _CONNECTOR)
+    require_classes(spark, "cannot read from Kafka", "kafka", KAFKA_CONNECTOR)
 
 
 def require_topic(spark: SparkSession, topic: str, options: Mapping[str, str]) -> None:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 FILE_MANAGER = "org.apache.spark.internal.io.cloud.AbortableStreamBasedCheckpointFileManager"
 """Not for other file systems: it needs streams that can be given up."""
+S3_CLASSES = ("org.apache.hadoop.fs.s3a.S3AFileSystem", FILE_MANAGER)
+"""The classes that the Java side of a session needs for checkpoints on S3."""
 EXCLUSIVE_CREATE = "fs.option.create.conditional.overwrite"
 """Option of a new file: S3 refuses it when it is complete, if the name is taken by then."""
 
@@ -56,5 +58,4 @@ def s3_settings(environment: Mapping[str, str]) -> dict[str, str]:
 
 def require_s3(spark: SparkSession) -> None:
     """Raise `SetupError` unless checkpoints of this session may lie on S3."""
-    classes = ("org.apache.hadoop.fs.s3a.S3AFileSystem", FILE_MANAGER)
-    require_classes(spark, "has no access to S3", "s3", *classes)
+    require_classes(spark, "has no access to S3", "s3", *S3_CLASSES)

@@ -12,7 +12,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -24,6 +23,7 @@ from framework.engine.session.kafka import require_kafka
 from framework.engine.session.required_settings import DELTA_EXTENSION, DELTA_SETTINGS, STATE_SETTINGS
 from framework.engine.session.s3_settings import require_s3, s3_settings
 from framework.engine.session.spark_home import spark_home
+from framework.engine.session.submitted import is_submitted, require_given, submitted_settings
 
 # A user's value is added to ours, it does not replace it.
 _JOINED = {"spark.jars": ",", "spark.sql.extensions": ",", "spark.driver.extraJavaOptions": " "}
@@ -47,8 +47,8 @@ def session(
     """The Spark session for Panekeeper's jobs: with Delta, RocksDB state and settings that fit small machines too.
 
     A session that is already running is handed out again, with `conf` applied. A program started by `spark-submit`
-    keeps the settings given there, and must be given Delta there too:
-    `--packages io.delta:delta-spark_4.2_2.13:4.4.0`.
+    keeps the settings given there, and must be given Delta there, too, as nothing is fetched then
+    (docs/clusters.md): `--packages io.delta:delta-spark_4.2_2.13:4.4.0`.
 
     Jobs run in a session of your own, too, if it has Delta. Rows then reach Python fastest with the limits of Arrow
     batches that are set here: `spark.sql.execution.arrow.maxBytesPerBatch=2147483647` and
@@ -73,8 +73,7 @@ def session(
     builder = SparkSession.builder.appName(app_name)
     running = _running()
     if running is None:
-        check_environment()
-        given = _settings_of_a_start(_submitted() | given, cores=cores, s3=bool(s3), kafka=bool(kafka))
+        given = _settings_of_a_start(given, cores=cores, s3=bool(s3), kafka=bool(kafka))
     elif DELTA_EXTENSION not in (running.conf.get("spark.sql.extensions", "") or ""):
         raise SetupError(
             "A Spark session without Delta is already running in this process: stop it first, or start it with "
@@ -99,28 +98,26 @@ def _running() -> SparkSession | None:
 
 
 def _settings_of_a_start(given: dict[str, str], *, cores: int | str, s3: bool, kafka: bool) -> dict[str, str]:
+    check_environment(given_delta=is_submitted())
+    if is_submitted():
+        given = submitted_settings() | given
+        require_given(s3=s3, kafka=kafka)
+        jars = []
+    else:
+        jars = [*delta_jars(), *(s3_jars() if s3 else []), *(kafka_jars() if kafka else [])]
     master = given.setdefault("spark.master", f"local[{cores}]")
     local = master.startswith("local")
     _prepare_processes(local=local)
-    jars = [*delta_jars(), *(s3_jars() if s3 else []), *(kafka_jars() if kafka else [])]
     ours = spark_settings(cores=_usable_cores(cores), memory=usable_memory(), jars=jars)
     ours |= s3_settings(os.environ) if s3 else {}
     return _merged(ours | (_local_settings() if local else {"spark.log.level": "ERROR"}), given)
-
-
-def _submitted() -> dict[str, str]:
-    """The settings of the `spark-submit` that started this program; none if a plain `python` did."""
-    if "PYSPARK_GATEWAY_PORT" not in os.environ:
-        return {}
-    SparkContext._ensure_initialized()  # noqa: SLF001 (no public way to read them from the Java side before a session exists)
-    return dict(SparkConf().getAll())
 
 
 def spark_settings(*, cores: int, memory: int, jars: list[Path]) -> dict[str, str]:
     """Return every setting of ours, for a machine with `cores` cores and `memory` bytes of memory."""
     return {
         # Delta, from local files: no start but the first needs the network.
-        "spark.jars": ",".join(map(str, jars)),
+        **({"spark.jars": ",".join(map(str, jars))} if jars else {}),
         **DELTA_SETTINGS,
         # Two tasks to read a table's log; the default of 50 costs more than a small batch.
         "spark.databricks.delta.snapshotPartitions": "2",

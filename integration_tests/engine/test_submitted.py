@@ -1,0 +1,53 @@
+"""A program that `spark-submit` starts: Java is its parent, and has the libraries that it was given."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pyspark
+import pytest
+
+from framework.engine.session.jars import delta_jars
+from framework.engine.session.session import SHORT_LIVED
+from integration_tests.engine.conftest import Readings
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = ROOT / "integration_tests" / "engine" / "readings_program.py"
+
+pytestmark = pytest.mark.extended
+
+
+def submit(cache: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run `spark-submit` where no Java library can be fetched and none is kept."""
+    environment = os.environ | {
+        "PANEKEEPER_CACHE": str(cache),
+        "DEFAULT_ARTIFACT_REPOSITORY": "http://127.0.0.1:9/",
+        "PYTHONPATH": str(ROOT),
+        "SPARK_SUBMIT_OPTS": SHORT_LIVED,
+    }
+    command = [Path(pyspark.__file__).parent / "bin" / "spark-submit", "--master", "local[2]", *arguments]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
+
+
+def test_sigterm_to_the_java_side_drains_the_job(readings: Readings, tmp_path: Path) -> None:
+    """It ends between two batches with its windows open, as by SIGTERM to Python, and fetched nothing."""
+    readings.put(("a", "10:00:10", 1))
+    cache = tmp_path / "cache"
+    jars = ",".join(map(str, delta_jars()))
+    ended = submit(cache, "--jars", jars, PROGRAM, readings.folder, "end-spark")
+    assert "ended after batch" in ended.stdout, ended.stderr[-4000:]
+    assert not (cache / "jars").exists()
+    assert readings.numbers("offsets") == readings.numbers("commits")
+    readings.put(("a", "10:00:20", 2), ("a", "10:02:10", 4))
+    readings.run()
+    assert readings.log() == [("a", "10:00", 3, 2, 0, "WATERMARK")]
+
+
+def test_a_library_that_was_not_given_is_named(tmp_path: Path) -> None:
+    """The message has the option that adds it."""
+    ended = submit(tmp_path / "cache", PROGRAM, tmp_path)
+    assert ended.returncode != 0
+    assert "started this program without Delta" in ended.stderr
+    assert "--packages io.delta:delta-spark" in ended.stderr
