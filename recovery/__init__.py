@@ -12,5 +12,6 @@ restore/    How does a job go back to a savepoint, or become another job?
 repair/     Which damaged files of a checkpoint can be repaired without a savepoint?
 upgrade/    Can a stopped job resume with another declaration, or with another number of shuffle partitions?
 drill/      Do the tables of a job stay right when it is broken on purpose?
+doctor/     Can a cluster run jobs, and if not, what is missing where?
 cli/        What does the command `panekeeper` take, and what does it print?
 """

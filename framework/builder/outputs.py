@@ -149,9 +149,8 @@ class DeltaJob:
 
         Args:
             function: called with the rows that the log gets and the number of the batch, in a thread of the driver,
-                for batches that have results. After a crash it is called again with the same rows and number; after a
-                restore or a reset, with other rows and numbers that it has seen before (`with_sink` tells them apart).
-                If it raises, the job fails, and resumes with that batch.
+                for batches that have results; again with the same after a crash; after a restore or a reset, with other
+                rows for numbers that it has seen. If it raises, the job fails, and resumes with that batch.
 
         Raises:
             DeclarationError: it cannot be called, or the job has a sink already.

@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from framework.engine.session.environment import java_executable
-from framework.engine.session.jars import JavaLibraries, cached_jars
+from framework.engine.session.java.jars import JavaLibraries, cached_jars
 
 KeyAndValue = tuple[str, str | None]
 """Those of a message; the topic's partition is that of the key."""

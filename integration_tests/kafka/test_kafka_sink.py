@@ -14,7 +14,7 @@ from panekeeper import DeclarationError, JobFailed, KafkaSink, OutputNotWritable
 if TYPE_CHECKING:
     from framework.builder.outputs import DeltaJob
 
-pytestmark = [pytest.mark.xdist_group("kafka"), pytest.mark.extended]
+pytestmark = pytest.mark.xdist_group("kafka")
 
 
 def sink(topic: Topic, name: str, **options: str) -> KafkaSink:
@@ -34,6 +34,7 @@ def run(topic: Topic, job: DeltaJob) -> None:
     assert job.start(checkpoint=topic.checkpoint, trigger="available_now").await_end(timeout=300)
 
 
+@pytest.mark.extended
 def test_a_batch_that_is_sent_twice_is_recognised_by_its_headers(
     topic: Topic, fail_at: Callable[[str, int], None]
 ) -> None:
@@ -64,6 +65,7 @@ def test_a_function_gets_the_results_and_the_number_of_each_batch(topic: Topic) 
     assert topic.results() == expected(12)
 
 
+@pytest.mark.extended
 def test_a_job_resumes_when_the_broker_of_its_sink_is_back(topic: Topic) -> None:
     """What was not sent is sent by the next run, and a topic or server that is not there is named at the start."""
     results = topic.broker.create_topic(1)

@@ -12,5 +12,6 @@ restore.py     `restore` and `clone`.
 repair.py      `repair`.
 upgrade.py     `plan` and `rescale`.
 drill.py       `drill`.
+doctor.py      `doctor`.
 output/        How are results and errors printed?
 """

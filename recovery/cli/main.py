@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from recovery.cli.doctor import DOCTOR
 from recovery.cli.drain import DRAIN
 from recovery.cli.drill import DRILL
 from recovery.cli.offsets import OFFSETS
@@ -46,6 +47,7 @@ SUBCOMMANDS: tuple[Subcommand, ...] = (
     PLAN,
     RESCALE,
     DRILL,
+    DOCTOR,
 )
 """In the order in which `--help` lists them."""
 

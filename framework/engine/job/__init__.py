@@ -10,9 +10,8 @@ progress.py          What does a job report of itself to other processes?
 query.py             How is a streaming query triggered, and ended between two batches?
 reset.py             How does a job go back to its initial state?
 run_totals.py        What did the batches of a run do, added up?
-signals.py           What do Ctrl-C and SIGTERM do while a job is awaited?
-spark_shutdown.py    What happens when the Java side of a submitted program is to end?
 startup_checks.py    Do session, checkpoint and declaration fit together?
 status.py            What does a job report of itself: state, counts, and what a drain left open?
 unfinished_batch.py  May a batch that some tables have already be run again by this code?
+shutdown/            How does a job end when its process is to end?
 """

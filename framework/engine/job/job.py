@@ -20,8 +20,8 @@ from framework.engine.job import query as streaming
 from framework.engine.job.callbacks import BatchCallbacks, OnCallbackError
 from framework.engine.job.progress import report_fields
 from framework.engine.job.run_totals import BatchReport, RunTotals, StageClock
-from framework.engine.job.signals import SignalRequests
-from framework.engine.job.spark_shutdown import spark_shutdown
+from framework.engine.job.shutdown.signals import SignalRequests
+from framework.engine.job.shutdown.spark_shutdown import spark_shutdown
 from framework.engine.job.status import Drained, JobState, Status
 from framework.engine.session.spark_errors import BatchFailed, is_worker_timeout, translate
 from state.checkpoint.clock import Deadline, now_us
@@ -84,7 +84,7 @@ class Job:
         with SignalRequests() as signals:
             while not self._has_ended(0.2):
                 if signals.requested is signal.SIGTERM:
-                    with suppress(JobNotRunning):  # it has ended meanwhile
+                    with suppress(JobNotRunning):
                         self.drain()
                     return True
                 if signals.requested is signal.SIGINT:
@@ -155,8 +155,7 @@ class Job:
     def stop(self) -> None:
         """End the job after the running batch; it resumes from there at the next start.
 
-        Returns once the query has ended, with its last batch committed; in a callback of `on_batch`, at once. Raises
-        `PanekeeperError` if the job failed, as `await_end`.
+        Returns once the query has ended and its last batch is committed; in a callback, at once. Raises as `await_end`.
         """
         self._stop(Deadline(None))
 
@@ -175,7 +174,7 @@ class Job:
         return report_fields(self._totals, self._query if self._query_started.is_set() else None)
 
     def last_savepoint(self) -> LastSavepoint | None:
-        """Return the newest savepoint of the checkpoint; None if none was made."""
+        """Return the newest savepoint of the checkpoint; None: there is none."""
         return read_last_savepoint(self._launch.files)
 
     @property
@@ -186,9 +185,8 @@ class Job:
     def on_batch(self, callback: Callable[[BatchReport], None], *, on_error: OnCallbackError = "log") -> None:
         """Call `callback` after each batch, once its tables are written, in the thread of the query.
 
-        Batches that were done since the start are reported at once, in this thread; if the callback calls `stop()`
-        then, this call returns once the job has ended. An error in the callback is logged, and the job goes on;
-        `on_error="fail"` lets it fail the job.
+        Batches since the start are reported at once, in this thread; if the callback calls `stop()` then, this call
+        returns once the job has ended. An error in it is logged, and with `on_error="fail"` fails the job.
         """
         self._callbacks.add(callback, on_error)
         if self._stopping.is_set():

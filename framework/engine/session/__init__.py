@@ -5,14 +5,11 @@ columns.py            How is the name of a column quoted?
 delta_log.py          What does Delta's log of a table say, without a Spark job?
 environment.py        Can this machine run Panekeeper, and if not, what must be installed?
 file_manager.py       Which of Spark's file managers writes the files of a checkpoint?
-jars.py               Where do the Java libraries of Delta, S3 and Kafka come from?
 kafka.py              Can a session read topics of Kafka, and what do its errors mean?
-local_cache.py        Which folders are made once and kept on this machine?
 python_worker.py      What does a Python process do first that Spark has started?
 required_settings.py  Which settings can a job not do without, and which hold for the life of a checkpoint?
 s3_settings.py        Which settings reach checkpoints and tables on S3?
 session.py            Which settings does the Spark session of jobs have, and why?
 spark_errors.py       Which error of Panekeeper is an error of Spark?
-spark_home.py         How do Python workers start without Spark's packed sources?
-submitted.py          What has a program that spark-submit started?
+java/                  Which Spark and which Java libraries does a session start with?
 """

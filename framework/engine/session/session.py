@@ -18,12 +18,12 @@ from pyspark.sql import SparkSession
 from framework.declarations.errors import DeclarationError, SetupError
 from framework.engine.session.environment import check_environment
 from framework.engine.session.file_manager import FORMAT_SETTING, NAMED_BY_ATTEMPT
-from framework.engine.session.jars import delta_jars, kafka_jars, s3_jars
+from framework.engine.session.java.jars import delta_jars, kafka_jars, s3_jars
+from framework.engine.session.java.spark_home import spark_home
+from framework.engine.session.java.submitted import is_submitted, require_given, submitted_settings
 from framework.engine.session.kafka import require_kafka
 from framework.engine.session.required_settings import DELTA_EXTENSION, DELTA_SETTINGS, STATE_SETTINGS
 from framework.engine.session.s3_settings import require_s3, s3_settings
-from framework.engine.session.spark_home import spark_home
-from framework.engine.session.submitted import is_submitted, require_given, submitted_settings
 
 # A user's value is added to ours, it does not replace it.
 _JOINED = {"spark.jars": ",", "spark.sql.extensions": ",", "spark.driver.extraJavaOptions": " "}

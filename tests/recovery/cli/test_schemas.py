@@ -22,8 +22,8 @@ from recovery.upgrade.rescale import Rescaled
 from state.checkpoint.layout import JOB_FILE
 from tests.recovery.conftest import FakeCheckpoint
 
-ON_SPARK = {"plan", "rescale"}
-"""What these print is checked where they run: `integration_tests/recovery/test_upgrade.py`, `test_rescale.py` there."""
+ON_SPARK = {"plan", "rescale", "doctor"}
+"""What these print is checked where they run: `integration_tests/recovery/test_upgrade.py`, and two beside it."""
 
 
 def schema_as_printed(name: str, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from framework.engine.job.spark_shutdown import SparkShutdown
+from framework.engine.job.shutdown.spark_shutdown import SparkShutdown
 from panekeeper import JobNotRunning
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from framework.builder.outputs import _qualified_path
 from framework.declarations.errors import DeclarationError
-from framework.engine.session.local_cache import cache_folder
+from framework.engine.session.java.local_cache import cache_folder
 from framework.engine.session.s3_settings import s3_settings
 from framework.engine.session.session import _fits_socket_names, session, spark_settings
 

@@ -8,8 +8,8 @@ import pyspark
 import pytest
 
 from framework.engine.session.file_manager import ON_DISK, file_manager
+from framework.engine.session.java.spark_home import spark_home
 from framework.engine.session.s3_settings import FILE_MANAGER
-from framework.engine.session.spark_home import spark_home
 
 
 @pytest.fixture(autouse=True)

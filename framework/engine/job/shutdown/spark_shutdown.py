@@ -13,7 +13,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from framework.declarations.errors import PanekeeperError
-from framework.engine.session.submitted import is_submitted
+from framework.engine.session.java.submitted import is_submitted
 from state.log import logger
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from pyspark import SparkConf, SparkContext, __version__
 
 from framework.declarations.errors import SetupError
 from framework.engine.session.environment import DELTA_VERSION, SPARK_SERIES, class_is_loadable
-from framework.engine.session.jars import HADOOP_VERSION
+from framework.engine.session.java.jars import HADOOP_VERSION
 from framework.engine.session.kafka import KAFKA_CONNECTOR
 from framework.engine.session.required_settings import DELTA_EXTENSION
 from framework.engine.session.s3_settings import S3_CLASSES

@@ -9,14 +9,12 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from framework.engine.session.jars import delta_jars
+from framework.engine.session.java.jars import delta_jars
 from framework.engine.session.session import SHORT_LIVED
 from integration_tests.engine.conftest import Readings
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 PROGRAM = ROOT / "integration_tests" / "engine" / "readings_program.py"
-
-pytestmark = pytest.mark.extended
 
 
 def submit(cache: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
@@ -31,6 +29,7 @@ def submit(cache: Path, *arguments: str | Path) -> subprocess.CompletedProcess[s
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
 
 
+@pytest.mark.extended
 def test_sigterm_to_the_java_side_drains_the_job(readings: Readings, tmp_path: Path) -> None:
     """It ends between two batches with its windows open, as by SIGTERM to Python, and fetched nothing."""
     readings.put(("a", "10:00:10", 1))

@@ -1,0 +1,59 @@
+"""`panekeeper doctor` on this machine, and on a cluster whose executors lack something."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import venv
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jsonschema
+import pytest
+
+from recovery.cli.doctor import DOCTOR
+from recovery.doctor.examine import examine
+from recovery.doctor.machine import PACKAGES
+from recovery.drill.process.cluster import cluster
+from recovery.drill.process.launcher import environment
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def doctor(*arguments: str | Path) -> dict[str, Any]:
+    """Run the command in a process of its own and return what it prints."""
+    command = [sys.executable, "-m", "recovery.cli.main", "doctor", *arguments, "--json"]
+    ran = subprocess.run(command, env=os.environ | environment(), capture_output=True, text=True, check=False)
+    found: dict[str, Any] = json.loads(ran.stdout)
+    assert ran.returncode == (0 if found.get("can_run") else 1), ran.stderr
+    return found
+
+
+def test_this_machine_can_run_jobs(spark: SparkSession, tmp_path: Path) -> None:
+    """Nothing is missing, and what was written to try a place is removed; a place that is a file is named."""
+    (tmp_path / "file").write_text("mine")
+    good = examine(spark, [str(tmp_path)])
+    assert (good.can_run, good.findings) == (True, ())
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+    bad = examine(spark, [str(tmp_path / "file")])
+    assert not bad.can_run
+    assert [(one.level, one.where) for one in bad.findings] == [("error", str(tmp_path / "file"))]
+
+
+@pytest.mark.extended
+def test_what_the_executors_of_a_cluster_lack_is_named(tmp_path: Path) -> None:
+    """With the environment of the driver it can run jobs; with a bare Python each missing package is named."""
+    with cluster(tmp_path / "cluster", environment()) as master:
+        at = f"spark.master={master}"
+        good = doctor("--conf", at, "--conf", f"spark.pyspark.python={sys.executable}")
+        assert good["can_run"]
+        jsonschema.validate(good, DOCTOR.schema())
+        venv.create(tmp_path / "bare", with_pip=False)
+        bare = doctor("--conf", at, "--conf", f"spark.pyspark.python={tmp_path / 'bare' / 'bin' / 'python'}", tmp_path)
+    missing = [name for name in PACKAGES if any(f"package {name} is missing" in f["problem"] for f in bare["findings"])]
+    assert "pyarrow" in missing
+    assert "panekeeper" in missing
+    assert any("a folder of each machine" in one["problem"] for one in bare["findings"])
