@@ -36,7 +36,7 @@ def test_sigterm_to_the_java_side_drains_the_job(readings: Readings, tmp_path: P
     cache = tmp_path / "cache"
     jars = ",".join(map(str, delta_jars()))
     ended = submit(cache, "--jars", jars, PROGRAM, readings.folder, "end-spark")
-    assert "ended after batch" in ended.stdout, ended.stderr[-4000:]
+    assert "ended after batch" in ended.stdout, ended.stdout[-4000:]
     assert not (cache / "jars").exists()
     assert readings.numbers("offsets") == readings.numbers("commits")
     readings.put(("a", "10:00:20", 2), ("a", "10:02:10", 4))
@@ -48,5 +48,5 @@ def test_a_library_that_was_not_given_is_named(tmp_path: Path) -> None:
     """The message has the option that adds it."""
     ended = submit(tmp_path / "cache", PROGRAM, tmp_path)
     assert ended.returncode != 0
-    assert "started this program without Delta" in ended.stderr
-    assert "--packages io.delta:delta-spark" in ended.stderr
+    assert "started this program without Delta" in ended.stdout  # by way of Java
+    assert "--packages io.delta:delta-spark" in ended.stdout
