@@ -83,7 +83,8 @@ class SparkShutdown:
         jvm: Any = context._jvm  # noqa: SLF001 -- as above
         hooks = jvm.org.apache.hadoop.util.ShutdownHookManager.get()
         longest = _LONGEST_DRAIN_S + _LONGEST_REST_S
-        hooks.addShutdownHook(self, _BEFORE_SPARK, longest, jvm.java.util.concurrent.TimeUnit.SECONDS)
+        hook = jvm.java.lang.Thread(self)  # never started: it only lends `self` the hashCode that Hadoop wants
+        hooks.addShutdownHook(hook, _BEFORE_SPARK, longest, jvm.java.util.concurrent.TimeUnit.SECONDS)
         atexit.register(self.end_program)
 
 
