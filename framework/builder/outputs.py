@@ -11,24 +11,25 @@ from dataclasses import asdict, astuple, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from framework.builder.named_tables import NamedTables
+from framework.builder.places import Place, qualified_path, tables_in_catalog, tables_in_folders
 from framework.declarations.errors import DeclarationError, ForeignCheckpoint
 from framework.engine.flow.pipeline import Pipeline, spark_schema, unpack
 from framework.engine.job.query import QueryTrigger, trigger_options
 from state.checkpoint.control_files import write_control_file
-from state.checkpoint.folder import spark_url
 from state.checkpoint.job_record import read_record, read_tables, write_tables
 from state.checkpoint.run_record import is_new
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from framework.engine.job.job import Job
     from framework.engine.job.lease import Lease
     from framework.engine.job.reset import ResetPreview
     from framework.engine.session.checkpoint_files import CheckpointFiles
-    from framework.engine.sink.tables import Tables
+    from framework.engine.sink.tables import TableLayout, Tables
     from framework.engine.user_sinks.protocol import Sink
     from state.checkpoint.job_record import JobRecord
 
@@ -41,47 +42,50 @@ class Computation:
 
     def to_delta(
         self,
-        path: str | os.PathLike[str],
+        path: Place | None = None,
         *,
-        view: str | os.PathLike[str] | None = None,
-        quarantine: str | os.PathLike[str] | None = None,
-        metrics: str | os.PathLike[str] | None = None,
-        downtime: str | os.PathLike[str] | None = None,
+        table: str | None = None,
+        view: Place | None = None,
+        quarantine: Place | None = None,
+        metrics: Place | None = None,
+        downtime: Place | None = None,
+        properties: Mapping[str, str] | None = None,
+        cluster_by: str | Sequence[str] = (),
     ) -> DeltaJob:
-        """Declare the Delta tables, each by its folder or URL (`s3a://bucket/log`), never by the name of a catalog.
+        """Declare the Delta tables: all by folder or URL (`s3a://bucket/log`), or all by name in the session's catalog.
 
         Args:
-            path: the log: one row a firing, never changed.
+            path: the log, by its folder: one row a firing, never changed.
+            table: the log, by its name, such as `"prod.metrics.worst"`; the others are then given by names, too.
             view: the newest refinement of each pane, kept up to date by MERGE; none if not given.
             quarantine: rows that joined no window, and what could not be computed, with the reason;
-                `<path>_quarantine` if not given.
-            metrics: one row a batch; `<path>_metrics` if not given.
-            downtime: one row for each start after the first, on what became due since the stop; `<path>_downtime` if
+                `<log>_quarantine` if not given.
+            metrics: one row a batch; `<log>_metrics` if not given.
+            downtime: one row for each start after the first, on what became due since the stop; `<log>_downtime` if
                 not given.
+            properties: of Delta, for the log and the view when they are created.
+            cluster_by: column or columns by which OPTIMIZE clusters the log and the view, from their creation on.
 
         Raises:
-            DeclarationError: two tables in one folder, a text such as `"prod.db.table"` that looks like the name of a
-                table in a catalog, or a view of ports of which only some have panes.
+            DeclarationError: neither path nor table, or both; two tables in one place; a name where a folder is wanted,
+                or the other way round; or a view of ports of which only some have panes.
         """
-        from framework.engine.sink.tables import Tables
+        from framework.engine.sink.tables import TableLayout
 
-        log = _table_folder("path", path)
-        tables = Tables(
-            log=log,
-            view=None if view is None else _table_folder("view", view),
-            quarantine=_table_folder("quarantine", quarantine or f"{log}_quarantine"),
-            metrics=_table_folder("metrics", metrics or f"{log}_metrics"),
-            downtime=_table_folder("downtime", downtime or f"{log}_downtime"),
-        )
-        folders = [folder for folder in astuple(tables) if folder]
-        if len(set(folders)) < len(folders):
-            raise DeclarationError(f"two tables have the same folder: {', '.join(folders)}")
+        others = {"view": view, "quarantine": quarantine, "metrics": metrics, "downtime": downtime}
+        if (path is None) == (table is None):
+            raise DeclarationError(
+                "to_delta() takes path (a folder or URL) or table (a name in the catalog): give one of them"
+            )
+        columns = (cluster_by,) if isinstance(cluster_by, str) else tuple(cluster_by)
+        layout = TableLayout(properties=dict(properties or {}), cluster_by=columns)
+        tables = tables_in_folders(path or "", others) if table is None else tables_in_catalog(table, others)
         if view is not None and self._pipeline.spec.mixes_window_kinds:
             raise DeclarationError(
                 f"view is {view!r}, but some ports are time intervals and others are not: no row of one can be newer "
                 "than a row of the other; read the log instead"
             )
-        return DeltaJob(self._pipeline, tables)
+        return DeltaJob(self._pipeline, tables, _named=table is not None, _layout=layout)
 
     def transform(self, *, checkpoint: str | os.PathLike[str]) -> DataFrame:
         """Return the results as a streaming DataFrame, for a sink of your own.
@@ -101,7 +105,7 @@ class Computation:
         from framework.engine.session.checkpoint_files import CheckpointFiles
         from framework.engine.session.required_settings import require_state_settings
 
-        files = CheckpointFiles(self._pipeline.intake.df.sparkSession, _qualified_path(checkpoint))
+        files = CheckpointFiles(self._pipeline.intake.df.sparkSession, qualified_path(checkpoint))
         require_state_settings(files)
         record = _open_checkpoint(files, self._pipeline)
         write_control_file(files, "resume")
@@ -116,6 +120,9 @@ class DeltaJob:
     _pipeline: Pipeline
     _tables: Tables
     _sink: Sink | None = None
+    _named: bool = False
+    """Whether `_tables` are names in the catalog."""
+    _layout: TableLayout | None = None
 
     @property
     def pipeline(self) -> Pipeline:
@@ -124,8 +131,12 @@ class DeltaJob:
 
     @property
     def tables(self) -> Tables:
-        """The folders of its tables."""
-        return self._tables
+        """The folders of its tables; of one that the catalog does not have yet, the name."""
+        return NamedTables(self._tables).existing(self._spark) if self._named else self._tables
+
+    @property
+    def _spark(self) -> SparkSession:
+        return self._pipeline.intake.df.sparkSession
 
     def with_sink(self, sink: Sink) -> DeltaJob:
         """Return the job with a sink of your own beside its tables, which gets each row of the log, too.
@@ -199,14 +210,14 @@ class DeltaJob:
         from framework.engine.session.spark_errors import translate_full_disk
         from framework.engine.sink.tables import require_no_rows
 
-        spark = self._pipeline.intake.df.sparkSession
         how = trigger_options(trigger)
-        files = CheckpointFiles(spark, _qualified_path(checkpoint))
-        check_session(spark, [files.root, *filter(None, astuple(self._tables))])
+        files = CheckpointFiles(self._spark, qualified_path(checkpoint))
+        tables = self.tables
+        check_session(self._spark, [files.root, *filter(None, astuple(tables))])
         require_no_interrupted_restore(files)
-        require_separate_folders(files.root, asdict(self._tables))
+        require_separate_folders(files.root, asdict(tables))
         if not files.names(""):
-            require_no_rows(spark, self._tables)  # before the lease makes the folder: its volume may be missing
+            require_no_rows(self._spark, tables)  # before the lease makes the folder: its volume may be missing
         name = self._pipeline.intake.name
         with translate_full_disk(name), acquire_for_start(files, name) as lease:
             return self._start(files, how, lease, accept_changed_code)
@@ -221,13 +232,17 @@ class DeltaJob:
         from framework.engine.sink.delta_sink import DeltaSink
         from framework.engine.sink.tables import create_or_check
 
-        pipeline, paths = self._pipeline, asdict(self._tables)
+        pipeline = self._pipeline
         record = _open_checkpoint(files, pipeline)
         new = is_new(files)
         for port in pipeline.ports if new else ():
             require_bounded_first_batch(port.intake.df)
-        written = () if new else read_tables(files).values()
-        create_or_check(files.spark, self._tables, pipeline.spec, fresh=new and not record.epoch, written=written)
+        written = {} if new else read_tables(files)
+        tables = self._tables
+        if self._named:
+            tables = NamedTables(tables).create(files.spark, pipeline.spec, written, self._layout)
+        paths, fresh = asdict(tables), new and not record.epoch
+        create_or_check(files.spark, tables, pipeline.spec, fresh=fresh, written=written.values(), layout=self._layout)
         last = partial(last_transaction, files.spark)
         require_no_later_batch(files, record, paths, last)
         begin_with_code(
@@ -242,7 +257,7 @@ class DeltaJob:
         write_tables(files, paths)
         if self._sink is not None:
             self._sink.prepare(files.spark, spark_schema(pipeline.spec.results_schema))
-        sink = DeltaSink(record=record, spec=pipeline.spec, tables=self._tables, user_sink=self._sink)
+        sink = DeltaSink(record=record, spec=pipeline.spec, tables=tables, user_sink=self._sink)
         sink.secure_tables(files.spark)
         return Job(JobLaunch.resume(files, record, pipeline, sink, how, lease))
 
@@ -268,7 +283,7 @@ class DeltaJob:
         from framework.engine.job.reset import reset_to_initial_state
         from framework.engine.session.checkpoint_files import CheckpointFiles
 
-        files = CheckpointFiles(self._pipeline.intake.df.sparkSession, _qualified_path(checkpoint))
+        files = CheckpointFiles(self._spark, qualified_path(checkpoint))
         record = read_record(files)
         name = self._pipeline.intake.name
         if record is None or record.name != name:
@@ -276,7 +291,7 @@ class DeltaJob:
             raise ForeignCheckpoint(f"{files.root} holds {held}; give the folder of job {name!r}")
         with acquire_for_start(files, name) as lease:
             try:
-                return reset_to_initial_state(files, record, self._tables, confirm=confirm)
+                return reset_to_initial_state(files, record, self.tables, confirm=confirm)
             finally:
                 lease.roll_back()
 
@@ -286,21 +301,3 @@ def _open_checkpoint(files: CheckpointFiles, pipeline: Pipeline) -> JobRecord:
 
     intake = pipeline.intake
     return open_checkpoint(files, name=intake.name, declaration=pipeline.declaration(), key_groups=intake.key_groups)
-
-
-def _table_folder(what: str, path: str | os.PathLike[str]) -> str:
-    """Return the folder of a table, unless `path` looks like the name of a table in a catalog."""
-    if isinstance(path, str) and "/" not in path and "." in path.strip("."):
-        raise DeclarationError(
-            f"{what} is {path!r}, which looks like the name of a table in a catalog; Panekeeper writes Delta tables by "
-            f'their folder: write "./{path}" for a folder of that name, or the full path or URL of the table'
-        )
-    return _qualified_path(path)
-
-
-def _qualified_path(path: str | os.PathLike[str]) -> str:
-    """Return a folder by its full name: Delta reads a relative one as the name of a table."""
-    name = os.fspath(path).rstrip("/")
-    if (url := spark_url(name)) != name:
-        raise DeclarationError(f"{name} is not a URL that Spark can read: write {url}")
-    return name if ":/" in name else os.path.abspath(name)  # noqa: PTH100 -- resolve() would follow links

@@ -6,8 +6,8 @@ holds something else, is an error before the first row is read.
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
 from delta.tables import DeltaTable
@@ -30,6 +30,7 @@ from framework.engine.sink.downtime import DOWNTIME
 from framework.engine.sink.table_settings import require_usable_settings
 
 if TYPE_CHECKING:
+    from delta.tables import DeltaTableBuilder
     from pyspark.sql import DataFrame, SparkSession
 
 ROW_COUNT_COLUMNS = ("rows_in", "admitted", "refined_late", "dropped_late", "outside", "quarantined")
@@ -84,8 +85,41 @@ class Tables:
         return {path: columns[role] for role, path in asdict(self).items() if path is not None}
 
 
+@dataclass(frozen=True, kw_only=True)
+class TableLayout:
+    """How the log and the view are created.
+
+    Attributes:
+        properties: of Delta, such as `delta.logRetentionDuration`.
+        cluster_by: columns by which OPTIMIZE clusters the files.
+    """
+
+    properties: Mapping[str, str] = field(default_factory=dict)
+    cluster_by: Sequence[str] = ()
+
+
+def new_table(spark: SparkSession, role: str, schema: StructType, layout: TableLayout) -> DeltaTableBuilder:
+    """Return a table that is to be created: all but its name or location."""
+    table = DeltaTable.createIfNotExists(spark).addColumns(schema)
+    # Delta's default, a checkpoint of its log every 10 commits, nearly doubles the cost of small batches.
+    properties = {"delta.checkpointInterval": "100"}
+    if role in ("log", "view"):
+        properties |= layout.properties
+        if layout.cluster_by:
+            table = table.clusterBy(*layout.cluster_by)
+    for name, value in properties.items():
+        table = table.property(name, value)
+    return table
+
+
 def create_or_check(
-    spark: SparkSession, tables: Tables, spec: JobSpec, *, fresh: bool, written: Collection[str] = ()
+    spark: SparkSession,
+    tables: Tables,
+    spec: JobSpec,
+    *,
+    fresh: bool,
+    written: Collection[str] = (),
+    layout: TableLayout | None = None,
 ) -> None:
     """Make the tables that are not there and check those that are.
 
@@ -95,6 +129,7 @@ def create_or_check(
         spec: what the job writes.
         fresh: the checkpoint has run no batch in this epoch yet.
         written: paths of the tables that earlier runs on this checkpoint have made; they are never made again.
+        layout: of tables that are made.
 
     Raises:
         OutputNotWritable: a folder cannot be written, or holds files and no Delta table.
@@ -102,6 +137,7 @@ def create_or_check(
         SinkError: the tables hold the results of another checkpoint, with which these would be mixed up; a table that
             an earlier run has made is gone; or one has settings or rules by which it may lose or refuse results.
     """
+    roles = {path: role for role, path in asdict(tables).items()}
     for path, schema in tables.schemas(spec).items():
         files = CheckpointFiles(spark, path)
         exists = DeltaTable.isDeltaTable(spark, path)
@@ -119,9 +155,7 @@ def create_or_check(
         if exists:
             _require_columns(path, _rows_of(spark, path).schema, schema)
         else:
-            # Delta's default, a checkpoint of its log every 10 commits, nearly doubles the cost of small batches.
-            table = DeltaTable.createIfNotExists(spark).location(path).addColumns(schema)
-            table.property("delta.checkpointInterval", "100").execute()
+            new_table(spark, roles[path], schema, layout or TableLayout()).location(path).execute()
     schemas = tables.schemas(spec)
     for role, path in asdict(tables).items():
         if path is not None:

@@ -46,4 +46,4 @@ def _in_scratch_folder(declared: DeltaJob, folder: Path) -> DeltaJob:
         metrics=str(folder / "log_metrics"),
         downtime=str(folder / "log_downtime"),
     )
-    return replace(declared, _tables=scratch)
+    return replace(declared, _tables=scratch, _named=False)

@@ -19,8 +19,28 @@ COMPUTATION = Computation(cast("Any", None))  # the folders of its tables depend
 def test_the_name_of_a_table_in_a_catalog_is_no_folder(table: str, name: str) -> None:
     """Each table says what to write for a folder of that name."""
     given = {"path": "out/log"} | {table: name}
-    with pytest.raises(DeclarationError, match=rf"{table} is '{name}'.*name of a table in a catalog.*\"\./{name}\""):
+    with pytest.raises(
+        DeclarationError, match=rf"{table} is '{name}'.*name of a table in a catalog.*table=.*\"\./{name}\""
+    ):
         COMPUTATION.to_delta(**cast("Any", given))
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({}, "give one of them"),
+        ({"path": "out/log", "table": "a.b"}, "give one of them"),
+        ({"table": "out/log"}, "table is 'out/log'; with table= each table is given by its name"),
+        ({"table": "prod..log"}, "table is 'prod..log'"),
+        ({"table": "prod.log", "view": "s3a://bucket/view"}, "view is 's3a://bucket/view'"),
+        ({"table": "prod.log", "view": Path("view")}, "view is"),
+        ({"table": "prod.log", "view": "prod.log"}, "two tables are the same"),
+    ],
+)
+def test_tables_are_all_given_by_folder_or_all_by_name(given: dict[str, Any], words: str) -> None:
+    """One that is given otherwise is named."""
+    with pytest.raises(DeclarationError, match=words):
+        COMPUTATION.to_delta(**given)
 
 
 FOLDERS = {

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from framework.builder.outputs import _qualified_path
+from framework.builder.places import qualified_path
 from framework.declarations.errors import DeclarationError
 from framework.engine.session.java.local_cache import cache_folder
 from framework.engine.session.s3_settings import s3_settings
@@ -76,4 +76,4 @@ def test_s3_is_found_where_boto3_finds_it() -> None:
 def test_a_place_on_s3_is_named_as_spark_names_it() -> None:
     """Spark has no file system for the scheme s3; the message names the right one."""
     with pytest.raises(DeclarationError, match="write s3a://bucket/log"):
-        _qualified_path("s3://bucket/log")
+        qualified_path("s3://bucket/log")

@@ -1,0 +1,78 @@
+"""Where a user puts tables and checkpoints: folders, URLs, or names of tables in a catalog."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import astuple
+from typing import TYPE_CHECKING
+
+from framework.declarations.errors import DeclarationError
+from state.checkpoint.folder import spark_url
+
+if TYPE_CHECKING:
+    from framework.engine.sink.tables import Tables
+
+Place = str | os.PathLike[str]
+
+
+def tables_in_folders(path: Place, others: Mapping[str, Place | None]) -> Tables:
+    """Return the tables of a job, each by its folder.
+
+    Args:
+        path: of the log.
+        others: role -> folder of the other tables, None: the default. There is no view by default.
+
+    Raises:
+        DeclarationError: two tables in one folder, or a text that looks like the name of a table in a catalog.
+    """
+    return _tables(
+        _table_folder("path", path), {role: _table_folder(role, to) if to else None for role, to in others.items()}
+    )
+
+
+def tables_in_catalog(table: str, others: Mapping[str, Place | None]) -> Tables:
+    """Return the tables of a job, each by its name in a catalog. Arguments and errors as `tables_in_folders`."""
+    return _tables(_name("table", table), {role: _name(role, to) if to else None for role, to in others.items()})
+
+
+def qualified_path(path: Place) -> str:
+    """Return a folder by its full name: Delta reads a relative one as the name of a table."""
+    name = os.fspath(path).rstrip("/")
+    if (url := spark_url(name)) != name:
+        raise DeclarationError(f"{name} is not a URL that Spark can read: write {url}")
+    return name if ":/" in name else os.path.abspath(name)  # noqa: PTH100 -- resolve() would follow links
+
+
+def _tables(log: str, others: Mapping[str, str | None]) -> Tables:
+    from framework.engine.sink.tables import Tables
+
+    tables = Tables(
+        log=log,
+        view=others["view"],
+        **{role: others[role] or f"{log}_{role}" for role in ("quarantine", "metrics", "downtime")},
+    )
+    places = [place for place in astuple(tables) if place]
+    if len(set(places)) < len(places):
+        raise DeclarationError(f"two tables are the same: {', '.join(places)}")
+    return tables
+
+
+def _table_folder(what: str, path: Place) -> str:
+    """Return the folder of a table, unless `path` looks like the name of a table in a catalog."""
+    if isinstance(path, str) and "/" not in path and "." in path.strip("."):
+        raise DeclarationError(
+            f"{what} is {path!r}, which looks like the name of a table in a catalog; without table=, tables are given "
+            f'by their folders: write to_delta(table=...) for names, or "./{path}" for a folder of that name'
+        )
+    return qualified_path(path)
+
+
+def _name(what: str, name: Place) -> str:
+    """Return the name of a table in a catalog, unless it is a path or has an empty part."""
+    if not isinstance(name, str) or "/" in name or not all(part.strip() for part in name.split(".")):
+        raise DeclarationError(
+            f"{what} is {name!r}; with table= each table is given by its name in the catalog, such as "
+            "prod.metrics.worst"
+        )
+    return name
