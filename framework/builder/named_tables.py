@@ -99,10 +99,10 @@ def _create(spark: SparkSession, name: str, role: str, layout: TableLayout | Non
 
 def _moved(name: str, before: str, found: str | None) -> str:
     now = "the catalog has no such table" if found is None else f"in the catalog that is the table in {found}"
+    again = f"CREATE TABLE {name} USING delta LOCATION '{before}'"
     return (
         f"this checkpoint has written the table {name} to {before}, and {now}: results would be in two tables. "
-        f"Register that folder again (CREATE TABLE {name} USING delta LOCATION '{before}'), or take the session whose catalog "
-        "has it"
+        f"Register that folder again ({again}), or take the session whose catalog has it"
     )
 
 

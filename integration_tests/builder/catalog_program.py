@@ -1,4 +1,4 @@
-"""A program with a catalog on disk, which runs the job of the readings into tables by name: `catalog_program.py FOLDER`."""
+"""A program with a catalog on disk; runs the job of the readings into tables by name: `catalog_program.py FOLDER`."""
 
 from __future__ import annotations
 
