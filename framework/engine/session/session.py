@@ -107,7 +107,7 @@ def _settings_of_a_start(given: dict[str, str], *, cores: int | str, s3: bool, k
         jars = [*delta_jars(), *(s3_jars() if s3 else []), *(kafka_jars() if kafka else [])]
     master = given.setdefault("spark.master", f"local[{cores}]")
     local = master.startswith("local")
-    _prepare_processes(local=local)
+    _prepare_processes(local=local, python=given.get("spark.pyspark.python"))
     ours = spark_settings(cores=_usable_cores(cores), memory=usable_memory(), jars=jars)
     ours |= s3_settings(os.environ) if s3 else {}
     return _merged(ours | (_local_settings() if local else {"spark.log.level": "ERROR"}), given)
@@ -172,14 +172,17 @@ def _fits_socket_names(folder: str) -> bool:
     return hasattr(socket, "AF_UNIX") and len(os.fsencode(folder)) <= _LONGEST_SOCKET_FOLDER
 
 
-def _prepare_processes(*, local: bool) -> None:
-    """Variables of this process that the Java machine and its Python workers inherit; they have no Spark setting."""
+def _prepare_processes(*, local: bool, python: str | None) -> None:
+    """Variables of this process that the Java machine and its Python workers inherit.
+
+    They have no Spark setting, or one that only `spark-submit` reads: `python` is the value of `spark.pyspark.python`.
+    """
     if local:
         os.environ["PYSPARK_PYTHON"] = sys.executable  # a shell's python3 would not have our packages
         os.environ["SPARK_HOME"] = str(spark_home())  # not another Spark that this machine holds
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # without it a start may wait for the host's name
     else:
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ["PYSPARK_PYTHON"] = python or os.environ.get("PYSPARK_PYTHON", sys.executable)
 
 
 def _merged(ours: dict[str, str], given: dict[str, str]) -> dict[str, str]:
