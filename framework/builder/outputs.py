@@ -245,15 +245,8 @@ class DeltaJob:
         create_or_check(files.spark, tables, pipeline.spec, fresh=fresh, written=written.values(), layout=self._layout)
         last = partial(last_transaction, files.spark)
         require_no_later_batch(files, record, paths, last)
-        begin_with_code(
-            files,
-            record,
-            code_of(pipeline),
-            paths,
-            last_transaction=last,
-            has_sink=self._sink is not None,
-            accepted=accepted,
-        )
+        has_sink, code = self._sink is not None, code_of(pipeline)
+        begin_with_code(files, record, code, paths, last_transaction=last, has_sink=has_sink, accepted=accepted)
         write_tables(files, paths)
         if self._sink is not None:
             self._sink.prepare(files.spark, spark_schema(pipeline.spec.results_schema))
