@@ -1,8 +1,9 @@
-"""Windows on Spark. Imports go one way: session <- flow <- user_sinks <- sink <- job <- monitor.
+"""Windows on Spark. Imports go one way: session <- flow <- user_sinks <- sink <- job <- monitor, and clock <- job.
 
 session/     the Spark session: settings, Java libraries, checks of this machine, Spark's errors
 flow/        the streaming plan: intake, packing, control stream, stateful processor
 user_sinks/  results beside the Delta tables: a sink of one's own, a function, Kafka
+clock/       the wall clock of a running job: ticks, and what they leave
 sink/        one micro-batch into Delta tables, exactly once
 job/         start, lease, status, drain, reset
 monitor/     the numbers of running jobs, for monitoring systems

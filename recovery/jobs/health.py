@@ -55,6 +55,8 @@ def _behind(status: JobStatus, limits: Limits) -> Iterator[str]:
     silent, lag, rows = status.heartbeat_age or 0, status.watermark_lag, status.rows_behind
     if silent > HEARTBEAT_TIMEOUT_US / 1e6:
         yield f"its process has sent no heartbeat for {silent:g} s"
+    if status.tick_error is not None:
+        yield f"no tick of the wall clock can be written since {status.no_tick_since}: {status.tick_error}"
     if limits.lag is not None and lag is not None and lag > limits.lag:
         yield f"its watermark is {lag:g} s behind the present, and {limits.lag:g} s are allowed"
     age = min(one for one in (status.run_age, status.last_batch_age, math.inf) if one is not None)

@@ -74,6 +74,8 @@ class JobStatus:
         rows_behind: rows that its source held and it had not read; Kafka counts them.
         open_panes: panes that still take rows.
         state_bytes: size of its state on disk.
+        no_tick_since: since when no tick of the wall clock can be written, as on a full disk; null if all is well.
+        tick_error: why.
         last_savepoint: the newest savepoint.
     """
 
@@ -102,4 +104,6 @@ class JobStatus:
     rows_behind: int | None = None
     open_panes: int | None = None
     state_bytes: int | None = None
+    no_tick_since: str | None = None
+    tick_error: str | None = None
     last_savepoint: NewestSavepoint | None = None

@@ -23,11 +23,12 @@ from state.checkpoint.folder import CheckpointFolder
 from state.checkpoint.job_record import is_flushed
 from state.checkpoint.owner import LeaseOwner, read_end, read_owner
 from state.checkpoint.run_record import last_batches
+from state.spark_logs import LogFolder
 
 _POLL_SECONDS = 0.2
 
 
-def checkpoint_folder(checkpoint: str, s3: S3Options | None = None) -> CheckpointFolder:
+def checkpoint_folder(checkpoint: str, s3: S3Options | None = None) -> LogFolder:
     """Return the folder that a path or URL names.
 
     Args:
@@ -44,7 +45,7 @@ def checkpoint_folder(checkpoint: str, s3: S3Options | None = None) -> Checkpoin
 
 
 def drain(
-    folder: CheckpointFolder,
+    folder: LogFolder,
     *,
     timeout: Duration = 300.0,
     now: Callable[[], int] = now_us,

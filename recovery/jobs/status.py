@@ -126,6 +126,8 @@ def _progress(report: Mapping[str, Any], now: int, *, running: bool) -> dict[str
         "rows_behind": progress.get("rows_behind"),
         "open_panes": still_open.get("panes"),
         "state_bytes": progress.get("state_bytes"),
+        "no_tick_since": _time(progress.get("no_tick_since")) if running else None,
+        "tick_error": progress.get("tick_error") if running else None,
     }
 
 

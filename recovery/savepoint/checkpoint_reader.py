@@ -28,6 +28,7 @@ from state.checkpoint.layout import (
     control_file_number,
 )
 from state.checkpoint.restore_markers import superseded_by
+from state.control_log import control_files_read, needed_logs
 from state.errors import CorruptState
 from state.spark_logs import damaged_log, log_lines, offset_lines, require_readable_commit
 
@@ -64,7 +65,9 @@ class CheckpointSnapshot:
         """Return the names of the files that belong to the checkpoint as of `batch`, sorted."""
         ends = source_ends(self.folder, self.batch)
         processed = {
-            number for number, (source, entry) in _control_files(self.folder).items() if _has_read(ends, source, entry)
+            number
+            for number, (source, entry) in control_files_read(self.folder).items()
+            if _has_read(ends, source, entry)
         }
         return sorted(
             path for path in _walk(self.folder) if _is_part_of_batch(self.folder, path, self.batch, ends, processed)
@@ -125,7 +128,7 @@ def batch_with_control_file(folder: Files, number: int) -> int | None:
     Returns:
         The batch, which may not be committed yet; None if no batch has read the file.
     """
-    place = _control_files(folder).get(number)
+    place = control_files_read(folder).get(number)
     if place is None:
         return None
     first = None
@@ -138,7 +141,7 @@ def batch_with_control_file(folder: Files, number: int) -> int | None:
 
 def read_control_numbers(folder: Files) -> set[int]:
     """Return the numbers of the control files that a source's log names."""
-    return set(_control_files(folder))
+    return set(control_files_read(folder))
 
 
 def _settings(folder: Files, batch: int) -> dict[str, str]:
@@ -202,7 +205,7 @@ def damaged_source_entries(folder: Files, batch: int) -> dict[str, bool]:
     ends = source_ends(folder, batch)
     found = {}
     for source in sorted(map(int, filter(str.isdecimal, folder.names("sources")))):
-        for log in _needed(folder.names(f"sources/{source}")):
+        for log in needed_logs(folder.names(f"sources/{source}")):
             try:
                 log_lines(folder, f"sources/{source}/{log}")
             except CorruptState:
@@ -219,40 +222,6 @@ def source_ends(folder: Files, batch: int) -> list[int | None]:
 def _has_read(ends: list[int | None], source: int, entry: int) -> bool:
     end = ends[source] if source < len(ends) else None
     return end is not None and entry <= end
-
-
-def _control_files(folder: Files) -> dict[int, tuple[int, int]]:
-    """Return number of a control file -> the source that has read it, and the entry of its log that names it.
-
-    The control stream is the last source; the logs of those before it may be large, and are not read.
-    """
-    for source in sorted(map(int, filter(str.isdecimal, folder.names("sources"))), reverse=True):
-        if found := {
-            number: (source, entry) for number, entry in _control_files_of_source(folder, f"sources/{source}")
-        }:
-            return found
-    return {}
-
-
-def _control_files_of_source(folder: Files, source: str) -> Iterator[tuple[int, int]]:
-    """Yield the control files that the log of a source names, each with its entry."""
-    for log in _needed(folder.names(source)):
-        for line in folder.read(f"{source}/{log}").decode().splitlines():
-            try:
-                entry = json.loads(line) if line.startswith("{") else {}
-            except ValueError as error:
-                raise damaged_log(folder, f"{source}/{log}") from error
-            path = PurePosixPath(entry.get("path", ""))
-            number = control_file_number(path.name)
-            if path.parent.name == layout.CONTROL_FOLDER and number is not None:
-                yield number, entry["batchId"]
-
-
-def _needed(names: list[str]) -> list[str]:
-    """Return the files to read of a source's log: the newest compact one has the entries of those before it."""
-    numbers = {name: int(match[1]) for name in names if (match := _NUMBER.fullmatch(name))}
-    compact = max((number for name, number in numbers.items() if name.endswith(".compact")), default=-1)
-    return sorted((name for name, number in numbers.items() if number >= compact), key=numbers.__getitem__)
 
 
 def _log_offset(line: str) -> int | None:

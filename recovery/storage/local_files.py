@@ -140,14 +140,6 @@ class LocalFiles(LocalFolder):
                 raise ArchiveError(f"{self.path / name} is no file but a device or the like; remove it")
             shutil.copyfileobj(source, into)
 
-    def read(self, name: str) -> bytes:
-        """Return the content of a small file.
-
-        Raises:
-            FileNotFoundError: there is no file of that name.
-        """
-        return (self.path / name).read_bytes()
-
     @contextmanager
     def local_copy(self, name: str) -> Iterator[Path]:
         """Provide the file itself."""

@@ -12,6 +12,9 @@ from typing import Literal
 from state.checkpoint.clock import now_us
 from state.checkpoint.folder import CheckpointFolder, read_object
 from state.checkpoint.layout import CONTROL_FOLDER, control_file, control_file_number
+from state.control_log import newest_control_file_read
+from state.log import logger
+from state.spark_logs import LogFolder
 
 ControlKind = Literal["resume", "tick", "drain", "savepoint", "flush"]
 """`resume`: the job was started. `tick`: an instant of the wall clock has come. The others are commands."""
@@ -19,14 +22,22 @@ ControlKind = Literal["resume", "tick", "drain", "savepoint", "flush"]
 CHECKPOINT_COMMANDS = ("drain", "savepoint")
 """Commands that make a batch a checkpoint of a kind, and leave the windows as they are."""
 
+_log = logger("job")
 
-def write_control_file(folder: CheckpointFolder, kind: ControlKind) -> int:
-    """Write the next control file and return its number. The clock is read once, here; from then on its time is data.
 
-    Several processes may write at the same time: if the number is taken, the next one is tried.
+def write_control_file(folder: LogFolder, kind: ControlKind, *, us: int | None = None) -> int:
+    """Write the next control file, at the time `us`, and return its number; from then on its time is data.
+
+    Without `us` the clock is read once, here.
+
+    Several processes may write at the same time: if the number is taken, the next one is tried. Spark reads each name
+    once, so in a folder that somebody has emptied the numbers go on after the last one that Spark has read.
     """
     number = max(_numbers(folder), default=0) + 1
-    row = {"kind": kind, "us": now_us()}
+    if number == 1 and (read := newest_control_file_read(folder)):
+        _log.warning("%s in %s was emptied; its numbers go on after %s", CONTROL_FOLDER, folder.root, read)
+        number = read + 1
+    row = {"kind": kind, "us": now_us() if us is None else us}
     while True:
         try:
             folder.write_json(control_file(number), row | {"number": number})
@@ -36,11 +47,19 @@ def write_control_file(folder: CheckpointFolder, kind: ControlKind) -> int:
             return number
 
 
-def remove_processed(folder: CheckpointFolder, number: int) -> None:
-    """Remove the control files before this number, which a committed batch has read. The newest keeps the numbering."""
+def remove_processed(folder: CheckpointFolder, number: int) -> list[int]:
+    """Remove the control files before this number, which a committed batch has read. The newest keeps the numbering.
+
+    Returns:
+        The numbers of the control files that stay.
+    """
+    stay = []
     for one in _numbers(folder):
         if one < number:
             folder.remove(control_file(one))
+        else:
+            stay.append(one)
+    return stay
 
 
 class ControlCommand:
@@ -53,7 +72,7 @@ class ControlCommand:
         number: of the control file that carries the command now.
     """
 
-    def __init__(self, folder: CheckpointFolder, kind: ControlKind) -> None:
+    def __init__(self, folder: LogFolder, kind: ControlKind) -> None:
         self._folder = folder
         self._kind: ControlKind = kind
         self.number = write_control_file(folder, kind)

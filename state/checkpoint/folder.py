@@ -78,8 +78,20 @@ class LocalFolder:
         except (FileNotFoundError, NotADirectoryError):
             return None
 
+    def read(self, name: str) -> bytes:
+        """Return the content of a small file. Raises `FileNotFoundError` if there is none of that name."""
+        return (self.path / name).read_bytes()
+
     def write_json(self, name: str, value: Any, *, replace: bool = False) -> None:
         """Write a JSON file, whole or not at all, also after a power cut.
+
+        Raises:
+            FileExistsError: it is there, unless `replace`.
+        """
+        self.write(name, json.dumps(value).encode(), replace=replace)
+
+    def write(self, name: str, content: bytes, *, replace: bool = False) -> None:
+        """Write a small file, whole or not at all, also after a power cut.
 
         Raises:
             FileExistsError: it is there, unless `replace`.
@@ -88,8 +100,8 @@ class LocalFolder:
         path.parent.mkdir(parents=True, exist_ok=True)
         written = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
         try:
-            with written.open("w") as stream:
-                stream.write(json.dumps(value))
+            with written.open("wb") as stream:
+                stream.write(content)
                 stream.flush()
                 os.fsync(
                     stream.fileno()

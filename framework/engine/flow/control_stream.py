@@ -2,7 +2,8 @@
 
 After a clean restart Spark runs no batch until a row arrives, so a pane that became due while the job was down would
 not fire. Each start therefore writes one "resume", which reaches every group in the first new batch; what is overdue
-happens there. While the job runs, the `TickScheduler` writes a "tick" whenever the next instant of a window has come.
+happens there. While the job runs, the `TickScheduler`
+(`framework/engine/clock/tick_scheduler.py`) writes a "tick" whenever the next instant of a window has come.
 Commands ("drain", "savepoint", "flush") travel the same way. All of them are in Spark's offset log like any row, so a
 batch that is replayed sees the same time and the same commands.
 
@@ -12,12 +13,10 @@ it needs no Python process, and no batch while nothing is written.
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING
 
 from framework.engine.flow.packing import PACKED
-from state.checkpoint.clock import now_us
-from state.checkpoint.control_files import CHECKPOINT_COMMANDS, write_control_file
+from state.checkpoint.control_files import CHECKPOINT_COMMANDS
 from state.checkpoint.layout import CONTROL_FOLDER
 
 if TYPE_CHECKING:
@@ -60,43 +59,3 @@ def control_rows(files: CheckpointFiles, ids: tuple[int, ...]) -> DataFrame:
         F.col("us").alias("n"),
         F.lit(None).cast("binary").alias("body"),
     ).select(*PACKED.names)
-
-
-class TickScheduler:
-    """Writes a tick to the control stream when the next wall-clock instant of the windows has come."""
-
-    def __init__(self, files: CheckpointFiles) -> None:
-        self._files = files
-        self._due: int | None = None
-        self._closed = False
-        self._changed = threading.Condition()
-        self._thread = threading.Thread(target=self._run, name="panekeeper-ticks", daemon=True)
-        self._thread.start()
-
-    def schedule(self, due_us: int | None) -> None:
-        """Write the next tick at this time (us since the epoch), None: no tick."""
-        with self._changed:
-            self._due = due_us
-            self._changed.notify()
-
-    def close(self) -> None:
-        """Write no more ticks."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify()
-
-    def _run(self) -> None:
-        while True:
-            with self._changed:
-                wait = None if self._due is None else (self._due - now_us()) / 1e6
-                if self._closed:
-                    return
-                if wait is None or wait > 0:
-                    self._wait(wait)
-                    continue
-                self._due = None  # the batch that processes the tick schedules the next one
-            write_control_file(self._files, "tick")
-
-    def _wait(self, seconds: float | None) -> None:
-        """Wait these seconds, or until something changed."""
-        self._changed.wait(seconds)

@@ -15,7 +15,6 @@ from pyspark.errors import StreamingQueryException
 
 from framework.declarations.durations import Duration
 from framework.declarations.errors import DeclarationError, DrainTimeout, JobNotRunning, PanekeeperError
-from framework.engine.flow.control_stream import TickScheduler
 from framework.engine.job import query as streaming
 from framework.engine.job.callbacks import BatchCallbacks, OnCallbackError
 from framework.engine.job.progress import report_fields
@@ -49,7 +48,7 @@ class Job:
         self._query_started, self._first_batch_started = threading.Event(), threading.Event()
         self._stopping, self._drained, self._flushed = threading.Event(), threading.Event(), threading.Event()
         self._failure: BaseException | None = None
-        self._tick_scheduler = TickScheduler(launch.files) if launch.needs_ticks else None
+        self._tick_scheduler = launch.start_ticks()
         self._last_control_file: int | None = None
         self._downtime: Downtime | None = None
         self._command_lock = threading.Lock()  # a command may end the query and start it again
@@ -167,11 +166,12 @@ class Job:
 
     def status(self) -> Status:
         """Return the job's state and counts, without waiting."""
-        return self._totals.status(self._launch.name, self._state())
+        return self._totals.status(self._launch.name, self._state(), self._tick_scheduler.failure)
 
     def report(self) -> dict[str, Any]:
         """Return what the job reports of itself: batch, open and progress (`framework/engine/job/progress.py`)."""
-        return report_fields(self._totals, self._query if self._query_started.is_set() else None)
+        query = self._query if self._query_started.is_set() else None
+        return report_fields(self._totals, query, self._tick_scheduler.failure)
 
     def last_savepoint(self) -> LastSavepoint | None:
         """Return the newest savepoint of the checkpoint; None: there is none."""
@@ -235,7 +235,7 @@ class Job:
         self._query_started.wait()  # from here on `self._query` is the query that runs this batch
         self._first_batch_started.set()
         try:
-            self._launch.begin_batch(self._last_control_file)
+            self._launch.begin_batch(self._last_control_file, self._query)
             with self._callbacks.in_batch(number):
                 self._commit(packed.persist(), number)
         except BaseException as error:  # noqa: BLE001 -- it is raised again where the job is awaited
@@ -263,8 +263,7 @@ class Job:
             self._drained.set()
         self._last_control_file = batch.last_control_file
         self._callbacks.notify(self._totals.add(batch, clock))
-        if self._tick_scheduler is not None:
-            self._tick_scheduler.schedule(self._totals.next_due())
+        self._tick_scheduler.schedule(self._totals.next_due())
         if self._stopping.is_set():
             streaming.end_after_batch(self._query, self._launch.files.spark)
 
@@ -275,8 +274,7 @@ class Job:
             raise self._to_panekeeper_error(error) from error
         if ended:
             self._launch.lease.release_if_ended()
-            if self._tick_scheduler is not None:
-                self._tick_scheduler.close()
+            self._tick_scheduler.close()
             if self._failure is not None:
                 raise self._failure
         return ended

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from framework.declarations.errors import CheckpointError
+from framework.engine.clock.control_cleanup import ControlCleanup
+from framework.engine.clock.tick_scheduler import TickScheduler
 from framework.engine.job.startup_checks import require_no_interrupted_restore
 from framework.engine.session.required_settings import query_settings
 from framework.engine.sink import downtime
-from state.checkpoint.control_files import remove_processed, write_control_file
+from state.checkpoint.control_files import write_control_file
 from state.checkpoint.job_record import read_record
 from state.checkpoint.owner import PreviousRun
 from state.checkpoint.reset_intent import read_reset_intent
@@ -44,6 +46,7 @@ class JobLaunch:
         trigger: how its query is triggered, as Spark names it.
         resume_file: number of the control file that its start has written.
         lease: its right to run on the checkpoint.
+        control_cleanup: removes what its batches have processed of the control stream.
         code: what its batches are computed by, as its start has recorded it.
     """
 
@@ -54,6 +57,7 @@ class JobLaunch:
     trigger: Mapping[str, Any]
     resume_file: int
     lease: Lease
+    control_cleanup: ControlCleanup
     code: Mapping[str, Any] | None = None
 
     @classmethod
@@ -76,6 +80,7 @@ class JobLaunch:
             trigger=trigger,
             resume_file=number,
             lease=lease,
+            control_cleanup=ControlCleanup(files),
             code=read_code(files),
         )
 
@@ -110,16 +115,22 @@ class JobLaunch:
         with query_settings(self.files, self.record.settings):
             return writer.option("checkpointLocation", self.files.root).trigger(**self.trigger).start()
 
-    def begin_batch(self, last_control_file: int | None) -> None:
+    def start_ticks(self) -> TickScheduler:
+        """Return what writes the ticks of the wall clock, which runs if the windows wait for them."""
+        scheduler = TickScheduler(self.files, on_outage=self.note_outage)
+        return scheduler.start() if self.needs_ticks else scheduler
+
+    def begin_batch(self, last_control_file: int | None, query: StreamingQuery) -> None:
         """Begin a batch if the job still holds its lease: state that another job would read must not be written.
 
         Args:
             last_control_file: the last one that the batch before has read, which is committed now; those before it
                 are removed. None if there is none.
+            query: the one that runs the batch.
         """
         self.lease.require_held()
         if last_control_file is not None:
-            remove_processed(self.files, last_control_file)
+            self.control_cleanup.remove_processed(last_control_file, query)
 
     def commit(
         self,
@@ -176,6 +187,15 @@ class JobLaunch:
         )
         _log.info("%s", report)
         return report
+
+    def note_outage(self, well_until_us: int) -> None:
+        """Note for the downtime report that the process was suspended, or its clock was set, while the job ran.
+
+        Args:
+            well_until_us: the last time at which it is known to have run, us since the epoch.
+        """
+        at = well_until_us
+        self.lease.set_previous(PreviousRun(name=self.name, since_us=at, seen_us=at, clean=False))
 
     def _record_batch(self, batch: BatchOutput) -> None:
         """Record for the next downtime report that this run, or an aborted start before it, has committed a batch.

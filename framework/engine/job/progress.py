@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from framework.engine.clock.tick_scheduler import TickFailure
     from framework.engine.job.run_totals import RunTotals
 
 _STATE_BYTES = "rocksdbSstFileSize"
@@ -34,10 +35,19 @@ class QueryProgress:
     state_bytes: int | None = None
 
 
-def report_fields(totals: RunTotals, query: StreamingQuery | None) -> dict[str, Any]:
-    """Return the report of a job: batch, open (`RunTotals.open_work`) and progress. `query`: None before it starts."""
+def report_fields(
+    totals: RunTotals, query: StreamingQuery | None, tick_failure: TickFailure | None = None
+) -> dict[str, Any]:
+    """Return the report of a job: batch, open (`RunTotals.open_work`) and progress.
+
+    Args:
+        totals: what its batches did.
+        query: None before it starts.
+        tick_failure: why no tick can be written; None if all is well.
+    """
     spark = {} if query is None else asdict(query_progress(query))
-    return totals.open_work() | {"progress": totals.progress() | spark}
+    ticks = {"no_tick_since": tick_failure.since_us, "tick_error": tick_failure.error} if tick_failure else {}
+    return totals.open_work() | {"progress": totals.progress() | spark | ticks}
 
 
 def query_progress(query: StreamingQuery) -> QueryProgress:

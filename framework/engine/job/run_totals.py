@@ -17,6 +17,7 @@ from framework.engine.job.status import Drained, JobState, Status
 from state.checkpoint.clock import monotonic_seconds, now_us
 
 if TYPE_CHECKING:
+    from framework.engine.clock.tick_scheduler import TickFailure
     from framework.engine.sink.batch_output import BatchOutput
 
 _RATE_US = 60_000_000  # rows in a second are those of the last minute
@@ -139,7 +140,7 @@ class RunTotals:
                 at=to_datetime(self._ended),
             )
 
-    def status(self, name: str, state: JobState) -> Status:
+    def status(self, name: str, state: JobState, tick_failure: TickFailure | None = None) -> Status:
         """Return how the job of this name and state stands."""
         with self._lock:
             counts = self._counts
@@ -156,6 +157,7 @@ class RunTotals:
                 outside=counts.get("outside", 0),
                 quarantined=counts.get("quarantined", 0),
                 firings=self._firings,
+                tick_error=None if tick_failure is None else str(tick_failure),
             )
 
     def open_work(self) -> dict[str, Any]:

@@ -33,6 +33,8 @@ class Status:
         outside: rows that lie in no pane (a window with gaps).
         quarantined: rows set aside before the windows, with their reason.
         firings: rows added to the log.
+        tick_error: why no tick of the wall clock can be written now, and since when: a full disk, a store that is away;
+            what falls due waits for it. None if all is well.
     """
 
     name: str
@@ -47,6 +49,7 @@ class Status:
     outside: int
     quarantined: int
     firings: int
+    tick_error: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -127,6 +127,7 @@ class _Look:
             "panekeeper.last_batch.age": _age(now, progress["at"]),
             "panekeeper.source.rows_behind": progress.get("rows_behind"),
             "panekeeper.state.size": progress.get("state_bytes"),
+            "panekeeper.ticks.failing": _age(now, progress.get("no_tick_since")) or 0,
             "panekeeper.last_savepoint.age": None if saved is None else _age(now, saved.at),
         }
 
@@ -138,6 +139,7 @@ _GAUGES = {
     "panekeeper.last_batch.age": ("s", "Time since the last batch ended"),
     "panekeeper.source.rows_behind": ("", "Rows that the source held and the job had not read; Kafka counts them"),
     "panekeeper.state.size": ("By", "Size of the state on disk"),
+    "panekeeper.ticks.failing": ("s", "Time since which no tick of the wall clock can be written, 0 if all is well"),
     "panekeeper.last_savepoint.age": ("s", "Time since the newest savepoint of the checkpoint was made"),
 }
 

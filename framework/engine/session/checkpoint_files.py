@@ -70,16 +70,25 @@ class CheckpointFiles:
 
     def write_json(self, name: str, value: Any, *, replace: bool = False) -> None:
         """Write a JSON file atomically, on one line. Raises `FileExistsError` if it is there, unless `replace`."""
-        local = local_path(self.path("")) if replace else None
+        self.write(name, json.dumps(value).encode(), replace=replace)
+
+    def write(self, name: str, content: bytes, *, replace: bool = False) -> None:
+        """Write a small file atomically. Raises `FileExistsError` if it is there, unless `replace`."""
+        local = self.local_folder() if replace else None
         if local is not None:  # there Spark's manager does not replace a file, and reports no error
-            LocalFolder(local).write_json(name, value, replace=True)
+            local.write(name, content, replace=True)
             return
         try:
-            self._write(name, bytearray(json.dumps(value).encode()), replace=replace)
+            self._write(name, bytearray(content), replace=replace)
         except Exception as error:
             if any(words in full_text(error) for words in _ALREADY_EXISTS):
                 raise FileExistsError(f"{name} in {self.root} is already there") from error
             raise
+
+    def local_folder(self) -> LocalFolder | None:
+        """Return the same folder without Java, None if it is not on a local disk."""
+        local = local_path(self.path(""))
+        return None if local is None else LocalFolder(local)
 
     def remove(self, name: str) -> None:
         """Remove a file or folder; nothing happens if it is not there."""
@@ -93,6 +102,11 @@ class CheckpointFiles:
         """Return the qualified path of a file or folder."""
         path = self._path(name)
         return str(path.getFileSystem(self._hadoop()).makeQualified(path).toString())
+
+    def uri(self, name: str) -> str:
+        """Return the qualified path of a file as a URL, quoted as Spark's file sources do."""
+        path = self._path(name)
+        return str(path.getFileSystem(self._hadoop()).makeQualified(path).toUri().toString())
 
     def manager_setting(self, hadoop: Any = None) -> dict[str, str]:
         """Return the setting by which Spark writes these files, empty for its own choice; a query needs it, too."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from framework.declarations.errors import CheckpointInUse, PanekeeperError
-from framework.engine.flow import control_stream
+from framework.engine.clock import tick_scheduler
 from framework.engine.sink import fault_points
 from recovery.drill.faults.barrier import BarrierFault, ImmediateFault, OneTimeFault, kill_when_all_arrive
 from recovery.drill.faults.damage import FaultNotConfirmed
@@ -271,7 +271,7 @@ def set_clock(hours: float) -> None:
     def later() -> int:
         return now_us() + ahead
 
-    for module in (control_files, control_stream):  # that is where the windows get their time from
+    for module in (control_files, tick_scheduler):  # that is where the windows get their time from
         module.now_us = later  # type: ignore[attr-defined]
 
 

@@ -191,6 +191,12 @@ RUNS = JobStatus(
         (replace(RUNS, watermark_lag=60), Limits(lag=60), "healthy", ""),
         (replace(RUNS, rows_behind=11), Limits(rows=10), "behind", "holds 11 rows"),
         (replace(RUNS, rows_behind=None, watermark_lag=None), Limits(lag=1, rows=1), "healthy", ""),
+        (
+            replace(RUNS, no_tick_since="now", tick_error="disk full"),
+            Limits(),
+            "behind",
+            "be written since now: disk full",
+        ),
         (replace(RUNS, last_batch_age=31), Limits(age=30), "behind", "no batch has ended for 31 s"),
         (RUNS, Limits(age=60), "behind", "no batch has ended for 90 s"),
         (replace(RUNS, last_batch_age=999, run_age=5), Limits(age=60), "healthy", ""),

@@ -16,6 +16,9 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
 from framework.declarations.errors import SetupError
+from framework.engine.clock.tick_scheduler import TickFailure
+from framework.engine.job.progress import report_fields
+from framework.engine.job.run_totals import RunTotals
 from framework.engine.job.status import JobState
 from framework.engine.monitor.endpoint import serve_metrics
 from framework.engine.monitor.instruments import publish_metrics
@@ -45,7 +48,14 @@ def read(reader: InMemoryMetricReader) -> dict[str, dict[str, Any]]:
 def full_job(name: str = "readings") -> RunningJob:
     """A job of which everything is known."""
     job = RunningJob(name)
-    job.spark = {"rows_behind": 70, "state_bytes": 4096}
+    failure = TickFailure(since_us=now_us() - 600_000_000, error="disk full")
+    job.spark = {
+        "rows_behind": 70,
+        "state_bytes": 4096,
+        **report_fields(RunTotals(), None, failure)["progress"],
+        "watermark": now_us() - 90_000_000,
+        "at": now_us(),
+    }
     job.saved = LastSavepoint(name="one", location="s", at=now_us() - 3_600_000_000, batch=0)
     job.run(0, admitted=5, quarantined=2, firings=4, late_us=1_500_000)
     return job
@@ -82,11 +92,13 @@ def test_how_the_job_is_now_is_read_when_a_reader_collects() -> None:
     assert found["panekeeper.job.running"] == 1
     assert found["panekeeper.source.rows_behind"] == 70
     assert found["panekeeper.state.size"] == 4096
+    assert found["panekeeper.ticks.failing"] == pytest.approx(600, abs=60)
     assert found["panekeeper.watermark.lag"] == pytest.approx(90, abs=60)
     assert found["panekeeper.last_savepoint.age"] == pytest.approx(3600, abs=60)
     assert 0 <= found["panekeeper.last_batch.age"] < 60
     new, reader = RunningJob(), InMemoryMetricReader()
     publish_metrics(new, MeterProvider([reader]))
+    assert read(reader)["panekeeper.ticks.failing"][""].value == 0
     assert {"panekeeper.watermark.lag", "panekeeper.last_savepoint.age"} & read(reader).keys() == set()
 
 

@@ -1,0 +1,128 @@
+"""Spark's log of the control stream: which control files has it read, and how does that log stay small?
+
+The log has a file for each entry, `sources/<source>/<entry>`, with a line for each control file that Spark found then.
+Every tenth file is a compact one, with all lines before it, for ever: 119 bytes for each tick of the job's life. Spark
+needs a line for two reasons: to find what a batch reads that is not committed, and not to read a file again that is
+still in the folder. So lines of control files that were processed and removed can be dropped (`prune_control_log`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Collection, Iterator
+from typing import Any, Protocol
+
+from state.checkpoint.layout import CONTROL_FOLDER, SOURCES_FOLDER, control_file_number
+from state.spark_logs import LogFolder, damaged_log
+
+_NUMBER = re.compile(r"(\d+)(\.compact)?")
+_COMPACT = ".compact"
+
+
+class PrunableFolder(LogFolder, Protocol):
+    """A checkpoint folder in which files of Spark's logs can be replaced."""
+
+    def write(self, name: str, content: bytes, *, replace: bool = False) -> None:
+        """Write a file, whole or not at all. Raises `FileExistsError` if it is there, unless `replace`."""
+        ...
+
+
+def control_files_read(folder: LogFolder) -> dict[int, tuple[int, int]]:
+    """Return number of a control file -> the source that has read it, and the entry of its log that names it.
+
+    The control stream is the last source; the logs of those before it may be large, and are not read.
+
+    Raises:
+        CorruptState: a line of the log is truncated or altered.
+    """
+    for source in _sources(folder):
+        if found := {number: (int(source), entry) for number, entry in _numbers_in(folder, source, needed_logs)}:
+            return found
+    return {}
+
+
+def newest_control_file_read(folder: LogFolder) -> int:
+    """Return the greatest number of a control file that Spark has read; 0 if it has read none."""
+    for source in _sources(folder):
+        numbers = [number for number, _ in _numbers_in(folder, source, lambda names: needed_logs(names)[-1:])]
+        if numbers:
+            return max(numbers)
+    return 0
+
+
+def prune_control_log(folder: PrunableFolder, *, before: int, present: Collection[int]) -> int:
+    """Drop lines from the newest compact file of the log. No query may plan a batch meanwhile.
+
+    Args:
+        folder: the checkpoint.
+        before: control files with a lower number were read by batches that are committed.
+        present: the numbers of those that are still in the folder of the control stream; their lines stay.
+
+    Returns:
+        How many lines were dropped.
+
+    Raises:
+        CorruptState: a line of the log is truncated or altered.
+    """
+    for source in _sources(folder):
+        names = needed_logs(folder.names(f"{SOURCES_FOLDER}/{source}"))
+        if not any(_numbers_in(folder, source, lambda all_names: needed_logs(all_names)[-1:])):
+            continue
+        return _prune(folder, f"{SOURCES_FOLDER}/{source}/{names[0]}", before, present)
+    return 0
+
+
+def needed_logs(names: Collection[str]) -> list[str]:
+    """Return the files to read of a source's log: the newest compact one has the lines of those before it.
+
+    >>> needed_logs(["8", "9.compact", "10", "11"])
+    ['9.compact', '10', '11']
+    """
+    numbers = {name: int(match[1]) for name in names if (match := _NUMBER.fullmatch(name))}
+    compact = max((number for name, number in numbers.items() if name.endswith(_COMPACT)), default=-1)
+    return sorted((name for name, number in numbers.items() if number >= compact), key=numbers.__getitem__)
+
+
+def _prune(folder: PrunableFolder, name: str, before: int, present: Collection[int]) -> int:
+    entry = name.rpartition("/")[2].removesuffix(_COMPACT)
+    if not name.endswith(_COMPACT):
+        return 0
+    version, *lines = folder.read(name).decode().splitlines()
+
+    def is_needed(line: str) -> bool:
+        value = _parsed(folder, name, line)
+        number = _control_number(value)
+        return number is None or number >= before or number in present or value["batchId"] >= int(entry)
+
+    kept = [line for line in lines if is_needed(line)]
+    if len(kept) < len(lines):
+        folder.write(name, "\n".join([version, *kept]).encode(), replace=True)
+    return len(lines) - len(kept)
+
+
+def _sources(folder: LogFolder) -> list[str]:
+    return sorted(filter(str.isdecimal, folder.names(SOURCES_FOLDER)), key=int, reverse=True)
+
+
+def _numbers_in(folder: LogFolder, source: str, choose: Callable[[list[str]], list[str]]) -> Iterator[tuple[int, int]]:
+    """Yield the control files that the chosen files of a source's log name, each with its entry."""
+    log = f"{SOURCES_FOLDER}/{source}"
+    for name in choose(folder.names(log)):
+        for line in folder.read(f"{log}/{name}").decode().splitlines():
+            value = _parsed(folder, f"{log}/{name}", line)
+            number = _control_number(value)
+            if number is not None:
+                yield number, value["batchId"]
+
+
+def _parsed(folder: LogFolder, name: str, line: str) -> dict[str, Any]:
+    try:
+        return dict(json.loads(line)) if line.startswith("{") else {}
+    except ValueError as error:
+        raise damaged_log(folder, name) from error
+
+
+def _control_number(entry: dict[str, Any]) -> int | None:
+    folder, _, name = entry.get("path", "").rpartition("/")
+    return control_file_number(name) if folder.rpartition("/")[2] == CONTROL_FOLDER else None

@@ -1,0 +1,96 @@
+"""Spark's log of the control stream, in the format of Spark: what is read of it, and what may be dropped."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from state.checkpoint.control_files import remove_processed, write_control_file
+from state.checkpoint.folder import LocalFolder
+from state.control_log import control_files_read, newest_control_file_read, prune_control_log
+from state.errors import CorruptState
+
+
+def line(number: int, entry: int, name: str = "pulse/{:012d}.json") -> str:
+    """Return a line of the log."""
+    path = f"file:///jobs/a/{name.format(number)}"
+    return json.dumps({"path": path, "timestamp": 1_700_000_000_000 + number, "batchId": entry}, separators=(",", ":"))
+
+
+def put(folder: LocalFolder, name: str, *lines: str) -> None:
+    """Write a file of the log."""
+    folder.write(name, "\n".join(["v1", *lines]).encode(), replace=True)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> LocalFolder:
+    """A job of two sources: data files, and twelve control files, the first ten of them in a compact file."""
+    made = LocalFolder(tmp_path)
+    put(made, "sources/0/0", line(1, 0, "in/{}.json"))
+    put(made, "sources/1/8", line(9, 8))
+    put(made, "sources/1/9.compact", *(line(entry + 1, entry) for entry in range(10)))
+    put(made, "sources/1/10", line(11, 10))
+    put(made, "sources/1/11", line(12, 11))
+    return made
+
+
+def test_each_control_file_has_the_entry_that_names_it(folder: LocalFolder) -> None:
+    """Those before the newest compact file are in it."""
+    assert control_files_read(folder) == {entry + 1: (1, entry) for entry in range(12)}
+    assert newest_control_file_read(folder) == 12
+
+
+def test_lines_of_removed_control_files_are_dropped(folder: LocalFolder) -> None:
+    """Those of files that are there stay, and so do those of the entry that the compact file is itself."""
+    assert prune_control_log(folder, before=12, present=[4, 12]) == 8
+    assert folder.read("sources/1/9.compact").decode() == f"v1\n{line(4, 3)}\n{line(10, 9)}"
+    assert control_files_read(folder) == {4: (1, 3), 10: (1, 9), 11: (1, 10), 12: (1, 11)}
+    assert folder.read("sources/0/0").decode() == f"v1\n{line(1, 0, 'in/{}.json')}"
+
+
+def test_what_no_committed_batch_has_read_stays(folder: LocalFolder) -> None:
+    """A batch that is run again reads its files by these lines."""
+    before = folder.read("sources/1/9.compact")
+    assert prune_control_log(folder, before=1, present=[]) == 0
+    assert folder.read("sources/1/9.compact") == before
+
+
+def test_a_log_without_a_compact_file_is_left_alone(folder: LocalFolder) -> None:
+    """Its files are the entries themselves."""
+    folder.remove("sources/1/9.compact")
+    assert prune_control_log(folder, before=12, present=[]) == 0
+    assert folder.names("sources/1") == ["10", "11", "8"]
+
+
+def test_a_damaged_log_is_not_written_again(folder: LocalFolder) -> None:
+    """What a line was that cannot be read is not known."""
+    folder.write("sources/1/9.compact", f"v1\n{line(1, 0)[:-5]}".encode(), replace=True)
+    with pytest.raises(CorruptState, match=r"sources/1/9\.compact"):
+        prune_control_log(folder, before=12, present=[])
+    with pytest.raises(CorruptState, match=r"sources/1/9\.compact"):
+        control_files_read(folder)
+
+
+def test_hadoops_checksum_of_the_old_content_goes_with_it(folder: LocalFolder) -> None:
+    """With it Spark would take the new content for damaged."""
+    checksum = folder.path / "sources/1/.9.compact.crc"
+    checksum.write_bytes(b"crc")
+    prune_control_log(folder, before=12, present=[])
+    assert not checksum.exists()
+
+
+def test_numbers_go_on_in_an_emptied_folder(folder: LocalFolder, caplog: pytest.LogCaptureFixture) -> None:
+    """Spark reads each name once: the first number would never be read again, and no tick after it."""
+    assert write_control_file(folder, "tick") == 13
+    assert "was emptied; its numbers go on after 12" in caplog.text
+    assert write_control_file(folder, "tick") == 14
+    assert remove_processed(folder, 14) == [14]
+    assert write_control_file(folder, "tick") == 15
+
+
+def test_the_first_control_file_of_a_job_is_number_one(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """There is no log yet, and nothing to warn of."""
+    assert write_control_file(LocalFolder(tmp_path), "resume") == 1
+    assert not caplog.text
