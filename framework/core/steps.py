@@ -20,11 +20,13 @@ class Rows:
     """Rows in arrival order: the columns of the job spec, and one of Panekeeper's.
 
     `_t` (int64, us) is the event time, for a time interval. `_at` (int64, us) is the arrival time, if one is declared;
-    without it rows arrive at the time of the last tick.
+    without it rows arrive at the time of the last tick. `has_stream_clock`: it is the stream's own; else it is the wall
+    clock, which may come late.
     """
 
     table: pa.Table
     port: int = 0
+    has_stream_clock: bool = True
 
 
 @dataclass(frozen=True)

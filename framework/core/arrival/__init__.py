@@ -13,6 +13,7 @@ row_buffer.py           which rows are still needed, and how are they stored?
 tumbling_aggregates.py  how are partial results of tumbling windows kept in place of rows?
 partitions.py           what is stored for each partition?
 policies/               what does each eviction policy, trigger and partition eviction do?
+timers.py               which timers are due, and which does nobody see?
 batched.py              what enters and leaves a batched window at each batch instant?
 partition_eviction.py   how are rows split into rounds, so that partitions are evicted in time?
 event_table.py          what happened, and in which order?

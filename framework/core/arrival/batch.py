@@ -62,8 +62,8 @@ class ArrivalBatch:
             case Rows(table) if table.num_rows and window.flushed:
                 self._late += table.num_rows
                 self._quarantine.add_late(table, lambda _: "the job was flushed; its windows take no more rows")
-            case Rows(table) if table.num_rows:
-                window.on_rows(table)
+            case Rows(table, _, has_stream_clock) if table.num_rows:
+                window.on_rows(table, has_stream_clock=has_stream_clock)
             case Tick(us, resume, is_last_at_instant):
                 window.on_tick(us, resume=resume, is_last_at_instant=is_last_at_instant)
             case ArrivalClock(us):

@@ -29,6 +29,11 @@ from framework.declarations.windows import ArrivalWindow, Batched, Sliding, Tumb
 class WindowContents(Protocol):
     """Keeps the rows of a window, or partial results in their place. Instants are us since the epoch."""
 
+    @property
+    def fires_when_empty(self) -> bool:
+        """Whether the timer of a partition without rows leads to an event that is needed, or to a result."""
+        ...
+
     def needs_events(self, kind: EventType) -> bool:
         """Return whether events of this type have to be made at all."""
         ...
@@ -77,6 +82,12 @@ class RowContents:
         self.rewrite_all = False
         """Whether all stored rows must be written again: a row between two that stay was evicted, or an arrival time
         changed."""
+
+    @property
+    def fires_when_empty(self) -> bool:
+        """Whether the output needs empty firings; an update of a batched window without rows is none."""
+        kind = EventType.EVICTION if isinstance(self._window, Tumbling) else EventType.TRIGGER
+        return not isinstance(self._window, Batched) and self._output.needs_empty(kind)
 
     def needs_events(self, kind: EventType) -> bool:
         """Return whether the output needs them."""
@@ -182,6 +193,11 @@ class AggregateContents:
         self._aggregates = aggregates
         self._partitions = partitions
         self._output = output
+
+    @property
+    def fires_when_empty(self) -> bool:
+        """Whether an empty tumble has a result row."""
+        return self._output.fires_when_empty
 
     def needs_events(self, kind: EventType) -> bool:
         """Return False: only tumbles are needed, and those are made here."""

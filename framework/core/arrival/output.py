@@ -63,6 +63,10 @@ class WindowOutput(Protocol):
         """Return whether events of this type have to be made at all."""
         ...
 
+    def needs_empty(self, kind: EventType) -> bool:
+        """Return whether firings of this type without rows have to be made."""
+        ...
+
     def emit(self, tables: list[EventTable], offsets: np.ndarray) -> None:
         """Make result rows of the events; `offsets` say where the rows of each partition begin in the row buffer."""
         ...
@@ -118,6 +122,10 @@ class AggregateWindowOutput:
         if isinstance(spec.window, Batched):
             self._kind = _EVENT_OF_OUTPUT[spec.window.stream]
 
+    def needs_empty(self, kind: EventType) -> bool:
+        """Return whether they have result rows."""
+        return self.fires_when_empty and kind is self._kind
+
     def needs_events(self, kind: EventType) -> bool:
         """Return True for the type that fires."""
         return kind is self._kind
@@ -165,6 +173,10 @@ class OperatorWindowOutput:
         self._results = results
         self._emits_window_marks = isinstance(spec.window, Tumbling)
         self._passes_marks = passes_marks(spec.window)
+
+    def needs_empty(self, kind: EventType) -> bool:
+        """Return whether the operator receives them, too."""
+        return self.needs_events(kind)
 
     def needs_events(self, kind: EventType) -> bool:
         """Return whether the operator subscribed to them, or the log has a row of each."""

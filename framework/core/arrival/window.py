@@ -10,7 +10,6 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from framework.core.arrival.batched import skip_overdue
 from framework.core.arrival.contents import WindowContents
 from framework.core.arrival.event_table import Cause, EventTable, Phase, row_events, timer_events
 from framework.core.arrival.outage_counts import OutageCounts
@@ -19,6 +18,7 @@ from framework.core.arrival.partitions import NEVER, Partitions
 from framework.core.arrival.policies.evaluate import first_due, starts_full, timer_period
 from framework.core.arrival.policies.registry import running_policy
 from framework.core.arrival.round import Round, RoundRows, stop_timers
+from framework.core.arrival.timers import Timers
 from framework.core.job_spec import ARRIVAL_TIME, JobSpec
 from framework.core.partition_keys import PartitionKeys
 from framework.core.stable_order import stable_order
@@ -49,6 +49,7 @@ class ArrivalWindowRunner:
         self._keys = keys
         self._partitions = partitions
         self._contents = contents
+        self._timers = Timers(window, partitions, contents)
         self._no_rows = spec.columns.empty_table()
         self.rows_in = 0
         self.late_us: int | None = None
@@ -58,10 +59,13 @@ class ArrivalWindowRunner:
 
     # -- steps ---------------------------------------------------------------------------------------
 
-    def on_rows(self, table: pa.Table) -> None:
+    def on_rows(self, table: pa.Table, *, has_stream_clock: bool = True) -> None:
         """Process rows in arrival order, each after what was due before it."""
         at = self._arrival_times(table)
         self._set_ready(int(at[0]))
+        self._timers.pass_idle(int(at[0]))
+        if not has_stream_clock and self._timers.is_outage(int(at[0])):
+            self._run_overdue(int(at[0]), after_outage=True)  # rows that came before the clock did
         self.rows_in += table.num_rows
         table = self._keys.with_normal_keys(table.select(self._spec.columns.names))
         codes = self._keys.encode(table)
@@ -84,6 +88,7 @@ class ArrivalWindowRunner:
         self._set_ready(now)
         if self._record.final or (now < self._record.clock and not resume):
             return
+        self._timers.pass_idle(self._record.clock if resume else now)
         before = OutageCounts.of(self._record, self._partitions) if resume else None
         if now < self._record.clock:
             self._handle_clock_back(now)
@@ -91,20 +96,25 @@ class ArrivalWindowRunner:
         if due is not None and due <= now:
             self.late_us = max(self.late_us or 0, now - due)
         overdue = int(np.count_nonzero(self._partitions.live & (self._partitions.due <= now)))
-        after_outage = resume and self._window.catch_up != "each"
-        if resume and self._window.catch_up == "skip":
-            self._skip_overdue(now)
-        self._run_round(
-            self._no_rows, _NONE, _NONE, now, after_outage=after_outage, is_last_at_instant=is_last_at_instant
-        )
+        after_outage = self._window.catch_up != "each" and (resume or self._timers.is_outage(now))
+        self._run_overdue(now, after_outage=after_outage, is_last_at_instant=is_last_at_instant)
         if before is not None:
             self.outage = OutageCounts.of(self._record, self._partitions).difference_to(
                 before, overdue=overdue, now=now
             )
 
+    def _run_overdue(self, now: int, *, after_outage: bool, is_last_at_instant: bool = False) -> None:
+        """Run a round without rows; after an outage, as `catch_up` says."""
+        if after_outage and self._window.catch_up == "skip":
+            self._timers.skip_overdue(now)
+        self._run_round(
+            self._no_rows, _NONE, _NONE, now, after_outage=after_outage, is_last_at_instant=is_last_at_instant
+        )
+
     def on_arrival_clock(self, now: int) -> None:
         """Do what is due at `now` (us), the arrival time of a row that may be in another key group."""
         self._set_ready(now)
+        self._timers.pass_idle(now)
         if not self._record.final and now > self._record.clock:
             self._run_round(self._no_rows, _NONE, _NONE, now)
 
@@ -145,7 +155,7 @@ class ArrivalWindowRunner:
     def due(self) -> int | None:
         """Return the next wall-clock instant (us) at which something happens without a row; None without a timer."""
         live = self._partitions.live
-        soonest = int(self._partitions.due[live].min(initial=NEVER))
+        soonest = self._timers.next_due()
         if self._partition_age is not None and live.any():
             soonest = min(soonest, int(self._partitions.last_at[live].min()) + self._partition_age)
         soonest = min(soonest, self._contents.next_eviction())
@@ -281,14 +291,3 @@ class ArrivalWindowRunner:
         if period is not None:
             latest = first_due(self._window, self._record.ready, np.array([now]))
             self._partitions.due = np.minimum(self._partitions.due, latest)
-
-    def _skip_overdue(self, now: int) -> None:
-        """Skip overdue timers without firing; the next period counts from now, window batches keep to their grid."""
-        period = timer_period(self._window)
-        if period is None:
-            return
-        if isinstance(self._window, Batched):
-            skip_overdue(period, self._partitions, np.full(len(self._partitions.live), now))
-        else:
-            late = self._partitions.live & (self._partitions.due <= now)
-            self._partitions.due[late] = now + period

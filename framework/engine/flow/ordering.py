@@ -102,7 +102,7 @@ def _row_steps(packed: Sequence[Any], ordering: PortOrdering, port: int) -> Iter
         table = pa.concat_tables(tables).combine_chunks()
         if ordering.order_by:
             table = table.sort_by([(name, "ascending") for name in ordering.order_by])  # stable: ties keep input order
-        rows.append(Rows(table.select([*ordering.columns]), port))
+        rows.append(Rows(table.select([*ordering.columns]), port, ordering.has_stream_clock))
     yield from stream_clock.clock_steps(passed, rows, port)
 
 

@@ -1,0 +1,68 @@
+"""The timers of the partitions of a window in arrival order: which are due next, which do nothing, which came too late.
+
+A partition without rows keeps no timer: its next instants change nothing that anybody receives, so nothing is due
+(docs/semantics.md section 2.4). Once a row comes, its timer is where it would be.
+
+A clock that comes very late, as after the host was suspended, is an outage, though no start says so: firing once for
+each of thousands of missed periods would take more memory than there is (docs/semantics.md section 7.5).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from framework.core.arrival.batched import skip_overdue
+from framework.core.arrival.contents import WindowContents
+from framework.core.arrival.partitions import NEVER, Partitions
+from framework.core.arrival.policies.evaluate import timer_period
+from framework.declarations.windows import ArrivalWindow, Batched
+
+_OUTAGE_US = 60_000_000
+_OUTAGE_PERIODS = 1000
+"""A timer that is later than both is one of an outage."""
+
+
+class Timers:
+    """The timers of a key group's partitions, for one micro-batch; all times in us."""
+
+    def __init__(self, window: ArrivalWindow, partitions: Partitions, contents: WindowContents) -> None:
+        self._window = window
+        self._partitions = partitions
+        self._contents = contents
+        self._period = timer_period(window)
+
+    def next_due(self) -> int:
+        """Return the next instant at which a timer does something; `NEVER` without one."""
+        return int(self._partitions.due[self._partitions.live & ~self._idle()].min(initial=NEVER))
+
+    def pass_idle(self, now: int) -> None:
+        """Pass the instants before `now` of partitions without rows, where nobody sees them."""
+        if self._period is None:
+            return
+        due = self._partitions.due
+        passed = np.flatnonzero(self._partitions.live & self._idle() & (due < now))
+        due[passed] += -(-(now - due[passed]) // self._period) * self._period
+
+    def is_outage(self, now: int) -> bool:
+        """Return whether the clock comes so late that `catch_up` applies."""
+        if self._period is None or self._window.catch_up == "each":
+            return False
+        due = self.next_due()
+        return due != NEVER and now - due > max(_OUTAGE_US, _OUTAGE_PERIODS * self._period)
+
+    def skip_overdue(self, now: int) -> None:
+        """Skip overdue timers without firing; the next period counts from now, window batches keep to their grid."""
+        if self._period is None:
+            return
+        if isinstance(self._window, Batched):
+            skip_overdue(self._period, self._partitions, np.full(len(self._partitions.live), now))
+        else:
+            late = self._partitions.live & (self._partitions.due <= now)
+            self._partitions.due[late] = now + self._period
+
+    def _idle(self) -> np.ndarray:
+        """Return which partitions have no rows, if their timer leads to no event and no result then."""
+        if self._period is None or self._contents.fires_when_empty:
+            return np.zeros(len(self._partitions.live), dtype=bool)
+        empty: np.ndarray = self._partitions.size == 0
+        return empty
