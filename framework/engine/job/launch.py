@@ -193,7 +193,11 @@ class JobLaunch:
 
         Args:
             well_until_us: the last time at which it is known to have run, us since the epoch.
+
+        Raises:
+            CheckpointInUse: another job has taken over meanwhile; its control stream is not written to.
         """
+        self.lease.require_held()
         at = well_until_us
         self.lease.set_previous(PreviousRun(name=self.name, since_us=at, seen_us=at, clean=False))
 
