@@ -74,7 +74,8 @@ def reasons(outcome: BatchOutcome) -> list[str]:
 def test_partitions_without_rows_keep_no_timer(kind: str) -> None:
     """Once the last row has left nothing is due, and no batch runs until a row comes."""
     group = KeyGroup(WINDOWS[kind])
-    assert group.run(rows(10.5, "a", "b")).due_us is not None
+    due = group.run(rows(10.5, "a", "b")).due_us
+    assert due is not None
     for second in range(11, 16):
         due = group.run(tick(second), tick(second + 0.75)).due_us
     assert due is None
