@@ -132,7 +132,7 @@ def test_an_hour_of_idleness_costs_a_handful_of_batches(
 
     monkeypatch.setattr(tick_scheduler.TickScheduler, "_wait", wait)
     readings.put(("a", "10:00:10", 1))
-    job = start(readings, Tumbling(Time(1200)), trigger="immediate")
+    job = start(readings, Sliding(evict=Count(9), trigger=Time(1200)), trigger="immediate")
     tumbled = _reports(job, until=lambda: len(instants) == 3)
     job.stop()
 
@@ -141,6 +141,40 @@ def test_an_hour_of_idleness_costs_a_handful_of_batches(
     assert len(readings.numbers("commits")) <= 6
     versions = [path.name for path in (readings.folder / "log_metrics" / "_delta_log").glob("*.json")]
     assert len(versions) <= 7  # the first two make the table, and say whose it is
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize(
+    ("catch_up", "results"),
+    [
+        ("once", [("a", 2, 3, "OVERDUE"), ("b", 1, 4, "OVERDUE")]),
+        ("each", [("a", 2, 3, "TIME"), ("b", 1, 4, "TIME")]),
+        ("skip", []),
+    ],
+)
+def test_a_clock_that_goes_forward_and_back_in_a_running_job_is_two_outages(
+    readings: Readings, clock: Later, catch_up: Any, results: list[Any]
+) -> None:
+    """As if its machine had been suspended for hours. A row that comes then is in a window that tumbles in time."""
+    readings.put(("a", "10:00:10", 1), ("a", "10:00:11", 2), ("b", "10:00:12", 4))
+    job = start(readings, Tumbling(Time(1800), catch_up=catch_up), trigger="immediate")
+    job.process_available()
+    clock.ahead_us += 100 * MINUTE_US
+    _reports(job, until=lambda: job.downtime is not None)
+    assert fired(readings) == results
+    assert job.downtime is not None
+    assert (job.downtime.clean, job.downtime.seconds) == (False, pytest.approx(6000, abs=120))
+
+    clock.ahead_us = 0
+    _reports(job, until=lambda: job.downtime is not None and job.downtime.clock_back_seconds > 0)
+    readings.put(("c", "10:00:13", 8))
+    job.process_available()
+    clock.ahead_us += 29 * MINUTE_US
+    _reports(job, until=lambda: len(readings.rows("log_downtime")) == 3)
+    assert fired(readings) == results
+    job.stop()
+    rows = sorted(readings.rows("log_downtime"), key=lambda row: row["batch"])
+    assert [row["clock_back_seconds"] > 5000 for row in rows] == [False, True, False]
 
 
 def _reports(job: Job, *, until: Any) -> list[Any]:

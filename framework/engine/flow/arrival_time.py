@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 _DAY_US = 86_400_000_000
+_NEVER_BEFORE_US = 1_577_836_800_000_000
+"""2020-01-01: a driver whose clock is earlier has not been set yet, as after a boot without a battery."""
 
 
 def arrival_us(arrival: Column | None) -> Column:
@@ -22,13 +24,20 @@ def arrival_us(arrival: Column | None) -> Column:
 
 
 def is_ahead(time: Column, arrival: Column | None, limit_us: int) -> Column:
-    """Say whether a time is further than the limit after the row's arrival."""
+    """Say whether a time is further than the limit after the row's arrival.
+
+    Nothing is ahead of a clock that is not set: every row of the present would be.
+    """
+    is_clock_set = _batch_time_us() >= F.lit(_NEVER_BEFORE_US)
     if arrival is not None:
-        return F.unix_micros(time) - arrival_us(arrival) > F.lit(limit_us)
+        is_after = F.unix_micros(time) - arrival_us(arrival) > F.lit(limit_us)
+        return is_after & (arrival.isNotNull() | is_clock_set)
     # Most rows are far from it, as a look at the date shows, whatever the session's time zone makes of it.
     earliest = (F.unix_date(F.current_date()) - 1) * F.lit(_DAY_US)
     is_near = F.unix_micros(time) > earliest + F.lit(limit_us)
-    return F.when(is_near, F.unix_micros(time) - _batch_time_us() > F.lit(limit_us)).otherwise(F.lit(False))
+    return F.when(is_near, is_clock_set & (F.unix_micros(time) - _batch_time_us() > F.lit(limit_us))).otherwise(
+        F.lit(False)
+    )
 
 
 def arrival_text(arrival: Column | None) -> Column:
