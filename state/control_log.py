@@ -9,14 +9,12 @@ still in the folder. So lines of control files that were processed and removed c
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Collection, Iterator
 from typing import Any, Protocol
 
 from state.checkpoint.layout import CONTROL_FOLDER, SOURCES_FOLDER, control_file_number
-from state.spark_logs import LogFolder, damaged_log
+from state.spark_logs import LogFolder, damaged_log, needed_entries
 
-_NUMBER = re.compile(r"(\d+)(\.compact)?")
 _COMPACT = ".compact"
 
 
@@ -37,7 +35,7 @@ def control_files_read(folder: LogFolder) -> dict[int, tuple[int, int]]:
         CorruptState: a line of the log is truncated or altered.
     """
     for source in _sources(folder):
-        if found := {number: (int(source), entry) for number, entry in _numbers_in(folder, source, needed_logs)}:
+        if found := {number: (int(source), entry) for number, entry in _numbers_in(folder, source, needed_entries)}:
             return found
     return {}
 
@@ -45,7 +43,7 @@ def control_files_read(folder: LogFolder) -> dict[int, tuple[int, int]]:
 def newest_control_file_read(folder: LogFolder) -> int:
     """Return the greatest number of a control file that Spark has read; 0 if it has read none."""
     for source in _sources(folder):
-        numbers = [number for number, _ in _numbers_in(folder, source, lambda names: needed_logs(names)[-1:])]
+        numbers = [number for number, _ in _numbers_in(folder, source, lambda names: needed_entries(names)[-1:])]
         if numbers:
             return max(numbers)
     return 0
@@ -66,22 +64,11 @@ def prune_control_log(folder: PrunableFolder, *, before: int, present: Collectio
         CorruptState: a line of the log is truncated or altered.
     """
     for source in _sources(folder):
-        names = needed_logs(folder.names(f"{SOURCES_FOLDER}/{source}"))
-        if not any(_numbers_in(folder, source, lambda all_names: needed_logs(all_names)[-1:])):
+        names = needed_entries(folder.names(f"{SOURCES_FOLDER}/{source}"))
+        if not any(_numbers_in(folder, source, lambda all_names: needed_entries(all_names)[-1:])):
             continue
         return _prune(folder, f"{SOURCES_FOLDER}/{source}/{names[0]}", before, present)
     return 0
-
-
-def needed_logs(names: Collection[str]) -> list[str]:
-    """Return the files to read of a source's log: the newest compact one has the lines of those before it.
-
-    >>> needed_logs(["8", "9.compact", "10", "11"])
-    ['9.compact', '10', '11']
-    """
-    numbers = {name: int(match[1]) for name in names if (match := _NUMBER.fullmatch(name))}
-    compact = max((number for name, number in numbers.items() if name.endswith(_COMPACT)), default=-1)
-    return sorted((name for name, number in numbers.items() if number >= compact), key=numbers.__getitem__)
 
 
 def _prune(folder: PrunableFolder, name: str, before: int, present: Collection[int]) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
 from state.checkpoint.folder import CheckpointFolder, batch_numbers, damaged, read_object
@@ -15,6 +16,7 @@ from state.checkpoint.layout import COMMITS_FOLDER, METADATA_FILE, OFFSETS_FOLDE
 from state.errors import CorruptState
 
 _VERSION = re.compile(r"v(\d+)")
+_ENTRY = re.compile(r"(\d+)(?:\.compact)?")
 
 
 class LogFolder(CheckpointFolder, Protocol):
@@ -82,6 +84,27 @@ def require_readable_start(folder: LogFolder) -> None:
         log = f"{SOURCES_FOLDER}/{source}"
         for entry in batch_numbers(folder, log)[-1:]:
             _ = log_lines(folder, f"{log}/{entry}")
+
+
+def needed_entries(names: Iterable[str]) -> list[str]:
+    """Return the files to read of a source's log: the newest compact one has the entries of those before it.
+
+    >>> needed_entries(["7", "8", "9.compact", "10"])
+    ['9.compact', '10']
+    """
+    numbers = {name: int(match[1]) for name in names if (match := _ENTRY.fullmatch(name))}
+    compact = max((number for name, number in numbers.items() if name.endswith(".compact")), default=-1)
+    return sorted((name for name, number in numbers.items() if number >= compact), key=numbers.__getitem__)
+
+
+def found_files(folder: LogFolder) -> Iterator[str]:
+    """Yield the URL of each file that the sources of a query have found for its batches. Raises `CorruptState`."""
+    for source in folder.names(SOURCES_FOLDER):
+        log = f"{SOURCES_FOLDER}/{source}"
+        for name in needed_entries(folder.names(log)):
+            for line in log_lines(folder, f"{log}/{name}"):
+                if isinstance(line, dict) and "path" in line:
+                    yield line["path"]
 
 
 def state_format(folder: LogFolder) -> str | None:

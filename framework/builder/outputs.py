@@ -223,7 +223,7 @@ class DeltaJob:
             return self._start(files, how, lease, accept_changed_code)
 
     def _start(self, files: CheckpointFiles, how: Mapping[str, Any], lease: Lease, accepted: int | None) -> Job:
-        from framework.engine.flow.backlog import require_bounded_first_batch
+        from framework.engine.flow.backlog import require_bounded_batch
         from framework.engine.flow.code_fields import code_of
         from framework.engine.job.job import Job
         from framework.engine.job.launch import JobLaunch
@@ -231,12 +231,13 @@ class DeltaJob:
         from framework.engine.session.delta_log import last_transaction
         from framework.engine.sink.delta_sink import DeltaSink
         from framework.engine.sink.tables import create_or_check
+        from state.spark_logs import found_files
 
         pipeline = self._pipeline
         record = _open_checkpoint(files, pipeline)
         new = is_new(files)
-        for port in pipeline.ports if new else ():
-            require_bounded_first_batch(port.intake.df)
+        for port in pipeline.ports:
+            require_bounded_batch(port.intake.df, partial(found_files, files))
         written = {} if new else read_tables(files)
         tables = self._tables
         if self._named:

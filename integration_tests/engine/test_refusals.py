@@ -254,19 +254,29 @@ def test_rows_from_the_future_are_quarantined_and_do_not_move_the_watermark(read
     assert "more than 1 day, 0:00:00 ahead of its arrival" in row["detail"]
 
 
-def test_a_first_batch_that_would_not_fit_into_memory_is_refused_before_it_is_logged(
+def test_a_batch_that_would_not_fit_into_memory_is_refused_before_it_is_logged(
     readings: Readings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Files without a limit, larger than a part of the memory; the error names the options that limit a batch."""
+    """Files without a limit: at the first start, and those that came while the job was down; not those it has read."""
     readings.put(("a", "10:00:10", 1), ("a", "10:00:11", 7))
-    monkeypatch.setattr(backlog, "usable_memory", lambda: 100)
-    reader = readings.spark.readStream.schema("sensor string, at timestamp, value bigint")
-    stream = windowed(reader.json(str(readings.folder / "in")), name="readings", event_time="at")
-    job = stream.window(TimeInterval(60)).aggregate(n=agg.count()).to_delta(readings.folder / "log")
-    with pytest.raises(SetupError, match=r"in /.*/in have .* GB, .*maxFilesPerTrigger.*maxBytesPerTrigger"):
-        job.start(checkpoint=readings.checkpoint)
+    monkeypatch.setattr(backlog, "usable_memory", lambda: 300)  # a file has 52 bytes a row
+    without_limit = readings.spark.readStream.schema("sensor string, at timestamp, value bigint")
+    monkeypatch.setattr(readings, "stream", lambda: without_limit.json(str(readings.folder / "in")))
+    with pytest.raises(SetupError, match=r"in /.*/in that are not read yet have .*maxFilesPerTrigger.*maxBytesPerTr"):
+        readings.start()
     assert not (readings.checkpoint / "offsets").exists()
+    monkeypatch.setattr(backlog, "usable_memory", lambda: 600)
+    readings.run()
+    readings.put(("a", "10:02:10", 1))
+    readings.run()  # more in all, and less that is new
+    readings.put(("a", "10:04:10", 1), ("a", "10:04:11", 7), ("a", "10:04:12", 7))
+    logged = readings.numbers("offsets")
+    with pytest.raises(SetupError, match="not read yet"):
+        readings.start()
+    assert readings.numbers("offsets") == logged
+    monkeypatch.undo()
     readings.run()  # it has a limit
+    assert sum(row["rows_in"] for row in readings.rows("log_metrics")) == 6
 
 
 class Careless(Operator):

@@ -28,9 +28,9 @@ from state.checkpoint.layout import (
     control_file_number,
 )
 from state.checkpoint.restore_markers import superseded_by
-from state.control_log import control_files_read, needed_logs
+from state.control_log import control_files_read
 from state.errors import CorruptState
-from state.spark_logs import damaged_log, log_lines, offset_lines, require_readable_commit
+from state.spark_logs import damaged_log, log_lines, needed_entries, offset_lines, require_readable_commit
 
 COPIED = (*layout.SPARK_NAMES, layout.OWN_FOLDER, layout.CONTROL_FOLDER)
 NOT_COPIED = (RUNNING_FILE, UNACCOUNTED_FILE, RESET_FILE, SAVEPOINT_FILE, SUPERSEDED_FILE)
@@ -205,7 +205,7 @@ def damaged_source_entries(folder: Files, batch: int) -> dict[str, bool]:
     ends = source_ends(folder, batch)
     found = {}
     for source in sorted(map(int, filter(str.isdecimal, folder.names("sources")))):
-        for log in needed_logs(folder.names(f"sources/{source}")):
+        for log in needed_entries(folder.names(f"sources/{source}")):
             try:
                 log_lines(folder, f"sources/{source}/{log}")
             except CorruptState:

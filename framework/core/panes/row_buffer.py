@@ -14,7 +14,7 @@ from framework.core.panes.geometry import Geometry
 from framework.core.panes.pane_index import CellIndex
 from framework.core.partition_keys import PartitionKeys
 from framework.core.row_ranges import gather_ranges
-from framework.core.stable_order import distinct, stable_order
+from framework.core.stable_order import distinct, positions_of, stable_order
 from state.codec import decode_table, encode_table
 from state.records import IntervalRecord
 from state.store import KeyGroupStore
@@ -42,9 +42,8 @@ class PaneRowBuffer:
     def insert(self, table: pa.Table, codes: np.ndarray, slices: np.ndarray, seq: np.ndarray) -> None:
         """Add rows; their codes are computed again from the key columns."""
         table = table.append_column(ARRIVAL_NUMBER, pa.array(seq)).append_column(SLICE_COLUMN, pa.array(slices))
-        slots = self._geometry.slots(slices)
-        for slot in distinct(slots).tolist():
-            self._new.setdefault(slot, []).append(table.filter(pa.array(slots == slot)))
+        for slot, at in positions_of(self._geometry.slots(slices)):
+            self._new.setdefault(slot, []).append(table.take(pa.array(at)))
         self._index = None
 
     def holds(self, codes: np.ndarray, panes: np.ndarray) -> np.ndarray:

@@ -17,7 +17,7 @@ from framework.core.panes.geometry import Geometry
 from framework.core.panes.pane_index import CellIndex, number_cells
 from framework.core.panes.partial_rows import SLICE_COLUMN, append_states, is_partial, states_of
 from framework.core.partition_keys import PartitionKeys, with_keys
-from framework.core.stable_order import distinct
+from framework.core.stable_order import distinct, positions_of
 from state.codec import decode_table, encode_table
 from state.records import IntervalRecord
 from state.store import KeyGroupStore
@@ -103,9 +103,9 @@ class SliceAggregates:
 
     def save(self) -> None:
         """Write the slots that got rows."""
-        slots = self._geometry.slots(self._slices)
-        for slot in sorted(self._changed):
-            at = np.flatnonzero(slots == slot)
+        for slot, at in positions_of(self._geometry.slots(self._slices)):
+            if slot not in self._changed:
+                continue
             table = with_keys(pa.table({SLICE_COLUMN: self._slices[at]}), self._keys, self._codes[at])
             here = [[column.take(pa.array(at)) for column in state] for state in self._states]
             self._store.write(SLICES_KIND, slot, 0, encode_table(append_states(table, here)))
