@@ -32,6 +32,9 @@ PausePoint = Literal["before its commits", "in its commits"]
 PAUSE_POINTS: dict[PausePoint, str] = {"before its commits": "before-delta", "in its commits": "lease-checked"}
 """Where a process is paused: before it checks its lease for the commits of a batch, or after that check."""
 
+Statement = Literal["OPTIMIZE", "VACUUM", "VACUUM RETAIN 0", "SET TBLPROPERTIES", "ADD COLUMNS"]
+"""The names that scenarios use for the statements of `recovery.drill.faults.maintenance`."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
@@ -192,6 +195,22 @@ class Outage:
     hours: float
 
 
+@dataclass(frozen=True, kw_only=True)
+class Maintain:
+    """Change the log and the view of each job as their owner may, by statements of SQL.
+
+    Attributes:
+        statements: of `recovery.drill.faults.maintenance`.
+        beside: run the jobs meanwhile, and change the tables when a batch of this number or a later one has run and is
+            not yet in them; None: the jobs are stopped.
+        files: how many files that run reads in all; None if the jobs are stopped.
+    """
+
+    statements: tuple[Statement, ...]
+    beside: int | None = None
+    files: int | None = None
+
+
 Action = (
     Run
     | Resume
@@ -212,4 +231,5 @@ Action = (
     | FillDisk
     | FreeDisk
     | Outage
+    | Maintain
 )

@@ -18,6 +18,7 @@ from recovery.drill.expected.history import HistoryEvent, JobDrained, JobReset, 
 from recovery.drill.faults.damage import SmallDisk, damage_state
 from recovery.drill.faults.evidence import CheckpointEvidence
 from recovery.drill.faults.volumes import MissingVolume
+from recovery.drill.maintained_tables import maintain_tables
 from recovery.drill.paused_jobs import PausedJobs
 from recovery.drill.process.cluster import cluster
 from recovery.drill.process.launcher import Launcher, environment
@@ -169,6 +170,10 @@ class ScenarioRun:
                 self._write_files(files)
                 self.launcher.run(do="drain", **self._clock())
                 self.history.append(JobDrained())
+            case do.Maintain(files=files):
+                if files is not None:
+                    self._write_files(files)
+                self.not_hit = maintain_tables(self.launcher, self.jobs, self.setup.job_names, action) | self.not_hit
             case do.ExpectError(messages=messages, all_jobs=all_jobs):
                 self._write_files(self._read_files + 1)
                 self._read_files -= 1  # the next run reads the file again

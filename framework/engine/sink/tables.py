@@ -24,6 +24,7 @@ from framework.core.job_spec import JobSpec
 from framework.declarations.errors import OutputNotWritable, SchemaMismatch, SinkError
 from framework.engine.flow.pipeline import spark_schema
 from framework.engine.session.checkpoint_files import CheckpointFiles
+from framework.engine.session.columns import quoted
 from framework.engine.session.delta_log import table_metadata
 from framework.engine.session.spark_errors import first_line
 from framework.engine.sink.downtime import DOWNTIME
@@ -153,7 +154,7 @@ def create_or_check(
             )
         _require_writable(files)
         if exists:
-            _require_columns(path, _rows_of(spark, path).schema, schema)
+            _require_columns(path, _rows_of(spark, path).schema, schema, is_own=path in written)
         else:
             new_table(spark, roles[path], schema, layout or TableLayout()).location(path).execute()
     schemas = tables.schemas(spec)
@@ -214,10 +215,21 @@ def column_differences(found: StructType, wanted: StructType) -> list[str]:
     ]
 
 
-def _require_columns(path: str, found: StructType, wanted: StructType) -> None:
+def _require_columns(path: str, found: StructType, wanted: StructType, *, is_own: bool) -> None:
     lines = column_differences(found, wanted)
     if lines:
         text = "\n".join(f"  {line}" for line in lines)
-        raise SchemaMismatch(
-            f"the Delta table {path} has other columns than the results:\n{text}\nChoose another folder."
-        )
+        advice = _way_back(path, found, wanted) if is_own else "Choose another folder."
+        raise SchemaMismatch(f"the Delta table {path} has other columns than the results:\n{text}\n{advice}")
+
+
+def _way_back(path: str, found: StructType, wanted: StructType) -> str:
+    """Return what to do with a table that has results of this checkpoint: in another one they would be missing."""
+    table, added = f"delta.`{path}`", [quoted(name) for name in found.names if name not in wanted.names]
+    drop = (
+        f"drop what was added: ALTER TABLE {table} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name'); "
+        f"ALTER TABLE {table} DROP COLUMNS ({', '.join(added)}); or "
+    )
+    return (
+        f"It holds the results of this checkpoint. Change its columns back; {drop if added else ''}restore a savepoint."
+    )

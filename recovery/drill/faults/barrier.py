@@ -81,6 +81,32 @@ class OneTimeFault(ImmediateFault):
             self._done.wait()
 
 
+class HoldingFault(BarrierFault):
+    """As `BarrierFault`, but the jobs go on once the action has returned. It is called once only."""
+
+    def __init__(self, point: str, batch: int, jobs: int, action: Callable[[], object]) -> None:
+        super().__init__(point, batch, jobs, action)
+        self._over = threading.Event()
+
+    def matches(self, point: str, batch: int) -> bool:
+        """Return whether a job waits here: as before, until the action was called."""
+        return not self._over.is_set() and super().matches(point, batch)
+
+    def trigger(self) -> None:
+        """Wait for the other jobs; the last one calls the action, and all go on."""
+        with self._changed:
+            self._waiting += 1
+            self._trigger_if_complete()
+        self._over.wait()
+
+    def _trigger_if_complete(self) -> None:
+        if self._waiting and self._waiting >= self._jobs and not self._over.is_set():
+            try:
+                self._action()
+            finally:
+                self._over.set()
+
+
 def kill_when_all_arrive(threads: int) -> Callable[[], None]:
     """Return a function that blocks, and kills the process when `threads` threads have called it."""
     return BarrierFault("", 0, threads, kill_process).trigger

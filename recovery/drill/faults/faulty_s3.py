@@ -31,7 +31,7 @@ class FaultyStore:
     """An S3 store with one bucket. It works until `set_mode` is called.
 
     Attributes:
-        refused: number of requests refused since the last call of `set_mode`.
+        refused: number of requests refused since the last call of `set_mode` or `refuse`.
 
     Raises:
         ScenarioNotSupported: its libraries are not installed.
@@ -53,7 +53,7 @@ class FaultyStore:
         self._responses = 0
         self._outage: Deadline | None = None
         self.refused = 0
-        self._fails_for = 0.0
+        self._to_refuse = self._fails_for = 0.0
         self._slow = False
         self._proxy = ThreadingHTTPServer(("127.0.0.1", 0), _proxy_handler(self))
         threading.Thread(target=self._proxy.serve_forever, daemon=True).start()
@@ -74,8 +74,19 @@ class FaultyStore:
         with self._lock:
             self._responses = self.refused = 0
             self._outage = None
+            self._to_refuse = 0.0
             self._fails_for = seconds if mode == "fails" else 0.0
             self._slow = mode == "slow"
+
+    def refuse(self, requests: float) -> None:
+        """Refuse requests from now on: an outage of any length, without waiting for it.
+
+        Args:
+            requests: how many; `math.inf` until `set_mode` is called.
+        """
+        self.set_mode("works")
+        with self._lock:
+            self._to_refuse = requests
 
     def respond(
         self, method: str, path: str, body: bytes, headers: dict[str, str]
@@ -85,7 +96,8 @@ class FaultyStore:
             self._responses += 1
             if self._fails_for and self._responses > _RESPONSES_BEFORE_OUTAGE and self._outage is None:
                 self._outage = Deadline(self._fails_for)
-            unavailable = self._outage is not None and not self._outage.has_passed()
+            unavailable = self._to_refuse > 0 or (self._outage is not None and not self._outage.has_passed())
+            self._to_refuse = max(self._to_refuse - 1, 0.0)
             self.refused += unavailable
         if unavailable:
             return 503, {}, b""

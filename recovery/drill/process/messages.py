@@ -13,6 +13,7 @@ from recovery.drill.faults.volumes import CHECKPOINT
 from state.checkpoint.clock import now_us
 
 if TYPE_CHECKING:
+    from recovery.drill.actions import Statement
     from recovery.drill.faults.defects import Defect
 
 EXIT_JOBS_FAILED = 3
@@ -29,7 +30,7 @@ class ProgramRequest:
     Attributes:
         do: run the jobs until all files are read; run them continuously until then and drain them; the same and kill
             the process while they are idle; make, restore or clone a savepoint; reset the jobs to their initial state,
-            which must be refused at first.
+            which must be refused at first; or only run `statements`.
         job_names: names of the jobs; `USER_JOB` for a user's own.
         job: the file of the user's own job.
         files: the input folder.
@@ -47,9 +48,10 @@ class ProgramRequest:
         location: of the savepoints; each job has a place of its own under it, except for a clone.
         endpoint: URL of the S3 store; None for Amazon's.
         killed_at: the step of the savepoint or restore after which the process is killed.
+        statements: run on the tables, while the jobs wait at `point` of `batch`.
     """
 
-    do: Literal["run", "drain", "idle", "savepoint", "restore", "clone", "reset"]
+    do: Literal["run", "drain", "idle", "savepoint", "restore", "clone", "reset", "maintain"]
     job_names: tuple[str, ...]
     job: str | None = None
     files: str
@@ -67,6 +69,7 @@ class ProgramRequest:
     location: str = ""
     endpoint: str | None = None
     killed_at: str | None = None
+    statements: tuple[Statement, ...] = ()
 
     def save(self, path: Path) -> None:
         """Write the request to a file."""
@@ -76,7 +79,7 @@ class ProgramRequest:
     def load(cls, path: Path) -> ProgramRequest:
         """Return the request that was saved to a file."""
         value = json.loads(path.read_text())
-        return cls(**value | {"job_names": tuple(value["job_names"])})
+        return cls(**value | {name: tuple(value[name]) for name in ("job_names", "statements")})
 
 
 class EventLog:

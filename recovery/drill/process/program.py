@@ -1,4 +1,4 @@
-"""The program of a drill: runs jobs, or makes and restores savepoints, and can be killed at any point.
+"""The program of a drill: runs jobs, makes and restores savepoints, or alters tables; it can be killed at any point.
 
 python -m recovery.drill.process.program REQUEST.json
 """
@@ -14,9 +14,16 @@ from typing import TYPE_CHECKING, Any, Literal
 from framework.declarations.errors import CheckpointInUse, PanekeeperError
 from framework.engine.clock import tick_scheduler
 from framework.engine.sink import fault_points
-from recovery.drill.faults.barrier import BarrierFault, ImmediateFault, OneTimeFault, kill_when_all_arrive
+from recovery.drill.faults.barrier import (
+    BarrierFault,
+    HoldingFault,
+    ImmediateFault,
+    OneTimeFault,
+    kill_when_all_arrive,
+)
 from recovery.drill.faults.damage import FaultNotConfirmed
 from recovery.drill.faults.kill import kill_executors, kill_workers
+from recovery.drill.faults.maintenance import maintain
 from recovery.drill.faults.pause import PausingFault, pause_process
 from recovery.drill.faults.volumes import CHECKPOINT
 from recovery.drill.jobs import drill_job
@@ -58,6 +65,9 @@ class Program:
             return self.save_or_restore_all()
         if request.do == "reset":
             return self.reset_all()
+        if request.do == "maintain":
+            self.maintain_all()
+            return 0
         if request.point is not None:
             self.fault = self.make_fault(request.point)
             fault_points.arm(self.fault)
@@ -79,10 +89,17 @@ class Program:
         request = self.request
         if request.victim == "pause":
             return PausingFault(point, request.batch, len(request.job_names), self.pause)
+        if request.statements:
+            return HoldingFault(point, request.batch, len(request.job_names), self.maintain_all)
         if request.victim != "program":
             return OneTimeFault(point, request.batch, 1, self.kill_victims)
         kind = ImmediateFault if point in fault_points.IN_OTHER_THREADS else BarrierFault
         return kind(point, request.batch, len(request.job_names), fault_points.kill_process)
+
+    def maintain_all(self) -> None:
+        """Run the statements on the tables of every job."""
+        for name in self.request.job_names:
+            maintain(spark_for_drill(self.request.master), Path(self.request.folder) / name, self.request.statements)
 
     def kill_victims(self) -> None:
         """Kill the workers or executors, and log how many."""

@@ -8,7 +8,7 @@ import pytest
 from pyspark import StatusTracker
 from pyspark.core.status import SparkStageInfo
 
-from recovery.drill.faults.barrier import BarrierFault, OneTimeFault
+from recovery.drill.faults.barrier import BarrierFault, HoldingFault, OneTimeFault
 from recovery.drill.faults.kill import kill_until_task_fails
 
 
@@ -113,6 +113,23 @@ def test_a_barrier_counts_jobs_that_arrive_and_jobs_that_have_ended() -> None:
         pass
     with pytest.raises(ProcessKilled):
         fault.trigger()
+
+
+def test_jobs_go_on_once_an_action_beside_them_is_done() -> None:
+    """It waits for all that have not ended, is called once, and holds up no later batch."""
+    calls: list[int] = []
+    fault = HoldingFault("before-delta", 2, 3, lambda: calls.append(1))
+    first = threading.Thread(target=fault.trigger)
+    first.start()
+    while not fault._waiting:
+        pass
+    fault.job_ended()
+    assert calls == []
+    fault.trigger()
+    first.join()
+    fault.job_ended()
+    assert calls == [1]
+    assert not fault.matches("before-delta", 3)
 
 
 def test_a_barrier_at_which_no_job_waits_is_not_triggered_by_jobs_that_end() -> None:

@@ -11,7 +11,7 @@ import pytest
 from framework.declarations.errors import DeclarationError
 from framework.engine.sink.fault_points import POINTS as FAULT_POINTS
 from recovery.cli.main import main
-from recovery.drill.actions import POINTS, KillExecutor, RandomKills, Reset
+from recovery.drill.actions import POINTS, KillExecutor, Maintain, RandomKills, Reset
 from recovery.drill.faults.damage import FaultNotConfirmed, damage_state
 from recovery.drill.jobs import DRILL_JOBS
 from recovery.drill.process.messages import USER_JOB, ProgramRequest
@@ -38,7 +38,7 @@ def test_the_reduced_matrix_has_every_job_and_nearly_every_fault() -> None:
     groups = Drills(reduced=True).groups()
     assert {name for one in groups for name in one.job_names} == {check.name for check in DRILL_JOBS}
     whole, part = ({type(action) for one in all_ for action in one.actions} for all_ in (SCENARIOS, REDUCED))
-    assert whole - part == {RandomKills, KillExecutor, Reset}
+    assert whole - part == {RandomKills, KillExecutor, Maintain, Reset}
 
 
 def test_every_fault_point_is_drilled() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from pathlib import Path
 from typing import Any, ClassVar
@@ -123,6 +124,20 @@ class LosingWorkers(FakeLauncher):
         return 0, [killed | ({"task_failed": self.task_failed} if request["victim"] == "workers" else {}), stopped]
 
 
+class Maintained(FakeLauncher):
+    """Each statement leaves a commit in the log, but an OPTIMIZE of `delta` finds one file only."""
+
+    def play(self, request: dict[str, Any]) -> tuple[int, Lines]:
+        for name in request["job_names"]:
+            log = self.jobs / name / "log" / "_delta_log"
+            log.mkdir(parents=True, exist_ok=True)
+            done = [one for one in request["statements"] if (name, one) != ("delta", "OPTIMIZE")]
+            for statement in ("VACUUM END" if one == "VACUUM" else one for one in done):
+                path = log / f"{len([*log.iterdir()]):020d}.json"
+                path.write_text(json.dumps({"commitInfo": {"operation": statement}}))
+        return 0, []
+
+
 class LosingIdleWorkers(LosingWorkers):
     task_failed = False
 
@@ -191,6 +206,16 @@ def test_random_kills_note_how_many_jobs_each_hit_and_one_of_them_must_hit_a_job
     run = ran(tmp_path, KilledAfterOneHadEnded, do.RandomKills(times=2))
     assert set(run.not_hit) == {"delta"}
     assert [note.endswith(("1 of 2 jobs hit", "0 of 2 jobs hit")) for note in run.notes] == [True, True]
+
+
+@pytest.mark.parametrize("beside", [None, 2])
+def test_a_statement_that_has_left_no_commit_has_not_hit_the_job(tmp_path: Path, beside: int | None) -> None:
+    """Nothing shows that it changed anything; an earlier one of the same kind does not count."""
+    files = None if beside is None else 3
+    first = do.Maintain(statements=("VACUUM", "ADD COLUMNS"), beside=beside, files=files)
+    assert ran(tmp_path / "1", Maintained, first).not_hit == {}
+    again = do.Maintain(statements=("VACUUM", "OPTIMIZE"), beside=beside, files=files)
+    assert ran(tmp_path / "2", Maintained, again, again).not_hit == {"delta": "the log has no commit of OPTIMIZE"}
 
 
 def test_killed_workers_show_something_only_if_a_task_failed(tmp_path: Path) -> None:
