@@ -70,7 +70,7 @@ def require_readable_id(folder: CheckpointFolder) -> None:
 
 
 def require_readable_start(folder: LogFolder) -> None:
-    """Check what Spark reads when a query starts: its id, and the newest file of each log.
+    """Check what Spark reads when a query starts: its id, the newest offsets and commit, and what sources have found.
 
     Raises:
         CorruptState: a file is truncated or altered; the error names it, and the command that repairs it.
@@ -82,7 +82,7 @@ def require_readable_start(folder: LogFolder) -> None:
         require_readable_commit(folder, batch)
     for source in folder.names(SOURCES_FOLDER):
         log = f"{SOURCES_FOLDER}/{source}"
-        for entry in batch_numbers(folder, log)[-1:]:
+        for entry in needed_entries(folder.names(log)):
             _ = log_lines(folder, f"{log}/{entry}")
 
 

@@ -19,7 +19,8 @@ FILES = {
     "commits/0": "v1\n{}",
     "commits/1": 'v2\n{"stateUniqueIds":{}}',
     "sources/0/0": 'v1\n{"path":"a"}',
-    "sources/0/1": 'v1\n{"path":"b"}',
+    "sources/0/1.compact": 'v1\n{"path":"a"}\n{"path":"b"}',
+    "sources/0/2": 'v1\n{"path":"c"}',
     "sources/1/0": '\0v1\n{"topic":{"0":7}}',
 }
 
@@ -34,7 +35,9 @@ def checkpoint(tmp_path: Path) -> LocalFiles:
 
 
 @pytest.mark.parametrize("kept", [0, 1, 5])
-@pytest.mark.parametrize("file", ["metadata", "offsets/1", "commits/1", "sources/0/1", "sources/1/0"])
+@pytest.mark.parametrize(
+    "file", ["metadata", "offsets/1", "commits/1", "sources/0/1.compact", "sources/0/2", "sources/1/0"]
+)
 def test_a_file_that_was_cut_short_is_one_line_with_the_command(checkpoint: LocalFiles, file: str, kept: int) -> None:
     """Before the query starts; files that Spark does not read any more are not looked at."""
     for old in ("offsets/0", "commits/0", "sources/0/0"):

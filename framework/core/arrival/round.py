@@ -14,6 +14,10 @@ import pyarrow as pa
 from framework.core.arrival.event_table import EventTable
 from framework.core.arrival.partitions import NEVER, Partitions
 from framework.core.stable_order import ranked
+from framework.declarations.errors import InputError
+
+MOST_TIMERS = 2**26
+"""How often timers may be due in one round, over all partitions; each takes some hundred bytes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,10 +130,21 @@ def due_timers(
         partitions.due[codes] = round_rows.end_at[codes] + period
         return codes, round_rows.end_at[codes]
     times = (limit[codes] - due) // period + 1
+    _require_bounded(times, period)
     partitions.due[codes] = due + times * period
     repeated = np.repeat(np.arange(len(codes)), times)
     step = np.arange(len(repeated)) - np.repeat(np.cumsum(times) - times, times)
     return codes[repeated], due[repeated] + step * period
+
+
+def _require_bounded(times: np.ndarray, period: int) -> None:
+    """Refuse a leap of the clock over more periods than fit into memory: it would end the worker, at each start."""
+    if float(times.sum(dtype=np.float64)) > MOST_TIMERS:
+        raise InputError(
+            f"the arrival time leaps over {times.max()} periods of {period / 1e6:g} s, and each of them fires: rows "
+            "of a micro-batch are years apart, or one of them has a time such as 1970. Nothing was committed; refuse "
+            "such rows by reject=, or take a longer period"
+        )
 
 
 def count_new_rows(round_rows: RoundRows, partitions: Partitions) -> None:
