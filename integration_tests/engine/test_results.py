@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from framework.engine.flow import processor
-from panekeeper import Time, TimeInterval, Tumbling, agg, windowed
+from framework.engine.session.file_manager import FORMAT_SETTING
+from panekeeper import SetupError, Time, TimeInterval, Tumbling, agg, windowed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -89,7 +90,7 @@ def test_a_flush_fires_what_is_open_and_finishes_the_job(readings: Readings) -> 
 
 
 def test_transform_gives_the_results_to_a_sink_of_your_own(readings: Readings) -> None:
-    """The plain streaming frame has the columns of the log, and goes on after a restart on its checkpoint."""
+    """It has the columns of the log, and goes on after a restart; with another format of the state it is refused."""
     received: list[tuple[str, int]] = []
 
     def run() -> None:
@@ -107,6 +108,12 @@ def test_transform_gives_the_results_to_a_sink_of_your_own(readings: Readings) -
     readings.put(("a", "10:01:40", 4), ("a", "10:03:00", 8))
     run()
     assert received == [("a", 1), ("a", 6)]
+    readings.spark.conf.set(FORMAT_SETTING, "1")
+    try:
+        with pytest.raises(SetupError, match=rf"state in format 2, .* {FORMAT_SETTING}=1: .* Use a session with .*=2"):
+            run()
+    finally:
+        readings.spark.conf.set(FORMAT_SETTING, "2")
 
 
 def test_order_by_declares_the_order_of_arrival(readings: Readings) -> None:
@@ -135,7 +142,7 @@ def test_the_clock_of_arrival_times_passes_in_every_key_group(readings: Readings
 
 ODD = {
     "sensor": "CASE sensor WHEN 'utf8' THEN CAST(X'FFFE' AS STRING) ELSE sensor END",
-    "share": "CASE WHEN value % 2 = 0 THEN 0.0D ELSE -0.0D END",
+    "share": "CASE WHEN sensor = 'nan' THEN DOUBLE('NaN') WHEN value % 2 = 0 THEN 0.0D ELSE -0.0D END",
     "arrived": "CASE sensor WHEN 'no arrival' THEN NULL WHEN 'too far' THEN at + INTERVAL 100 YEARS ELSE at END",
     "at": "CASE sensor WHEN 'year 10000' THEN TIMESTAMP'9999-12-31 23:00:00-05:00' ELSE at END",
 }
@@ -206,12 +213,12 @@ def test_poison_rows_are_quarantined_and_the_job_starts_again(readings: Readings
     readings.put(
         *((sensor, at, 1) for sensor in poison),
         *[("sum", at, 2**62), ("sum", at, 2**62), ("unlucky", at, 13), ("negative", at, -7)],
-        *[("good", at, 1), ("good", at, 2)],
+        *[("good", at, 1), ("good", at, 2), ("nan", at, 1), ("nan", at, 2)],
     )
     readings.put(("good", "10:02:00", 3))
     run_poisoned(readings)
 
-    first = {"sum": [(None, 808)], "unlucky": [(13, None)], "negative": [(-7, 0)], "good": [(3, 3)]}
+    first = {"sum": [(None, 808)], "unlucky": [(13, None)], "negative": [(-7, 0)], "good": [(3, 3)], "nan": [(3, 3)]}
     assert results_by_sensor(readings) == first
     quarantine = {row["reason"]: row for row in readings.rows("log_quarantine")}
     assert sorted(row["reason"] for row in readings.rows("log_quarantine")) == [
