@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import boto3
@@ -25,13 +26,22 @@ def bucket(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[str
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
-    endpoint = f"http://{host}:{port}"
+    with bucket_at(f"http://{host}:{port}", spark, monkeypatch) as url:
+        yield url
+    server.stop()
+
+
+@contextmanager
+def bucket_at(
+    endpoint: str, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, more: Mapping[str, str] | None = None
+) -> Iterator[str]:
+    """Provide the URL of a new bucket of a store; `more` are settings of Hadoop."""
     hadoop: Any = spark._jsc.hadoopConfiguration()
     given = {
         name.removeprefix("spark.hadoop."): value for name, value in s3_settings({"AWS_ENDPOINT_URL": endpoint}).items()
     }
     given |= {"fs.s3a.access.key": KEY, "fs.s3a.secret.key": SECRET}
-    given |= {"fs.s3a.connection.expect.continue": "false"}  # moto has no "100 Continue"
+    given |= {"fs.s3a.connection.expect.continue": "false"} | dict(more or {})  # moto has no "100 Continue"
     for name, value in given.items():
         hadoop.set(name, value)
     name = f"bucket-{uuid.uuid4().hex}"  # Hadoop keeps a client for each bucket
@@ -45,4 +55,3 @@ def bucket(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[str
     yield f"s3a://{name}"
     for setting in given:
         hadoop.unset(setting)
-    server.stop()

@@ -1,14 +1,18 @@
-"""Savepoints of a job whose checkpoint and tables lie on S3: the same promises as on a disk."""
+"""Savepoints of a job whose checkpoint and tables lie on S3, and outages of S3: the same promises as on a disk."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from integration_tests.engine.conftest import shown
+from integration_tests.engine.moto_s3 import bucket_at
 from integration_tests.engine.readings import FILES, LOG
+from integration_tests.recovery.store_outage import OnS3, Outage
 from panekeeper import CheckpointError
+from recovery.drill.faults.faulty_s3 import FaultyStore
 from recovery.restore.restore import restore
 from recovery.savepoint.catalog import savepoints, verify
 from recovery.savepoint.checkpoint_reader import read_checkpoint
@@ -17,6 +21,8 @@ from recovery.storage.locations import checkpoint_at
 from recovery.upgrade.rescale import PARTITIONS, rescale
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from integration_tests.engine.conftest import Readings
     from panekeeper import Job
 
@@ -117,3 +123,26 @@ def test_a_rescaled_job_on_s3_resumes_with_the_same_results(far: Far) -> None:
     far.put(3, 3)
     far.run()
     assert far.tables() == [LOG, LOG[1:]]
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultyStore]:
+    """A store that works at first."""
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.setenv(name, "127.0.0.1")
+    made = FaultyStore()
+    yield made
+    made.close()
+
+
+@pytest.mark.extended
+def test_a_job_waits_for_a_store_that_is_away_for_a_while(
+    readings: Readings, store: FaultyStore, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At each step of a batch; no error, and each result once."""
+    with bucket_at(store.endpoint, spark, monkeypatch) as bucket:
+        job = OnS3(readings, store, bucket)
+        points = ("before-plan", "before-delta", "after-delta-commit")
+        job.run_through(*(Outage(store, point, batch, 6) for batch, point in enumerate(points)))
+        assert store.refused == 6
+        job.require_right_tables()

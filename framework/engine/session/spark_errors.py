@@ -19,6 +19,11 @@ from framework.engine.session.kafka import kafka_problem
 _RAISED = re.compile(r"^\s*(?:\w+\.)*(\w+): (.+)$")
 _LOCAL_FULL = ("No space left on device", "Disk quota exceeded")
 _STATE_LOST = ("CANNOT_LOAD_STATE_STORE", "STATE_STORE_", "RocksDBException", "FAILED_TO_READ_DELTA_FILE")
+_STORE_AWAY = re.compile(
+    r"AWSServiceThrottledException|Service: S3, Status Code: 5\d\d|s3a\.\S*Timeout|Unable to execute HTTP request"
+)
+"""An object store that cannot be reached or is overloaded: what is stored there is not damaged."""
+_LONGEST_REASON = 300
 _WORKER_TIMEOUT = ("Python worker failed to connect back", "PYTHON_WORKER_FAILED_TO_CONNECT")
 
 
@@ -52,12 +57,13 @@ def translate(error: BaseException, job: str) -> PanekeeperError:
         return OutputNotWritable(
             f"job {job!r} stopped because a disk is full; make room and start it again: it resumes with the same batch"
         )
-    if any(words in text for words in _STATE_LOST):
+    away = _store_problem(text)
+    if away is None and any(words in text for words in _STATE_LOST):
         return CorruptState(
             f"the stored state of job {job!r} cannot be loaded ({first_line(error)}); "
             "restore this checkpoint from a savepoint, or start with a new checkpoint folder"
         )
-    problem = kafka_problem(text)
+    problem = away or kafka_problem(text)
     if problem is not None:
         return JobFailed(f"job {job!r} stopped: {problem}. Started again, it resumes with the same batch.")
     return JobFailed(f"job {job!r} stopped: {_last_python_line(text) or first_line(error)}")
@@ -101,6 +107,15 @@ def full_text(error: BaseException) -> str:
     if java is not None:
         said = f"{said}\n{java.toString()}"
     return said
+
+
+def _store_problem(text: str) -> str | None:
+    """Return what an object store that is away means, as a sentence without its end; None for another error."""
+    for line in text.splitlines():
+        if _STORE_AWAY.search(line):
+            reason = line.strip().removeprefix("Caused by: ")[:_LONGEST_REASON]
+            return f"the object store did not respond as it should ({reason}); wait until it does"
+    return None
 
 
 def _raised_by_us(text: str) -> PanekeeperError | None:

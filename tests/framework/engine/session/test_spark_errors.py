@@ -64,6 +64,25 @@ def test_errors_with_a_name_a_user_can_act_on() -> None:
     assert str(other) == "job 'x' stopped: [SOMETHING] odd"
 
 
+@pytest.mark.parametrize(
+    "cause",
+    [
+        "org.apache.hadoop.fs.s3a.AWSServiceThrottledException: getFileStatus on s3a://b/x: Service Unavailable",
+        "software.amazon.awssdk.services.s3.model.S3Exception: Bad (Service: S3, Status Code: 502, Request ID: null)",
+        "software.amazon.awssdk.core.exception.SdkClientException: Unable to execute HTTP request: Connection refused",
+    ],
+)
+def test_an_object_store_that_is_away_is_no_damage(cause: str) -> None:
+    """Not even if the state could not be loaded from it: the job resumes once the store is back."""
+    lost = f"[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error\n\tat org.x\nCaused by: {cause}\n\t... 35 more"
+    error = translate(RuntimeError(lost), "x")
+    assert type(error) is JobFailed
+    assert str(error) == (
+        f"job 'x' stopped: the object store did not respond as it should ({cause}); wait until it does. Started again, "
+        "it resumes with the same batch."
+    )
+
+
 def test_a_full_disk_at_a_start_is_reported_whoever_wrote_to_it() -> None:
     """Other errors pass as they are, ours among them."""
     with pytest.raises(OutputNotWritable, match="make room and start it again"), translate_full_disk("x"):
