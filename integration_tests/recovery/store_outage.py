@@ -12,6 +12,15 @@ if TYPE_CHECKING:
     from integration_tests.engine.conftest import Readings
     from recovery.drill.faults.faulty_s3 import FaultyStore
 
+IMPATIENT = {
+    "fs.s3a.attempts.maximum": "1",
+    "fs.s3a.retry.limit": "2",
+    "fs.s3a.retry.interval": "10ms",
+    "fs.s3a.retry.throttle.limit": "2",
+    "fs.s3a.retry.throttle.interval": "10ms",
+}
+"""An outage is longer than this patience. That of Hadoop's defaults is minutes."""
+
 
 class Outage:
     """The store refuses requests from a point of a batch on, once."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +11,8 @@ import pytest
 from integration_tests.engine.conftest import shown
 from integration_tests.engine.moto_s3 import bucket_at
 from integration_tests.engine.readings import FILES, LOG
-from integration_tests.recovery.store_outage import OnS3, Outage
-from panekeeper import CheckpointError
+from integration_tests.recovery.store_outage import IMPATIENT, OnS3, Outage
+from panekeeper import CheckpointError, PanekeeperError
 from recovery.drill.faults.faulty_s3 import FaultyStore
 from recovery.restore.restore import restore
 from recovery.savepoint.catalog import savepoints, verify
@@ -145,4 +146,23 @@ def test_a_job_waits_for_a_store_that_is_away_for_a_while(
         points = ("before-plan", "before-delta", "after-delta-commit")
         job.run_through(*(Outage(store, point, batch, 6) for batch, point in enumerate(points)))
         assert store.refused == 6
+        job.require_right_tables()
+
+
+@pytest.mark.extended
+def test_a_job_whose_store_stays_away_ends_with_an_error_and_resumes(
+    readings: Readings, store: FaultyStore, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error says what is away and that a start resumes; wherever it was in its batch, each result stands once."""
+    with bucket_at(store.endpoint, spark, monkeypatch, IMPATIENT) as bucket:
+        job = OnS3(readings, store, bucket)
+        for batch, point in enumerate(("before-plan", "before-delta", "after-delta-commit")):
+            with pytest.raises(PanekeeperError) as raised:
+                job.run_through(Outage(store, point, batch, math.inf))
+            text = str(raised.value)
+            assert store.refused > 0
+            assert "\n" not in text
+            assert "resumes with" in text, text
+            store.set_mode("works")
+        job.run()
         job.require_right_tables()
