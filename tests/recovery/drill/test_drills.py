@@ -11,13 +11,14 @@ import pytest
 from framework.declarations.errors import DeclarationError
 from framework.engine.sink.fault_points import POINTS as FAULT_POINTS
 from recovery.cli.main import main
-from recovery.drill.actions import POINTS, KillExecutor, Maintain, RandomKills, Reset
+from recovery.drill.actions import POINTS, KillExecutor, Maintain, MakeSavepoint, RandomKills, Reset, Restore
 from recovery.drill.faults.damage import FaultNotConfirmed, damage_state
 from recovery.drill.jobs import DRILL_JOBS
 from recovery.drill.process.messages import USER_JOB, ProgramRequest
 from recovery.drill.report import format_html, format_table, passed, report_fields
 from recovery.drill.runner import Drills, Result
 from recovery.drill.scenarios import REDUCED, SCENARIOS
+from recovery.savepoint.manifest import checked_name
 
 GOOD = Result(scenario="kill", check="batched", outcome="passed", rows=9, recover_seconds=2.0)
 
@@ -39,6 +40,13 @@ def test_the_reduced_matrix_has_every_job_and_nearly_every_fault() -> None:
     assert {name for one in groups for name in one.job_names} == {check.name for check in DRILL_JOBS}
     whole, part = ({type(action) for one in all_ for action in one.actions} for all_ in (SCENARIOS, REDUCED))
     assert whole - part == {RandomKills, KillExecutor, Maintain, Reset}
+
+
+def test_every_savepoint_of_a_scenario_has_a_name_that_it_can_have() -> None:
+    """Else its drill fails in the last of its minutes."""
+    actions = [action for scenario in (*SCENARIOS, *REDUCED) for action in scenario.actions]
+    names = {action.name for action in actions if isinstance(action, MakeSavepoint | Restore)}
+    assert {checked_name(name) for name in names} == names
 
 
 def test_every_fault_point_is_drilled() -> None:
