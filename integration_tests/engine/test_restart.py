@@ -7,7 +7,7 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,6 +16,7 @@ from framework.engine.job import query
 from framework.engine.session.file_manager import FORMAT_SETTING
 from framework.engine.sink.fault_points import IN_OTHER_THREADS, POINTS
 from integration_tests.engine.readings import FILES, LOG
+from integration_tests.recovery.power_cut import PowerCut
 from panekeeper import CheckpointError, CorruptState, IncompatibleCheckpoint, JobFailed
 from recovery.repair.repair import repair
 from recovery.savepoint.state_reader import digests
@@ -190,6 +191,33 @@ def test_files_that_a_power_cut_shortened_are_named_and_repaired(readings: Readi
     readings.run()
     assert readings.log() == LOG
     assert sum(row["rows_in"] for row in readings.rows("log_metrics")) == 8
+
+
+@pytest.fixture
+def cut(readings: Readings) -> Iterator[PowerCut]:
+    """A job with one key group and one shuffle partition, whose sources have compacted their logs."""
+    settings = {"spark.sql.shuffle.partitions": "1", "spark.sql.streaming.fileSource.log.compactInterval": "2"}
+    before = {name: readings.spark.conf.get(name, None) for name in settings}
+    for name, value in settings.items():
+        readings.spark.conf.set(name, value)
+    yield PowerCut(readings)
+    for name, old in before.items():
+        if old is None:
+            readings.spark.conf.unset(name)
+        else:
+            readings.spark.conf.set(name, old)
+
+
+@pytest.mark.extended
+def test_a_file_that_a_power_cut_left_short_is_named_or_not_needed(cut: PowerCut) -> None:
+    """Each file that is there, whatever it is for: never a stack trace, never wrong tables."""
+    problems = {}
+    for file, kept in cut.cuts():
+        cut.take_back()
+        problem = cut.problem_after(file, kept)
+        if problem is not None:
+            problems[f"{file}, {kept} bytes"] = problem
+    assert problems == {}
 
 
 @pytest.mark.extended

@@ -1,0 +1,77 @@
+"""A power cut leaves one file of a checkpoint empty or half: what the next start makes of it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from integration_tests.engine.readings import FILES, LOG
+from panekeeper import PanekeeperError
+
+if TYPE_CHECKING:
+    from integration_tests.engine.conftest import Readings
+
+KEPT = ("checkpoint", "log", "view", "log_quarantine", "log_metrics", "log_downtime")
+
+
+class PowerCut:
+    """A job that has ended, and can be taken back to that as often as wanted."""
+
+    def __init__(self, readings: Readings) -> None:
+        self.readings = readings
+        for rows in FILES[:3]:
+            readings.put(*rows)
+        self.run()
+        self.copies = readings.folder / "copies"
+        for name in KEPT:
+            shutil.copytree(readings.folder / name, self.copies / name)
+        readings.put(*FILES[3])
+
+    def run(self) -> None:
+        """Start the job as a new process would, and let it process what is there."""
+        self.readings.run(key_groups=1)
+
+    def cuts(self) -> Iterator[tuple[str, int]]:
+        """Yield every file of the checkpoint, as its job has left it, with how much of it is kept.
+
+        Nothing; and of what a start reads itself also half. Hidden files are Hadoop's checksums: nothing is
+        lost with them.
+        """
+        folder = self.copies / "checkpoint"
+        for path in sorted(path for path in folder.rglob("[!.]*") if path.is_file()):
+            name, size = path.relative_to(folder).as_posix(), path.stat().st_size
+            yield name, 0
+            if not name.startswith(("state/", "pulse/")):
+                yield name, size // 2
+
+    def take_back(self) -> None:
+        """Take checkpoint and tables back, and let Spark have nothing of them in memory."""
+        for name in KEPT:
+            shutil.rmtree(self.readings.folder / name)
+            shutil.copytree(self.copies / name, self.readings.folder / name)
+        jvm: Any = self.readings.spark._jvm
+        jvm.org.apache.spark.sql.execution.streaming.state.StateStore.stop()
+        jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+        self.readings.spark.streams.resetTerminated()
+
+    def problem_after(self, file: str, kept: int) -> str | None:
+        """Cut a file short and start: return what is wrong with the error or with the tables, None if nothing is."""
+        path = self.readings.checkpoint / file
+        path.write_bytes(path.read_bytes()[:kept])
+        try:
+            self.run()
+        except PanekeeperError as error:
+            return self._problem_of(error, file)
+        whole = (self.readings.log(), self.readings.log("view")) == (LOG, LOG[1:])
+        return None if whole else f"wrong tables: {self.readings.log()}"
+
+    def _problem_of(self, error: PanekeeperError, file: str) -> str | None:
+        text = str(error)
+        if "\n" in text or Path(file).name not in text:
+            return f"the error does not name it in one line: {text}"
+        if "panekeeper repair" not in text and "restore" not in text:
+            return f"the error names no way out: {text}"
+        written = self.readings.log()
+        return None if [row for row in LOG if row in written] == written else f"wrong tables: {written}"
