@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from framework.declarations.errors import InputError
+from framework.declarations.windows import Window
 from panekeeper import Batched, Count, Sliding, Time, Tumbling, agg
 from state.store import MemoryStore
 from tests.framework.core.quarantine_batches import S, job, rows, run
 
 YEAR = 365 * 24 * 3600 * S
-WINDOWS = {
+WINDOWS: dict[str, Window] = {
     "tumbling": Tumbling(Time(1)),
     "sliding": Sliding(evict=Count(3), trigger=Time(1)),
     "batched": Batched(within=60, every=1),
