@@ -13,9 +13,10 @@ import pytest
 
 from recovery.drill.actions import Kill, Resume
 from recovery.drill.process.launcher import environment
+from recovery.drill.reduced_scenarios import REDUCED
 from recovery.drill.reference import NOTHING_NEW
 from recovery.drill.runner import Drills
-from recovery.drill.scenarios import REDUCED, Scenario
+from recovery.drill.scenarios import Scenario
 from recovery.savepoint.create import savepoint
 
 if TYPE_CHECKING:

@@ -50,10 +50,13 @@ class Resume:
 
 @dataclass(frozen=True)
 class Kill:
-    """Run, and kill the process and its Java virtual machine when batch `batch`, or a later one, is at a point."""
+    """Run, and kill the process and its Java virtual machine when batch `batch`, or a later one, is at a point.
+
+    If `batch` is None, the run gets one more file, and is killed in the batch of this file.
+    """
 
     point: Point
-    batch: int = 2
+    batch: int | None = 2
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,18 @@ class Continue:
 @dataclass(frozen=True)
 class Reset:
     """Reset the paused jobs to their initial state. It is refused until their process is declared to be gone."""
+
+
+@dataclass(frozen=True)
+class ChangeCode:
+    """Start the jobs with one more `reject` rule, which the next runs have, too.
+
+    Attributes:
+        way: how a start is completed that is refused, since a table has the unfinished batch: by the program as it
+            was, or by `accept_changed_code`. None: it must not be refused.
+    """
+
+    way: Literal["old program", "accept"] | None = None
 
 
 @dataclass(frozen=True)
@@ -183,6 +198,17 @@ class FillDisk:
     leaving: int
 
 
+@dataclass(frozen=True, kw_only=True)
+class FillWhileIdle:
+    """Run continuously until `files` files are read; fill the disk while the jobs are idle, and let one more arrive.
+
+    Then the disk is freed. Each job must have failed with an error that contains one of these messages.
+    """
+
+    files: int
+    messages: tuple[str, ...]
+
+
 @dataclass(frozen=True)
 class FreeDisk:
     """Remove what `FillDisk` has written."""
@@ -218,6 +244,7 @@ Action = (
     | Pause
     | Continue
     | Reset
+    | ChangeCode
     | RandomKills
     | KillWorker
     | KillExecutor
@@ -229,6 +256,7 @@ Action = (
     | PutBack
     | ExpectError
     | FillDisk
+    | FillWhileIdle
     | FreeDisk
     | Outage
     | Maintain

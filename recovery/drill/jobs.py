@@ -6,7 +6,7 @@ scenarios about time only. The other jobs take the time from the rows, or use no
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -56,18 +56,20 @@ class DrillJob:
         default_factory=lambda: {"log": TableComparison(columns=_AGGREGATED, identity=1)}
     )
 
-    def declare(self, spark: SparkSession, files: Path, folder: Path) -> DeltaJob:
+    def declare(self, spark: SparkSession, files: Path, folder: Path, rejected: Sequence[int] = ()) -> DeltaJob:
         """Return the declaration of the job.
 
         Args:
             spark: the session.
             files: the input folder.
             folder: the tables are written here, each in a subfolder with the name of its role.
+            rejected: rows with one of these values are refused, by a rule for each.
         """
         from framework.builder.ports import ports
         from framework.builder.windowed import windowed
 
         options: dict[str, Any] = {"name": self.name, "partition_by": "sensor", "key_groups": 2} | self.options
+        options["reject"] = {f"value {value}": f"value = {value}" for value in rejected}
 
         def stream(condition: str) -> Any:
             rows = spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 1).json(str(files))

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from recovery.drill.actions import PAUSE_POINTS
 from recovery.drill.faults.damage import FaultNotConfirmed
-from recovery.drill.faults.fences import fence_problems
 from recovery.drill.faults.pause import let_lease_expire
+from recovery.drill.faults.transactions import fence_problems
 from state.checkpoint.folder import LocalFolder
 from state.checkpoint.job_record import JobRecord, read_record, read_tables
 

@@ -17,8 +17,8 @@ from recovery.drill.scenarios import Scenario
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from recovery.drill.drill_setup import DrillSetup
     from recovery.drill.expected.arrival_oracle import Tables
-    from recovery.drill.scenario_run import DrillSetup
 
 NOTHING_NEW = (
     "a run without any fault added no result to those of the savepoint: the sources hold nothing new, or too little "

@@ -13,15 +13,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from framework.declarations.errors import DeclarationError
+from recovery.drill.drill_setup import DrillSetup
 from recovery.drill.expected.compare import ComparisonResult, DrillOutcome, TableComparison, compare_tables
 from recovery.drill.expected.epochs import expected_tables
 from recovery.drill.faults.damage import FaultNotConfirmed, ScenarioNotSupported
 from recovery.drill.faults.faulty_s3 import FaultyStore
 from recovery.drill.jobs import DRILL_JOBS, drill_job
 from recovery.drill.process.messages import USER_JOB
+from recovery.drill.reduced_scenarios import REDUCED
 from recovery.drill.reference import ReferenceTables, run_reference
-from recovery.drill.scenario_run import DrillSetup, ScenarioRun
-from recovery.drill.scenarios import REDUCED, SCENARIOS, Scenario
+from recovery.drill.scenario_run import ScenarioRun
+from recovery.drill.scenarios import SCENARIOS, Scenario
 from state.checkpoint.clock import Deadline
 
 if TYPE_CHECKING:

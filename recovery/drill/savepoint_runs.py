@@ -55,7 +55,7 @@ class SavepointRuns:
     def restore(self, action: Restore) -> None:
         """Restore the savepoint of each job. The programs after it use the checkpoint that was restored."""
         if action.elsewhere:
-            self.launcher.use_checkpoint(RESTORED)
+            self.launcher.set_for_all(checkpoint=RESTORED)
         self._in_store(action.store, do="restore", name=action.name, killed_at=action.killed_at)
 
     def _in_store(self, store: str, **request: Any) -> None:

@@ -9,11 +9,11 @@ import random
 import shutil
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from framework.engine.sink.fault_points import IN_OTHER_THREADS, release_commits
 from recovery.drill import actions as do
+from recovery.drill.changed_code import ChangedCode
 from recovery.drill.expected.history import HistoryEvent, JobDrained, JobReset, RunStarted, generate, write
 from recovery.drill.faults.damage import SmallDisk, damage_state
 from recovery.drill.faults.evidence import CheckpointEvidence
@@ -21,48 +21,16 @@ from recovery.drill.faults.volumes import MissingVolume
 from recovery.drill.maintained_tables import maintain_tables
 from recovery.drill.paused_jobs import PausedJobs
 from recovery.drill.process.cluster import cluster
-from recovery.drill.process.launcher import Launcher, environment
+from recovery.drill.process.launcher import environment
 from recovery.drill.savepoint_runs import SavepointRuns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from recovery.drill.faults.defects import Defect
-    from recovery.drill.faults.faulty_s3 import FaultyStore
+    from recovery.drill.drill_setup import DrillSetup
     from recovery.drill.scenarios import Scenario
 
 HOUR = 3600
 FILES = 6
 _KILL_POINTS: tuple[do.Point, ...] = tuple(point for point, fault in do.POINTS.items() if fault is not None)
-
-
-@dataclass(frozen=True, kw_only=True)
-class DrillSetup:
-    """What a scenario run needs.
-
-    Attributes:
-        folder: a new folder for its input, tables, checkpoints and logs.
-        job_names: names of the jobs.
-        seed: of the input and of random kills.
-        job: the file of a user's own job.
-        savepoint: (location, name); the user's job begins as a clone of it.
-        endpoint: URL of the S3 store with that savepoint; None for Amazon's.
-        defect: the defect to inject.
-        store: returns an S3 store that can fail.
-        seconds: how long that store fails.
-        launcher: starts the programs.
-    """
-
-    folder: Path
-    job_names: tuple[str, ...]
-    seed: int
-    job: Path | None = None
-    savepoint: tuple[str, str] | None = None
-    endpoint: str | None = None
-    defect: Defect | None = None
-    store: Callable[[], FaultyStore]
-    seconds: float = 10.0
-    launcher: type[Launcher] = Launcher
 
 
 @dataclass
@@ -85,8 +53,9 @@ class ScenarioRun:
 
     def __post_init__(self) -> None:
         kills = next((one.times for one in self.scenario.actions if isinstance(one, do.RandomKills)), 0)
+        changes = sum(isinstance(one, do.ChangeCode) for one in self.scenario.actions)
         self._random = random.Random(self.setup.seed)  # noqa: S311 -- picks faults
-        self._files = generate(self.setup.seed, files=max(FILES, kills + 3))
+        self._files = generate(self.setup.seed, files=max(FILES, kills + 3, changes + 3))
         self._written_files = self._read_files = 0
         self._clock_hours = 0.0
         self._saved: dict[str, tuple[int, int]] = {}
@@ -107,6 +76,15 @@ class ScenarioRun:
         )
         self._paused = PausedJobs(
             jobs=self.jobs, job_names=self.setup.job_names, launcher=self.launcher, evidence=self._evidence
+        )
+        self._code = ChangedCode(
+            jobs=self.jobs,
+            job_names=self.setup.job_names,
+            files=self._files,
+            launcher=self.launcher,
+            evidence=self._evidence,
+            notes=self.notes,
+            not_hit=self.not_hit,
         )
         self._volume: MissingVolume | None = None
         self._before_reset: dict[str, tuple[HistoryEvent, ...]] = {}
@@ -135,7 +113,7 @@ class ScenarioRun:
 
     def history_of(self, name: str) -> tuple[HistoryEvent, ...]:
         """Return what happened to a job: the input of its oracle."""
-        return (*self._before_reset.get(name, ()), *self.history)
+        return self._code.without_rejected(name, (*self._before_reset.get(name, ()), *self.history))
 
     def run_action(self, action: do.Action) -> None:
         """Run one action. Raises as `run`."""
@@ -143,7 +121,7 @@ class ScenarioRun:
             self._act_on_paused_jobs(action)
         elif isinstance(action, do.MakeSavepoint | do.Restore | do.Outage):
             self._act_on_stopped_jobs(action)
-        elif isinstance(action, do.Damage | do.FillDisk | do.FreeDisk | do.TakeAway | do.PutBack):
+        elif isinstance(action, do.Damage | do.FillDisk | do.FreeDisk | do.TakeAway | do.PutBack | do.Maintain):
             self._act_on_files(action)
         else:
             self._run_jobs(action)
@@ -158,6 +136,8 @@ class ScenarioRun:
                 self.launcher.run(do="run", recovering=True, **self._clock())
             case do.Kill(point=point, batch=batch):
                 self._kill(point, batch)
+            case do.ChangeCode():
+                self._code.start(action)
             case do.RandomKills(times=times):
                 self._kill_at_random(times)
             case do.KillWorker(batch=batch) | do.KillExecutor(batch=batch):
@@ -170,10 +150,8 @@ class ScenarioRun:
                 self._write_files(files)
                 self.launcher.run(do="drain", **self._clock())
                 self.history.append(JobDrained())
-            case do.Maintain(files=files):
-                if files is not None:
-                    self._write_files(files)
-                self.not_hit = maintain_tables(self.launcher, self.jobs, self.setup.job_names, action) | self.not_hit
+            case do.FillWhileIdle():
+                self._fill_while_idle(action)
             case do.ExpectError(messages=messages, all_jobs=all_jobs):
                 self._write_files(self._read_files + 1)
                 self._read_files -= 1  # the next run reads the file again
@@ -213,6 +191,10 @@ class ScenarioRun:
             case do.Damage(how=how):
                 files = sum(damage_state(self.jobs / name / "checkpoint", how) for name in self.setup.job_names)
                 self.notes.append(f"{files} state files {how}")
+            case do.Maintain(files=until):
+                if until is not None:
+                    self._write_files(until)
+                self.not_hit = maintain_tables(self.launcher, self.jobs, self.setup.job_names, action) | self.not_hit
             case do.FillDisk(leaving=leaving):
                 assert self._disk is not None
                 self._disk.fill(leaving)
@@ -246,13 +228,18 @@ class ScenarioRun:
 
     # -- kills ------------------------------------------------------------------------------------------------
 
-    def _kill(self, point: do.Point, batch: int) -> None:
+    def _kill(self, point: do.Point, batch: int | None) -> None:
         fault = do.POINTS[point]
-        if fault is None:
+        if batch is None:
+            self._write_files(self._read_files + 1)
+            batch = min(self._evidence.last_committed().values()) + 1
+        elif fault is None:
             self._write_files(batch)
-            self.launcher.run_until_killed(do="idle", **self._clock())
         else:
             self._write_files(batch + 1 if self.scenario.uses_wall_clock else len(self._files))
+        if fault is None:
+            self.launcher.run_until_killed(do="idle", **self._clock())
+        else:
             self._run_until_killed(fault, batch, **self._clock())
         for name, why in self._evidence.not_hit(point, batch).items():
             self.not_hit.setdefault(name, why)
@@ -279,6 +266,15 @@ class ScenarioRun:
         return f"{len(self._evidence.interrupted_jobs(batch))} of {len(self.setup.job_names)} jobs hit"
 
     # -- disk ---------------------------------------------------------------------------------------------
+
+    def _fill_while_idle(self, action: do.FillWhileIdle) -> None:
+        self._write_files(action.files)
+        held = self.setup.folder / "held"
+        held.mkdir()
+        write(held, action.files, self._files[action.files])
+        errors = self.launcher.run_for_errors(do="fill", held_files=str(held), **self._clock())
+        self.launcher.require_errors(errors, action.messages)
+        self._written_files += 1  # the next run reads the file, unless it was read after the disk was freed
 
     def _move_tables_off_disk(self) -> None:
         """Move the files of the small disk to where the comparison can read them, and unmount the disk."""

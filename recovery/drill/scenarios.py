@@ -1,4 +1,4 @@
-"""The scenarios: the actions on some jobs, in order. After the last action the tables are compared."""
+"""The full matrix: scenarios are actions on some jobs, in order. After the last action the tables are compared."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from typing import Literal
 from recovery.drill.actions import (
     POINTS,
     Action,
+    ChangeCode,
     Continue,
     Damage,
     Drain,
     ExpectError,
     FillDisk,
+    FillWhileIdle,
     FreeDisk,
     Kill,
     KillExecutor,
@@ -52,11 +54,12 @@ class Scenario:
     needs: Literal["disk", "s3", "cluster"] | None = None
 
 
-_RESTORED = (Restore(), Resume())
-_EXPECT_DAMAGED_STATE = ExpectError(messages=("restore this checkpoint from a savepoint",))
-_EXPECT_FULL_DISK = ExpectError(messages=("a disk is full", "cannot be written"), all_jobs=False)
-_EXPECT_NO_TABLES = ExpectError(messages=("is gone, and this checkpoint has written to it",))
-_EXPECT_NO_CHECKPOINT = ExpectError(messages=("holds the rows of another checkpoint, and this one is new",))
+RESTORED = (Restore(), Resume())
+EXPECT_DAMAGED_STATE = ExpectError(messages=("restore this checkpoint from a savepoint",))
+_FULL_DISK = ("a disk is full", "cannot be written")
+EXPECT_FULL_DISK = ExpectError(messages=_FULL_DISK, all_jobs=False)
+EXPECT_NO_TABLES = ExpectError(messages=("is gone, and this checkpoint has written to it",))
+EXPECT_NO_CHECKPOINT = ExpectError(messages=("holds the rows of another checkpoint, and this one is new",))
 
 SCENARIOS: tuple[Scenario, ...] = (
     Scenario(name="no fault", actions=(Run(files=3), Resume())),
@@ -70,7 +73,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     Scenario(
         name="kill -9 during a savepoint",
-        actions=(Run(files=3), MakeSavepoint(killed=True), MakeSavepoint(), Damage("missing"), *_RESTORED),
+        actions=(Run(files=3), MakeSavepoint(killed=True), MakeSavepoint(), Damage("missing"), *RESTORED),
     ),
     Scenario(
         name="kill -9 during a restore",
@@ -81,21 +84,28 @@ SCENARIOS: tuple[Scenario, ...] = (
             Restore(killed_at="intended"),
             Restore(killed_at="tables"),
             Restore(killed_at="aside"),
-            *_RESTORED,
+            *RESTORED,
         ),
     ),
     Scenario(
         name="a state file is corrupted",
-        actions=(Run(files=2), MakeSavepoint(), Run(files=3), Damage("overwritten"), _EXPECT_DAMAGED_STATE, *_RESTORED),
+        actions=(Run(files=2), MakeSavepoint(), Run(files=3), Damage("overwritten"), EXPECT_DAMAGED_STATE, *RESTORED),
     ),
     Scenario(
         name="a state file is missing",
-        actions=(Run(files=2), MakeSavepoint(), Run(files=3), Damage("missing"), _EXPECT_DAMAGED_STATE, *_RESTORED),
+        actions=(Run(files=2), MakeSavepoint(), Run(files=3), Damage("missing"), EXPECT_DAMAGED_STATE, *RESTORED),
     ),
     Scenario(name="drain and resume", actions=(Drain(files=3), Resume()), for_user_job=False),
     Scenario(
         name="a full disk",
-        actions=(Run(files=2), FillDisk(leaving=50_000), _EXPECT_FULL_DISK, FreeDisk(), Resume()),
+        actions=(Run(files=2), FillDisk(leaving=50_000), EXPECT_FULL_DISK, FreeDisk(), Resume()),
+        needs="disk",
+    ),
+    Scenario(
+        name="a full disk while the jobs are idle",
+        actions=(FillWhileIdle(files=3, messages=_FULL_DISK), Resume()),
+        job_names=("time-interval", "sliding-count", "state-handler"),
+        for_user_job=False,
         needs="disk",
     ),
     Scenario(
@@ -113,6 +123,44 @@ SCENARIOS: tuple[Scenario, ...] = (
         name="the object store is slow",
         actions=(Run(files=3), MakeSavepoint(store="s3 slow"), Damage("missing"), Restore(store="s3 slow"), Resume()),
         needs="s3",
+    ),
+    Scenario(
+        name="kill -9 before a table has the batch, then other code",
+        actions=(
+            Kill("before the offset log", batch=None),
+            ChangeCode(),
+            Kill("after the offset log", batch=None),
+            ChangeCode(),
+            Kill("after the state commit", batch=None),
+            ChangeCode(),
+            Resume(),
+        ),
+        job_names=("sliding-count", "state-handler", "two-ports"),
+        for_user_job=False,
+    ),
+    Scenario(
+        name="kill -9 in the midst of a batch or commit, then other code",
+        actions=(
+            Kill("between a Parquet file and its commit", batch=None),
+            ChangeCode(),
+            Kill("in the midst of a batch", batch=None),
+            ChangeCode(),
+            Resume(),
+        ),
+        job_names=("state-handler",),
+        for_user_job=False,
+    ),
+    Scenario(
+        name="kill -9 after a table has the batch, then other code",
+        actions=(
+            Kill("between two Delta commits", batch=None),
+            ChangeCode("old program"),
+            Kill("after Delta, before Spark's commit", batch=None),
+            ChangeCode("accept"),
+            Resume(),
+        ),
+        job_names=("sliding-count", "state-handler"),
+        for_user_job=False,
     ),
     Scenario(
         name="paused before its commits, and taken over",
@@ -147,13 +195,15 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     Scenario(
         name="the volume of the tables is missing",
-        actions=(Run(files=3), TakeAway(what="tables"), _EXPECT_NO_TABLES, PutBack(), Resume()),
+        actions=(Run(files=3), TakeAway(what="tables"), EXPECT_NO_TABLES, PutBack(), Resume()),
         job_names=("time-interval", "sliding-count", "state-handler"),
+        for_user_job=False,
     ),
     Scenario(
         name="the volume of the checkpoint is missing",
-        actions=(Run(files=3), TakeAway(what="checkpoint"), _EXPECT_NO_CHECKPOINT, PutBack(), Resume()),
+        actions=(Run(files=3), TakeAway(what="checkpoint"), EXPECT_NO_CHECKPOINT, PutBack(), Resume()),
         job_names=("time-interval", "sliding-count", "state-handler"),
+        for_user_job=False,
     ),
     Scenario(
         name="tables are compacted, vacuumed and altered",
@@ -193,87 +243,3 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
 )
 """The full matrix."""
-
-_KILLED_BATCHES = (1, 1, 2, 3, 3, 4, 5)
-
-REDUCED: tuple[Scenario, ...] = (
-    Scenario(
-        name="a kill at every point, one after the other",
-        job_names=("time-interval", "sliding-time", "state-handler", "two-ports"),
-        actions=(*(Kill(point, batch=batch) for point, batch in zip(POINTS, _KILLED_BATCHES, strict=True)), Resume()),
-    ),
-    Scenario(
-        name="state is lost, savepoint and restore are cut short",
-        job_names=("sliding-count", "delta"),
-        actions=(
-            Run(files=2),
-            MakeSavepoint(killed=True),
-            MakeSavepoint(),
-            Run(files=3),
-            Damage("overwritten"),
-            _EXPECT_DAMAGED_STATE,
-            Restore(killed_at="tables"),
-            *_RESTORED,
-        ),
-    ),
-    Scenario(
-        name="drained, then its workers are killed",
-        job_names=("eviction-in-drain", "punctuation"),
-        actions=(Drain(files=3), KillWorker(batch=4), Resume()),
-        for_user_job=False,
-    ),
-    Scenario(
-        name="the object store fails, then it is slow",
-        job_names=("batched",),
-        actions=(Run(files=3), MakeSavepoint(store="s3 fails"), Damage("missing"), Restore(store="s3 slow"), Resume()),
-        needs="s3",
-    ),
-    Scenario(
-        name="the disk is full for a while",
-        job_names=("tumbling-count", "tumbling-time"),
-        actions=(Run(files=2), FillDisk(leaving=50_000), _EXPECT_FULL_DISK, FreeDisk(), Resume()),
-        needs="disk",
-    ),
-    Scenario(
-        name="paused in its commits, and restored by another process",
-        job_names=("time-interval",),
-        actions=(
-            Run(files=1),
-            MakeSavepoint(),
-            Pause("in its commits", batch=2),
-            Restore(elsewhere=True),
-            Resume(),
-            Continue(),
-        ),
-        for_user_job=False,
-    ),
-    Scenario(
-        name="the volumes are missing, one after the other",
-        job_names=("sliding-count",),
-        actions=(
-            Run(files=3),
-            TakeAway(what="tables", leaving="empty folders"),
-            _EXPECT_NO_TABLES,
-            PutBack(),
-            TakeAway(what="checkpoint"),
-            _EXPECT_NO_CHECKPOINT,
-            PutBack(),
-            Resume(),
-        ),
-    ),
-    Scenario(
-        name="killed, an outage, and the clock goes back",
-        actions=(
-            Kill("after Delta, before Spark's commit", batch=1),
-            Outage(2.5),
-            Run(files=4),
-            Outage(-1),
-            Run(files=5),
-            Outage(2.75),
-            Resume(),
-        ),
-        uses_wall_clock=True,
-        for_user_job=False,
-    ),
-)
-"""The same faults, several in one scenario, and each kind of window once: takes minutes, the full matrix an hour."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import subprocess
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 _DISK_MB = 64
+_BALLAST = "ballast"
 
 
 class ScenarioNotSupported(Exception):
@@ -64,20 +66,40 @@ class SmallDisk:
                 f"a full disk needs a small one to be mounted, and mount failed: {ran.stderr.strip()}"
             )
 
-    @property
-    def _ballast(self) -> Path:
-        return self._folder / "ballast"
-
     def fill(self, leaving: int) -> None:
         """Fill the disk until `leaving` bytes are free."""
-        usage = os.statvfs(self._folder)
-        with self._ballast.open("wb") as ballast:
-            ballast.write(bytes(max(usage.f_bavail * usage.f_bsize - leaving, 0)))
+        fill_disk(self._folder, leaving)
 
     def free(self) -> None:
         """Remove what `fill` has written."""
-        self._ballast.unlink(missing_ok=True)
+        free_disk(self._folder)
 
     def close(self) -> None:
         """Unmount the disk. Its files are lost."""
         subprocess.run(["umount", str(self._folder)], capture_output=True, check=False)
+
+
+def fill_disk(folder: Path, leaving: int) -> None:
+    """Fill the disk that is mounted over a folder.
+
+    Args:
+        folder: the root of its file system.
+        leaving: until so many bytes are free.
+
+    Raises:
+        FaultNotConfirmed: no disk is mounted there, so another one would be filled.
+    """
+    if not folder.is_mount():
+        raise FaultNotConfirmed(f"{folder} has no disk of its own to fill")
+    usage = os.statvfs(folder)
+    try:
+        with (folder / _BALLAST).open("wb") as ballast:
+            ballast.write(bytes(max(usage.f_bavail * usage.f_bsize - leaving, 0)))
+    except OSError as error:
+        if error.errno != errno.ENOSPC:  # a heartbeat has taken a part of the room meanwhile
+            raise
+
+
+def free_disk(folder: Path) -> None:
+    """Remove what `fill_disk` has written."""
+    (folder / _BALLAST).unlink(missing_ok=True)

@@ -33,13 +33,17 @@ class CheckpointEvidence:
         """Return, by job, how many input files its committed batches have read. Not each batch reads one."""
         return {name: _files_read(self._folders[name], batch) for name, batch in self.last_committed().items()}
 
+    def unfinished_batches(self) -> dict[str, int]:
+        """Return, by job, the batch that it has begun and not committed; jobs without one are left out."""
+        begun = {name: max(batch_numbers(one, OFFSETS_FOLDER), default=-1) for name, one in self._folders.items()}
+        return {name: begun[name] for name, done in self.last_committed().items() if begun[name] > done}
+
     def interrupted_jobs(self, batch: int) -> set[str]:
         """Return the jobs that have begun `batch` or a later one, and not committed it.
 
         An older uncommitted batch does not count: an earlier kill may have left it.
         """
-        begun = {name: max(batch_numbers(one, "offsets"), default=-1) for name, one in self._folders.items()}
-        return {name for name, done in self.last_committed().items() if begun[name] > done and begun[name] >= batch}
+        return {name for name, begun in self.unfinished_batches().items() if begun >= batch}
 
     def not_hit(self, point: Point, batch: int) -> dict[str, str]:
         """Return, by job, why it is not confirmed that a kill has hit it; empty if it has hit all jobs.

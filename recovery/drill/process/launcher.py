@@ -104,10 +104,21 @@ class Launcher:
         Raises:
             FaultNotConfirmed: the program itself failed.
         """
-        code, _, events = self._program(do="run")
+        self.require_errors(self.run_for_errors(do="run"), messages, all_jobs=all_jobs)
+
+    def run_for_errors(self, **request: Any) -> dict[str, str]:
+        """Run a program whose jobs may fail, and return their errors by job.
+
+        Args:
+            request: fields of `ProgramRequest`.
+
+        Raises:
+            FaultNotConfirmed: the program itself failed.
+        """
+        code, _, events = self._program(**request)
         if code not in (0, EXIT_JOBS_FAILED):
             raise FaultNotConfirmed(f"the program ended with {code}: {self._tail()}")
-        self._require_errors(_errors(events), messages, all_jobs=all_jobs)
+        return _errors(events)
 
     def pause(self, **request: Any) -> None:
         """Run a program until it pauses itself. Others can be run then, until `continue_paused`.
@@ -122,13 +133,13 @@ class Launcher:
         program.wait_until_paused()
         self._paused = program
 
-    def use_checkpoint(self, name: str) -> None:
-        """Let the programs from now on use another checkpoint of each job.
+    def set_for_all(self, **fields: Any) -> None:
+        """Set fields of the requests of all programs from now on.
 
         Args:
-            name: of its folder, in that of the job.
+            fields: of `ProgramRequest`.
         """
-        self._common["checkpoint"] = name
+        self._common |= fields
 
     def continue_paused(self, messages: tuple[str, ...]) -> None:
         """Continue the paused program. All its jobs should then fail with an error that says why they have ended.
@@ -147,14 +158,21 @@ class Launcher:
         self._paused = None
         if code not in (0, EXIT_JOBS_FAILED):
             raise FaultNotConfirmed(f"the paused program ended with {code}")
-        self._require_errors(_errors(events), messages)
+        self.require_errors(_errors(events), messages)
 
     def close(self) -> None:
         """Kill a program that is still paused."""
         if self._paused is not None:
             self._paused.close()
 
-    def _require_errors(self, errors: dict[str, str], messages: tuple[str, ...], *, all_jobs: bool = True) -> None:
+    def require_errors(self, errors: dict[str, str], messages: tuple[str, ...], *, all_jobs: bool = True) -> None:
+        """Let the drills fail of jobs without an error, or with one that does not say what to do.
+
+        Args:
+            errors: by job.
+            messages: parts of error messages; one of them is enough.
+            all_jobs: whether each job must have one; otherwise at least one job.
+        """
         for name in self._common["job_names"]:
             if name not in errors and (all_jobs or not errors):
                 self.failed.setdefault(name, "it should have failed with an error, and did not")

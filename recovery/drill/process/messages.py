@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -29,11 +29,12 @@ class ProgramRequest:
 
     Attributes:
         do: run the jobs until all files are read; run them continuously until then and drain them; the same and kill
-            the process while they are idle; make, restore or clone a savepoint; reset the jobs to their initial state,
-            which must be refused at first; or only run `statements`.
+            the process, or fill the disk and let more files arrive, while they are idle; make, restore or clone a
+            savepoint; reset the jobs to their initial state, which must be refused at first; or only run `statements`.
         job_names: names of the jobs; `USER_JOB` for a user's own.
         job: the file of the user's own job.
         files: the input folder.
+        held_files: a folder with files that are moved to the input while the disk is full.
         folder: has a folder for each job.
         checkpoint: name of the checkpoint folder of each job in its own; a restore makes it if it is not the usual one.
         events_file: events are appended to this file.
@@ -43,6 +44,8 @@ class ProgramRequest:
         victim: what is killed: the program, its Python workers, or its executors; "pause": the program is paused.
         master: URL of the cluster; None for local mode.
         ahead_hours: how far the wall clock is set ahead; None for the real one.
+        rejected_values: for each of them the jobs have a rule that rejects rows with that value.
+        accepted_batches: by job, the unfinished batch that it runs again although its code has changed.
         defect: the defect to inject.
         name: of the savepoint.
         location: of the savepoints; each job has a place of its own under it, except for a clone.
@@ -51,10 +54,11 @@ class ProgramRequest:
         statements: run on the tables, while the jobs wait at `point` of `batch`.
     """
 
-    do: Literal["run", "drain", "idle", "savepoint", "restore", "clone", "reset", "maintain"]
+    do: Literal["run", "drain", "idle", "fill", "savepoint", "restore", "clone", "reset", "maintain"]
     job_names: tuple[str, ...]
     job: str | None = None
     files: str
+    held_files: str = ""
     folder: str
     checkpoint: str = CHECKPOINT
     events_file: str
@@ -64,6 +68,8 @@ class ProgramRequest:
     victim: Literal["program", "workers", "executors", "pause"] = "program"
     master: str | None = None
     ahead_hours: float | None = None
+    rejected_values: tuple[int, ...] = ()
+    accepted_batches: dict[str, int] = field(default_factory=dict)
     defect: Defect | None = None
     name: str = ""
     location: str = ""
@@ -79,7 +85,8 @@ class ProgramRequest:
     def load(cls, path: Path) -> ProgramRequest:
         """Return the request that was saved to a file."""
         value = json.loads(path.read_text())
-        return cls(**value | {name: tuple(value[name]) for name in ("job_names", "statements")})
+        lists = ("job_names", "statements", "rejected_values")
+        return cls(**value | {name: tuple(value[name]) for name in lists})
 
 
 class EventLog:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from framework.declarations.errors import CheckpointInUse, PanekeeperError
+from framework.declarations.errors import PanekeeperError
 from framework.engine.clock import tick_scheduler
 from framework.engine.sink import fault_points
 from recovery.drill.faults.barrier import (
@@ -21,18 +21,18 @@ from recovery.drill.faults.barrier import (
     OneTimeFault,
     kill_when_all_arrive,
 )
-from recovery.drill.faults.damage import FaultNotConfirmed
+from recovery.drill.faults.damage import FaultNotConfirmed, fill_disk, free_disk
 from recovery.drill.faults.kill import kill_executors, kill_workers
 from recovery.drill.faults.maintenance import maintain
 from recovery.drill.faults.pause import PausingFault, pause_process
 from recovery.drill.faults.volumes import CHECKPOINT
 from recovery.drill.jobs import drill_job
 from recovery.drill.process.messages import EXIT_JOBS_FAILED, USER_JOB, EventLog, ProgramRequest
+from recovery.drill.process.paused_reset import reset_paused_job
 from state.checkpoint import control_files
 from state.checkpoint.clock import now_us
 from state.checkpoint.folder import LocalFolder
 from state.checkpoint.job_record import read_tables
-from state.checkpoint.layout import RUNNING_FILE, UNACCOUNTED_FILE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -76,7 +76,9 @@ class Program:
 
             inject_defect(request.defect)
         jobs = self.start_all()
-        if request.do == "run":
+        if request.do == "fill":
+            self.fill_while_idle(jobs)
+        elif request.do == "run":
             self.await_all(jobs)
             if self.fault is not None:
                 self.fault.wait_until_done()
@@ -131,7 +133,11 @@ class Program:
             job = start_user_job(request.job, folder)
         else:
             trigger: Literal["available_now", "immediate"] = "available_now" if request.do == "run" else "immediate"
-            job = self.declare(name).start(checkpoint=folder / request.checkpoint, trigger=trigger)
+            job = self.declare(name).start(
+                checkpoint=folder / request.checkpoint,
+                trigger=trigger,
+                accept_changed_code=request.accepted_batches.get(name),
+            )
         self.events.write(name, "started")
         job.on_batch(lambda report: self.on_batch(name, job, report))
         return job
@@ -139,9 +145,8 @@ class Program:
     def declare(self, name: str) -> DeltaJob:
         """Return the declaration of a job."""
         request = self.request
-        return drill_job(name).declare(
-            spark_for_drill(request.master), Path(request.files), Path(request.folder) / name
-        )
+        spark, folder = spark_for_drill(request.master), Path(request.folder) / name
+        return drill_job(name).declare(spark, Path(request.files), folder, request.rejected_values)
 
     def on_batch(self, name: str, job: Job, report: BatchReport) -> None:
         """Log that a batch is in the tables."""
@@ -176,6 +181,33 @@ class Program:
                 self.log_failure(name, error)
         if self.request.do == "idle" and not self.failed:
             fault_points.kill_process()
+
+    def fill_while_idle(self, jobs: dict[str, Job]) -> None:
+        """Fill the disk once the jobs are idle, let one more file arrive, and free the disk.
+
+        A job that has not failed by then is left to go on: it must read the file by itself.
+        """
+        self.process_available(jobs)
+        fill_disk(Path(self.request.folder), leaving=0)
+        try:
+            for file in Path(self.request.held_files).iterdir():
+                file.rename(Path(self.request.files) / file.name)
+            left = self.process_available(jobs)
+        finally:
+            free_disk(Path(self.request.folder))
+        for job in self.process_available(left).values():
+            job.stop()
+
+    def process_available(self, jobs: dict[str, Job]) -> dict[str, Job]:
+        """Wait until the jobs have read all files, and return those that have not failed."""
+        left = dict(jobs)
+        for name, job in jobs.items():
+            try:
+                job.process_available()
+            except PanekeeperError as error:
+                self.log_failure(name, error)
+                del left[name]
+        return left
 
     def log_failure(self, name: str, error: Exception) -> None:
         """Log the error of a job, or of its savepoint."""
@@ -236,33 +268,6 @@ class Program:
                 clone(location, request.name, into=folder, **common)
         except PanekeeperError as error:
             self.log_failure(name, error)
-
-
-def reset_paused_job(declared: DeltaJob, checkpoint: Path, name: str) -> None:
-    """Reset a job to its initial state although its process is only paused.
-
-    The reset is refused at first, and the files are removed that the error names. It says to do so once the process is
-    gone for certain, which is not so here.
-
-    Args:
-        declared: the job.
-        checkpoint: its folder.
-        name: of the job.
-
-    Raises:
-        FaultNotConfirmed: the reset was not refused.
-        PanekeeperError: it was refused for another reason, or again.
-    """
-    try:
-        declared.reset_to_initial_state(checkpoint=checkpoint, confirm=name)
-    except CheckpointInUse as error:
-        if not all(file in str(error) for file in (RUNNING_FILE, UNACCOUNTED_FILE)):
-            raise
-    else:
-        raise FaultNotConfirmed("a reset was not refused, although a process that was lost may only be paused")
-    for file in (RUNNING_FILE, UNACCOUNTED_FILE):
-        (checkpoint / file).unlink()
-    declared.reset_to_initial_state(checkpoint=checkpoint, confirm=name)
 
 
 def spark_for_drill(master: str | None = None) -> SparkSession:

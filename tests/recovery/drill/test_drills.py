@@ -11,13 +11,23 @@ import pytest
 from framework.declarations.errors import DeclarationError
 from framework.engine.sink.fault_points import POINTS as FAULT_POINTS
 from recovery.cli.main import main
-from recovery.drill.actions import POINTS, KillExecutor, Maintain, MakeSavepoint, RandomKills, Reset, Restore
-from recovery.drill.faults.damage import FaultNotConfirmed, damage_state
+from recovery.drill.actions import (
+    POINTS,
+    FillWhileIdle,
+    KillExecutor,
+    Maintain,
+    MakeSavepoint,
+    RandomKills,
+    Reset,
+    Restore,
+)
+from recovery.drill.faults.damage import FaultNotConfirmed, damage_state, fill_disk
 from recovery.drill.jobs import DRILL_JOBS
 from recovery.drill.process.messages import USER_JOB, ProgramRequest
+from recovery.drill.reduced_scenarios import REDUCED
 from recovery.drill.report import format_html, format_table, passed, report_fields
 from recovery.drill.runner import Drills, Result
-from recovery.drill.scenarios import REDUCED, SCENARIOS
+from recovery.drill.scenarios import SCENARIOS
 from recovery.savepoint.manifest import checked_name
 
 GOOD = Result(scenario="kill", check="batched", outcome="passed", rows=9, recover_seconds=2.0)
@@ -35,11 +45,11 @@ def test_every_job_is_in_every_scenario_of_its_clock() -> None:
 
 
 def test_the_reduced_matrix_has_every_job_and_nearly_every_fault() -> None:
-    """It leaves out combinations of faults and jobs, and only three kinds of faults."""
+    """It leaves out combinations of faults and jobs, and only four kinds of faults."""
     groups = Drills(reduced=True).groups()
     assert {name for one in groups for name in one.job_names} == {check.name for check in DRILL_JOBS}
     whole, part = ({type(action) for one in all_ for action in one.actions} for all_ in (SCENARIOS, REDUCED))
-    assert whole - part == {RandomKills, KillExecutor, Maintain, Reset}
+    assert whole - part == {RandomKills, KillExecutor, Maintain, Reset, FillWhileIdle}
 
 
 def test_every_savepoint_of_a_scenario_has_a_name_that_it_can_have() -> None:
@@ -116,6 +126,13 @@ def test_damage_without_a_state_file_is_not_confirmed(tmp_path: Path) -> None:
     """A fault without effect shows nothing."""
     with pytest.raises(FaultNotConfirmed, match="no state file"):
         damage_state(tmp_path, "missing")
+
+
+def test_no_disk_is_filled_but_one_of_the_drill(tmp_path: Path) -> None:
+    """A folder on which nothing is mounted is on a disk that others use."""
+    with pytest.raises(FaultNotConfirmed, match="no disk of its own"):
+        fill_disk(tmp_path, leaving=0)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_request_is_read_as_it_was_saved(tmp_path: Path) -> None:

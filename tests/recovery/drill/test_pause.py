@@ -15,8 +15,8 @@ from framework.engine.job.lease import acquire
 from framework.engine.sink.small_commits import FENCED
 from panekeeper import CheckpointInUse
 from recovery.drill.faults.damage import FaultNotConfirmed
-from recovery.drill.faults.fences import fence_problems
 from recovery.drill.faults.pause import PausingFault, let_lease_expire
+from recovery.drill.faults.transactions import fence_problems
 from recovery.drill.process.started_program import StartedProgram
 from state.checkpoint.folder import LocalFolder
 from state.checkpoint.job_record import JobRecord

@@ -11,12 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from framework.declarations.errors import DeclarationError
+from recovery.drill.drill_setup import DrillSetup
 from recovery.drill.faults.faulty_s3 import FaultyStore
 from recovery.drill.process.launcher import Launcher
 from recovery.drill.process.messages import USER_JOB
 from recovery.drill.reference import NOTHING_NEW, ReferenceTables, run_reference
 from recovery.drill.runner import Drills
-from recovery.drill.scenario_run import DrillSetup, ScenarioRun
+from recovery.drill.scenario_run import ScenarioRun
 from recovery.drill.scenarios import Scenario
 
 OLD, NEW = ("a", 1), ("a", 2)

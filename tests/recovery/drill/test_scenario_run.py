@@ -11,14 +11,16 @@ import pytest
 
 from framework.engine.sink.fault_points import IN_OTHER_THREADS
 from recovery.drill import actions as do
+from recovery.drill.drill_setup import DrillSetup
 from recovery.drill.expected.history import generate
 from recovery.drill.faults.damage import FaultNotConfirmed
 from recovery.drill.faults.faulty_s3 import FaultyStore
 from recovery.drill.jobs import DRILL_JOBS, drill_job
 from recovery.drill.process.launcher import Launcher
+from recovery.drill.reduced_scenarios import REDUCED
 from recovery.drill.runner import Drills
-from recovery.drill.scenario_run import FILES, DrillSetup, ScenarioRun
-from recovery.drill.scenarios import REDUCED, SCENARIOS, Scenario
+from recovery.drill.scenario_run import FILES, ScenarioRun
+from recovery.drill.scenarios import SCENARIOS, Scenario
 
 TWO = ("batched", "delta")
 Lines = list[dict[str, Any]]
@@ -228,16 +230,54 @@ def test_killed_workers_show_something_only_if_a_task_failed(tmp_path: Path) -> 
     ran(tmp_path / "3", LosingIdleWorkers, do.KillExecutor(batch=2))
 
 
+class FullDisk(FakeLauncher):
+    """The disk is full while one more file arrives; the jobs fail, or one of them does not."""
+
+    failing: ClassVar[tuple[str, ...]] = TWO
+
+    def play(self, request: dict[str, Any]) -> tuple[int, Lines]:
+        for file in Path(request["held_files"]).iterdir() if request["do"] == "fill" else ():
+            file.rename(Path(request["files"]) / file.name)
+        failing = self.failing if request["do"] == "fill" else ()
+        return 0, [{"job": name, "what": "error", "kind": "E", "text": "a disk is full"} for name in failing]
+
+
+class OneFindsRoom(FullDisk):
+    failing: ClassVar = ("batched",)
+
+
+def test_each_job_must_fail_in_a_disk_that_is_full_while_it_is_idle(tmp_path: Path) -> None:
+    """The file that arrived meanwhile is read by the next run, and is in the history once."""
+    fill = do.FillWhileIdle(files=2, messages=("a disk is full",))
+    run = ran(tmp_path / "1", FullDisk, fill, do.Resume())
+    assert run.launcher.failed == {}
+    assert run.history_of("delta") == generate(1, files=FILES)
+    assert len([*(tmp_path / "1" / "in").iterdir()]) == FILES
+    assert list(ran(tmp_path / "2", OneFindsRoom, fill).launcher.failed) == ["delta"]
+
+
 @pytest.mark.parametrize("seed", range(1, 11))
 def test_every_job_has_results_in_the_batches_that_are_killed_between_two_commits(seed: int) -> None:
     """A batch without results commits no table and never reaches that point: the kill would not hit the job."""
     point: do.Point = "between two Delta commits"
     files = generate(seed, files=FILES)
     for scenario in (*SCENARIOS, *REDUCED):
-        for batch in [one.batch for one in scenario.actions if isinstance(one, do.Kill) and one.point == point]:
+        kills = [one for one in scenario.actions if isinstance(one, do.Kill) and one.point == point]
+        for batch in [one.batch for one in kills if one.batch is not None]:
             for name in scenario.job_names or [check.name for check in DRILL_JOBS if not check.uses_wall_clock]:
                 before, after = (drill_job(name).oracle()(files[:number]) for number in (batch, FILES))
                 assert len(after["log"]) > len(before["log"]), name
+
+
+@pytest.mark.parametrize("seed", range(1, 11))
+def test_the_first_file_has_results_where_a_job_is_killed_in_its_batch(seed: int) -> None:
+    """As above, for a kill in the batch of one more file: where it needs results, it is the first action."""
+    points: tuple[do.Point, ...] = ("between two Delta commits", "between a Parquet file and its commit")
+    for scenario in (*SCENARIOS, *REDUCED):
+        at = [n for n, one in enumerate(scenario.actions) if one in [do.Kill(point, batch=None) for point in points]]
+        assert at in ([], [0])
+        for name in scenario.job_names if at else ():
+            assert drill_job(name).oracle()(generate(seed, files=1))["log"], name
 
 
 def test_a_failed_job_stays_failed_if_a_fault_is_not_confirmed(tmp_path: Path) -> None:
