@@ -283,11 +283,7 @@ def spark_for_drill(master: str | None = None) -> SparkSession:
 
 
 def set_clock(hours: float) -> None:
-    """Set the wall clock of the windows ahead.
-
-    Args:
-        hours: relative to `BASE_HOURS` ahead of the real time.
-    """
+    """Set the wall clock of the windows ahead: hours relative to `BASE_HOURS` ahead of the real time."""
     ahead = int((BASE_HOURS + hours) * 3_600_000_000)
 
     def later() -> int:
