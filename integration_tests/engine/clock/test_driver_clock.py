@@ -8,13 +8,14 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
 from framework.engine.flow import arrival_time
+from state.checkpoint.clock import now_us
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 HOUR_US = 3_600_000_000
-NOW = "timestamp_millis(1700000000000)"
-NOW_US = 1_700_000_000_000_000
+NOW_US = now_us()  # Spark looks at the date, too
+NOW = f"timestamp_micros({NOW_US})"
 
 
 @pytest.mark.parametrize(
