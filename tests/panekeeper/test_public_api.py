@@ -27,7 +27,9 @@ DECLARATIONS = """
     Batched Count Delta Duration Emit Event EventType Listener Operator Pane PartitionAge PartitionCount PartitionUse
     Punctuation Reason Sliding Time TimeInterval Timing Tumbling TupleCount UserPolicy agg days hours minutes seconds
 """
-JOBS = "BatchReport Drained Job MetricsEndpoint Sink Status ports publish_metrics serve_metrics session windowed"
+JOBS = """
+    BatchReport Drained Job KafkaSink MetricsEndpoint Sink Status ports publish_metrics serve_metrics session windowed
+"""
 STATE = "CheckpointReason OpenPartition StateContext StateHandler"
 SAVEPOINTS = """
     Archive S3Options Savepoint check_upgrade clone prune register_archive rescale restore savepoint savepoints verify

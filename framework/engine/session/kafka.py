@@ -6,8 +6,6 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from py4j.protocol import Py4JJavaError
-
 from framework.declarations.errors import OutputNotWritable
 from framework.engine.session.environment import require_classes
 
@@ -39,6 +37,8 @@ def require_topic(spark: SparkSession, topic: str, options: Mapping[str, str]) -
     Raises:
         OutputNotWritable: it does not exist, no broker responds, or access is refused.
     """
+    from py4j.protocol import Py4JJavaError
+
     jvm: Any = spark._jvm  # noqa: SLF001 -- Kafka's client is among the session's Java libraries
     settings = jvm.java.util.HashMap()
     for name, value in options.items():
