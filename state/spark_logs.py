@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
 from state.checkpoint.folder import CheckpointFolder, batch_numbers, damaged, read_object
-from state.checkpoint.layout import COMMITS_FOLDER, METADATA_FILE, OFFSETS_FOLDER, SOURCES_FOLDER
+from state.checkpoint.layout import COMMITS_FOLDER, METADATA_FILE, OFFSETS_FOLDER, SOURCES_FOLDER, STATE_FOLDER
 from state.errors import CorruptState
 
 _VERSION = re.compile(r"v(\d+)")
@@ -70,13 +70,13 @@ def require_readable_id(folder: CheckpointFolder) -> None:
 
 
 def require_readable_start(folder: LogFolder) -> None:
-    """Check what Spark reads when a query starts: its id, the newest offsets and commit, and what sources have found.
+    """Check what Spark reads when a query starts: its id, the newest logs, what describes the state.
 
     Raises:
         CorruptState: a file is truncated or altered; the error names it, and the command that repairs it.
     """
     require_readable_id(folder)
-    for batch in batch_numbers(folder, OFFSETS_FOLDER)[-1:]:
+    for batch in batch_numbers(folder, OFFSETS_FOLDER)[-2:]:  # it compares the newest ones with those before
         require_readable_offsets(folder, batch)
     for batch in batch_numbers(folder, COMMITS_FOLDER)[-1:]:
         require_readable_commit(folder, batch)
@@ -84,6 +84,25 @@ def require_readable_start(folder: LogFolder) -> None:
         log = f"{SOURCES_FOLDER}/{source}"
         for entry in needed_entries(folder.names(log)):
             _ = log_lines(folder, f"{log}/{entry}")
+    for file in damaged_descriptions(folder):
+        raise damaged_log(folder, file)
+
+
+def damaged_descriptions(folder: LogFolder) -> Iterator[str]:
+    """Yield the files that describe the stored state of an operator, as far as a start reads them and cannot."""
+    for operator in filter(str.isdecimal, folder.names(STATE_FOLDER)):
+        metadata, schemas = (f"{STATE_FOLDER}/{operator}/{name}" for name in ("_metadata/v2", "_stateSchema"))
+        names = [f"{metadata}/{batch}" for batch in batch_numbers(folder, metadata)[-1:]]
+        names += [
+            f"{schemas}/{store}/{one}" for store in folder.names(schemas) for one in folder.names(f"{schemas}/{store}")
+        ]
+        for name in names:
+            try:
+                whole = bool(log_lines(folder, name) if name.startswith(metadata) else folder.read(name))
+            except (CorruptState, ValueError):
+                whole = False
+            if not whole:
+                yield name
 
 
 def needed_entries(names: Iterable[str]) -> list[str]:

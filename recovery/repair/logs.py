@@ -24,7 +24,12 @@ from state.checkpoint.folder import batch_numbers, read_object
 from state.checkpoint.job_record import is_flushed, read_record, read_tables
 from state.checkpoint.layout import CONTROL_FOLDER, METADATA_FILE, control_file, control_file_number
 from state.errors import CorruptState, StateError
-from state.spark_logs import require_readable_commit, require_readable_id, require_readable_offsets
+from state.spark_logs import (
+    damaged_descriptions,
+    require_readable_commit,
+    require_readable_id,
+    require_readable_offsets,
+)
 
 _NEW_ID = "it has only the id by which Spark names the query; a new one is written, as for a clone"
 _RUN_AGAIN = (
@@ -72,6 +77,10 @@ def log_findings(folder: Files, *, no_sink: bool, s3: S3Options | None) -> Itera
         offsets, newest = offsets[:-1], newest - 1
     if commits and _is_damaged(lambda: require_readable_commit(folder, commits[-1])):
         yield _commit_finding(folder, newest, commits[-1])
+    if newest - 1 in offsets and _is_damaged(lambda: require_readable_offsets(folder, newest - 1)):
+        yield unrepairable(folder.root, f"offsets/{newest - 1}", "Spark compares the newest offsets with them")
+    for file in damaged_descriptions(folder):
+        yield unrepairable(folder.root, file, "without it Spark does not find the stored values")
     files = {one.file for one in stray}
     yield from (one for one in _source_findings(folder, newest) if one.file not in files)
 

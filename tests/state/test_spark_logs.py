@@ -21,6 +21,9 @@ FILES = {
     "sources/0/0": 'v1\n{"path":"a"}',
     "sources/0/1.compact": 'v1\n{"path":"a"}\n{"path":"b"}',
     "sources/0/2": 'v1\n{"path":"c"}',
+    "state/0/_metadata/v2/0": 'v2\n{"operatorInfo":{}}',
+    "state/0/_metadata/v2/1": 'v2\n{"operatorInfo":{}}',
+    "state/0/_stateSchema/default/0_x": "\0\2v3",
     "sources/1/0": '\0v1\n{"topic":{"0":7}}',
 }
 
@@ -34,13 +37,20 @@ def checkpoint(tmp_path: Path) -> LocalFiles:
     return folder
 
 
-@pytest.mark.parametrize("kept", [0, 1, 5])
+READ = ["metadata", "offsets/0", "offsets/1", "commits/1", "sources/0/1.compact", "sources/0/2", "sources/1/0"]
+
+
 @pytest.mark.parametrize(
-    "file", ["metadata", "offsets/1", "commits/1", "sources/0/1.compact", "sources/0/2", "sources/1/0"]
+    ("file", "kept"),
+    [
+        *((file, kept) for file in (*READ, "state/0/_metadata/v2/1") for kept in (0, 1)),
+        *((file, 5) for file in READ),
+        ("state/0/_stateSchema/default/0_x", 0),
+    ],
 )
 def test_a_file_that_was_cut_short_is_one_line_with_the_command(checkpoint: LocalFiles, file: str, kept: int) -> None:
     """Before the query starts; files that Spark does not read any more are not looked at."""
-    for old in ("offsets/0", "commits/0", "sources/0/0"):
+    for old in ("commits/0", "sources/0/0", "state/0/_metadata/v2/0"):
         checkpoint.put_bytes(old, b"")
     require_readable_start(checkpoint)
     checkpoint.put_bytes(file, FILES[file].encode()[:kept])

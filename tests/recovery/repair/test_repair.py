@@ -55,6 +55,8 @@ NOT_SAFE = {
     RESET_FILE: "a reset was begun",
     SUPERSEDED_FILE: "was restored to another folder",
     "offsets/2": "was committed",
+    "offsets/1": "compares the newest offsets with them",
+    "state/0/_metadata/v2/0": "does not find the stored values",
     "sources/0/2": "which files the source has read",
     "sources/1/0": "which files the source has read",
 }
