@@ -116,13 +116,13 @@ def test_tables_belong_to_one_checkpoint(readings: Readings) -> None:
     readings.put(("a", "10:00:10", 1), ("a", "10:05:00", 2))
     readings.run()
     other = readings.computed(name="other").to_delta(readings.folder / "other", view=readings.folder / "view")
-    with pytest.raises(SinkError, match=r"/view holds the rows of another checkpoint"):
+    with pytest.raises(SinkError, match=r"/view holds rows, and this checkpoint is new"):
         other.start(checkpoint=readings.folder / "other-checkpoint", trigger="available_now")
     with pytest.raises(SinkError, match=r"the log table .* lies in the folder of the checkpoint"):
         readings.computed().to_delta(readings.checkpoint / "log").start(checkpoint=readings.checkpoint)
 
     shutil.move(readings.checkpoint, readings.folder / "unmounted")
-    with pytest.raises(SinkError, match=r"holds the rows of another checkpoint.*mount its volume, if that is missing"):
+    with pytest.raises(SinkError, match=r"holds rows, and this checkpoint is new.*mount its volume, if that is missing"):
         readings.start()
     assert not readings.checkpoint.exists()
     shutil.move(readings.folder / "unmounted", readings.checkpoint)

@@ -59,7 +59,7 @@ EXPECT_DAMAGED_STATE = ExpectError(messages=("restore this checkpoint from a sav
 _FULL_DISK = ("a disk is full", "cannot be written")
 EXPECT_FULL_DISK = ExpectError(messages=_FULL_DISK, all_jobs=False)
 EXPECT_NO_TABLES = ExpectError(messages=("is gone, and this checkpoint has written to it",))
-EXPECT_NO_CHECKPOINT = ExpectError(messages=("holds the rows of another checkpoint, and this one is new",))
+EXPECT_NO_CHECKPOINT = ExpectError(messages=("holds rows, and this checkpoint is new",))
 
 SCENARIOS: tuple[Scenario, ...] = (
     Scenario(name="no fault", actions=(Run(files=3), Resume())),

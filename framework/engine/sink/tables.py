@@ -178,9 +178,9 @@ def require_no_rows(spark: SparkSession, tables: Tables) -> None:
     for path in filter(None, (tables.metrics, tables.log, tables.view)):
         if DeltaTable.isDeltaTable(spark, path) and not _rows_of(spark, path).isEmpty():
             raise SinkError(
-                f"{path} holds the rows of another checkpoint, and this one is new: results would be there twice, or "
-                "mixed with those of another job. Start with the checkpoint that wrote them (mount its volume, if that "
-                "is missing), or choose other folders for the tables"
+                f"{path} holds rows, and this checkpoint is new: they are of another checkpoint or program, and "
+                "results would be there twice or mixed. Start with the checkpoint that wrote them (mount its volume, "
+                "if that is missing), or choose other folders for the tables"
             )
 
 
