@@ -122,7 +122,9 @@ def test_tables_belong_to_one_checkpoint(readings: Readings) -> None:
         readings.computed().to_delta(readings.checkpoint / "log").start(checkpoint=readings.checkpoint)
 
     shutil.move(readings.checkpoint, readings.folder / "unmounted")
-    with pytest.raises(SinkError, match=r"holds rows, and this checkpoint is new.*mount its volume, if that is missing"):
+    with pytest.raises(
+        SinkError, match=r"holds rows, and this checkpoint is new.*mount its volume, if that is missing"
+    ):
         readings.start()
     assert not readings.checkpoint.exists()
     shutil.move(readings.folder / "unmounted", readings.checkpoint)
