@@ -10,7 +10,7 @@ ON_SPARK := $(PYTHON) -m pytest integration_tests --numprocesses 2 --dist loadgr
 CODE := $(wildcard panekeeper framework state recovery examples benchmarks tests integration_tests conftest.py)
 
 .NOTPARALLEL:
-.PHONY: help demo test test-rest test-all fast lint bench drill images lock clean java
+.PHONY: help demo test test-rest test-all fast lint bench drill images stack lock clean java
 
 help: ## Show this help
 	@echo "Panekeeper: windows for PySpark streams. Needs Python >= 3.11 and Java 17 or 21."
@@ -49,6 +49,9 @@ drill: java $(VENV)/.installed-dev $(VENV)/.jars ## Break jobs in every known wa
 
 images: java $(VENV)/.installed-dev $(VENV)/.jars ## Build the images of the stack (docs/stack.md); needs root and Docker
 	@PYTHON=$(PYTHON) integration_tests/images/build
+
+stack: images ## Run the flights from Kafka on a cluster of containers, and break it meanwhile (docs/stack.md)
+	@$(PYTHON) -m examples.stack
 
 lock: $(PYTHON) ## Write requirements.lock anew: the newest versions that fit pyproject.toml
 	@$(PIP) install --upgrade $(PIP_VERSION)

@@ -2,7 +2,7 @@
 
 Sends the replay's files to a topic, one after the other, and lets the job read each before it sends the next, so that
 the results are those of the files, row by row. Killed at any moment and run again, it resumes; the topic and the tables
-at the end are the same.
+at the end are the same. With tables on S3 it is a program for `spark-submit`: `examples.stack` runs it on a cluster.
 """
 
 import argparse
@@ -10,20 +10,25 @@ import json
 import sys
 import zlib
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
-from rich.console import Console
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # spark-submit puts only this folder there
 
 from examples.flights.data import Input, Replay, around, raw_flights, write_input
-from examples.flights.oracle import Oracle
-from examples.flights.replay import ReplayTotals
-from examples.flights.report import Results, print_balance, print_comparison
-from examples.flights.tables import LOG, QUARANTINE, VIEW, read_table
+from examples.flights.tables import LOG, METRICS, QUARANTINE, VIEW, read_table
 from panekeeper import JobFinished, PanekeeperError, session
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from pyspark.sql import SparkSession
 
 PARTITIONS = 3
 TIMEOUT = 60
@@ -75,55 +80,84 @@ def messages(file: Path) -> Iterator[tuple[bytes, bytes]]:
 
 
 def main(arguments: list[str]) -> int:
-    """Run the replay and compare its tables; return the exit code."""
+    """Run the replay and, if it is complete and on this machine, compare its tables; return the exit code."""
     options = _options(arguments)
-    console = Console(soft_wrap=True)
     raw = around(raw_flights(), options.days)
-    given = write_input(options.out / "input", raw, Replay(days=options.days))
-    try:
-        replay(console, given, options.servers, options.topic, options.out)
-    except (PanekeeperError, KafkaException, TimeoutError) as error:
-        console.print(f"[red bold]the replay cannot continue:[/] {error}", highlight=False)
-        return 2
-    out: Path = options.out
+    on_s3 = options.out.startswith(("s3://", "s3a://"))
+    with ExitStack() as scratch:
+        folder = Path(scratch.enter_context(TemporaryDirectory()) if on_s3 else options.out)
+        given = write_input(folder / "input", raw, Replay(days=options.days))
+        spark = session("panekeeper-flights", kafka=True, s3=on_s3)
+        try:
+            replay(spark, given, options)
+        except (PanekeeperError, KafkaException, TimeoutError) as error:
+            print(f"the replay cannot continue: {error}", file=sys.stderr)
+            return 2
+        finally:
+            spark.stop()
+    if on_s3 or options.files is not None:
+        return 0
+    return 0 if compare(raw, given, Path(options.out)) else 1
+
+
+def compare(raw: "pd.DataFrame", given: Input, out: Path) -> bool:
+    """Print whether the tables of a complete replay are as expected, and return it."""
+    from rich.console import Console
+
+    from examples.flights.oracle import Oracle
+    from examples.flights.replay import ReplayTotals
+    from examples.flights.report import Results, print_balance, print_comparison
+
+    console = Console(soft_wrap=True)
     results = Results(log=read_table(out / LOG), view=read_table(out / VIEW), quarantine=read_table(out / QUARANTINE))
     balanced = print_balance(console, ReplayTotals.of_earlier_runs(out).counts())
     found = Oracle(raw, given.boundaries).differences(log=results.log, view=results.view, quarantine=results.quarantine)
     print_comparison(console, results, found)
-    return 0 if balanced and not found else 1
+    return balanced and not found
 
 
-def replay(console: Console, given: Input, servers: str, name: str, out: Path) -> None:
+def replay(spark: "SparkSession", given: Input, options: argparse.Namespace) -> None:
     """Send file after file, each once the job has read the one before; flush at the end."""
     from examples.flights.pipeline import start, topic
 
-    spark = session("panekeeper-flights", kafka=True)
-    try:
-        target = Topic(servers, name)
-        done = given.files_within(ReplayTotals.of_earlier_runs(out).total("rows_in"))
-        files = sorted(given.folder.glob("*.parquet"))
-        for number, file in enumerate(files, 1):
-            target.send(file)
-            if number <= done and number < len(files):  # the last one is followed by the flush
-                continue
-            job = start(topic(spark, servers, name), str(out))
+    target = Topic(options.servers, options.topic)
+    done = given.files_within(flights_read(spark, options.out))
+    files = sorted(given.folder.glob("*.parquet"))
+    for number, file in enumerate(files[: options.files], 1):
+        target.send(file)
+        if number <= done and number < len(files):  # the last one is followed by the flush
+            continue
+        try:
+            job = start(topic(spark, options.servers, options.topic), options.out)
             job.await_end()
-            console.print(f"file {number} of {len(files)}", highlight=False)
+            print(f"file {number} of {len(files)}", flush=True)
             if number == len(files):
                 job.flush()
-    except JobFinished:
-        pass  # killed after the flush
-    finally:
-        spark.stop()
+        except JobFinished:
+            pass  # killed after the flush
+
+
+def flights_read(spark: "SparkSession", out: str) -> int:
+    """Return how many flights the batches of earlier runs have read."""
+    from delta.tables import DeltaTable
+
+    metrics = f"{out}/{METRICS}"
+    if not DeltaTable.isDeltaTable(spark, metrics):
+        return 0
+    rows = spark.read.format("delta").load(metrics).dropDuplicates(["batch"]).agg({"rows_in": "sum"}).first()
+    return int(rows[0] or 0) if rows else 0
 
 
 def _options(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m examples.flights.kafka_main", description=__doc__.splitlines()[0])
     parser.add_argument("servers", metavar="HOST:PORT", help="the brokers, several with commas")
     parser.add_argument("--topic", default="flights", help="created if it is not there (flights)")
-    parser.add_argument("--out", type=Path, default=Path("out/kafka"), help="checkpoint and tables (out/kafka)")
+    parser.add_argument("--out", default="out/kafka", help="checkpoint and tables, here or on S3 (out/kafka)")
     parser.add_argument("--days", type=int, metavar="N", help="replay only N days around the worst one")
-    return parser.parse_args(arguments)
+    parser.add_argument("--files", type=int, metavar="N", help="only the first N files of the replay, without a flush")
+    options = parser.parse_args(arguments)
+    options.out = options.out.rstrip("/")
+    return options
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import logging
 import os
 import socket
 import subprocess
+import sys
 import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -40,6 +41,12 @@ _BROKER = JavaLibraries(
 _TIMEOUT = 60
 _silence = logging.getLogger(f"{__name__}.client")
 _silence.setLevel(logging.CRITICAL + 1)  # a broker that a test killed is no news
+
+
+def broker_jars() -> list[Path]:
+    """Return the Java libraries of a broker; they are fetched if they are not in the cache."""
+    (scala,) = (Path(pyspark.__file__).parent / "jars").glob("scala-library-*.jar")
+    return [*cached_jars(_BROKER), scala]
 
 
 class Broker:
@@ -129,9 +136,7 @@ class Broker:
         consumer.close()
 
     def _command(self, program: str, *arguments: str) -> list[str]:
-        scala = Path(pyspark.__file__).parent / "jars" / "scala-library-*.jar"
-        (library,) = scala.parent.glob(scala.name)
-        path = os.pathsep.join(map(str, [*cached_jars(_BROKER), library]))
+        path = os.pathsep.join(map(str, broker_jars()))
         java = java_executable()
         assert java is not None, "Spark's tests need Java"
         return [java, "-Xmx256m", "-cp", path, program, *arguments, str(self.folder / "server.properties")]
@@ -154,3 +159,7 @@ def _free_ports(count: int) -> list[int]:
     for one in sockets:
         one.close()
     return ports
+
+
+if __name__ == "__main__":  # for the image of the stack
+    sys.stdout.write("\n".join(map(str, broker_jars())))

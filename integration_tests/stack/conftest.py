@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
+from examples.stack import services
+
 ROOT = Path(__file__).resolve().parents[2]
 os.environ.setdefault("TESTCONTAINERS_RYUK_DISABLED", "true")  # its image cannot be built here; the fixture cleans up
 _SUBMIT_S = 1200  # half a minute on an idle machine; a busy one must not fail the test
@@ -80,16 +82,29 @@ class Stack:
 def stack() -> Iterator[Stack]:
     """The cluster and the store, in a network of their own."""
     compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
-    services = {name: one for name, one in compose["services"].items() if "profiles" not in one}
-    _require_docker({service["image"] for service in services.values()})
+    wanted = {name: one for name, one in compose["services"].items() if "profiles" not in one and name != "kafka"}
+    _require_docker({service["image"] for service in wanted.values()})
     from testcontainers.core.network import Network
 
     with ExitStack() as running:
         network = running.enter_context(Network())
-        started = {name: running.enter_context(_container(name, one, network)) for name, one in services.items()}
+        started = {name: running.enter_context(_container(name, one, network)) for name, one in wanted.items()}
         s3 = started["s3"]
         endpoint = f"http://{s3.get_container_host_ip()}:{s3.get_exposed_port(7070)}"
         yield Stack(compose=compose, network=network, endpoint=endpoint)
+
+
+@pytest.fixture
+def composed() -> Iterator[services.Stack]:
+    """Docker Compose with the images of all services; what was started is removed, with its data."""
+    compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
+    _require_docker({service["image"] for service in compose["services"].values()})
+    try:
+        made = services.Stack()
+    except services.StackError as error:
+        pytest.skip(str(error))
+    yield made
+    made.compose("down", "--volumes")
 
 
 def _container(name: str, service: dict[str, Any], network: Any) -> Any:

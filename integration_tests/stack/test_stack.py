@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +12,7 @@ import pytest
 from examples.flights.data import Replay, around, file_boundaries, in_replay_order, raw_flights
 from examples.flights.oracle import Oracle
 from examples.flights.tables import LOG, QUARANTINE, VIEW, read_table
+from examples.stack import services
 from recovery.savepoint.catalog import verify
 from recovery.savepoint.create import savepoint
 from recovery.storage.s3_options import S3Options
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
 
 PROGRAM = "examples/flights/cluster_main.py"
 DAYS = 1
+_RUN_S = 1800  # five minutes on an idle machine
 
 
 @pytest.mark.extended
@@ -53,3 +57,20 @@ def test_flights_submitted_twice_end_with_the_right_tables(
     log, view, quarantine = (read_table(kept / table) for table in (LOG, VIEW, QUARANTINE))
     assert log.num_rows > 0
     assert oracle.differences(log=log, view=view, quarantine=quarantine) == []
+
+
+@pytest.mark.extended
+def test_flights_from_kafka_are_right_though_every_service_failed_meanwhile(composed: services.Stack) -> None:
+    """What `make stack` runs: Kafka restarted, the store away, a worker and the driver killed, a savepoint restored."""
+    done = subprocess.run(
+        [sys.executable, "-m", "examples.stack"],
+        cwd=services.ROOT,
+        text=True,
+        capture_output=True,
+        check=False,
+        timeout=_RUN_S,
+    )
+    printed = done.stdout + done.stderr
+    assert done.returncode == 0, printed + composed.compose("logs", "--tail", "40")
+    assert "the driver is killed" in printed
+    assert "every row equals DuckDB's result" in printed

@@ -1,0 +1,6 @@
+# A Kafka broker of one process, in KRaft mode; its topics are in /data. `build` puts the base's tag into the next line.
+FROM panekeeper/base
+COPY libs /opt/kafka/libs
+COPY kafka.properties /opt/kafka/
+ENV CLASSPATH=/opt/kafka/libs/*
+CMD ["sh", "-c", "java kafka.tools.StorageTool format --ignore-formatted -t MkU3OEVBNTcwNTJENDM2Qk -c /opt/kafka/kafka.properties && exec java -Xmx256m kafka.Kafka /opt/kafka/kafka.properties"]
