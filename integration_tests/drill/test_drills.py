@@ -16,7 +16,7 @@ from recovery.drill.process.launcher import environment
 from recovery.drill.reduced_scenarios import REDUCED
 from recovery.drill.reference import NOTHING_NEW
 from recovery.drill.runner import Drills
-from recovery.drill.scenarios import Scenario
+from recovery.drill.scenario import Scenario
 from recovery.savepoint.create import savepoint
 
 if TYPE_CHECKING:

@@ -82,14 +82,16 @@ class Reset:
 
 @dataclass(frozen=True)
 class ChangeCode:
-    """Start the jobs with one more `reject` rule, which the next runs have, too.
+    """Start the jobs with other code, which the next runs have, too.
 
     Attributes:
         way: how a start is completed that is refused, since a table has the unfinished batch: by the program as it
             was, or by `accept_changed_code`. None: it must not be refused.
+        what: one more `reject` rule, or another method of the operator.
     """
 
     way: Literal["old program", "accept"] | None = None
+    what: Literal["rule", "operator"] = "rule"
 
 
 @dataclass(frozen=True)
@@ -151,6 +153,19 @@ class Restore:
     killed_at: str | None = None
     store: Literal["folder", "s3", "s3 fails", "s3 slow"] = "folder"
     elsewhere: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class RestoreForged:
+    """Try to restore a copy of a savepoint, to which somebody has added a file outside of its folder.
+
+    It must be refused, and nothing must be written.
+
+    Attributes:
+        name: of the savepoint.
+    """
+
+    name: str = "drill"
 
 
 @dataclass(frozen=True)
@@ -222,6 +237,23 @@ class Outage:
 
 
 @dataclass(frozen=True, kw_only=True)
+class JumpClock:
+    """Run continuously; the clock of the process jumps, as if it was suspended or its clock was set.
+
+    After each jump one more file arrives. The jobs are stopped at the end.
+
+    Attributes:
+        files: how many files are read before the first jump, in all.
+        hours: how far the clock goes at each jump; back if negative.
+        disk_is_full: at each jump, until each job has failed to write the new time. It must go on by itself then.
+    """
+
+    files: int
+    hours: tuple[float, ...]
+    disk_is_full: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class Maintain:
     """Change the log and the view of each job as their owner may, by statements of SQL.
 
@@ -251,6 +283,7 @@ Action = (
     | Drain
     | MakeSavepoint
     | Restore
+    | RestoreForged
     | Damage
     | TakeAway
     | PutBack
@@ -259,5 +292,6 @@ Action = (
     | FillWhileIdle
     | FreeDisk
     | Outage
+    | JumpClock
     | Maintain
 )

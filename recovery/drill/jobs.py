@@ -16,7 +16,7 @@ from framework.declarations.durations import hours, minutes
 from framework.declarations.policies import Count, Delta, PartitionAge, Punctuation, Time
 from framework.declarations.windows import Batched, Sliding, TimeInterval, Tumbling, Window
 from recovery.drill.expected import arrival_oracle as oracle
-from recovery.drill.expected import state_oracle
+from recovery.drill.expected import poison, state_oracle
 from recovery.drill.expected.arrival_oracle import HOUR, Oracle
 from recovery.drill.expected.compare import TableComparison
 from recovery.drill.expected.history import COLUMNS
@@ -56,7 +56,9 @@ class DrillJob:
         default_factory=lambda: {"log": TableComparison(columns=_AGGREGATED, identity=1)}
     )
 
-    def declare(self, spark: SparkSession, files: Path, folder: Path, rejected: Sequence[int] = ()) -> DeltaJob:
+    def declare(
+        self, spark: SparkSession, files: Path, folder: Path, rejected: Sequence[int] = (), *, is_poisoned: bool = False
+    ) -> DeltaJob:
         """Return the declaration of the job.
 
         Args:
@@ -64,15 +66,19 @@ class DrillJob:
             files: the input folder.
             folder: the tables are written here, each in a subfolder with the name of its role.
             rejected: rows with one of these values are refused, by a rule for each.
+            is_poisoned: whether the files have the rows of `recovery/drill/expected/poison.py`.
         """
         from framework.builder.ports import ports
         from framework.builder.windowed import windowed
 
         options: dict[str, Any] = {"name": self.name, "partition_by": "sensor", "key_groups": 2} | self.options
         options["reject"] = {f"value {value}": f"value = {value}" for value in rejected}
+        if is_poisoned:
+            options["partition_by"] = poison.KEY
 
         def stream(condition: str) -> Any:
             rows = spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 1).json(str(files))
+            rows = rows.selectExpr(*poison.COLUMNS) if is_poisoned else rows
             return windowed(rows.where(condition), **options)
 
         if self.second_window is None:
@@ -82,6 +88,20 @@ class DrillJob:
             windows = ports(stream(small).window(self.window), stream(f"NOT {small}").window(self.second_window))
         computed = self._computed(windows)
         return computed.to_delta(folder / "log", view=folder / "view" if "view" in self.tables else None)
+
+    @property
+    def used_columns(self) -> frozenset[str]:
+        """The columns of which each row must have a good value, or it is refused."""
+        named = {self.options[name] for name in ("event_time", "arrival_time") if name in self.options}
+        policies = (getattr(self.window, "evict", None), getattr(self.window, "trigger", None))
+        return frozenset({"sensor", *named, *(one.attribute for one in policies if isinstance(one, Delta))})
+
+    @property
+    def place_of_sum(self) -> int:
+        """Which column of the log, as it is compared, is a sum that can be beyond 64 bits."""
+        columns = self.tables["log"].columns
+        assert columns is not None
+        return columns.index("total")
 
     def _computed(self, windows: Any) -> Computation:
         if self.operator is not None:
@@ -123,7 +143,7 @@ DRILL_JOBS: tuple[DrillJob, ...] = (
         tables={
             "log": TableComparison(columns=("sensor", "pane_start", "n", "total", "refinement", "reason"), identity=2),
             "view": TableComparison(columns=("sensor", "pane_start", "n", "total", "refinement", "reason"), identity=2),
-            "quarantine": TableComparison(columns=("reason", "event_time"), identity=2),
+            "quarantine": TableComparison(columns=("reason", "event_time", "row.id"), identity=3),
         },
     ),
     DrillJob(name="batched", window=Batched(retain=3, every=2), oracle=lambda: oracle.BatchedCount(3, 2)),

@@ -21,13 +21,13 @@ from recovery.drill.actions import (
     Run,
     TakeAway,
 )
+from recovery.drill.scenario import Scenario
 from recovery.drill.scenarios import (
     EXPECT_DAMAGED_STATE,
     EXPECT_FULL_DISK,
     EXPECT_NO_CHECKPOINT,
     EXPECT_NO_TABLES,
     RESTORED,
-    Scenario,
 )
 
 _KILLED_BATCHES = (1, 1, 2, 3, 3, 4, 5)

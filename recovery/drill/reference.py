@@ -11,8 +11,8 @@ from recovery.drill.actions import Resume
 from recovery.drill.expected.compare import TableUnreadable, delta_rows
 from recovery.drill.faults.damage import FaultNotConfirmed
 from recovery.drill.process.messages import USER_JOB
+from recovery.drill.scenario import Scenario
 from recovery.drill.scenario_run import ScenarioRun
-from recovery.drill.scenarios import Scenario
 
 if TYPE_CHECKING:
     from pathlib import Path

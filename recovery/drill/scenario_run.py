@@ -9,27 +9,28 @@ import random
 import shutil
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from framework.engine.sink.fault_points import IN_OTHER_THREADS, release_commits
 from recovery.drill import actions as do
-from recovery.drill.changed_code import ChangedCode
-from recovery.drill.expected.history import HistoryEvent, JobDrained, JobReset, RunStarted, generate, write
+from recovery.drill.expected.history import HistoryEvent, JobDrained, JobReset
 from recovery.drill.faults.damage import SmallDisk, damage_state
 from recovery.drill.faults.evidence import CheckpointEvidence
 from recovery.drill.faults.volumes import MissingVolume
-from recovery.drill.maintained_tables import maintain_tables
-from recovery.drill.paused_jobs import PausedJobs
 from recovery.drill.process.cluster import cluster
 from recovery.drill.process.launcher import environment
-from recovery.drill.savepoint_runs import SavepointRuns
+from recovery.drill.scenario_input import ScenarioInput, input_files
+from recovery.drill.steps.changed_code import ChangedCode
+from recovery.drill.steps.maintained_tables import maintain_tables
+from recovery.drill.steps.paused_jobs import PausedJobs
+from recovery.drill.steps.running_jobs import RunningJobs
+from recovery.drill.steps.savepoint_runs import SavepointRuns
 
 if TYPE_CHECKING:
     from recovery.drill.drill_setup import DrillSetup
-    from recovery.drill.scenarios import Scenario
+    from recovery.drill.scenario import Scenario
 
-HOUR = 3600
-FILES = 6
 _KILL_POINTS: tuple[do.Point, ...] = tuple(point for point, fault in do.POINTS.items() if fault is not None)
 
 
@@ -40,27 +41,21 @@ class ScenarioRun:
     Attributes:
         setup: what it needs.
         scenario: its actions.
-        history: what happened to all jobs, in order; since their reset, if they were reset.
         notes: remarks for the reports of all jobs.
         not_hit: by job, why it is not confirmed that each fault hit it.
     """
 
     setup: DrillSetup
     scenario: Scenario
-    history: list[HistoryEvent] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     not_hit: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        kills = next((one.times for one in self.scenario.actions if isinstance(one, do.RandomKills)), 0)
-        changes = sum(isinstance(one, do.ChangeCode) for one in self.scenario.actions)
         self._random = random.Random(self.setup.seed)  # noqa: S311 -- picks faults
-        self._files = generate(self.setup.seed, files=max(FILES, kills + 3, changes + 3))
-        self._written_files = self._read_files = 0
-        self._clock_hours = 0.0
+        files = input_files(self.scenario, self.setup.seed)
+        self._input = ScenarioInput(self.setup.folder / "in", files, uses_wall_clock=self.scenario.uses_wall_clock)
         self._saved: dict[str, tuple[int, int]] = {}
         self._disk: SmallDisk | None = None
-        self._input = self.setup.folder / "in"
         self.jobs = self.setup.folder / "jobs"
         self._evidence = CheckpointEvidence(self.jobs, self.setup.job_names)
         self._common = self._common_request()
@@ -80,11 +75,14 @@ class ScenarioRun:
         self._code = ChangedCode(
             jobs=self.jobs,
             job_names=self.setup.job_names,
-            files=self._files,
+            files=self._input.files,
             launcher=self.launcher,
             evidence=self._evidence,
             notes=self.notes,
             not_hit=self.not_hit,
+        )
+        self._running = RunningJobs(
+            folder=self.setup.folder, job_names=self.setup.job_names, files=self._input.files, launcher=self.launcher
         )
         self._volume: MissingVolume | None = None
         self._before_reset: dict[str, tuple[HistoryEvent, ...]] = {}
@@ -96,7 +94,7 @@ class ScenarioRun:
             ScenarioNotSupported: this host lacks what the scenario needs.
             FaultNotConfirmed: a fault had no effect on any job, or a program failed.
         """
-        self._input.mkdir(parents=True)
+        (self.setup.folder / "in").mkdir(parents=True)
         self.jobs.mkdir()
         with ExitStack() as cleanup:
             cleanup.callback(self.launcher.close)
@@ -113,27 +111,29 @@ class ScenarioRun:
 
     def history_of(self, name: str) -> tuple[HistoryEvent, ...]:
         """Return what happened to a job: the input of its oracle."""
-        return self._code.without_rejected(name, (*self._before_reset.get(name, ()), *self.history))
+        return self._code.history_of(name, (*self._before_reset.get(name, ()), *self._input.history))
 
     def run_action(self, action: do.Action) -> None:
         """Run one action. Raises as `run`."""
         if isinstance(action, do.Pause | do.Continue | do.Reset):
             self._act_on_paused_jobs(action)
-        elif isinstance(action, do.MakeSavepoint | do.Restore | do.Outage):
+        elif isinstance(action, do.MakeSavepoint | do.Restore | do.RestoreForged | do.Outage):
             self._act_on_stopped_jobs(action)
         elif isinstance(action, do.Damage | do.FillDisk | do.FreeDisk | do.TakeAway | do.PutBack | do.Maintain):
             self._act_on_files(action)
+        elif isinstance(action, do.Drain | do.FillWhileIdle | do.JumpClock):
+            self._run_continuously(action)
         else:
             self._run_jobs(action)
 
     def _run_jobs(self, action: do.Action) -> None:
         match action:
             case do.Run(files=files):
-                self._write_files(files)
-                self.launcher.run(do="run", until=self._until(files), **self._clock())
+                self._input.write(files)
+                self.launcher.run(do="run", until=self._until(files), **self._input.clock)
             case do.Resume():
-                self._write_files(len(self._files))
-                self.launcher.run(do="run", recovering=True, **self._clock())
+                self._input.write()
+                self.launcher.run(do="run", recovering=True, **self._input.clock)
             case do.Kill(point=point, batch=batch):
                 self._kill(point, batch)
             case do.ChangeCode():
@@ -141,48 +141,54 @@ class ScenarioRun:
             case do.RandomKills(times=times):
                 self._kill_at_random(times)
             case do.KillWorker(batch=batch) | do.KillExecutor(batch=batch):
-                self._write_files(len(self._files))
+                self._input.write()
                 stopped = self.launcher.run_with_victim(
                     "workers" if isinstance(action, do.KillWorker) else "executors", batch
                 )
                 self.notes.append(f"{stopped} of {len(self.setup.job_names)} jobs stopped by it")
-            case do.Drain(files=files):
-                self._write_files(files)
-                self.launcher.run(do="drain", **self._clock())
-                self.history.append(JobDrained())
-            case do.FillWhileIdle():
-                self._fill_while_idle(action)
             case do.ExpectError(messages=messages, all_jobs=all_jobs):
-                self._write_files(self._read_files + 1)
-                self._read_files -= 1  # the next run reads the file again
-                self.history.pop()
+                self._input.write(self._input.read + 1)
+                self._input.read_again()
                 self.launcher.run_expecting_error(messages, all_jobs=all_jobs)
+
+    def _run_continuously(self, action: do.Action) -> None:
+        match action:
+            case do.Drain(files=files):
+                self._input.write(files)
+                self.launcher.run(do="drain", **self._input.clock)
+                self._input.history.append(JobDrained())
+            case do.FillWhileIdle(files=files):
+                self._input.write(files)
+                self._running.fill_disk(action, **self._input.clock)
+                self._input.note_written()  # the next run reads the file, unless it was read after the disk was freed
+            case do.JumpClock():
+                self._jump_clock(action)
 
     def _act_on_stopped_jobs(self, action: do.Action) -> None:
         match action:
             case do.MakeSavepoint():
                 self._savepoints.make(action)
-                self._saved[action.name] = (len(self.history), self._read_files)
+                self._saved[action.name] = self._input.mark
             case do.Restore(name=name):
                 self._savepoints.restore(action)
                 self._paused.epoch_ended = True
-                length, self._read_files = self._saved[name]
-                del self.history[length:]
+                self._input.go_back(self._saved[name])
+            case do.RestoreForged():
+                self._savepoints.restore_forged(action)
             case do.Outage(hours=hours):
-                self._clock_hours += hours
+                self._input.clock_hours += hours
 
     def _act_on_paused_jobs(self, action: do.Action) -> None:
         match action:
             case do.Pause():
-                self._write_files(len(self._files))
+                self._input.write()
                 self.not_hit |= self._paused.pause(action) | self.not_hit
             case do.Reset():
                 for name, files in self._evidence.committed_files().items():
-                    self._before_reset[name] = (*self._files[:files], JobReset())
+                    self._before_reset[name] = (*self._input.files[:files], JobReset())
                 self.launcher.run(do="reset")
                 self._paused.epoch_ended = True
-                self.history.clear()
-                self._read_files = 0
+                self._input.begin_again()
             case do.Continue():
                 self._paused.continue_()
 
@@ -193,8 +199,8 @@ class ScenarioRun:
                 self.notes.append(f"{files} state files {how}")
             case do.Maintain(files=until):
                 if until is not None:
-                    self._write_files(until)
-                self.not_hit = maintain_tables(self.launcher, self.jobs, self.setup.job_names, action) | self.not_hit
+                    self._input.write(until)
+                self.not_hit |= maintain_tables(self.launcher, self.jobs, self.setup.job_names, action) | self.not_hit
             case do.FillDisk(leaving=leaving):
                 assert self._disk is not None
                 self._disk.fill(leaving)
@@ -211,17 +217,14 @@ class ScenarioRun:
 
     # -- input and clock --------------------------------------------------------------------------------------
 
-    def _write_files(self, files: int) -> None:
-        """Write the input of a run that reads `files` files in all, and add it to the history."""
-        if self.scenario.uses_wall_clock:
-            self.history.append(RunStarted(clock=round(self._clock_hours * HOUR)))
-        for number in range(self._written_files, files):
-            write(self._input, number, self._files[number])
-        self.history += self._files[self._read_files : files]
-        self._written_files, self._read_files = max(self._written_files, files), files
-
-    def _clock(self) -> dict[str, Any]:
-        return {"ahead_hours": self._clock_hours} if self.scenario.uses_wall_clock else {}
+    def _jump_clock(self, action: do.JumpClock) -> None:
+        began, ahead = self._input.clock, self._input.clock_hours
+        self._input.write(action.files)
+        jumps = tuple(ahead + hours for hours in accumulate(action.hours))
+        missed = self._running.jump_clock(action.files, jumps, fills_disk=action.disk_is_full, **began)
+        self.not_hit |= missed | self.not_hit
+        for hours in action.hours:
+            self._input.note_jump(hours)
 
     def _until(self, files: int) -> int | None:
         return files if self.setup.job is not None else None
@@ -231,23 +234,23 @@ class ScenarioRun:
     def _kill(self, point: do.Point, batch: int | None) -> None:
         fault = do.POINTS[point]
         if batch is None:
-            self._write_files(self._read_files + 1)
+            self._input.write(self._input.read + 1)
             batch = min(self._evidence.last_committed().values()) + 1
         elif fault is None:
-            self._write_files(batch)
+            self._input.write(batch)
         else:
-            self._write_files(batch + 1 if self.scenario.uses_wall_clock else len(self._files))
+            self._input.write(batch + 1 if self.scenario.uses_wall_clock else None)
         if fault is None:
-            self.launcher.run_until_killed(do="idle", **self._clock())
+            self.launcher.run_until_killed(do="idle", **self._input.clock)
         else:
-            self._run_until_killed(fault, batch, **self._clock())
+            self._run_until_killed(fault, batch, **self._input.clock)
         for name, why in self._evidence.not_hit(point, batch).items():
             self.not_hit.setdefault(name, why)
         if fault in IN_OTHER_THREADS:
             self.notes.append(f"{point}: {self._hit_text(batch)}")
 
     def _kill_at_random(self, times: int) -> None:
-        self._write_files(len(self._files))
+        self._input.write()
         never = set(self.setup.job_names)
         for _ in range(times):
             point = self._random.choice(_KILL_POINTS)
@@ -267,15 +270,6 @@ class ScenarioRun:
 
     # -- disk ---------------------------------------------------------------------------------------------
 
-    def _fill_while_idle(self, action: do.FillWhileIdle) -> None:
-        self._write_files(action.files)
-        held = self.setup.folder / "held"
-        held.mkdir()
-        write(held, action.files, self._files[action.files])
-        errors = self.launcher.run_for_errors(do="fill", held_files=str(held), **self._clock())
-        self.launcher.require_errors(errors, action.messages)
-        self._written_files += 1  # the next run reads the file, unless it was read after the disk was freed
-
     def _move_tables_off_disk(self) -> None:
         """Move the files of the small disk to where the comparison can read them, and unmount the disk."""
         assert self._disk is not None
@@ -292,5 +286,6 @@ class ScenarioRun:
             "job": None if self.setup.job is None else str(self.setup.job.absolute()),
             "files": str(self.setup.folder / "in"),
             "folder": str(self.setup.folder / "jobs"),
+            "is_poisoned": self.scenario.rows == "poison",
             "defect": self.setup.defect,
         }

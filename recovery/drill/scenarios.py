@@ -1,13 +1,9 @@
-"""The full matrix: scenarios are actions on some jobs, in order. After the last action the tables are compared."""
+"""The full matrix. What a scenario is: `recovery/drill/scenario.py`."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
-
 from recovery.drill.actions import (
     POINTS,
-    Action,
     ChangeCode,
     Continue,
     Damage,
@@ -16,6 +12,7 @@ from recovery.drill.actions import (
     FillDisk,
     FillWhileIdle,
     FreeDisk,
+    JumpClock,
     Kill,
     KillExecutor,
     KillWorker,
@@ -31,34 +28,14 @@ from recovery.drill.actions import (
     Run,
     TakeAway,
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Scenario:
-    """One way to break jobs and to resume them.
-
-    Attributes:
-        name: shown in reports and matched by `panekeeper drill --only`.
-        actions: in the order in which they happen.
-        uses_wall_clock: whether it is for jobs that use the wall clock, or for the others.
-        job_names: the jobs to run it on; if empty, all jobs that fit `uses_wall_clock`.
-        for_user_job: whether it can be run on a user's own job, too.
-        needs: what the host must provide: the right to mount a small disk, libraries for an S3 server, or a cluster.
-    """
-
-    name: str
-    actions: tuple[Action, ...]
-    uses_wall_clock: bool = False
-    job_names: tuple[str, ...] = ()
-    for_user_job: bool = True
-    needs: Literal["disk", "s3", "cluster"] | None = None
-
+from recovery.drill.scenario import Scenario
 
 RESTORED = (Restore(), Resume())
 EXPECT_DAMAGED_STATE = ExpectError(messages=("restore this checkpoint from a savepoint",))
 _FULL_DISK = ("a disk is full", "cannot be written")
 EXPECT_FULL_DISK = ExpectError(messages=_FULL_DISK, all_jobs=False)
 EXPECT_NO_TABLES = ExpectError(messages=("is gone, and this checkpoint has written to it",))
+
 EXPECT_NO_CHECKPOINT = ExpectError(messages=("holds rows, and this checkpoint is new",))
 
 SCENARIOS: tuple[Scenario, ...] = (
@@ -239,6 +216,13 @@ SCENARIOS: tuple[Scenario, ...] = (
         name="the clock goes back",
         actions=(Run(files=2), Outage(-3), Run(files=4), Outage(2.5), Resume()),
         uses_wall_clock=True,
+        for_user_job=False,
+    ),
+    Scenario(
+        name="suspended for hours",
+        actions=(JumpClock(files=2, hours=(4.5, 3)), Outage(2.5), Resume()),
+        uses_wall_clock=True,
+        job_names=("clock-tumbling", "clock-sliding", "clock-batched", "clock-partition-age", "time-interval"),
         for_user_job=False,
     ),
 )

@@ -49,15 +49,17 @@ class NaiveWindow(ABC):
     Attributes:
         by_row: whether the clock is the arrival time of the rows, not the wall clock.
         period: of the timer, in seconds; 0 if the window has no timer.
+        catch_up: how often a timer fires that became due while the job was down: "once", or "each" time.
         clock: the present time.
         ready: when the first run began, or the earliest clock after it was set back; None before the first run.
         parts: by sensor, its window.
         log: the expected rows so far.
     """
 
-    def __init__(self, *, by_row: bool = False, period: int = 0) -> None:
+    def __init__(self, *, by_row: bool = False, period: int = 0, catch_up: str = "once") -> None:
         self.by_row = by_row
         self.period = period
+        self.catch_up = catch_up
         self.clock = 0
         self.ready: int | None = None
         self.parts: dict[str, PartitionState] = {}
@@ -81,15 +83,19 @@ class NaiveWindow(ABC):
     def process(self, row: Row) -> None:
         """Fire the timers that are due before the row arrives, then add the row."""
         if self.by_row:
-            for now, sensor in self.instants(row.at):
-                self.clock = now
-                self.on_timer(sensor, self.parts[sensor], "TIME")
-            self.clock = row.at
+            self.advance(row.at)
         if row.sensor not in self.parts:
             self.parts[row.sensor] = PartitionState(due=self.first_due(), last=self.clock)
         part = self.parts[row.sensor]
         part.last = self.clock
         self.on_row(part, row)
+
+    def advance(self, until: int) -> None:
+        """Fire each timer at each of its instants that is due."""
+        for now, sensor in self.instants(until):
+            self.clock = now
+            self.on_timer(sensor, self.parts[sensor], "TIME")
+        self.clock = until
 
     def instants(self, until: int) -> Iterator[tuple[int, str]]:
         """Yield the times and sensors of the timers that are due, in the order of time."""
@@ -101,7 +107,7 @@ class NaiveWindow(ABC):
             yield now, sensor
 
     def resume(self, now: int) -> None:
-        """Begin a run: a timer that became due during the outage fires once.
+        """Begin a run: a timer that became due during the outage fires as `catch_up` says.
 
         A clock that was set back sets back the arrival times, too.
         """
@@ -110,6 +116,8 @@ class NaiveWindow(ABC):
             part.held = [(row, min(at, now)) for row, at in part.held]
             part.waiting = [(row, min(at, now)) for row, at in part.waiting]
         self.ready = now if self.ready is None else min(self.ready, now)
+        if self.catch_up == "each":
+            self.advance(now)
         self.clock = now
         for sensor, part in [*self.parts.items()]:
             if self.period and part.due <= now:
@@ -199,8 +207,8 @@ class SlidingCount(NaiveWindow):
 class SlidingTime(NaiveWindow):
     """Holds the rows of the last `size` seconds and fires each period. A row of exactly that age is still held."""
 
-    def __init__(self, size: int, *, by_row: bool, period: int) -> None:
-        super().__init__(by_row=by_row, period=period)
+    def __init__(self, size: int, *, by_row: bool, period: int, catch_up: str = "once") -> None:
+        super().__init__(by_row=by_row, period=period, catch_up=catch_up)
         self.size = size
 
     def on_row(self, part: PartitionState, row: Row) -> None:

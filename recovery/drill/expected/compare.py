@@ -18,6 +18,8 @@ import pyarrow.parquet as pq
 from recovery.drill.expected.history import DAY
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from recovery.drill.expected.arrival_oracle import Rows, Tables
 
 DrillOutcome = Literal["passed", "failed", "unknown", "skipped", "not run"]
@@ -36,7 +38,8 @@ class TableComparison:
 
     Attributes:
         columns: the columns to compare, in the order in which the oracle returns them; `pane_start` and `event_time`
-            are seconds of the drill's day. None for all columns except those that say when a row was written.
+            are seconds of the drill's day. `row.id` is the field `id` of the JSON in column `row`, null if it has none.
+            None for all columns except those that say when a row was written.
         identity: how many of the first columns identify a result; the others are its values. 0 if that is not known.
     """
 
@@ -137,9 +140,15 @@ def delta_rows(table: Path, columns: tuple[str, ...] | None = None) -> Rows:
     for name in _live_files(table):
         read = pq.ParquetFile(_file_path(table, name)).read()
         names = columns or tuple(one for one in read.column_names if one not in _IGNORED_COLUMNS)
-        values = [[_comparable(value) for value in read.column(one).to_pylist()] for one in names]
+        values = [[_comparable(value) for value in _values(read, one)] for one in names]
         rows += zip(*values, strict=True)
     return rows
+
+
+def _values(read: pa.Table, name: str) -> list[Any]:
+    column, _, field_name = name.partition(".")
+    values = read.column(column).to_pylist()
+    return [json.loads(value).get(field_name) for value in values] if field_name else values
 
 
 def _file_path(table: Path, name: str) -> Path:

@@ -63,30 +63,39 @@ class JobReset:
     """The job was reset to its initial state; it reads all files again."""
 
 
-HistoryEvent = RunStarted | FileArrived | JobDrained | JobReset
+@dataclass(frozen=True)
+class OperatorChanged:
+    """From here on the operator emits the negative of each sum, or no longer does."""
+
+
+HistoryEvent = RunStarted | FileArrived | JobDrained | JobReset | OperatorChanged
 History = tuple[HistoryEvent, ...]
 
 
-def generate(seed: int, *, files: int, rows: int = 6) -> tuple[FileArrived, ...]:
+def generate(
+    seed: int, *, files: int, rows: int = 6, longest_gap: int = _LONGEST_GAP, first_sensor: float = 0.0
+) -> tuple[FileArrived, ...]:
     """Return the input files of a drill; the same seed gives the same rows.
 
     Args:
         seed: of the random rows.
         files: how many files.
         rows: how many rows each file has.
+        longest_gap: between the arrival times of two rows, in seconds.
+        first_sensor: the share of rows that are of the first sensor, whatever is drawn for the others.
     """
     rng = random.Random(seed)  # noqa: S311 -- data, not secrets
     made, at = [], 0
     for number in range(files):
         batch = []
         for place in range(rows):
-            at += rng.randint(1, _LONGEST_GAP)
+            at += rng.randint(1, longest_gap)
             lag = rng.choice((0, 60, 600, 3600, rng.randint(0, _LONGEST_LAG)))
             seen = None if rng.random() < 0.05 else at - lag  # noqa: PLR2004 -- one row in twenty
             batch.append(
                 Row(
                     id=number * rows + place + 1,
-                    sensor=rng.choice(SENSORS),
+                    sensor=SENSORS[0] if first_sensor and rng.random() < first_sensor else rng.choice(SENSORS),
                     at=at,
                     seen=seen,
                     value=rng.randint(0, 12),

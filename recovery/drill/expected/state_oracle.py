@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from recovery.drill.expected.arrival_oracle import NaiveWindow, PartitionState, Rows, Tables
-from recovery.drill.expected.history import FileArrived, History, Row
+from recovery.drill.expected.history import FileArrived, History, OperatorChanged, Row
 
 LARGE = 6
 """A row with this value or a greater one goes to the second of two ports."""
@@ -15,24 +16,33 @@ class RunningTotal:
     """Tumbles after `sizes` rows; emits how many windows of the sensor there were so far and the sum of their values.
 
     With two sizes there are two ports, and large values go to the second. Number and sum count both ports, a log row
-    has the port, and the rows of a file for the first port are processed before those for the second.
+    has the port, and the rows of a file for the first port are processed before those for the second. Other code of the
+    operator emits the negative of each sum.
     """
 
     def __init__(self, *sizes: int) -> None:
         self.sizes = sizes
         self.held: dict[tuple[str, int], list[Row]] = {}
         self.so_far: dict[str, tuple[int, int]] = {}
+        self.sign = 1
         self.log: Rows = []
 
     def __call__(self, history: History) -> Tables:
         """Return the table `log`."""
-        ports = range(len(self.sizes))
-        for rows in [event.rows for event in history if isinstance(event, FileArrived)]:
-            for port in ports:
-                for row in rows:
-                    if len(ports) == 1 or port_of(row) == port:
-                        self.process(port, row)
+        for event in history:
+            if isinstance(event, OperatorChanged):
+                self.sign = -self.sign
+            elif isinstance(event, FileArrived):
+                self.process_file(event.rows)
         return {"log": self.log}
+
+    def process_file(self, rows: Sequence[Row]) -> None:
+        """Add the rows for the first port, then those for the second."""
+        ports = range(len(self.sizes))
+        for port in ports:
+            for row in rows:
+                if len(ports) == 1 or port_of(row) == port:
+                    self.process(port, row)
 
     def process(self, port: int, row: Row) -> None:
         """Add a row to the window of a port; tumble when it is full."""
@@ -42,7 +52,8 @@ class RunningTotal:
             windows, total = self.so_far.get(row.sensor, (0, 0))
             self.so_far[row.sensor] = windows + 1, total + sum(one.value for one in window)
             port_column = (port,) if len(self.sizes) > 1 else ()
-            self.log.append((row.sensor, *self.so_far[row.sensor], *port_column, "COUNT"))
+            windows, total = self.so_far[row.sensor]
+            self.log.append((row.sensor, windows, self.sign * total, *port_column, "COUNT"))
             window.clear()
 
 
@@ -120,13 +131,13 @@ class NaiveTimeInterval:
     def process(self, row: Row) -> None:
         """Add a row to every pane that contains its event time and is not closed."""
         if row.seen is None:
-            self.rejected.append(("NULL_EVENT_TIME", None))
+            self.rejected.append(("NULL_EVENT_TIME", None, row.id))
             return
         newest = row.seen // self.period * self.period
         starts = range(newest, row.seen - self.size, -self.period)
         open_ = [s for s in starts if self.watermark is None or self.watermark < s + self.size + self.age]
         if not open_:
-            self.rejected.append(("LATE", row.seen))
+            self.rejected.append(("LATE", row.seen, row.id))
         for start in open_:
             pane = self.panes.setdefault(start, PaneState())
             pane.held.setdefault(row.sensor, []).append(row)

@@ -5,6 +5,7 @@ damage.py        How state files are damaged and disks are filled
 defects.py       How our own code is made defective on purpose, to test that drills find it
 evidence.py      Which jobs a kill has hit, according to their checkpoints
 faulty_s3.py     How an S3 store fails or responds slowly
+forged.py        How somebody adds files to a savepoint that would be written outside of its folder
 kill.py          How Python workers and executors are found and killed
 maintenance.py   How tables are compacted, vacuumed and altered, and what shows that they were
 pause.py         How a program is paused, and its leases expire

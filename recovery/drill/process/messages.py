@@ -29,12 +29,13 @@ class ProgramRequest:
 
     Attributes:
         do: run the jobs until all files are read; run them continuously until then and drain them; the same and kill
-            the process, or fill the disk and let more files arrive, while they are idle; make, restore or clone a
-            savepoint; reset the jobs to their initial state, which must be refused at first; or only run `statements`.
+            the process, or fill the disk and let more files arrive, or let the clock jump, while they are idle; make,
+            restore or clone a savepoint; reset the jobs to their initial state, which must be refused at first; or only
+            run `statements`.
         job_names: names of the jobs; `USER_JOB` for a user's own.
         job: the file of the user's own job.
         files: the input folder.
-        held_files: a folder with files that are moved to the input while the disk is full.
+        held_files: a folder with files that are moved to the input while the disk is full, or after each jump.
         folder: has a folder for each job.
         checkpoint: name of the checkpoint folder of each job in its own; a restore makes it if it is not the usual one.
         events_file: events are appended to this file.
@@ -44,7 +45,11 @@ class ProgramRequest:
         victim: what is killed: the program, its Python workers, or its executors; "pause": the program is paused.
         master: URL of the cluster; None for local mode.
         ahead_hours: how far the wall clock is set ahead; None for the real one.
+        jumps: how far it is set ahead after each jump.
+        fills_disk: whether the disk is full when the clock jumps.
+        is_poisoned: whether the input has poison rows.
         rejected_values: for each of them the jobs have a rule that rejects rows with that value.
+        has_changed_operator: the jobs have the operator of `changed_operators.py`.
         accepted_batches: by job, the unfinished batch that it runs again although its code has changed.
         defect: the defect to inject.
         name: of the savepoint.
@@ -54,7 +59,7 @@ class ProgramRequest:
         statements: run on the tables, while the jobs wait at `point` of `batch`.
     """
 
-    do: Literal["run", "drain", "idle", "fill", "savepoint", "restore", "clone", "reset", "maintain"]
+    do: Literal["run", "drain", "idle", "fill", "jump", "savepoint", "restore", "clone", "reset", "maintain"]
     job_names: tuple[str, ...]
     job: str | None = None
     files: str
@@ -68,7 +73,11 @@ class ProgramRequest:
     victim: Literal["program", "workers", "executors", "pause"] = "program"
     master: str | None = None
     ahead_hours: float | None = None
+    jumps: tuple[float, ...] = ()
+    fills_disk: bool = False
+    is_poisoned: bool = False
     rejected_values: tuple[int, ...] = ()
+    has_changed_operator: bool = False
     accepted_batches: dict[str, int] = field(default_factory=dict)
     defect: Defect | None = None
     name: str = ""
@@ -85,7 +94,7 @@ class ProgramRequest:
     def load(cls, path: Path) -> ProgramRequest:
         """Return the request that was saved to a file."""
         value = json.loads(path.read_text())
-        lists = ("job_names", "statements", "rejected_values")
+        lists = ("job_names", "jumps", "statements", "rejected_values")
         return cls(**value | {name: tuple(value[name]) for name in lists})
 
 

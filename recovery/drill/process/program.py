@@ -8,11 +8,11 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from framework.declarations.errors import PanekeeperError
-from framework.engine.clock import tick_scheduler
 from framework.engine.sink import fault_points
 from recovery.drill.faults.barrier import (
     BarrierFault,
@@ -21,16 +21,16 @@ from recovery.drill.faults.barrier import (
     OneTimeFault,
     kill_when_all_arrive,
 )
-from recovery.drill.faults.damage import FaultNotConfirmed, fill_disk, free_disk
+from recovery.drill.faults.damage import FaultNotConfirmed
 from recovery.drill.faults.kill import kill_executors, kill_workers
 from recovery.drill.faults.maintenance import maintain
 from recovery.drill.faults.pause import PausingFault, pause_process
 from recovery.drill.faults.volumes import CHECKPOINT
 from recovery.drill.jobs import drill_job
+from recovery.drill.process.changed_operators import RunningTotalOperator
 from recovery.drill.process.messages import EXIT_JOBS_FAILED, USER_JOB, EventLog, ProgramRequest
 from recovery.drill.process.paused_reset import reset_paused_job
-from state.checkpoint import control_files
-from state.checkpoint.clock import now_us
+from recovery.drill.process.running_jobs import RunningJobs, set_clock
 from state.checkpoint.folder import LocalFolder
 from state.checkpoint.job_record import read_tables
 
@@ -43,8 +43,6 @@ if TYPE_CHECKING:
 
 _JOIN_SECONDS = 0.05
 _SETTINGS: dict[str, int | str] = {"spark.sql.shuffle.partitions": 2, "spark.driver.memory": "1g"}
-BASE_HOURS = 6.0
-"""How far ahead the wall clock of a drill begins: it can be set back and is still ahead of the rows' own times."""
 
 
 class Program:
@@ -76,14 +74,12 @@ class Program:
 
             inject_defect(request.defect)
         jobs = self.start_all()
-        if request.do == "fill":
-            self.fill_while_idle(jobs)
-        elif request.do == "run":
+        if request.do == "run":
             self.await_all(jobs)
             if self.fault is not None:
                 self.fault.wait_until_done()
         else:
-            self.run_until_read(jobs)
+            self.run_continuously(jobs)
         return EXIT_JOBS_FAILED if self.failed else 0
 
     def make_fault(self, point: str) -> BarrierFault:
@@ -146,7 +142,10 @@ class Program:
         """Return the declaration of a job."""
         request = self.request
         spark, folder = spark_for_drill(request.master), Path(request.folder) / name
-        return drill_job(name).declare(spark, Path(request.files), folder, request.rejected_values)
+        job = drill_job(name)
+        if request.has_changed_operator:
+            job = replace(job, operator=RunningTotalOperator)
+        return job.declare(spark, Path(request.files), folder, request.rejected_values, is_poisoned=request.is_poisoned)
 
     def on_batch(self, name: str, job: Job, report: BatchReport) -> None:
         """Log that a batch is in the tables."""
@@ -170,44 +169,19 @@ class Program:
                     if self.fault is not None:
                         self.fault.job_ended()
 
-    def run_until_read(self, jobs: dict[str, Job]) -> None:
-        """Wait until the jobs have read all files; then drain them, or kill the process while they are idle."""
-        for name, job in jobs.items():
-            try:
-                job.process_available()
-                if self.request.do == "drain":
-                    job.drain()
-            except PanekeeperError as error:
-                self.log_failure(name, error)
-        if self.request.do == "idle" and not self.failed:
-            fault_points.kill_process()
-
-    def fill_while_idle(self, jobs: dict[str, Job]) -> None:
-        """Fill the disk once the jobs are idle, let one more file arrive, and free the disk.
-
-        A job that has not failed by then is left to go on: it must read the file by itself.
-        """
-        self.process_available(jobs)
-        fill_disk(Path(self.request.folder), leaving=0)
-        try:
-            for file in Path(self.request.held_files).iterdir():
-                file.rename(Path(self.request.files) / file.name)
-            left = self.process_available(jobs)
-        finally:
-            free_disk(Path(self.request.folder))
-        for job in self.process_available(left).values():
-            job.stop()
-
-    def process_available(self, jobs: dict[str, Job]) -> dict[str, Job]:
-        """Wait until the jobs have read all files, and return those that have not failed."""
-        left = dict(jobs)
-        for name, job in jobs.items():
-            try:
-                job.process_available()
-            except PanekeeperError as error:
-                self.log_failure(name, error)
-                del left[name]
-        return left
+    def run_continuously(self, jobs: dict[str, Job]) -> None:
+        """Run the jobs until they have read all files, and do with them what is requested."""
+        running = RunningJobs(self.request, jobs, self.log_failure)
+        if self.request.do == "fill":
+            running.fill_disk()
+        elif self.request.do == "jump":
+            running.jump_clock()
+        else:
+            running.process_available()
+            if self.request.do == "drain":
+                running.drain()
+            elif not self.failed:
+                fault_points.kill_process()
 
     def log_failure(self, name: str, error: Exception) -> None:
         """Log the error of a job, or of its savepoint."""
@@ -280,17 +254,6 @@ def spark_for_drill(master: str | None = None) -> SparkSession:
 
     cluster: dict[str, str] = {} if master is None else {"spark.master": master, "spark.executor.memory": "1g"}
     return session("panekeeper drill", cores=2, **(_SETTINGS | cluster))
-
-
-def set_clock(hours: float) -> None:
-    """Set the wall clock of the windows ahead: hours relative to `BASE_HOURS` ahead of the real time."""
-    ahead = int((BASE_HOURS + hours) * 3_600_000_000)
-
-    def later() -> int:
-        return now_us() + ahead
-
-    for module in (control_files, tick_scheduler):  # that is where the windows get their time from
-        module.now_us = later  # type: ignore[attr-defined]
 
 
 if __name__ == "__main__":

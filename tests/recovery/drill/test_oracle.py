@@ -68,6 +68,17 @@ def contents(log: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
             [(1, 1, "OVERDUE"), (1, 2, "OVERDUE")],
         ),
         (
+            SlidingTime(3 * HOUR, by_row=False, period=2 * HOUR, catch_up="each"),
+            [
+                RunStarted(clock=0),
+                arrive((1, 0, 0)),
+                RunStarted(clock=HOUR),
+                arrive((2, 1, 0)),
+                RunStarted(clock=9 * HOUR),
+            ],
+            [(2, 3, "TIME"), (1, 2, "TIME")],
+        ),
+        (
             BatchedTime(4 * HOUR, 3, period=2 * HOUR),
             [RunStarted(clock=0), arrive((1, 0, 0)), RunStarted(clock=3 * HOUR), RunStarted(clock=9 * HOUR)],
             [(1, 1, "OVERDUE"), (0, None, "OVERDUE")],
@@ -92,7 +103,7 @@ def test_panes_fire_when_the_watermark_passes_their_end_and_again_for_late_rows(
         ("a", HOUR, 1, 2, 0, "WATERMARK"),
     ]
     assert tables["view"] == tables["log"][1:]
-    assert tables["quarantine"] == [("NULL_EVENT_TIME", None), ("LATE", 0), ("NULL_EVENT_TIME", None)]
+    assert tables["quarantine"] == [("NULL_EVENT_TIME", None, 4), ("LATE", 0, 3), ("NULL_EVENT_TIME", None, 4)]
 
 
 def test_a_drain_evicts_every_partition() -> None:

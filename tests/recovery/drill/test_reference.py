@@ -17,8 +17,8 @@ from recovery.drill.process.launcher import Launcher
 from recovery.drill.process.messages import USER_JOB
 from recovery.drill.reference import NOTHING_NEW, ReferenceTables, run_reference
 from recovery.drill.runner import Drills
+from recovery.drill.scenario import Scenario
 from recovery.drill.scenario_run import ScenarioRun
-from recovery.drill.scenarios import Scenario
 
 OLD, NEW = ("a", 1), ("a", 2)
 Lines = list[dict[str, Any]]

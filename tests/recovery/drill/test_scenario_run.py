@@ -19,8 +19,10 @@ from recovery.drill.jobs import DRILL_JOBS, drill_job
 from recovery.drill.process.launcher import Launcher
 from recovery.drill.reduced_scenarios import REDUCED
 from recovery.drill.runner import Drills
-from recovery.drill.scenario_run import FILES, ScenarioRun
-from recovery.drill.scenarios import SCENARIOS, Scenario
+from recovery.drill.scenario import Scenario
+from recovery.drill.scenario_input import FILES
+from recovery.drill.scenario_run import ScenarioRun
+from recovery.drill.scenarios import SCENARIOS
 
 TWO = ("batched", "delta")
 Lines = list[dict[str, Any]]

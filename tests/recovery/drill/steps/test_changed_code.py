@@ -9,9 +9,10 @@ from typing import Any, ClassVar
 import pytest
 
 from recovery.drill import actions as do
-from recovery.drill.expected.history import generate
-from recovery.drill.scenario_run import FILES, ScenarioRun
-from recovery.drill.scenarios import Scenario
+from recovery.drill.expected.history import OperatorChanged, generate
+from recovery.drill.scenario import Scenario
+from recovery.drill.scenario_input import FILES
+from recovery.drill.scenario_run import ScenarioRun
 from state.checkpoint.folder import LocalFolder
 from state.checkpoint.job_record import JobRecord, write_record, write_tables
 from tests.recovery.drill.test_pause import table
@@ -33,7 +34,8 @@ class KilledInBatch1(FakeLauncher):
                 self.leave(name, offsets=2, commits=1)
             return -signal.SIGKILL, []
         self.requests.append(request)
-        first = len(request["rejected_values"]) == 1 and not request.get("accepted_batches")
+        is_changed = request["rejected_values"] or request["has_changed_operator"]
+        first = is_changed and not request.get("accepted_batches")
         refused = self.refused if first and len(self.requests) == 1 else {}
         for name in {*request["job_names"]} - {*refused}:
             self.leave(name, offsets=2, commits=2)
@@ -70,9 +72,9 @@ class RefusedWithoutAWayOut(KilledInBatch1):
     refused: ClassVar = {"batched": REFUSED, "delta": "no"}
 
 
-def ran(tmp_path: Path, launcher: type[KilledInBatch1], way: Any) -> ScenarioRun:
+def ran(tmp_path: Path, launcher: type[KilledInBatch1], way: Any, what: Any = "rule") -> ScenarioRun:
     """Return the scenario run after a kill, a change of the code, and a run."""
-    actions = (do.Kill("after the state commit", batch=None), do.ChangeCode(way), do.Resume())
+    actions = (do.Kill("after the state commit", batch=None), do.ChangeCode(way, what), do.Resume())
     run = ScenarioRun(drill_setup(tmp_path, launcher), Scenario(name="fake", actions=actions))
     KilledInBatch1.requests.clear()
     run.run()
@@ -119,6 +121,23 @@ def test_changed_code_completes_it_if_one_insists(tmp_path: Path) -> None:
     for name in TWO:
         assert rejected_files(run, name) == expected_files(run, 2) != []
     assert 1 not in expected_files(run, 1)
+
+
+@pytest.mark.parametrize(
+    ("launcher", "way", "first"),
+    [(NoTableHasIt, None, 1), (KilledInBatch1, "old program", 2), (KilledInBatch1, "accept", 2)],
+)
+def test_another_operator_holds_from_the_first_batch_that_it_computes(
+    tmp_path: Path, launcher: type[KilledInBatch1], way: Any, first: int
+) -> None:
+    """A batch that a table has keeps its results, also where it is run again. All later runs have the operator."""
+    run = ran(tmp_path, launcher, way, "operator")
+    assert (run.launcher.failed, run.not_hit) == ({}, {})
+    files = generate(1, files=FILES)
+    for name in TWO:
+        assert run.history_of(name) == (*files[:first], OperatorChanged(), *files[first:])
+    assert KilledInBatch1.requests[-1]["has_changed_operator"]
+    assert not any(request["rejected_values"] for request in KilledInBatch1.requests)
 
 
 @pytest.mark.parametrize(

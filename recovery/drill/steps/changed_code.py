@@ -1,7 +1,8 @@
 """The jobs of a scenario when they are started with other code than that of their unfinished batch.
 
-The code is changed by one more `reject` rule each time. A start with it is allowed as long as no table has the
-unfinished batch; else it must be refused with an error that names two ways out, and one of them is taken.
+The code is changed by one more `reject` rule each time, or by another method of the operator. A start with it is
+allowed as long as no table has the unfinished batch; else it must be refused with an error that names two ways out, and
+one of them is taken.
 """
 
 from __future__ import annotations
@@ -9,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from recovery.drill.expected.history import FileArrived, HistoryEvent
+from recovery.drill.expected.history import FileArrived, HistoryEvent, OperatorChanged
 from recovery.drill.faults.transactions import tables_with_batch
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ _OLD_PROGRAM = 'Start the program as it was with trigger="available_now"'
 
 @dataclass(kw_only=True)
 class ChangedCode:
-    """Starts jobs with one more rule, and keeps from which file on each rule holds.
+    """Starts jobs with other code, and keeps from which file on each change holds.
 
     Attributes:
         jobs: has a folder for each job.
@@ -44,18 +45,20 @@ class ChangedCode:
     notes: list[str]
     not_hit: dict[str, str]
     _values: tuple[int, ...] = ()
+    _is_other_operator: bool = False
     _since: dict[tuple[str, int], int] = field(default_factory=dict)
+    _operator_changed: set[tuple[str, int]] = field(default_factory=set)
 
     def start(self, action: ChangeCode) -> None:
-        """Start the jobs with one more rule, until they have read the input that is there.
+        """Start the jobs with other code, until they have read the input that is there.
 
         Raises:
             FaultNotConfirmed: a program failed.
         """
         begun, files = self.evidence.unfinished_batches(), self.evidence.committed_files()
         held = {name for name, batch in begun.items() if tables_with_batch(self.jobs / name / "checkpoint", batch)}
-        old, new = self._values, (*self._values, self._next_value(files, occurs=action.way != "accept"))
-        errors = self.launcher.run_for_errors(do="run", rejected_values=new)
+        old, new = self._code, self._change(action, files)
+        errors = self.launcher.run_for_errors(do="run", **new)
         for name in self.job_names:
             self._check(name, errors.get(name), begun.get(name), is_held=name in held)
             if (name in held) != (action.way is not None):
@@ -63,29 +66,56 @@ class ChangedCode:
                 self.not_hit.setdefault(name, f"a table {had} the unfinished batch when the code was changed")
         refused = tuple(name for name in self.job_names if name in errors)
         if refused and action.way == "old program":
-            self.launcher.run(do="run", job_names=refused, rejected_values=old)
-            files |= {name: done for name, done in self.evidence.committed_files().items() if name in refused}
+            self.launcher.run(do="run", job_names=refused, **old)
         elif refused and action.way == "accept":
             accepted = {name: begun[name] for name in refused if name in begun}
-            self.launcher.run(do="run", job_names=refused, rejected_values=new, accepted_batches=accepted)
-        self._values = new
-        self._since |= {(name, new[-1]): first for name, first in files.items()}
-        self.launcher.set_for_all(rejected_values=new)
-        self.notes.append(f"rows with value {new[-1]} rejected; {len(refused)} of {len(self.job_names)} starts refused")
+            self.launcher.run(do="run", job_names=refused, accepted_batches=accepted, **new)
+        if refused and (action.way == "old program" or action.what == "operator"):  # the tables had the batch
+            files |= {name: done for name, done in self.evidence.committed_files().items() if name in refused}
+        self._note_change(action, new, files)
+        self.launcher.set_for_all(**new)
+        self.notes.append(f"{len(refused)} of {len(self.job_names)} starts refused")
 
-    def without_rejected(self, name: str, history: Sequence[HistoryEvent]) -> tuple[HistoryEvent, ...]:
-        """Return the history of a job without the rows that its rules have rejected.
+    def history_of(self, name: str, history: Sequence[HistoryEvent]) -> tuple[HistoryEvent, ...]:
+        """Return the history of a job, with the changes of its operator and without the rows that its rules rejected.
 
         Args:
             name: of the job.
             history: of all jobs.
         """
-        return tuple(self._without_rejected(name, one) if isinstance(one, FileArrived) else one for one in history)
+        return tuple(
+            event
+            for one in history
+            for event in (self._with_changes(name, one) if isinstance(one, FileArrived) else (one,))
+        )
 
-    def _without_rejected(self, name: str, arrived: FileArrived) -> FileArrived:
+    @property
+    def _code(self) -> dict[str, Any]:
+        """The code of the jobs, as fields of a request."""
+        return {"rejected_values": self._values, "has_changed_operator": self._is_other_operator}
+
+    def _change(self, action: ChangeCode, files: dict[str, int]) -> dict[str, Any]:
+        if action.what == "operator":
+            return self._code | {"has_changed_operator": not self._is_other_operator}
+        value = self._next_value(files, occurs=action.way != "accept")
+        return self._code | {"rejected_values": (*self._values, value)}
+
+    def _note_change(self, action: ChangeCode, new: dict[str, Any], files: dict[str, int]) -> None:
+        """Note that the jobs have their new code from these files on."""
+        if action.what == "operator":
+            self._is_other_operator = not self._is_other_operator
+            self._operator_changed |= {*files.items()}
+            self.notes.append("the operator changed")
+        else:
+            self._values = new["rejected_values"]
+            self._since |= {(name, self._values[-1]): first for name, first in files.items()}
+            self.notes.append(f"rows with value {self._values[-1]} rejected")
+
+    def _with_changes(self, name: str, arrived: FileArrived) -> tuple[HistoryEvent, ...]:
         number = self.files.index(arrived)
         rejected = {value for value in self._values if self._since[name, value] <= number}
-        return replace(arrived, rows=tuple(row for row in arrived.rows if row.value not in rejected))
+        kept = replace(arrived, rows=tuple(row for row in arrived.rows if row.value not in rejected))
+        return (OperatorChanged(), kept) if (name, number) in self._operator_changed else (kept,)
 
     def _next_value(self, files: dict[str, int], *, occurs: bool) -> int:
         """Return a value that occurs in the next file of the jobs, or that does not, in no rule until now."""

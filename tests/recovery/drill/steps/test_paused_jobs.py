@@ -16,9 +16,10 @@ from recovery.drill.faults.damage import FaultNotConfirmed
 from recovery.drill.jobs import drill_job
 from recovery.drill.process.launcher import Launcher
 from recovery.drill.process.started_program import StartedProgram
-from recovery.drill.savepoint_runs import RESTORED
-from recovery.drill.scenario_run import FILES, ScenarioRun
-from recovery.drill.scenarios import Scenario
+from recovery.drill.scenario import Scenario
+from recovery.drill.scenario_input import FILES
+from recovery.drill.scenario_run import ScenarioRun
+from recovery.drill.steps.savepoint_runs import RESTORED
 from state.checkpoint.folder import LocalFolder
 from state.checkpoint.job_record import JobRecord, write_record, write_tables
 from tests.recovery.drill.test_pause import table

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass
+from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from recovery.drill.faults.forged import PATHS, PLANTED, REFUSAL, contents, forge
 from recovery.savepoint.catalog import savepoints
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from recovery.drill.actions import MakeSavepoint, Restore
+    from recovery.drill.actions import MakeSavepoint, Restore, RestoreForged
     from recovery.drill.faults.faulty_s3 import FaultyStore
     from recovery.drill.process.launcher import Launcher
 
@@ -57,6 +60,21 @@ class SavepointRuns:
         if action.elsewhere:
             self.launcher.set_for_all(checkpoint=RESTORED)
         self._in_store(action.store, do="restore", name=action.name, killed_at=action.killed_at)
+
+    def restore_forged(self, action: RestoreForged) -> None:
+        """Restore a forged copy of the savepoint of each job, each with another path out of the checkpoint."""
+        forged = self.folder / "forged"
+        shutil.copytree(self.folder / "savepoints", forged)
+        for name, path in zip(self.job_names, cycle(PATHS), strict=False):
+            forge(forged / name, action.name, path)
+        before = contents(self.folder / "jobs")
+        errors = self.launcher.run_for_errors(do="restore", name=action.name, location=str(forged))
+        self.launcher.require_errors(errors, (REFUSAL,))
+        after = contents(self.folder / "jobs")
+        changed = sorted(path for path in before.keys() | after.keys() if before.get(path) != after.get(path))
+        changed += [str(path) for path in (*self.folder.rglob(PLANTED), Path(f"/{PLANTED}")) if path.exists()]
+        for name in self.job_names if changed else ():
+            self.launcher.failed.setdefault(name, f"a forged savepoint was refused, but changed {', '.join(changed)}")
 
     def _in_store(self, store: str, **request: Any) -> None:
         if store == "folder":
