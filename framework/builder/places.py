@@ -38,7 +38,9 @@ def tables_in_catalog(table: str, others: Mapping[str, Place | None]) -> Tables:
 
 def qualified_path(path: Place) -> str:
     """Return a folder by its full name: Delta reads a relative one as the name of a table."""
-    name = os.fspath(path).rstrip("/")
+    if not os.fspath(path):
+        raise DeclarationError("the path of a folder is empty; give a folder, as ./checkpoint, or a URL")
+    name = os.fspath(path).rstrip("/") or "/"
     if (url := spark_url(name)) != name:
         raise DeclarationError(f"{name} is not a URL that Spark can read: write {url}")
     return name if ":/" in name else os.path.abspath(name)  # noqa: PTH100 -- resolve() would follow links

@@ -61,7 +61,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The exit code.
     """
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    for name, value in vars(options).items():
+        if name != "name" and not name.startswith("s3_") and "" in (value if isinstance(value, list) else [value]):
+            parser.error(f"{name} is empty, as a variable of the shell is that was not set; give a value")
     with _warnings_on_stderr(f"panekeeper {options.subcommand.name}"):
         return _run_to_its_end(options)
 

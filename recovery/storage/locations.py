@@ -99,9 +99,11 @@ def files_at(place: Location, s3: S3Options | None = None) -> Files | None:
         The files; None for a file system that only Spark reaches.
 
     Raises:
-        ArchiveError: a URL of S3 that names no bucket, or boto3 is missing.
+        ArchiveError: the path is empty, a URL of S3 names no bucket, or boto3 is missing.
     """
     name = os.fspath(place)
+    if not name:
+        raise ArchiveError("the path is empty; give a folder, as ./checkpoint, or a URL")
     if name.startswith(_S3):
         return S3Files.at(name, s3 or S3Options())
     local = local_path(name)

@@ -14,10 +14,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from py4j.protocol import Py4JError
 
-from framework.declarations.errors import PanekeeperError
+from framework.builder.places import qualified_path
+from framework.declarations.errors import DeclarationError, PanekeeperError
 from recovery.cli import main as command
 from recovery.cli.main import SUBCOMMANDS, main
 from recovery.cli.subcommand import ExitCode, Subcommand
+from recovery.errors import ArchiveError
+from recovery.storage.locations import files_at
 from tests.project.sources import ROOT
 
 if TYPE_CHECKING:
@@ -151,3 +154,30 @@ def test_a_misspelled_folder_is_an_error_and_is_not_created(
     assert "mistyped" in printed.err
     assert len(printed.err.splitlines()) == 1
     assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("name", [one.name for one in SUBCOMMANDS])
+def test_an_empty_path_is_an_error_and_not_the_folder_one_is_in(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As of a variable that was not set, for each argument of each command; nothing is created."""
+    monkeypatch.chdir(tmp_path)
+    commands = commands_with_a_wrong_folder("mistyped") | {"doctor": ["doctor", "mistyped"]}
+    places = [at for at, value in enumerate(commands[name]) if "mistyped" in value]
+    assert places
+    for at in places:
+        arguments = ["" if number == at else value for number, value in enumerate(commands[name])]
+        with pytest.raises(SystemExit, match=str(int(ExitCode.USAGE))):
+            main(arguments)
+        assert "is empty, as a variable of the shell is that was not set" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_empty_path_is_refused_in_python_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It would name the current folder."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ArchiveError, match="the path is empty"):
+        files_at("")
+    with pytest.raises(DeclarationError, match="the path of a folder is empty"):
+        qualified_path("")
+    assert qualified_path("/") == "/"
