@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import codecs
 import io
 import re
 import tempfile
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from urllib.parse import quote
 
 from recovery.errors import DamagedSavepoint
 from recovery.savepoint.manifest import Manifest
-from recovery.storage.archive import Archive
+from recovery.storage.archive import Archive, ByteSink
 from recovery.storage.blobs import ProgressCallback, SavedFile, TransferProgress, download
 from recovery.storage.files import Files
 from recovery.storage.local_files import LocalFiles
@@ -74,9 +75,12 @@ def rewrite_paths(folder: Files, *, old: str, new: str) -> None:
     """
     for name in folder.sizes():
         if contains_absolute_path(name) and not name.rpartition("/")[2].startswith("."):
-            content = with_new_path(name, folder.read(name), old=old, new=new)
-            folder.remove(name)  # with Hadoop's checksum of the old content
-            folder.put_bytes(name, content)
+            with tempfile.NamedTemporaryFile(prefix="panekeeper-") as content:
+                with _renamed(name, content, old=old, new=new) as renamed:
+                    folder.get(name, renamed)
+                content.flush()
+                folder.remove(name)  # with Hadoop's checksum of the old content
+                folder.put_file(name, Path(content.name))
 
 
 def contains_absolute_path(path: str) -> bool:
@@ -97,8 +101,67 @@ def with_new_path(path: str, content: bytes, *, old: str, new: str) -> bytes:
         old: full name of the folder it was written in: a local path or a URL.
         new: full name of the folder it is for.
     """
+    into = io.BytesIO()
+    with _renamed(path, into, old=old, new=new) as renamed:
+        renamed.write(content)
+    return into.getvalue()
+
+
+class _NewNames:
+    """Writes text on to another sink, with some names in it replaced. Of the text it holds one piece and a name.
+
+    A blob may be as large as its manifest says, whoever wrote both, and need not have lines.
+
+    Args:
+        into: where the text goes.
+        names: name -> what takes its place. Of two that match at one place, the first.
+        path: what is written, for the error.
+    """
+
+    def __init__(self, into: ByteSink, names: Mapping[str, str], path: str) -> None:
+        self._into, self._names, self._path = into, names, path
+        self._pattern = re.compile("|".join(map(re.escape, names)))
+        self._longest = max(map(len, names))
+        self._decoder = codecs.getincrementaldecoder("utf-8")()
+        self._held = ""
+
+    def write(self, data: bytes, /) -> int:
+        """Write the next piece and return its length. Raises `DamagedSavepoint` if it is no text."""
+        self._decode(data)
+        self._write_up_to(len(self._held) - self._longest + 1)  # from there on a name may be cut
+        return len(data)
+
+    def end(self) -> None:
+        """Write what is held."""
+        self._decode(b"", final=True)
+        self._write_up_to(len(self._held))
+
+    def _decode(self, data: bytes, *, final: bool = False) -> None:
+        try:
+            self._held += self._decoder.decode(data, final)
+        except UnicodeDecodeError as error:
+            raise DamagedSavepoint(
+                f"{self._path} in the savepoint is not a text file; use another savepoint"
+            ) from error
+
+    def _write_up_to(self, end: int) -> None:
+        done = 0
+        for match in self._pattern.finditer(self._held):
+            if match.start() >= end:
+                break
+            self._into.write(f"{self._held[done : match.start()]}{self._names[match[0]]}".encode())
+            done = match.end()
+        end = max(done, end)
+        self._into.write(self._held[done:end].encode())
+        self._held = self._held[end:]
+
+
+@contextmanager
+def _renamed(path: str, into: ByteSink, *, old: str, new: str) -> Iterator[ByteSink]:
+    """Provide a sink for a file of a checkpoint, which writes it on as it is in another folder."""
     if old == new or not contains_absolute_path(path):
-        return content
+        yield into
+        return
     # In the log of a source names are quoted as in a URL, in the metadata they are plain; the last spelling counts.
     quoting = (str, _quoted) if path.startswith("sources/") else (_quoted, str)
     spelled: dict[str, str] = {}
@@ -106,11 +169,9 @@ def with_new_path(path: str, content: bytes, *, old: str, new: str) -> bytes:
         after = _spellings(quote_or_not(new))
         before = _spellings(quote_or_not(old))
         spelled |= {f"{one}/": f"{after.get(kind, after['url'])}/" for kind, one in before.items()}
-    names = re.compile("|".join(map(re.escape, spelled)))
-    try:
-        return names.sub(lambda match: spelled[match[0]], content.decode()).encode()
-    except UnicodeDecodeError as error:
-        raise DamagedSavepoint(f"{path} in the savepoint is not a text file; use another savepoint") from error
+    sink = _NewNames(into, spelled, path)
+    yield sink
+    sink.end()
 
 
 def _quoted(folder: str) -> str:
@@ -129,10 +190,5 @@ def _spellings(folder: str) -> dict[str, str]:
 
 def _write(archive: Archive, file: SavedFile, into: Files, old: str, new: str) -> None:
     into.require_within(file.path)
-    if contains_absolute_path(file.path):
-        data = io.BytesIO()
-        download(archive, file, data)
-        into.put_bytes(file.path, with_new_path(file.path, data.getvalue(), old=old, new=new))
-    else:
-        with into.open_new(file.path) as target:
-            download(archive, file, target)
+    with into.open_new(file.path) as target, _renamed(file.path, target, old=old, new=new) as renamed:
+        download(archive, file, renamed)

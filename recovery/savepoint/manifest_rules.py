@@ -16,12 +16,14 @@ from typing import Any
 from recovery.savepoint.checkpoint_reader import COPIED, NOT_COPIED
 from recovery.storage.blobs import SavedFile
 from recovery.storage.delta_log import SavedTable
-from state.checkpoint.layout import JOB_FILE
+from state.checkpoint.layout import JOB_FILE, SOURCES_FOLDER, STATE_FOLDER
 
 MAX_MANIFEST_BYTES = 256 * 2**20
 MAX_FILES = 1_000_000
 MAX_BYTES = 2**50
 """Of all files of a savepoint together, and of each of them: a petabyte."""
+MAX_SMALL_BYTES = 64 * 2**20
+"""Of a file that is read as a whole: all but those of the state and the logs of the sources."""
 MAX_NUMBER = 2**63 - 1
 """Of a batch, an epoch and a version: a long, as in Spark and Delta."""
 ROLES = ("log", "view", "quarantine", "metrics", "downtime")
@@ -133,8 +135,10 @@ def _file(value: Any) -> SavedFile:
         raise RuleBroken("a file needs path, size and sha256, and nothing else")
     if not isinstance(value["sha256"], str) or _SHA256.fullmatch(value["sha256"]) is None:
         raise RuleBroken("the sha256 of a file is not 64 hexadecimal digits")
-    size = _number(value["size"], "the size of a file", MAX_BYTES)
-    return SavedFile(path=_path(value["path"]), size=size, sha256=value["sha256"])
+    path, size = _path(value["path"]), _number(value["size"], "the size of a file", MAX_BYTES)
+    if size > MAX_SMALL_BYTES and path.partition("/")[0] not in (STATE_FOLDER, SOURCES_FOLDER):
+        raise RuleBroken(f"{path[:200]!r} has {size} bytes, and no file of its kind more than {MAX_SMALL_BYTES}")
+    return SavedFile(path=path, size=size, sha256=value["sha256"])
 
 
 def _path(value: Any) -> str:

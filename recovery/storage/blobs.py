@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import BinaryIO
 
 from recovery.errors import DamagedSavepoint
 from recovery.storage.archive import Archive, ByteSink
@@ -182,8 +181,8 @@ def is_intact(archive: Archive, file: SavedFile) -> bool:
     return sink.matches(file)
 
 
-def download(archive: Archive, file: SavedFile, into: BinaryIO) -> None:
-    """Write the content of a file into an open one.
+def download(archive: Archive, file: SavedFile, into: ByteSink) -> None:
+    """Write the content of a file into a sink, piece by piece.
 
     Raises:
         DamagedSavepoint: its blob is missing or altered. What was written so far stays there.

@@ -1,0 +1,98 @@
+"""A file of a savepoint is written for another folder piece by piece, however large its blob is."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import random
+import tracemalloc
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from recovery.errors import DamagedSavepoint
+from recovery.savepoint.checkpoint_copy import _renamed, with_new_path, write_checkpoint
+from recovery.savepoint.manifest import Manifest
+from recovery.savepoint.manifest_rules import MAX_SMALL_BYTES
+from recovery.storage.archive import ByteSink
+from recovery.storage.blobs import SavedFile
+from recovery.storage.local_files import LocalFiles
+from tests.recovery.savepoint.test_manifest import MANIFEST
+from tests.recovery.storage.memory_archive import MemoryArchive
+
+OLD, NEW = "/a/my jöb", "/b"
+PIECE = 64 * 1024
+
+
+class Pieces(MemoryArchive):
+    """An archive with one blob, of one long line, which is nowhere as a whole."""
+
+    def __init__(self, pieces: int) -> None:
+        super().__init__()
+        self.pieces = pieces
+
+    def get(self, name: str, into: ByteSink) -> None:
+        for _ in range(self.pieces):
+            into.write(b"x" * PIECE)
+
+
+@pytest.mark.parametrize("file", ["sources/0/0", "state/0/_metadata/v2/0"])
+def test_a_name_is_replaced_wherever_a_piece_ends(file: str) -> None:
+    """Within the name, within a character of it, or one name after the other."""
+    choice = random.Random(7)
+    quoted = "/a/my%20jöb"
+    parts = [f"file://{quoted}/", f"file:{OLD}/", "file://", quoted, "é\U0001f600", "file:/a/my jö", "x" * 50, "\n"]
+    for _ in range(200):
+        text = "".join(choice.choices(parts, k=12)).encode()
+        into = io.BytesIO()
+        with _renamed(file, into, old=OLD, new=NEW) as sink:
+            at = 0
+            while at < len(text):
+                size = choice.randrange(1, 9)
+                sink.write(text[at : at + size])
+                at += size
+        assert into.getvalue() == with_new_path(file, text, old=OLD, new=NEW)
+        assert b"file:/a/my j\xc3\xb6b/" not in into.getvalue()
+
+
+def test_text_that_is_cut_within_a_character_is_damaged() -> None:
+    """At its end, too, which the last piece does not show."""
+    for data in (b"ok \xc3", b"\xff"):
+        with (
+            pytest.raises(DamagedSavepoint, match="is not a text file"),
+            _renamed("sources/0/0", io.BytesIO(), old=OLD, new=NEW) as sink,
+        ):
+            sink.write(data)
+
+
+def test_a_large_blob_takes_no_memory(tmp_path: Path) -> None:
+    """32 MB, as its manifest says: anyone may have written both."""
+    archive, size = Pieces(512), 512 * PIECE
+    file = SavedFile(path="sources/0/0", size=size, sha256=hashlib.sha256(b"x" * size).hexdigest())
+    manifest = replace(MANIFEST, files=(file,))
+    tracemalloc.start()
+    try:
+        write_checkpoint(archive, manifest, into=LocalFiles(tmp_path), checkpoint_path="/elsewhere")
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert (tmp_path / "sources/0/0").stat().st_size == size
+    assert peak < 32 * PIECE
+
+
+def test_a_file_that_is_read_as_a_whole_cannot_be_large() -> None:
+    """The manifest is refused before anything is read."""
+    for path, size, fits in [
+        ("offsets/7", MAX_SMALL_BYTES, True),
+        ("offsets/7", MAX_SMALL_BYTES + 1, False),
+        ("panekeeper/code.json", MAX_SMALL_BYTES + 1, False),
+        ("state/0/0/1_u.zip", MAX_SMALL_BYTES + 1, True),
+        ("sources/0/9.compact", MAX_SMALL_BYTES + 1, True),
+    ]:
+        made = replace(MANIFEST, files=(*MANIFEST.files, SavedFile(path=path, size=size, sha256="ab" * 32)))
+        if fits:
+            assert Manifest.decode(made.encode(), "one") == made
+        else:
+            with pytest.raises(DamagedSavepoint, match=f"'{path}' has {size} bytes"):
+                Manifest.decode(made.encode(), "one")
