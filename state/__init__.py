@@ -4,7 +4,7 @@ checkpoint/     Which files does a checkpoint have beside Spark's, and what is i
 code_digest.py  What does a Python function or object compute, as a text that is the same in each process?
 code_names.py   Which names of other modules does a function read, and which modules does it import?
 codec.py        How do tables and headers become checked, versioned bytes?
-control_log.py  Which control files has Spark read, and how does its log of them stay small?
+control_log.py  Which control files has Spark read, are they there, and how does its log of them stay small?
 errors.py       What is the root of all errors, and what can be wrong with stored state?
 handler.py      What is a user's state handler, and when is it called?
 key_groups.py   Which ids spread the key groups evenly over shuffle partitions?

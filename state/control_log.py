@@ -1,4 +1,4 @@
-"""Spark's log of the control stream: which control files has it read, and how does that log stay small?
+"""Spark's log of the control stream: which control files has it read, are they there, and how does it stay small?
 
 The log has a file for each entry, `sources/<source>/<entry>`, with a line for each control file that Spark found then.
 Every tenth file is a compact one, with all lines before it, for ever: 119 bytes for each tick of the job's life. Spark
@@ -9,11 +9,20 @@ still in the folder. So lines of control files that were processed and removed c
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, Protocol
 
-from state.checkpoint.layout import CONTROL_FOLDER, SOURCES_FOLDER, control_file_number
-from state.spark_logs import LogFolder, damaged_log, needed_entries
+from state.checkpoint.folder import batch_numbers, damaged, read_object
+from state.checkpoint.layout import (
+    COMMITS_FOLDER,
+    CONTROL_FOLDER,
+    OFFSETS_FOLDER,
+    SOURCES_FOLDER,
+    control_file,
+    control_file_number,
+)
+from state.errors import CorruptState
+from state.spark_logs import LogFolder, damaged_log, needed_entries, offset_lines
 
 _COMPACT = ".compact"
 
@@ -47,6 +56,45 @@ def newest_control_file_read(folder: LogFolder) -> int:
         if numbers:
             return max(numbers)
     return 0
+
+
+def control_files_up_to(folder: LogFolder, batch: int) -> set[int]:
+    """Return the numbers of the control files that a batch, or one before it, reads; as far as Spark's log names them.
+
+    Raises:
+        CorruptState: the offsets of the batch, or a line of the log, are truncated or altered.
+    """
+    _, *ends = offset_lines(folder, batch)
+    found = control_files_read(folder)
+    return {number for number, (source, entry) in found.items() if entry <= _last_entry(ends, source)}
+
+
+def lost_control_files(folder: LogFolder, batch: int) -> list[str]:
+    """Return the control files that a batch reads, and those before it have not, and that cannot be read any more.
+
+    Spark leaves out a file that is gone, without an error: the batch would run at another time, or without a command.
+
+    Args:
+        folder: the checkpoint.
+        batch: one that was begun and is not committed. Later the files of a batch are removed, as they were processed.
+    """
+    begun = control_files_up_to(folder, batch)
+    before = control_files_up_to(folder, batch - 1) if batch - 1 in batch_numbers(folder, OFFSETS_FOLDER) else set()
+    return [name for name in map(control_file, sorted(begun - before)) if not _is_control_file(folder, name)]
+
+
+def require_control_files(folder: LogFolder) -> None:
+    """Raise `CorruptState` if a batch that is to be run again has lost a control file."""
+    begun, commits = batch_numbers(folder, OFFSETS_FOLDER), batch_numbers(folder, COMMITS_FOLDER)
+    if not begun or begun[-1:] == commits[-1:]:
+        return
+    for name in lost_control_files(folder, begun[-1]):
+        raise damaged(
+            folder,
+            name,
+            f"it is gone or cut short, and batch {begun[-1]}, which is run again, was begun with the time or command "
+            "in it. Put the file back, if you have a copy",
+        )
 
 
 def prune_control_log(folder: PrunableFolder, *, before: int, present: Collection[int]) -> int:
@@ -86,6 +134,20 @@ def _prune(folder: PrunableFolder, name: str, before: int, present: Collection[i
     if len(kept) < len(lines):
         folder.write(name, "\n".join([version, *kept]).encode(), replace=True)
     return len(lines) - len(kept)
+
+
+def _last_entry(ends: Sequence[Any], source: int) -> int:
+    """Return up to which entry of a source's log a batch has read; -1 for none."""
+    end = ends[source] if source < len(ends) else None
+    return int(end["logOffset"]) if isinstance(end, dict) and "logOffset" in end else -1
+
+
+def _is_control_file(folder: LogFolder, name: str) -> bool:
+    try:
+        value = read_object(folder, name)
+    except CorruptState:
+        return False
+    return value is not None and {"kind", "us", "number"} <= set(value)
 
 
 def _sources(folder: LogFolder) -> list[str]:

@@ -6,6 +6,7 @@ format its state is stored it does not pin; that is the version of its commits.
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from collections.abc import Iterable, Iterator
@@ -98,11 +99,48 @@ def damaged_descriptions(folder: LogFolder) -> Iterator[str]:
         ]
         for name in names:
             try:
-                whole = bool(log_lines(folder, name) if name.startswith(metadata) else folder.read(name))
+                whole = bool(log_lines(folder, name)) if name.startswith(metadata) else _is_schema(folder.read(name))
             except (CorruptState, ValueError):
                 whole = False
             if not whole:
                 yield name
+
+
+def _is_schema(content: bytes) -> bool:
+    """Return whether a file with the schemas of stored values is whole; of other versions than 3, whether it has any.
+
+    Java's `writeUTF` wrote it: a version; how many column families there are; of each its name, two numbered schemas
+    and two encoders, each a text in several pieces. Spark reads it so, and knows no other end of it.
+    """
+    file = io.BytesIO(content)
+    try:
+        if _java_text(file) != b"v3":
+            return True
+        for _ in range(_java_number(file, 4)):
+            _java_text(file)
+            for numbered in (True, True, False, False):
+                if numbered:
+                    _java_number(file, 2)
+                pieces = b"".join(_java_text(file) for _ in range(_java_number(file, 4)))
+                json.loads(pieces)
+    except ValueError:
+        return False
+    return True
+
+
+def _java_text(file: io.BytesIO) -> bytes:
+    return _exactly(file, _java_number(file, 2))
+
+
+def _java_number(file: io.BytesIO, size: int) -> int:
+    return int.from_bytes(_exactly(file, size))
+
+
+def _exactly(file: io.BytesIO, size: int) -> bytes:
+    data = file.read(size)
+    if len(data) < size:
+        raise ValueError(f"{size - len(data)} bytes are missing")
+    return data
 
 
 def needed_entries(names: Iterable[str]) -> list[str]:

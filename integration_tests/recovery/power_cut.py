@@ -43,7 +43,7 @@ class PowerCut:
         for path in sorted(path for path in folder.rglob("[!.]*") if path.is_file()):
             name, size = path.relative_to(folder).as_posix(), path.stat().st_size
             yield name, 0
-            if not name.startswith(("state/", "pulse/")):
+            if not name.startswith(("state/", "pulse/")) or "/_stateSchema/" in name:
                 yield name, size // 2
 
     def take_back(self) -> None:

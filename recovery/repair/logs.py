@@ -7,6 +7,7 @@ Everything else is not safe. In particular, a batch must never get other rows un
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from recovery.errors import SavepointError
 from recovery.repair.finding import Finding, unrepairable
@@ -14,7 +15,6 @@ from recovery.repair.strays import stray_findings, stray_offsets
 from recovery.savepoint.checkpoint_reader import (
     damaged_source_entries,
     has_state_of,
-    read_control_numbers,
 )
 from recovery.storage.delta_log import newest_version, versions_after_batch
 from recovery.storage.files import Files
@@ -23,6 +23,7 @@ from recovery.storage.s3_options import S3Options
 from state.checkpoint.folder import batch_numbers, read_object
 from state.checkpoint.job_record import is_flushed, read_record, read_tables
 from state.checkpoint.layout import CONTROL_FOLDER, METADATA_FILE, control_file, control_file_number
+from state.control_log import control_files_up_to, lost_control_files
 from state.errors import CorruptState, StateError
 from state.spark_logs import (
     damaged_descriptions,
@@ -69,8 +70,8 @@ def log_findings(folder: Files, *, no_sink: bool, s3: S3Options | None) -> Itera
     known = _tables_end_with(folder, newest, s3) if strays else False
     stray = [*stray_findings(folder, strays, newest, tables_are_known=known)] if strays else []
     yield from stray
-    if _is_damaged(lambda: require_readable_offsets(folder, newest)):
-        found = _offsets_finding(folder, newest, last, no_sink=no_sink, s3=s3)
+    found = _newest_finding(folder, newest, last, no_sink=no_sink, s3=s3)
+    if found is not None:
         yield found
         if found.action == "none":
             return
@@ -83,6 +84,19 @@ def log_findings(folder: Files, *, no_sink: bool, s3: S3Options | None) -> Itera
         yield unrepairable(folder.root, file, "without it Spark does not find the stored values")
     files = {one.file for one in stray}
     yield from (one for one in _source_findings(folder, newest) if one.file not in files)
+
+
+def _newest_finding(
+    folder: Files, batch: int, committed: int, *, no_sink: bool, s3: S3Options | None
+) -> Finding | None:
+    """Return what can be done about the newest batch, if its offsets or a control file of it cannot be read."""
+    is_damaged = _is_damaged(lambda: require_readable_offsets(folder, batch))
+    lost = [] if is_damaged or batch <= committed else _lost_control_files(folder, batch)
+    if not is_damaged and not lost:
+        return None
+    found = _offsets_finding(folder, batch, committed, no_sink=no_sink, s3=s3)
+    why = f"it was begun with {', '.join(lost)}, which is gone or cut short; {found.why}"
+    return replace(found, why=why) if lost else found
 
 
 def _offsets_finding(folder: Files, batch: int, committed: int, *, no_sink: bool, s3: S3Options | None) -> Finding:
@@ -99,6 +113,13 @@ def _offsets_finding(folder: Files, batch: int, committed: int, *, no_sink: bool
     if not no_sink:
         return unrepairable(folder.root, file, _NO_SINK)
     return Finding(file=file, action="set aside", why=_PLAN_AGAIN)
+
+
+def _lost_control_files(folder: Files, batch: int) -> list[str]:
+    try:
+        return lost_control_files(folder, batch)
+    except CorruptState:
+        return []  # another finding names the damaged log
 
 
 def _require_batch(folder: Files, batch: int) -> None:
@@ -140,7 +161,7 @@ def _source_findings(folder: Files, batch: int) -> Iterator[Finding]:
             yield unrepairable(folder.root, file, "which files the source has read is nowhere else")
     if damaged:
         return  # which control files were read is not known before these are repaired
-    read = read_control_numbers(folder)
+    read = control_files_up_to(folder, batch)
     for number in filter(None, map(control_file_number, folder.names(CONTROL_FOLDER))):
         file = control_file(number)
         if number not in read and _is_damaged(lambda name=file: read_object(folder, name)):  # type: ignore[misc]

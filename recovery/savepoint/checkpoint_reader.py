@@ -139,11 +139,6 @@ def batch_with_control_file(folder: Files, number: int) -> int | None:
     return first
 
 
-def read_control_numbers(folder: Files) -> set[int]:
-    """Return the numbers of the control files that a source's log names."""
-    return set(control_files_read(folder))
-
-
 def _settings(folder: Files, batch: int) -> dict[str, str]:
     """Return the Spark settings that a committed batch pins.
 

@@ -17,6 +17,7 @@ from state.checkpoint.job_record import JobRecord
 from state.checkpoint.layout import JOB_FILE, RUNNING_FILE, SAVEPOINT_FILE, TABLES_FILE
 from state.checkpoint.process import started_at
 from tests.recovery.storage.memory_archive import MemoryArchive
+from tests.state.test_spark_logs import STATE_SCHEMA
 
 savepoint = partial(savepoint_of_any, decode=False)
 """A fake's state holds nothing that Spark could decode."""
@@ -44,7 +45,7 @@ class FakeCheckpoint:
         self.put("metadata", '{"id":"d67f7f72-a27a-4b4f-b54b-ae80d426c863"}')
         short = self.url.replace("file://", "file:")  # as Spark spells it there
         self.put("state/0/_metadata/v2/0", f'v2\n{{"paths":["{short}/state/0/_stateSchema/default/0_x"]}}')
-        self.put("state/0/_stateSchema/default/0_x", "schema")
+        self.put("state/0/_stateSchema/default/0_x", STATE_SCHEMA)
         self.write_control_file(1)
 
     @property

@@ -9,7 +9,14 @@ import pytest
 
 from state.checkpoint.control_files import remove_processed, write_control_file
 from state.checkpoint.folder import LocalFolder
-from state.control_log import control_files_read, newest_control_file_read, prune_control_log
+from state.control_log import (
+    control_files_read,
+    control_files_up_to,
+    lost_control_files,
+    newest_control_file_read,
+    prune_control_log,
+    require_control_files,
+)
 from state.errors import CorruptState
 
 
@@ -94,3 +101,51 @@ def test_the_first_control_file_of_a_job_is_number_one(tmp_path: Path, caplog: p
     """There is no log yet, and nothing to warn of."""
     assert write_control_file(LocalFolder(tmp_path), "resume") == 1
     assert not caplog.text
+
+
+def begin(folder: LocalFolder, batch: int, end: int) -> None:
+    """Log the offsets of a batch that reads the control stream up to an entry."""
+    put(folder, f"offsets/{batch}", '{"conf":{}}', '{"logOffset":0}', json.dumps({"logOffset": end}))
+
+
+@pytest.fixture
+def planned(folder: LocalFolder) -> LocalFolder:
+    """Batch 7 is committed; batch 8 was begun with the control files 11 and 12, and those before are removed."""
+    for batch, end in ((7, 9), (8, 11)):
+        begin(folder, batch, end)
+    put(folder, "commits/7", "{}")
+    for number in (11, 12):
+        row = {"kind": "tick", "us": number, "number": number}
+        folder.write_json(f"pulse/{number:012d}.json", row)
+    return folder
+
+
+def test_a_batch_that_is_run_again_needs_its_control_files(planned: LocalFolder) -> None:
+    """Those of batches before are gone, as they were processed; once it is committed, nothing is needed."""
+    assert control_files_up_to(planned, 7) == set(range(1, 11))
+    assert control_files_up_to(planned, 8) == set(range(1, 13))
+    assert lost_control_files(planned, 8) == []
+    require_control_files(planned)
+    planned.remove("pulse/000000000012.json")
+    put(planned, "commits/8", "{}")
+    require_control_files(planned)
+
+
+@pytest.mark.parametrize("content", [None, "", '{"kind"', "{}", '{"kind":"tick"}'])
+def test_a_control_file_that_was_removed_or_cut_short_is_named(planned: LocalFolder, content: str | None) -> None:
+    """Spark would leave it out of the batch silently: it would be at another time, or without its command."""
+    name = "pulse/000000000011.json"
+    planned.remove(name)
+    if content is not None:
+        planned.write(name, content.encode())
+    assert lost_control_files(planned, 8) == [name]
+    with pytest.raises(
+        CorruptState, match=rf"^{name} in .* batch 8, which is run again, .* Put the file back, .*repair"
+    ):
+        require_control_files(planned)
+
+
+def test_the_first_batch_of_all_needs_them_too(folder: LocalFolder) -> None:
+    """There are no offsets before it."""
+    begin(folder, 0, 11)
+    assert len(lost_control_files(folder, 0)) == 12

@@ -12,6 +12,21 @@ from state.checkpoint.layout import JOB_FILE
 from state.errors import CorruptState
 from state.spark_logs import require_readable_start, state_format
 
+
+def _java_texts(*texts: str) -> str:
+    """Texts as Java's `writeUTF` writes them."""
+    return "".join(len(text).to_bytes(2).decode() + text for text in texts)
+
+
+ONE = "\0\0\0\1"
+STATE_SCHEMA = (
+    _java_texts("v3")
+    + ONE
+    + _java_texts("state")
+    + 2 * ("\0\0" + "\0\0\0\2" + _java_texts('{"type":"struct",', '"fields":[]}'))
+    + 2 * (ONE + _java_texts("{    }"))
+)
+"""What Spark stores of one column family: its name, the schemas of key and value, two encoders."""
 FILES = {
     "metadata": '{"id":"7"}',
     "offsets/0": 'v1\n{"conf":{}}\n{"logOffset":0}',
@@ -23,7 +38,7 @@ FILES = {
     "sources/0/2": 'v1\n{"path":"c"}',
     "state/0/_metadata/v2/0": 'v2\n{"operatorInfo":{}}',
     "state/0/_metadata/v2/1": 'v2\n{"operatorInfo":{}}',
-    "state/0/_stateSchema/default/0_x": "\0\2v3",
+    "state/0/_stateSchema/default/0_x": STATE_SCHEMA,
     "sources/1/0": '\0v1\n{"topic":{"0":7}}',
 }
 
@@ -45,7 +60,7 @@ READ = ["metadata", "offsets/0", "offsets/1", "commits/1", "sources/0/1.compact"
     [
         *((file, kept) for file in (*READ, "state/0/_metadata/v2/1") for kept in (0, 1)),
         *((file, 5) for file in READ),
-        ("state/0/_stateSchema/default/0_x", 0),
+        *(("state/0/_stateSchema/default/0_x", kept) for kept in range(len(STATE_SCHEMA))),
     ],
 )
 def test_a_file_that_was_cut_short_is_one_line_with_the_command(checkpoint: LocalFiles, file: str, kept: int) -> None:

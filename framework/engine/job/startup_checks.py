@@ -35,6 +35,7 @@ from state.checkpoint.folder import local_path
 from state.checkpoint.job_record import JobRecord, installed_versions, is_flushed, read_record, write_record
 from state.checkpoint.restore_markers import restore_intent_path, superseded_by
 from state.checkpoint.run_record import is_new, require_logs_agree
+from state.control_log import require_control_files
 from state.key_groups import group_ids
 from state.spark_logs import require_readable_start
 
@@ -84,6 +85,7 @@ def open_checkpoint(files: CheckpointFiles, *, name: str, declaration: Mapping[s
         _require_compatible(files, known, name, new)
         require_logs_agree(files)
         require_readable_start(files)
+        require_control_files(files)
         require_recorded_settings(files, known)
         return known
     partitions = int(files.spark.conf.get("spark.sql.shuffle.partitions") or 200)

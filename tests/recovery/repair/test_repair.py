@@ -57,6 +57,7 @@ NOT_SAFE = {
     "offsets/2": "was committed",
     "offsets/1": "compares the newest offsets with them",
     "state/0/_metadata/v2/0": "does not find the stored values",
+    "state/0/_stateSchema/default/0_x": "does not find the stored values",
     "sources/0/2": "which files the source has read",
     "sources/1/0": "which files the source has read",
 }
@@ -168,6 +169,35 @@ def test_offsets_are_planned_again_only_if_nothing_was_done_with_them(
     if not why_not:
         assert actions(done.findings) == {"offsets/3": "set aside"}
         assert read_checkpoint(job.files).unfinished is None
+
+
+@pytest.mark.parametrize("content", [None, "{"])
+@pytest.mark.parametrize("has_state", [False, True])
+def test_a_batch_that_has_lost_a_control_file_is_planned_again_if_nothing_was_done(
+    job: FakeCheckpoint,
+    tmp_path: Path,
+    has_state: bool,  # noqa: FBT001
+    content: str | None,
+) -> None:
+    """As without its offsets; what is left of the file is set aside, too, for the next plan would find it."""
+    job.tables(metrics=f"{tmp_path}/metrics")
+    delta_log(tmp_path / "metrics", *range(3), role="metrics")
+    job.write_control_file(2)
+    job.begin()
+    lost = "pulse/000000000002.json"
+    job.files.remove(lost)
+    if content is not None:
+        job.put(lost, content)
+    if not has_state:
+        for file in [file for file in job.files.sizes("state/") if "/4_" in file]:
+            job.files.remove(file)
+    done = repair(job.folder, no_sink=True)
+    assert f"it was begun with {lost}, which is gone or cut short" in done.findings[0].why
+    if has_state:
+        assert actions(done.findings) == {"offsets/3": "none"}
+    else:
+        assert actions(done.findings) == {"offsets/3": "set aside"} | ({lost: "set aside"} if content else {})
+        assert repair(job.folder, no_sink=True).findings == ()
 
 
 def test_an_entry_of_a_source_that_no_batch_has_read_is_set_aside(job: FakeCheckpoint) -> None:
