@@ -228,8 +228,8 @@ class DeltaJob:
         from framework.engine.job.job import Job
         from framework.engine.job.launch import JobLaunch
         from framework.engine.job.unfinished_batch import begin_with_code, require_no_later_batch
-        from framework.engine.session.delta_log import last_transaction
         from framework.engine.sink.delta_sink import DeltaSink
+        from framework.engine.sink.small_tables import SmallTables
         from framework.engine.sink.tables import create_or_check
         from state.spark_logs import found_files
 
@@ -243,15 +243,18 @@ class DeltaJob:
         if self._named:
             tables = NamedTables(tables).create(files.spark, pipeline.spec, written, self._layout)
         paths, fresh = asdict(tables), new and not record.epoch
-        create_or_check(files.spark, tables, pipeline.spec, fresh=fresh, written=written.values(), layout=self._layout)
-        last = partial(last_transaction, files.spark)
+        small, owned = SmallTables(), written.values()
+        create_or_check(
+            files.spark, tables, pipeline.spec, fresh=fresh, written=owned, layout=self._layout, small=small
+        )
+        last = partial(small.last_transaction, files.spark)
         require_no_later_batch(files, record, paths, last)
         has_sink, code = self._sink is not None, code_of(pipeline)
         begin_with_code(files, record, code, paths, last_transaction=last, has_sink=has_sink, accepted=accepted)
         write_tables(files, paths)
         if self._sink is not None:
             self._sink.prepare(files.spark, spark_schema(pipeline.spec.results_schema))
-        sink = DeltaSink(record=record, spec=pipeline.spec, tables=tables, user_sink=self._sink)
+        sink = DeltaSink(record=record, spec=pipeline.spec, tables=tables, user_sink=self._sink, small=small)
         sink.secure_tables(files.spark)
         return Job(JobLaunch.resume(files, record, pipeline, sink, how, lease))
 

@@ -1,4 +1,4 @@
-"""What Delta's own log of a table says, read through Spark: no Spark job, and nothing is written."""
+"""What Delta's own log of a table says, read through Spark: nothing is written."""
 
 from __future__ import annotations
 
@@ -13,16 +13,20 @@ if TYPE_CHECKING:
 def table_metadata(spark: SparkSession, path: str) -> Mapping[str, Any]:
     """Return the metadata of a table as its log has it: `schemaString`, `configuration`, `partitionColumns`, ...
 
+    Raises an error of Spark's if this version of Delta cannot read the table.
+
     Args:
         spark: the session that reaches the table.
         path: the table's folder.
     """
-    metadata: Mapping[str, Any] = json.loads(_snapshot(spark, path).metadata().json())["metaData"]
+    snapshot = _snapshot(spark, path)
+    snapshot.deltaLog().protocolRead(snapshot.protocol())
+    metadata: Mapping[str, Any] = json.loads(snapshot.metadata().json())["metaData"]
     return metadata
 
 
 def last_transaction(spark: SparkSession, path: str, app_id: str) -> int:
-    """Return the last version that a table has of a transaction id; -1 if there is none.
+    """Return the last version that a table has of a transaction id; -1 if there is none. Runs a Spark job.
 
     Args:
         spark: the session that reaches the table.

@@ -53,6 +53,15 @@ class OpenTable:
             self._known[app_id] = -1 if done is None else done
         return self._known[app_id]
 
+    def row_count(self) -> int | None:
+        """Return how many rows the table has, by the statistics of its files; None if they do not say."""
+        files = pa.table(self._delta.get_add_actions(flatten=True))
+        if not files.num_rows:
+            return 0
+        if "num_records" not in files.column_names or files.column("num_records").null_count:
+            return None
+        return int(pc.sum(files.column("num_records")).as_py())
+
     def committed(self, app_id: str, version: int) -> None:
         """Take note of a commit under an id."""
         self._known[app_id] = version

@@ -19,11 +19,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
-from deltalake import CommitProperties, Transaction
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from framework.declarations.errors import OutputNotWritable, SinkError
-from framework.engine.sink.small_commit_checks import UnsupportedTable
+from framework.engine.sink.small_commit_checks import UnsupportedTable, require_metadata, schema_of
 from framework.engine.sink.small_commit_storage import local_folder
 from framework.engine.sink.small_commit_table import OpenTable
 from state.log import logger
@@ -37,6 +37,40 @@ PAUSES_S = (0.05, 0.2, 0.5, 1.0, 2.0)
 _NOT_TEXT = re.compile(r"\x1b\[\d*m|\u21b3")  # colours and arrows in the library's errors
 _LONGEST_REASON = 400
 _log = logger("sink")
+
+
+def create_table(path: str, options: Mapping[str, str], schema: str, properties: Mapping[str, str]) -> None:
+    """Create an empty table, unless there is one.
+
+    Args:
+        path: its folder, as for `SmallCommits`.
+        options: as for `SmallCommits`.
+        schema: the JSON text of its columns, as in its log.
+        properties: its properties.
+
+    Raises:
+        UnsupportedTable: the library cannot write such a table, or not there.
+    """
+    require_metadata(schema_of(schema), (), properties)
+    if "timestamp_ntz" in schema:
+        raise UnsupportedTable("a column without time zone is a feature of the table")
+    try:
+        DeltaTable.create(
+            _url_of(path),
+            Schema.from_json(schema),
+            mode="ignore",
+            configuration=dict(properties),
+            storage_options=dict(options) or None,
+        )
+    except (DeltaError, OSError) as error:
+        raise UnsupportedTable(f"the library cannot create it: {str(error).splitlines()[0]}") from error
+
+
+def _url_of(path: str) -> str:
+    folder = local_folder(path)
+    if folder is None and not path.startswith("s3a://"):
+        raise UnsupportedTable(f"{path} is neither on a local disk nor on S3")
+    return folder or path
 
 
 class SmallCommits:
@@ -64,14 +98,20 @@ class SmallCommits:
             UnsupportedTable: the library cannot write it, or not there.
         """
         folder = local_folder(path)
-        if folder is None and not path.startswith("s3a://"):
-            raise UnsupportedTable(f"{path} is neither on a local disk nor on S3")
         self._folder = None if folder is None else Path(folder)
-        self._url = folder or path
+        self._url = _url_of(path)
         self._options = dict(options or {})
         self._sleep = sleep
         self._open: OpenTable | None = None
         self._table()
+
+    def last_transaction(self, app_id: str) -> int:
+        """Return the last version under a transaction id when the table was opened, or since; -1 if there is none."""
+        return self._table().version_of(app_id)
+
+    def row_count(self) -> int | None:
+        """Return how many rows the table has, by the statistics of its files; None if they do not say."""
+        return self._table().row_count()
 
     def append(self, rows: pa.Table, app_id: str, version: int) -> bool:
         """Append rows, once.

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from delta.tables import DeltaTable
+
+from framework.engine.session.delta_log import last_transaction
 from framework.engine.session.s3_settings import is_s3
 from framework.engine.sink.small_commit_checks import UnsupportedTable
 from framework.engine.sink.small_commit_storage import S3A_SETTINGS, storage_options
-from framework.engine.sink.small_commits import SmallCommits
+from framework.engine.sink.small_commits import SmallCommits, create_table
 from state.log import logger
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
 
+_DEFAULT_PROPERTIES = "spark.databricks.delta.properties.defaults."
 _log = logger("sink")
 
 
@@ -26,12 +31,12 @@ class SmallTables:
     _tables: dict[str, SmallCommits | None] = field(default_factory=dict)
 
     def commit(self, spark: SparkSession, path: str, act: Callable[[SmallCommits], object]) -> bool:
-        """Commit without a Spark job, if the table takes that.
+        """Do something with a table without a Spark job, if the library can write it.
 
         Args:
             spark: the session that reaches the table.
             path: the table's folder.
-            act: makes one commit.
+            act: makes one commit, or reads.
 
         Returns:
             Whether `act` has done it; False: Spark must, and must for the rest of the run.
@@ -49,6 +54,48 @@ class SmallTables:
         except UnsupportedTable as reason:
             _log.info("%s: Spark makes all commits to this table: %s", path, reason)
             self._tables[path] = None
+            return False
+        return True
+
+    def last_transaction(self, spark: SparkSession, path: str, app_id: str) -> int:
+        """Return the last version that a table has of a transaction id; -1 if there is none.
+
+        Args:
+            spark: the session that reaches the table.
+            path: the table's folder.
+            app_id: the transaction id.
+        """
+        found: list[int] = []
+        if self.commit(spark, path, lambda table: found.append(table.last_transaction(app_id))):
+            return found[0]
+        return last_transaction(spark, path, app_id)
+
+    def has_rows(self, spark: SparkSession, path: str) -> bool:
+        """Return whether a table has rows, by the statistics of its files; by a query, if they do not say."""
+        found: list[int | None] = []
+        self.commit(spark, path, lambda table: found.append(table.row_count()))
+        if found and found[0] is not None:
+            return found[0] > 0
+        return not DeltaTable.forPath(spark, path).toDF().isEmpty()
+
+    def create(self, spark: SparkSession, path: str, schema: StructType, properties: Mapping[str, str]) -> bool:
+        """Create an empty table in a folder, if the library makes the same table as Spark does.
+
+        Args:
+            spark: the session that reaches the folder, and whose defaults for new tables hold.
+            path: the table's folder.
+            schema: its columns.
+            properties: its properties.
+
+        Returns:
+            Whether it was created; False: Spark must do it.
+        """
+        if any(name.startswith(_DEFAULT_PROPERTIES) for name in spark.conf.getAll):
+            return False
+        try:
+            create_table(path, _options(spark, path), schema.json(), properties)
+        except UnsupportedTable as reason:
+            _log.info("%s: Spark creates this table: %s", path, reason)
             return False
         return True
 

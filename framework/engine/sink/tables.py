@@ -6,9 +6,10 @@ holds something else, is an error before the first row is read.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from delta.tables import DeltaTable
 from pyspark.sql.types import (
@@ -28,11 +29,12 @@ from framework.engine.session.columns import quoted
 from framework.engine.session.delta_log import table_metadata
 from framework.engine.session.spark_errors import first_line
 from framework.engine.sink.downtime import DOWNTIME
+from framework.engine.sink.small_tables import SmallTables
 from framework.engine.sink.table_settings import require_usable_settings
 
 if TYPE_CHECKING:
     from delta.tables import DeltaTableBuilder
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 ROW_COUNT_COLUMNS = ("rows_in", "admitted", "refined_late", "dropped_late", "outside", "quarantined")
 """Where the rows of a batch went: the first is the sum of the others."""
@@ -53,6 +55,7 @@ METRICS = StructType(
 """One row a batch: what it did. `batch_time` and `seconds` are read from the driver's clock; `late_ms` says how long
 after its instant the most overdue wall-clock work was done."""
 
+_RESULTS = ("log", "view")
 _PROBE = ".panekeeper-can-write"
 
 
@@ -100,17 +103,27 @@ class TableLayout:
 
 
 def new_table(spark: SparkSession, role: str, schema: StructType, layout: TableLayout) -> DeltaTableBuilder:
-    """Return a table that is to be created: all but its name or location."""
+    """Return a table that Spark is to create: all but its name or location."""
     table = DeltaTable.createIfNotExists(spark).addColumns(schema)
-    # Delta's default, a checkpoint of its log every 10 commits, nearly doubles the cost of small batches.
-    properties = {"delta.checkpointInterval": "100"}
-    if role in ("log", "view"):
-        properties |= layout.properties
-        if layout.cluster_by:
-            table = table.clusterBy(*layout.cluster_by)
-    for name, value in properties.items():
+    if layout.cluster_by and role in _RESULTS:
+        table = table.clusterBy(*layout.cluster_by)
+    for name, value in _properties(role, layout).items():
         table = table.property(name, value)
     return table
+
+
+def _properties(role: str, layout: TableLayout) -> dict[str, str]:
+    # Delta's default, a checkpoint of its log every 10 commits, nearly doubles the cost of small batches.
+    properties = {"delta.checkpointInterval": "100"}
+    return properties | dict(layout.properties) if role in _RESULTS else properties
+
+
+def _create(
+    spark: SparkSession, path: str, role: str, schema: StructType, layout: TableLayout, small: SmallTables
+) -> None:
+    is_clustered = layout.cluster_by and role in _RESULTS
+    if is_clustered or not small.create(spark, path, schema, _properties(role, layout)):
+        new_table(spark, role, schema, layout).location(path).execute()
 
 
 def create_or_check(
@@ -121,6 +134,7 @@ def create_or_check(
     fresh: bool,
     written: Collection[str] = (),
     layout: TableLayout | None = None,
+    small: SmallTables | None = None,
 ) -> None:
     """Make the tables that are not there and check those that are.
 
@@ -131,6 +145,7 @@ def create_or_check(
         fresh: the checkpoint has run no batch in this epoch yet.
         written: paths of the tables that earlier runs on this checkpoint have made; they are never made again.
         layout: of tables that are made.
+        small: the tables that are open already.
 
     Raises:
         OutputNotWritable: a folder cannot be written, or holds files and no Delta table.
@@ -138,6 +153,7 @@ def create_or_check(
         SinkError: the tables hold the results of another checkpoint, with which these would be mixed up; a table that
             an earlier run has made is gone; or one has settings or rules by which it may lose or refuse results.
     """
+    small, layout = small or SmallTables(), layout or TableLayout()
     roles = {path: role for role, path in asdict(tables).items()}
     for path, schema in tables.schemas(spec).items():
         files = CheckpointFiles(spark, path)
@@ -153,16 +169,15 @@ def create_or_check(
                 f"{path} holds files but is no Delta table; choose another folder, or empty this one"
             )
         _require_writable(files)
+        if not exists:
+            _create(spark, path, roles[path], schema, layout, small)
+        metadata = _metadata(spark, path)
         if exists:
-            _require_columns(path, _rows_of(spark, path).schema, schema, is_own=path in written)
-        else:
-            new_table(spark, roles[path], schema, layout or TableLayout()).location(path).execute()
-    schemas = tables.schemas(spec)
-    for role, path in asdict(tables).items():
-        if path is not None:
-            require_usable_settings(role, path, table_metadata(spark, path), schemas[path])
-    if fresh:
-        require_no_rows(spark, tables)
+            found = StructType.fromJson(json.loads(metadata["schemaString"]))
+            _require_columns(path, found, schema, is_own=path in written)
+        require_usable_settings(roles[path], path, metadata, schema)
+        if exists and fresh:
+            _require_no_rows(spark, roles[path], path, small)
 
 
 def require_no_rows(spark: SparkSession, tables: Tables) -> None:
@@ -175,18 +190,24 @@ def require_no_rows(spark: SparkSession, tables: Tables) -> None:
     Raises:
         SinkError: one of them holds the results of another checkpoint.
     """
-    for path in filter(None, (tables.metrics, tables.log, tables.view)):
-        if DeltaTable.isDeltaTable(spark, path) and not _rows_of(spark, path).isEmpty():
-            raise SinkError(
-                f"{path} holds rows, and this checkpoint is new: they are of another checkpoint or program, and "
-                "results would be there twice or mixed. Start with the checkpoint that wrote them (mount its volume, "
-                "if that is missing), or choose other folders for the tables"
-            )
+    for role, path in asdict(tables).items():
+        if path is not None and DeltaTable.isDeltaTable(spark, path):
+            _metadata(spark, path)
+            _require_no_rows(spark, role, path, SmallTables())
 
 
-def _rows_of(spark: SparkSession, path: str) -> DataFrame:
+def _require_no_rows(spark: SparkSession, role: str, path: str, small: SmallTables) -> None:
+    if role in ("metrics", *_RESULTS) and small.has_rows(spark, path):
+        raise SinkError(
+            f"{path} holds rows, and this checkpoint is new: they are of another checkpoint or program, and "
+            "results would be there twice or mixed. Start with the checkpoint that wrote them (mount its volume, "
+            "if that is missing), or choose other folders for the tables"
+        )
+
+
+def _metadata(spark: SparkSession, path: str) -> Mapping[str, Any]:
     try:
-        return DeltaTable.forPath(spark, path).toDF()
+        return table_metadata(spark, path)
     except Exception as error:
         raise SinkError(
             f"the Delta table {path} cannot be read: {first_line(error)}. If a newer program has changed it, take a "
