@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -228,7 +228,7 @@ class S3Files:
 
     def clear(self) -> None:
         """Remove the folder and all in it; nothing happens if it is not there."""
-        self._remove_all([self._key(name) for name, _ in self._listed()])
+        self._remove_all(name for name, _ in self._listed())
 
     def move_to(self, target: S3Files) -> None:
         """Copy all objects to `target` within S3, then remove them here.
@@ -238,7 +238,7 @@ class S3Files:
         found = dict(self._listed())
         for _ in map_parallel(lambda name: self._copy(name, target, found[name]), list(found)):
             pass
-        self._remove_all([self._key(name) for name in found])
+        self._remove_all(found)
 
     def _copy(self, name: str, target: S3Files, size: int) -> None:
         source, key = {"Bucket": self._bucket.name, "Key": self._key(name)}, target._key(name)
@@ -249,7 +249,8 @@ class S3Files:
             else:
                 client.copy(source, place, key, ExtraArgs=encryption, Config=self._bucket.transfer(size))
 
-    def _remove_all(self, keys: list[str]) -> None:
+    def _remove_all(self, names: Iterable[str]) -> None:
+        keys = sorted(map(self._key, names), reverse=True)  # the marker of a folder after what is in it
         with self._client() as client:
             for first in range(0, len(keys), _MAX_KEYS_OF_A_DELETE):
                 some = [{"Key": key} for key in keys[first : first + _MAX_KEYS_OF_A_DELETE]]

@@ -134,9 +134,22 @@ def test_a_clone_of_a_job_on_s3_is_another_job(
     assert s3_job.contents() == before
 
 
-def test_markers_that_hadoop_leaves_for_folders_are_no_files(s3_job: FakeCheckpoint, archive: MemoryArchive) -> None:
-    """They are not saved, and are removed with the checkpoint that is replaced."""
+def test_markers_that_hadoop_leaves_for_folders_are_no_files(
+    s3_job: FakeCheckpoint, archive: MemoryArchive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are not saved, and are removed with the checkpoint that is replaced, each after what is in its folder.
+
+    A store that keeps objects as files refuses to remove a folder that is not empty.
+    """
     before = s3_job.contents()
+    removed: list[str] = []
+
+    def note(params: dict[str, Any], **_: Any) -> None:
+        removed.extend(one["Key"] for one in params["Delete"]["Objects"])
+
+    session = boto3.session.Session()
+    session.events.register("before-parameter-build.s3.DeleteObjects", note)
+    monkeypatch.setattr(boto3.session, "Session", lambda **_: session)
     client = boto3.client("s3")
     for marker in ("checkpoint/", "checkpoint/pulse/", "checkpoint/state/0/"):
         client.put_object(Bucket="bucket", Key=f"jobs/{marker}", Body=b"")
@@ -146,6 +159,9 @@ def test_markers_that_hadoop_leaves_for_folders_are_no_files(s3_job: FakeCheckpo
     assert s3_job.siblings() == ["checkpoint"]
     keys = [one["Key"] for one in client.list_objects_v2(Bucket="bucket")["Contents"]]
     assert sorted(keys) == sorted(f"jobs/checkpoint/{name}" for name in before)
+    markers = [number for number, key in enumerate(removed) if key.endswith("/")]
+    assert len(markers) >= 3
+    assert not [key for number in markers for key in removed[number + 1 :] if key.startswith(removed[number])]
 
 
 def test_checkpoint_and_savepoints_may_both_be_on_s3(
