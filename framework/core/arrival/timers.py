@@ -4,7 +4,8 @@ A partition without rows keeps no timer: its next instants change nothing that a
 (docs/semantics.md section 2.4). Once a row comes, its timer is where it would be.
 
 A clock that comes very late, as after the host was suspended, is an outage, though no start says so: firing once for
-each of thousands of missed periods would take more memory than there is (docs/semantics.md section 7.5).
+each of thousands of missed periods would take more memory than there is (docs/semantics.md section 7.5). Where each is
+to fire, the way to the present is taken in several rounds, and one that leads to more results than fit is refused.
 """
 
 from __future__ import annotations
@@ -15,11 +16,17 @@ from framework.core.arrival.batched import skip_overdue
 from framework.core.arrival.contents import WindowContents
 from framework.core.arrival.partitions import NEVER, Partitions
 from framework.core.arrival.policies.evaluate import timer_period
+from framework.declarations.errors import InputError
 from framework.declarations.windows import ArrivalWindow, Batched
 
 _OUTAGE_US = 60_000_000
 _OUTAGE_PERIODS = 1000
 """A timer that is later than both is one of an outage."""
+
+MOST_AT_ONCE = 2**18
+"""How often timers are due in one of several rounds, over all partitions; each takes some hundred bytes meanwhile."""
+MOST_CAUGHT_UP = 2**24
+"""How often they may be due in all of these rounds of a micro-batch; what each leads to is kept until its end."""
 
 
 class Timers:
@@ -30,6 +37,7 @@ class Timers:
         self._partitions = partitions
         self._contents = contents
         self._period = timer_period(window)
+        self._caught_up = 0.0
 
     def next_due(self) -> int:
         """Return the next instant at which a timer does something; `NEVER` without one."""
@@ -50,6 +58,32 @@ class Timers:
         due = self.next_due()
         return due != NEVER and now - due > max(_OUTAGE_US, _OUTAGE_PERIODS * self._period)
 
+    def end_of_round(self, now: int) -> int:
+        """Return where a round on the way to `now` must end, so that not too many timers are due in it.
+
+        It is `now` unless each missed period fires. Idle partitions pass their instants until then.
+
+        Raises:
+            InputError: too many are due in all.
+        """
+        if self._period is None or self._window.catch_up != "each":
+            return now
+        self.pass_idle(now)
+        due = self._partitions.due[self._partitions.live & (self._partitions.due <= now)]
+        periods = _count(due, now, self._period)
+        if periods <= MOST_AT_ONCE:
+            return now
+        end = min(now, int(due.min()) + max(1, MOST_AT_ONCE // len(due)) * self._period)
+        self._caught_up += _count(due[due <= end], end, self._period)
+        none_passes = self._contents.fires_when_empty and self._window.partition_eviction is None
+        if self._caught_up > MOST_CAUGHT_UP or (none_passes and periods > MOST_CAUGHT_UP):
+            raise InputError(
+                f"more than {MOST_CAUGHT_UP:,} periods of {self._period / 1e6:g} s were missed, and by catch_up='each' "
+                "each of them fires: their results do not fit into memory. Nothing was committed; start the job with "
+                "catch_up='once' or 'skip', which can be changed back for the start after it, or take a longer period"
+            )
+        return end
+
     def skip_overdue(self, now: int) -> None:
         """Skip overdue timers without firing; the next period counts from now, window batches keep to their grid."""
         if self._period is None:
@@ -66,3 +100,8 @@ class Timers:
             return np.zeros(len(self._partitions.live), dtype=bool)
         empty: np.ndarray = self._partitions.size == 0
         return empty
+
+
+def _count(due: np.ndarray, end: int, period: int) -> float:
+    """Return how often timers are due by then; a whole number, which may be beyond 64 bits."""
+    return float(((end - due) // period + 1).sum(dtype=np.float64))

@@ -64,8 +64,10 @@ class ArrivalWindowRunner:
         at = self._arrival_times(table)
         self._set_ready(int(at[0]))
         self._timers.pass_idle(int(at[0]))
-        if not has_stream_clock and self._timers.is_outage(int(at[0])):
-            self._run_overdue(int(at[0]), after_outage=True)  # rows that came before the clock did
+        if not has_stream_clock:  # the rows may come before the clock does
+            if self._timers.is_outage(int(at[0])):
+                self._run_overdue(int(at[0]), after_outage=True)
+            self._catch_up(int(at[0]))
         self.rows_in += table.num_rows
         table = self._keys.with_normal_keys(table.select(self._spec.columns.names))
         codes = self._keys.encode(table)
@@ -97,11 +99,17 @@ class ArrivalWindowRunner:
             self.late_us = max(self.late_us or 0, now - due)
         overdue = int(np.count_nonzero(self._partitions.live & (self._partitions.due <= now)))
         after_outage = self._window.catch_up != "each" and (resume or self._timers.is_outage(now))
+        self._catch_up(now)
         self._run_overdue(now, after_outage=after_outage, is_last_at_instant=is_last_at_instant)
         if before is not None:
             self.outage = OutageCounts.of(self._record, self._partitions).difference_to(
                 before, overdue=overdue, now=now
             )
+
+    def _catch_up(self, now: int) -> None:
+        """Run rounds without rows until what is left to do by `now` fits into one; none, unless each period fires."""
+        while (end := self._timers.end_of_round(now)) < now:
+            self._run_round(self._no_rows, _NONE, _NONE, end)
 
     def _run_overdue(self, now: int, *, after_outage: bool, is_last_at_instant: bool = False) -> None:
         """Run a round without rows; after an outage, as `catch_up` says."""
@@ -258,7 +266,6 @@ class ArrivalWindowRunner:
         self._contents.emit_contents(kind, live, np.full(len(live), self._record.clock))
 
     # -- the clock -------------------------------------------------------------------------------------------
-
     def _arrival_times(self, table: pa.Table) -> np.ndarray:
         """Arrival times: declared ones never go back, others are what the clock last said."""
         if ARRIVAL_TIME in table.column_names:

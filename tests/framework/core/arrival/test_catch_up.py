@@ -8,13 +8,16 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pytest
 
+from framework.core.arrival import timers
 from framework.core.job_spec import ARRIVAL_TIME, JobSpec
 from framework.core.key_group import KeyGroupRunner
 from framework.core.state_handlers import BatchCheckpoint
 from framework.core.steps import Rows, Step, Tick
+from framework.declarations.errors import InputError
 from framework.declarations.operator import Emit
-from panekeeper import Batched, Count, Event, EventType, Operator, PartitionAge, Sliding, Time, Tumbling
+from panekeeper import Batched, Count, Event, EventType, Operator, PartitionAge, Sliding, Time, Tumbling, agg
 from state.store import MemoryStore
+from tests.framework.core.quarantine_batches import job, rows, run, values
 
 SECOND = 1_000_000
 KEYS = pa.schema([("key", pa.string())])
@@ -128,3 +131,69 @@ def test_overdue_window_batches_are_one_each_or_none_and_keep_to_their_timetable
     assert group.run(tick(4.5, resume=True)) == at_resume
     assert group.run(tick(5.5)) == by_5
     assert group.run(tick(7.5)) == ["7 out 1", "7 fires"]
+
+
+STORY = [row(1, 1), row(2.5, 2), row(31, 3), row(31, 4)]
+WINDOWS = {
+    "tumbling": Tumbling(Time(5), catch_up="each"),
+    "passes marks": Tumbling(Time(5), catch_up="each", passes_marks=True),
+    "sliding": Sliding(evict=Time(60), trigger=Time(4), partition_eviction=PartitionAge(300), catch_up="each"),
+    "counted": Sliding(evict=Count(2), trigger=Time(7), catch_up="each"),
+    "batched": Batched(within=60, every=2, catch_up="each"),
+    "retaining": Batched(within=600, every=3, retain=2, catch_up="each"),
+}
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+@pytest.mark.parametrize("most", [1, 2, 7])
+def test_each_missed_period_fires_the_same_in_however_many_rounds(
+    monkeypatch: pytest.MonkeyPatch, name: str, most: int
+) -> None:
+    """A long outage is caught up in several, so that memory is bounded: events and state are as in one."""
+
+    def caught_up() -> tuple[list[str], dict[Any, bytes]]:
+        group = KeyGroup(WINDOWS[name])
+        events = [*group.run(*STORY, tick(32)), *group.run(tick(500, resume=True)), *group.run(tick(520), tick(700.5))]
+        return [*events, *group.run(row(710, 5), tick(730))], group.store.entries
+
+    expected = caught_up()
+    monkeypatch.setattr(timers, "MOST_AT_ONCE", most)
+    assert caught_up() == expected
+
+
+def test_rows_that_come_before_the_clock_are_caught_up_to_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after the host was suspended: their batch has the time of now."""
+
+    def events() -> list[str]:
+        group = KeyGroup(WINDOWS["counted"])
+        group.run(*STORY, tick(32))
+        return group.run(Rows(row(500, 5).table, has_stream_clock=False), tick(520))
+
+    expected = events()
+    assert len(expected) > 60
+    monkeypatch.setattr(timers, "MOST_AT_ONCE", 3)
+    assert events() == expected
+
+
+def test_a_year_of_seconds_without_rows_costs_nothing() -> None:
+    """A partition that tumbled empty passes its instants; one that is caught up in its first round is such."""
+    spec, store = job(Tumbling(Time(1), catch_up="each"), n=agg.count()), MemoryStore()
+    run(spec, store, rows(("a", 1), ("b", 2)))
+    done = run(spec, store, tick(366 * 86_400, resume=True))
+    assert values(done, "n") == {"a": [1], "b": [1]}
+    with pytest.raises(InputError, match="periods of 1 s were missed"):  # an operator receives each empty tumble
+        KeyGroup(Tumbling(Time(1), catch_up="each")).run(row(1, 1), tick(366 * 86_400, resume=True))
+
+
+def test_more_results_than_fit_into_memory_are_refused_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is stored, and with another catch_up the same batch is processed."""
+    monkeypatch.setattr(timers, "MOST_AT_ONCE", 2**10)
+    monkeypatch.setattr(timers, "MOST_CAUGHT_UP", 2**12)
+    group = KeyGroup(Sliding(evict=Count(2), trigger=Time(1), catch_up="each"))
+    group.run(row(1, 1), tick(1.5))
+    before = dict(group.store.entries)
+    with pytest.raises(InputError, match=r"more than 4,096 periods of 1 s were missed, .* catch_up='once' or 'skip'"):
+        group.run(tick(86_400, resume=True))
+    assert group.store.entries == before
+    group.window = Sliding(evict=Count(2), trigger=Time(1), catch_up="once")
+    assert group.run(tick(86_400, resume=True)) == ["86400 fires 1"]
