@@ -13,9 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from delta.tables import DeltaTable
 from pyspark.sql.types import (
+    ArrayType,
     BooleanType,
+    DataType,
     DoubleType,
     LongType,
+    MapType,
     StructField,
     StructType,
     TimestampType,
@@ -80,13 +83,30 @@ class Tables:
     def schemas(self, spec: JobSpec) -> dict[str, StructType]:
         """Return path -> columns."""
         columns = {
-            "log": spark_schema(spec.results_schema),
-            "view": spark_schema(spec.results_schema),
-            "quarantine": spark_schema(spec.rejected_schema),
+            "log": stored_schema(spark_schema(spec.results_schema)),
+            "view": stored_schema(spark_schema(spec.results_schema)),
+            "quarantine": stored_schema(spark_schema(spec.rejected_schema)),
             "metrics": METRICS,
             "downtime": DOWNTIME,
         }
         return {path: columns[role] for role, path in asdict(self).items() if path is not None}
+
+
+def stored_schema(schema: StructType) -> StructType:
+    """Return the columns of results as a table can have them: Delta has nothing that is NOT NULL in a list or a map."""
+    return StructType([StructField(one.name, _stored(one.dataType), one.nullable, one.metadata) for one in schema])
+
+
+def _stored(kind: DataType, *, may_be_null: bool = False) -> DataType:
+    match kind:
+        case ArrayType():
+            return ArrayType(_stored(kind.elementType, may_be_null=True))
+        case MapType():
+            return MapType(_stored(kind.keyType, may_be_null=True), _stored(kind.valueType, may_be_null=True))
+        case StructType():
+            fields = [(one, _stored(one.dataType, may_be_null=may_be_null)) for one in kind]
+            return StructType([StructField(one.name, type_, one.nullable or may_be_null) for one, type_ in fields])
+    return kind
 
 
 @dataclass(frozen=True, kw_only=True)
