@@ -38,13 +38,17 @@ class PrunableFolder(LogFolder, Protocol):
 def control_files_read(folder: LogFolder) -> dict[int, tuple[int, int]]:
     """Return number of a control file -> the source that has read it, and the entry of its log that names it.
 
-    The control stream is the last source; the logs of those before it may be large, and are not read.
+    The control stream is the last source; the logs of those before it may be large, and are not read. An entry that
+    names a file again is not the one: the file was read, and removed, before.
 
     Raises:
         CorruptState: a line of the log is truncated or altered.
     """
     for source in _sources(folder):
-        if found := {number: (int(source), entry) for number, entry in _numbers_in(folder, source, needed_entries)}:
+        found: dict[int, tuple[int, int]] = {}
+        for number, entry in _numbers_in(folder, source, needed_entries):
+            found[number] = min(found.get(number, (int(source), entry)), (int(source), entry))
+        if found:
             return found
     return {}
 

@@ -193,6 +193,12 @@ DRILL_JOBS: tuple[DrillJob, ...] = (
         oracle=lambda: oracle.SlidingTime(4 * HOUR, by_row=False, period=2 * HOUR),
     ),
     DrillJob(
+        name="clock-each",
+        window=Sliding(evict=Time(hours(4)), trigger=Time(hours(2)), catch_up="each"),
+        uses_wall_clock=True,
+        oracle=lambda: oracle.SlidingTime(4 * HOUR, by_row=False, period=2 * HOUR, catch_up="each"),
+    ),
+    DrillJob(
         name="clock-batched",
         window=Batched(within=hours(4), every=hours(2), retain=3),
         uses_wall_clock=True,

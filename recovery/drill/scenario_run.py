@@ -96,6 +96,8 @@ class ScenarioRun:
         """
         (self.setup.folder / "in").mkdir(parents=True)
         self.jobs.mkdir()
+        if any(isinstance(one, do.ChangeCode) and one.what == "operator" for one in self.scenario.actions):
+            self._code.use_operator_files(self.setup.folder / "code")
         with ExitStack() as cleanup:
             cleanup.callback(self.launcher.close)
             if self.scenario.needs == "disk":

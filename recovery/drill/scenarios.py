@@ -24,6 +24,7 @@ from recovery.drill.actions import (
     RandomKills,
     Reset,
     Restore,
+    RestoreForged,
     Resume,
     Run,
     TakeAway,
@@ -71,6 +72,12 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario(
         name="a state file is missing",
         actions=(Run(files=2), MakeSavepoint(), Run(files=3), Damage("missing"), EXPECT_DAMAGED_STATE, *RESTORED),
+    ),
+    Scenario(
+        name="a savepoint with paths that leave its folder",
+        actions=(Run(files=2), MakeSavepoint(), Run(files=4), RestoreForged(), Resume()),
+        job_names=("sliding-count", "time-interval", "state-handler"),
+        for_user_job=False,
     ),
     Scenario(name="drain and resume", actions=(Drain(files=3), Resume()), for_user_job=False),
     Scenario(
@@ -199,6 +206,20 @@ SCENARIOS: tuple[Scenario, ...] = (
         ),
         for_user_job=False,
     ),
+    Scenario(
+        name="poison rows, and kill -9 in the midst of their batch",
+        actions=(Kill("in the midst of a batch", batch=2), Kill("between two Delta commits", batch=4), Resume()),
+        job_names=("sliding-time", "time-interval", "delta"),
+        rows="poison",
+        for_user_job=False,
+    ),
+    Scenario(
+        name="a backlog of one key, and kill -9 in the midst of it",
+        actions=(Run(files=2), Kill("in the midst of a batch", batch=5), Resume()),
+        job_names=("sliding-time", "time-interval", "state-handler"),
+        rows="one key",
+        for_user_job=False,
+    ),
     Scenario(name="ten random kills", actions=(RandomKills(times=10), Resume())),
     Scenario(
         name="outage longer than every policy",
@@ -222,7 +243,13 @@ SCENARIOS: tuple[Scenario, ...] = (
         name="suspended for hours",
         actions=(JumpClock(files=2, hours=(4.5, 3)), Outage(2.5), Resume()),
         uses_wall_clock=True,
-        job_names=("clock-tumbling", "clock-sliding", "clock-batched", "clock-partition-age", "time-interval"),
+        job_names=("clock-tumbling", "clock-each", "clock-batched", "clock-partition-age", "time-interval"),
+        for_user_job=False,
+    ),
+    Scenario(
+        name="the clock of a running job goes forward, then back",
+        actions=(JumpClock(files=2, hours=(5, -7, 2.5)), Resume()),
+        uses_wall_clock=True,
         for_user_job=False,
     ),
 )

@@ -49,6 +49,15 @@ def test_each_control_file_has_the_entry_that_names_it(folder: LocalFolder) -> N
     assert newest_control_file_read(folder) == 12
 
 
+def test_a_control_file_that_is_named_again_was_read_before(folder: LocalFolder) -> None:
+    """The batch that is run again has lost nothing: the file was processed, and removed."""
+    put(folder, "sources/1/12", line(1, 12))
+    put(folder, "offsets/4", '{"conf":{}}', "-", json.dumps({"logOffset": 11}))
+    put(folder, "offsets/5", '{"conf":{}}', "-", json.dumps({"logOffset": 12}))
+    assert control_files_read(folder)[1] == (1, 0)
+    assert lost_control_files(folder, 5) == []
+
+
 def test_lines_of_removed_control_files_are_dropped(folder: LocalFolder) -> None:
     """Those of files that are there stay, and so do those of the entry that the compact file is itself."""
     assert prune_control_log(folder, before=12, present=[4, 12]) == 8

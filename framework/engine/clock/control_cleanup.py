@@ -48,7 +48,8 @@ class ControlCleanup:
 
         Args:
             last: the last control file that a committed batch has read.
-            query: the query that runs, None if there is none.
+            query: the query that runs; None if there is none, or if it has listed the control files once and for all,
+                as one of what is available: it would read those again that its map has no more.
         """
         try:
             present = remove_processed(self._files, last)

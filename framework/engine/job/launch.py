@@ -130,7 +130,8 @@ class JobLaunch:
         """
         self.lease.require_held()
         if last_control_file is not None:
-            self.control_cleanup.remove_processed(last_control_file, query)
+            lists_once = "availableNow" in self.trigger
+            self.control_cleanup.remove_processed(last_control_file, None if lists_once else query)
 
     def commit(
         self,

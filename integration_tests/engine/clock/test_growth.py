@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from state.checkpoint.layout import CONTROL_FOLDER
 from state.control_log import control_files_read
 
 if TYPE_CHECKING:
+    from framework.engine.job.query import QueryTrigger
     from integration_tests.engine.conftest import Readings
     from panekeeper import Job
 
@@ -31,11 +33,11 @@ def often(readings: Readings, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
     readings.spark.conf.unset(COMPACT_EVERY)
 
 
-def start(readings: Readings) -> Job:
+def start(readings: Readings, trigger: QueryTrigger = "immediate") -> Job:
     """Start a job of pairs of readings, whose windows follow the wall clock and are never due."""
     stream = windowed(readings.stream(), name="pairs", partition_by="sensor", key_groups=2)
     counted = stream.window(Tumbling(Count(2))).aggregate(total=agg.sum("value"))
-    job = counted.to_delta(readings.folder / "log").start(checkpoint=readings.checkpoint, trigger="immediate")
+    job = counted.to_delta(readings.folder / "log").start(checkpoint=readings.checkpoint, trigger=trigger)
     readings.jobs.append(job)
     return job
 
@@ -78,3 +80,15 @@ def test_ticks_leave_nothing_behind_and_no_row_is_lost_or_doubled(
     assert sorted(row["total"] for row in readings.rows("log")) == [3, 12]
     rows = [row["rows_in"] for row in readings.rows("log_metrics")]
     assert sum(rows) == 4
+
+
+@pytest.mark.extended
+def test_a_run_of_what_is_available_reads_no_control_file_again(readings: Readings) -> None:
+    """Spark lists the files once then; what was removed meanwhile would be new to it, were it not in its map."""
+    for values in ((1,), (2, 4, 8)):
+        for value in values:
+            readings.put(("a", "10:00:00", value))
+        assert start(readings, "available_now").await_end(timeout=300)
+    logs = (readings.checkpoint / "sources" / "1").glob("[0-9]*")
+    read = [json.loads(line)["path"] for path in logs for line in path.read_text().splitlines()[1:]]
+    assert len(read) == len({*read}) == 2

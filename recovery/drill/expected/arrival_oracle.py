@@ -76,8 +76,6 @@ class NaiveWindow(ABC):
                         self.process(row)
                 case JobDrained():
                     self.on_drain()
-                case _:
-                    pass
         return {"log": self.log}
 
     def process(self, row: Row) -> None:
@@ -217,8 +215,12 @@ class SlidingTime(NaiveWindow):
 
     def on_timer(self, sensor: str, part: PartitionState, reason: str) -> None:
         """Evict the rows that are too old, then fire."""
-        part.held = [(row, at) for row, at in part.held if self.clock - at <= self.size]
+        self.on_resume(sensor, part)
         self.fire(sensor, part.held, reason)
+
+    def on_resume(self, sensor: str, part: PartitionState) -> None:
+        """Evict the rows that are too old: they do not come back if the clock goes back."""
+        part.held = [(row, at) for row, at in part.held if self.clock - at <= self.size]
 
 
 class SlidingDelta(NaiveWindow):
@@ -292,8 +294,7 @@ class BatchedTime(NaiveWindow):
         part.held = [(row, at) for row, at in [*before, *part.waiting] if self.clock < at + self.within]
         part.held = part.held[-self.retain :]
         part.waiting = []
-        if part.held:
-            if part.held != before:
-                self.fire(sensor, part.held, reason)
-        elif before:
+        if part.held and part.held != before:
+            self.fire(sensor, part.held, reason)
+        elif before and not part.held:
             self.log.append((sensor, 0, None, None, None, reason))

@@ -49,7 +49,7 @@ class ProgramRequest:
         fills_disk: whether the disk is full when the clock jumps.
         is_poisoned: whether the input has poison rows.
         rejected_values: for each of them the jobs have a rule that rejects rows with that value.
-        has_changed_operator: the jobs have the operator of `changed_operators.py`.
+        operator_file: has the operator of the jobs, in place of the usual one.
         accepted_batches: by job, the unfinished batch that it runs again although its code has changed.
         defect: the defect to inject.
         name: of the savepoint.
@@ -77,7 +77,7 @@ class ProgramRequest:
     fills_disk: bool = False
     is_poisoned: bool = False
     rejected_values: tuple[int, ...] = ()
-    has_changed_operator: bool = False
+    operator_file: str | None = None
     accepted_batches: dict[str, int] = field(default_factory=dict)
     defect: Defect | None = None
     name: str = ""

@@ -27,8 +27,8 @@ from recovery.drill.faults.maintenance import maintain
 from recovery.drill.faults.pause import PausingFault, pause_process
 from recovery.drill.faults.volumes import CHECKPOINT
 from recovery.drill.jobs import drill_job
-from recovery.drill.process.changed_operators import RunningTotalOperator
 from recovery.drill.process.messages import EXIT_JOBS_FAILED, USER_JOB, EventLog, ProgramRequest
+from recovery.drill.process.operator_file import load_operator
 from recovery.drill.process.paused_reset import reset_paused_job
 from recovery.drill.process.running_jobs import RunningJobs, set_clock
 from state.checkpoint.folder import LocalFolder
@@ -143,8 +143,8 @@ class Program:
         request = self.request
         spark, folder = spark_for_drill(request.master), Path(request.folder) / name
         job = drill_job(name)
-        if request.has_changed_operator:
-            job = replace(job, operator=RunningTotalOperator)
+        if request.operator_file is not None:
+            job = replace(job, operator=load_operator(Path(request.operator_file)))
         return job.declare(spark, Path(request.files), folder, request.rejected_values, is_poisoned=request.is_poisoned)
 
     def on_batch(self, name: str, job: Job, report: BatchReport) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from recovery.drill.expected.history import FileArrived, HistoryEvent, OperatorChanged
 from recovery.drill.faults.transactions import tables_with_batch
+from recovery.drill.process.operator_file import write_operator
 
 if TYPE_CHECKING:
     from recovery.drill.actions import ChangeCode
@@ -45,9 +46,21 @@ class ChangedCode:
     notes: list[str]
     not_hit: dict[str, str]
     _values: tuple[int, ...] = ()
-    _is_other_operator: bool = False
+    _operator_files: tuple[Path, ...] = ()
     _since: dict[tuple[str, int], int] = field(default_factory=dict)
     _operator_changed: set[tuple[str, int]] = field(default_factory=set)
+
+    def use_operator_files(self, folder: Path) -> None:
+        """Let the jobs have an operator whose code is in a file of its own, from their first run on.
+
+        Args:
+            folder: a new folder for the file, and for the one with the changed code.
+        """
+        folder.mkdir()
+        self._operator_files = (folder / "positive.py", folder / "negative.py")
+        for is_negative, path in enumerate(self._operator_files):
+            write_operator(path, is_negative=bool(is_negative))
+        self.launcher.set_for_all(**self._code)
 
     def start(self, action: ChangeCode) -> None:
         """Start the jobs with other code, until they have read the input that is there.
@@ -92,18 +105,19 @@ class ChangedCode:
     @property
     def _code(self) -> dict[str, Any]:
         """The code of the jobs, as fields of a request."""
-        return {"rejected_values": self._values, "has_changed_operator": self._is_other_operator}
+        operator = str(self._operator_files[0]) if self._operator_files else None
+        return {"rejected_values": self._values, "operator_file": operator}
 
     def _change(self, action: ChangeCode, files: dict[str, int]) -> dict[str, Any]:
         if action.what == "operator":
-            return self._code | {"has_changed_operator": not self._is_other_operator}
+            return self._code | {"operator_file": str(self._operator_files[1])}
         value = self._next_value(files, occurs=action.way != "accept")
         return self._code | {"rejected_values": (*self._values, value)}
 
     def _note_change(self, action: ChangeCode, new: dict[str, Any], files: dict[str, int]) -> None:
         """Note that the jobs have their new code from these files on."""
         if action.what == "operator":
-            self._is_other_operator = not self._is_other_operator
+            self._operator_files = self._operator_files[::-1]
             self._operator_changed |= {*files.items()}
             self.notes.append("the operator changed")
         else:

@@ -21,6 +21,7 @@ from recovery.drill.actions import (
     RandomKills,
     Reset,
     Restore,
+    RestoreForged,
 )
 from recovery.drill.faults.damage import FaultNotConfirmed, damage_state, fill_disk
 from recovery.drill.jobs import DRILL_JOBS
@@ -51,7 +52,7 @@ def test_the_reduced_matrix_has_every_job_and_nearly_every_fault() -> None:
     groups = Drills(reduced=True).groups()
     assert {name for one in groups for name in one.job_names} == {check.name for check in DRILL_JOBS}
     whole, part = ({type(action) for one in all_ for action in one.actions} for all_ in (SCENARIOS, REDUCED))
-    assert whole - part == {RandomKills, KillExecutor, Maintain, Reset, FillWhileIdle, JumpClock}
+    assert whole - part == {RandomKills, KillExecutor, Maintain, Reset, FillWhileIdle, JumpClock, RestoreForged}
 
 
 def test_every_savepoint_of_a_scenario_has_a_name_that_it_can_have() -> None:

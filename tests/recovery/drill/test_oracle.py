@@ -68,6 +68,18 @@ def contents(log: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
             [(1, 1, "OVERDUE"), (1, 2, "OVERDUE")],
         ),
         (
+            SlidingTime(4 * HOUR, by_row=False, period=2 * HOUR, catch_up="each"),
+            [
+                RunStarted(clock=0),
+                arrive((1, 0, 0)),
+                RunStarted(clock=5 * HOUR),
+                arrive((2, 1, 0)),
+                RunStarted(clock=HOUR),
+                RunStarted(clock=3 * HOUR),
+            ],
+            [(1, 1, "TIME"), (1, 1, "TIME"), (1, 2, "TIME")],
+        ),
+        (
             SlidingTime(3 * HOUR, by_row=False, period=2 * HOUR, catch_up="each"),
             [
                 RunStarted(clock=0),

@@ -7,6 +7,8 @@ import pytest
 from recovery.drill.expected import poison
 from recovery.drill.expected.history import FileArrived, generate
 from recovery.drill.jobs import drill_job
+from recovery.drill.scenario_input import input_files
+from recovery.drill.scenarios import SCENARIOS
 
 FILES = generate(1, files=6)
 POISONED = poison.poisoned(FILES)
@@ -41,3 +43,17 @@ def test_every_refused_row_and_every_sum_that_is_too_large_is_expected_once() ->
     assert [one for number, one in enumerate(POISONED) if number not in poison.POISONED_FILES] == [
         one for number, one in enumerate(FILES) if number not in poison.POISONED_FILES
     ]
+
+
+def test_a_batch_that_is_killed_has_poison_rows() -> None:
+    """Else the scenario is one of a kill only."""
+    (scenario,) = (one for one in SCENARIOS if one.rows == "poison")
+    assert {getattr(one, "batch", None) for one in scenario.actions} - {None} == {*poison.POISONED_FILES}
+
+
+def test_most_rows_of_a_backlog_have_one_key() -> None:
+    """And it is far larger than the input of other scenarios."""
+    (scenario,) = (one for one in SCENARIOS if one.rows == "one key")
+    rows = [row.sensor for one in input_files(scenario, 1) for row in one.rows]
+    assert len(rows) > 100 * sum(len(one.rows) for one in FILES)
+    assert 0.9 < rows.count("a") / len(rows) < 1

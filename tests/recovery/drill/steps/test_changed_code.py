@@ -10,11 +10,13 @@ import pytest
 
 from recovery.drill import actions as do
 from recovery.drill.expected.history import OperatorChanged, generate
+from recovery.drill.process.operator_file import load_operator, write_operator
 from recovery.drill.scenario import Scenario
 from recovery.drill.scenario_input import FILES
 from recovery.drill.scenario_run import ScenarioRun
 from state.checkpoint.folder import LocalFolder
 from state.checkpoint.job_record import JobRecord, write_record, write_tables
+from state.code_digest import digests_of_parts
 from tests.recovery.drill.test_pause import table
 from tests.recovery.drill.test_scenario_run import TWO, FakeLauncher, Lines, drill_setup
 
@@ -34,7 +36,7 @@ class KilledInBatch1(FakeLauncher):
                 self.leave(name, offsets=2, commits=1)
             return -signal.SIGKILL, []
         self.requests.append(request)
-        is_changed = request["rejected_values"] or request["has_changed_operator"]
+        is_changed = request["rejected_values"] or "negative" in str(request["operator_file"])
         first = is_changed and not request.get("accepted_batches")
         refused = self.refused if first and len(self.requests) == 1 else {}
         for name in {*request["job_names"]} - {*refused}:
@@ -136,8 +138,20 @@ def test_another_operator_holds_from_the_first_batch_that_it_computes(
     files = generate(1, files=FILES)
     for name in TWO:
         assert run.history_of(name) == (*files[:first], OperatorChanged(), *files[first:])
-    assert KilledInBatch1.requests[-1]["has_changed_operator"]
+    used = [Path(request["operator_file"]).stem for request in KilledInBatch1.requests]
+    assert used == (["negative", "positive", "negative"] if way == "old program" else ["negative"] * len(used))
     assert not any(request["rejected_values"] for request in KilledInBatch1.requests)
+
+
+def test_the_code_of_an_operator_differs_by_what_it_computes(tmp_path: Path) -> None:
+    """Its name is the same, and so is that of its module. The same code in another file is no other code."""
+    found = {}
+    for name, is_negative in (("a.py", False), ("b.py", True), ("c.py", False)):
+        write_operator(tmp_path / name, is_negative=is_negative)
+        found[name] = load_operator(tmp_path / name)
+    assert len({(one.__module__, one.__qualname__) for one in found.values()}) == 1
+    digests = {name: digests_of_parts(one()) for name, one in found.items()}
+    assert digests["a.py"] == digests["c.py"] != digests["b.py"]
 
 
 @pytest.mark.parametrize(

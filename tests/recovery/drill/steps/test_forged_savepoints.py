@@ -8,11 +8,15 @@ from typing import Any, ClassVar
 
 import pytest
 
+from framework.declarations.errors import PanekeeperError
 from recovery.drill import actions as do
 from recovery.drill.faults.damage import FaultNotConfirmed
-from recovery.drill.faults.forged import PATHS, PLANTED, REFUSAL
+from recovery.drill.faults.forged import PATHS, PLANTED, REFUSAL, contents, forge
 from recovery.drill.scenario import Scenario
 from recovery.drill.scenario_run import ScenarioRun
+from recovery.restore.restore import restore
+from recovery.savepoint.catalog import show
+from tests.recovery.conftest import FakeCheckpoint, savepoint
 from tests.recovery.drill.test_scenario_run import TWO, FakeLauncher, Lines, drill_setup
 
 
@@ -93,3 +97,17 @@ def test_without_a_savepoint_nothing_is_forged(tmp_path: Path) -> None:
     scenario = Scenario(name="fake", actions=(do.RestoreForged(),))
     with pytest.raises(FaultNotConfirmed, match="no savepoint was forged"):
         ScenarioRun(drill_setup(tmp_path, Refusing), scenario).run()
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_true_savepoint_that_is_forged_is_refused_for_its_path(
+    job: FakeCheckpoint, tmp_path: Path, path: str
+) -> None:
+    """Its checksums are right, so that nothing else is wrong with it. Nothing is written."""
+    savepoint(job.folder, "one", to=tmp_path / "savepoints")
+    show(tmp_path / "savepoints", "one")
+    forge(tmp_path / "savepoints", "one", path)
+    before = contents(tmp_path)
+    with pytest.raises(PanekeeperError, match=REFUSAL):
+        restore(tmp_path / "savepoints", "one")
+    assert contents(tmp_path) == before
