@@ -77,6 +77,8 @@ if TYPE_CHECKING:
     from recovery.storage.s3_options import S3Options
     from recovery.upgrade.check import check_upgrade
     from recovery.upgrade.rescale import rescale
+    from recovery.upkeep.maintain import maintain
+    from recovery.upkeep.report import Upkeep
 
 __version__ = "0.1.0"
 
@@ -149,6 +151,7 @@ __all__ = [
     "Tumbling",
     "TupleCount",
     "UntrustedSavepoint",
+    "Upkeep",
     "UserPolicy",
     "__version__",
     "agg",
@@ -156,6 +159,7 @@ __all__ = [
     "clone",
     "days",
     "hours",
+    "maintain",
     "minutes",
     "ports",
     "prune",
@@ -183,8 +187,10 @@ _LOADED_WHEN_USED = {
     "Savepoint": "recovery.savepoint.create",
     "Sink": "framework.engine.user_sinks.protocol",
     "Status": "framework.engine.job.status",
+    "Upkeep": "recovery.upkeep.report",
     "check_upgrade": "recovery.upgrade.check",
     "clone": "recovery.restore.clone",
+    "maintain": "recovery.upkeep.maintain",
     "ports": "framework.builder.ports",
     "prune": "recovery.savepoint.catalog",
     "publish_metrics": "framework.engine.monitor.instruments",

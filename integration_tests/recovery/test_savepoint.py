@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from framework.declarations.errors import CorruptState
+from framework.engine.sink import fault_points
 from integration_tests.engine.readings import FILES, LOG
+from integration_tests.recovery.table_upkeep import Upkeep
 from panekeeper import CheckpointError, JobFailed
 from recovery.errors import DamagedSavepoint, SavepointRefused, TableVersionLost
 from recovery.restore.clone import clone
@@ -18,6 +20,7 @@ from recovery.restore.intent import STEPS
 from recovery.restore.restore import restore
 from recovery.savepoint.catalog import savepoints, show, verify
 from recovery.savepoint.create import Savepoint, savepoint
+from recovery.upkeep.maintain import maintain
 
 if TYPE_CHECKING:
     from integration_tests.engine.conftest import Readings
@@ -256,3 +259,34 @@ def test_a_savepoint_can_be_restored_to_another_folder(saved: Saved) -> None:
     assert job.await_end(timeout=300)
     saved.require_undisturbed()
     verify(saved.place, "one", deep=True, spark=saved.readings.spark)
+
+
+@pytest.mark.extended
+def test_savepoints_are_restored_after_upkeep_beside_the_job(saved: Saved, capsys: pytest.CaptureFixture[str]) -> None:
+    """Between the plan of each batch and its commits; at last with no retention, when the job is stopped."""
+    upkeep = Upkeep(saved.readings.checkpoint, capsys)
+    readings = saved.readings
+    fault_points.arm(upkeep)
+    try:
+        saved.run(0, 1)
+        saved.save("one", decode=False)
+        before = {table: readings.rows(table) for table in ("log", "view", "log_metrics")}
+        orphan = readings.folder / "log/part-of-a-killed-process.parquet"
+        orphan.write_bytes(b"no version has it")
+        os.utime(orphan, (0, 0))
+        saved.run(2, 3)
+    finally:
+        fault_points.disarm(upkeep)
+    saved.require_undisturbed()
+    assert not orphan.exists()
+    assert upkeep.total("removed", "log") == 1
+    assert upkeep.total("compacted", "metrics") >= 2
+    done = maintain(readings.checkpoint, retain=0, allow_short_retention=True)
+    assert sum(one.removed for one in done.tables) > 0
+    assert sum(one.kept for one in done.tables) > 0
+    saved.require_undisturbed()
+
+    saved.restore("one")
+    assert {table: readings.rows(table) for table in before} == before
+    readings.run()
+    saved.require_undisturbed()

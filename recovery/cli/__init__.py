@@ -10,6 +10,7 @@ savepoint.py   `savepoint`, `savepoints`, `show`, `verify` and `prune`.
 offsets.py     `offsets`.
 restore.py     `restore` and `clone`.
 repair.py      `repair`.
+maintain.py    `maintain`.
 upgrade.py     `plan` and `rescale`.
 drill.py       `drill`.
 doctor.py      `doctor`.

@@ -18,6 +18,7 @@ from typing import Any
 from recovery.cli.doctor import DOCTOR
 from recovery.cli.drain import DRAIN
 from recovery.cli.drill import DRILL
+from recovery.cli.maintain import MAINTAIN
 from recovery.cli.offsets import OFFSETS
 from recovery.cli.output.failures import describe_failure
 from recovery.cli.output.schema import output_schema
@@ -44,6 +45,7 @@ SUBCOMMANDS: tuple[Subcommand, ...] = (
     CLONE,
     OFFSETS,
     REPAIR,
+    MAINTAIN,
     PLAN,
     RESCALE,
     DRILL,

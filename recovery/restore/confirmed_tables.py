@@ -14,7 +14,7 @@ from recovery.restore.intent import RestoreIntent
 from recovery.savepoint.manifest import Manifest
 from recovery.savepoint.restore_paths import RestorePaths
 from recovery.storage.files import Files
-from recovery.storage.locations import Location, files_at
+from recovery.storage.locations import Location, place_of
 from recovery.storage.s3_options import S3Options
 from state.checkpoint.job_record import read_tables
 from state.errors import CorruptState
@@ -37,8 +37,8 @@ def unconfirmed_tables(
         s3: how S3 is reached.
     """
     known = [*own_tables(paths.checkpoint), *(interrupted.tables if interrupted else ()), *map(str, tables)]
-    places = {_place(path, s3) for path in known}
-    return tuple(table.path for table in manifest.tables.values() if _place(table.path, s3) not in places)
+    places = {place_of(path, s3) for path in known}
+    return tuple(table.path for table in manifest.tables.values() if place_of(table.path, s3) not in places)
 
 
 def own_tables(checkpoint: Files) -> list[str]:
@@ -86,9 +86,3 @@ def require_confirmed(
         f"{why}, and a manifest may be anyone's; nothing was changed. If these paths are those of job "
         f"{manifest.job!r}, confirm them: {command}"
     )
-
-
-def _place(path: str, s3: S3Options | None) -> str:
-    """Return one spelling of a path or URL."""
-    files = files_at(path, s3)
-    return path.rstrip("/") if files is None else files.location

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -53,6 +54,12 @@ def has_version(table: Files, version: int) -> bool:
     commits = _versions(names, _COMMIT)
     start = max((number for number in _versions(names, _CHECKPOINT) if number <= version), default=-1)
     return version in commits and all(number in commits for number in range(start + 1, version + 1))
+
+
+def committed_at(table: Files, version: int) -> datetime | None:
+    """Return when a version was committed; None if its commit was cleaned up, or does not say."""
+    time = _time_of(table, version) if has_version(table, version) else 0
+    return datetime.fromtimestamp(time / 1000, tz=UTC) if time else None
 
 
 def table_properties(table: Files) -> dict[str, str] | None:

@@ -111,6 +111,17 @@ def files_at(place: Location, s3: S3Options | None = None) -> Files | None:
     return None if local is None else LocalFiles(Path(os.path.abspath(local)))  # noqa: PTH100
 
 
+def place_of(path: str, s3: S3Options | None = None) -> str:
+    """Return one spelling of a path or URL: two of the same place are equal.
+
+    Args:
+        path: as a user, Spark or a manifest spells it.
+        s3: how S3 is reached.
+    """
+    files = files_at(path, s3)
+    return path.rstrip("/") if files is None else files.location
+
+
 def checkpoint_at(checkpoint: Location, s3: S3Options | None = None) -> Files:
     """Return the files of a checkpoint. Nothing is read yet.
 

@@ -32,7 +32,8 @@ JOBS = """
 """
 STATE = "CheckpointReason OpenPartition StateContext StateHandler"
 SAVEPOINTS = """
-    Archive S3Options Savepoint check_upgrade clone prune register_archive rescale restore savepoint savepoints verify
+    Archive S3Options Savepoint Upkeep check_upgrade clone maintain prune register_archive rescale restore savepoint
+    savepoints verify
 """
 PUBLIC = sorted(["__version__", *f"{ERRORS} {DECLARATIONS} {JOBS} {STATE} {SAVEPOINTS}".split()])
 AGGREGATES = [

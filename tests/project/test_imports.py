@@ -14,7 +14,7 @@ from tests.project.sources import FOLDERS, PRODUCT, ROOT, import_graph, imports_
 PACKAGES_ONE_WAY = ("state", "framework", "recovery", "panekeeper")
 FRAMEWORK_ONE_WAY = ("declarations", "core", "engine", "builder", "testing")
 ENGINE_ONE_WAY = ("session", "flow", "user_sinks", "sink", "job", "monitor")
-RECOVERY_ONE_WAY = ("storage", "jobs", "savepoint", "restore", "repair", "upgrade", "drill", "doctor", "cli")
+RECOVERY_ONE_WAY = ("storage", "jobs", "savepoint", "restore", "repair", "upkeep", "upgrade", "drill", "doctor", "cli")
 ORDERS = {
     "the packages": PACKAGES_ONE_WAY,
     "framework": tuple(f"framework.{folder}" for folder in FRAMEWORK_ONE_WAY),

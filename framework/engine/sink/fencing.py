@@ -18,7 +18,7 @@ from delta.tables import DeltaTable
 
 from framework.declarations.errors import SinkError
 from framework.engine.sink import spark_commits
-from framework.engine.sink.small_commits import FENCED
+from framework.engine.sink.small_commits import FENCED, OWNER
 from framework.engine.sink.small_tables import SmallTables
 
 if TYPE_CHECKING:
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from state.checkpoint.job_record import JobRecord
 
-_OWNER = "panekeeper/owner"
-"""The transaction id."""
 _OWNED = ("log", "view", "metrics")
 
 
@@ -81,7 +79,7 @@ def own(
     small, wanted = small or SmallTables(), int(record.id, 16)
     for path in filter(None, map(tables.get, _OWNED)):
         found: list[int] = []
-        small.commit(spark, path, lambda to, found=found: found.append(to.own(_OWNER, wanted, take=take)))  # type: ignore[misc]
+        small.commit(spark, path, lambda to, found=found: found.append(to.own(OWNER, wanted, take=take)))  # type: ignore[misc]
         if found and found[0] != wanted:
             raise SinkError(
                 f"the table {path} belongs to another checkpoint (id {found[0]:012x}), and two jobs would mix their "

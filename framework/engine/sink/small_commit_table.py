@@ -5,7 +5,7 @@ It decides nothing about repeats and conflicts; `framework/engine/sink/small_com
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -30,17 +30,9 @@ class OpenTable:
     """A table as it was when it was opened, and what was committed to it since."""
 
     def __init__(self, url: str, options: dict[str, str]) -> None:
-        try:
-            self._delta = DeltaTable(url, storage_options=options or None)
-        except (DeltaError, OSError) as error:
-            raise UnsupportedTable(f"the library cannot open it: {str(error).splitlines()[0]}") from error
-        protocol, metadata = self._delta.protocol(), self._delta.metadata()
-        features = [*(protocol.reader_features or ()), *(protocol.writer_features or ())]
-        require_protocol(protocol.min_reader_version, protocol.min_writer_version, features)
-        self._properties = metadata.configuration
-        schema = self._delta.schema()
-        require_metadata(schema_of(schema.to_json()), metadata.partition_columns, self._properties)
-        self._schema = pa.schema(schema.to_arrow())
+        self._delta = open_table(url, options)
+        self._properties = self._delta.metadata().configuration
+        self._schema = pa.schema(self._delta.schema().to_arrow())
         self._known: dict[str, int] = {}
         self._ends: dict[str | None, pa.Scalar | None] = {}
         self._opened_at = self._delta.version()
@@ -141,9 +133,7 @@ class OpenTable:
         The files are listed for the first merge after the table was opened. An append needs no such list.
         """
         if column not in self._ends:
-            files = pa.table(self._delta.get_add_actions(flatten=True))
-            if any(path.startswith(("/", "file:")) or "://" in path for path in files.column("path").to_pylist()):
-                raise UnsupportedTable("it has files in the folders of other tables, as a shallow clone has")
+            files = files_of(self._delta)
             self._ends[column] = None if column is None else _end_of(files, column)
         return self._ends[column]
 
@@ -155,6 +145,40 @@ class OpenTable:
                 "the job again: it resumes with the same batch"
             )
         return rows.select(self._schema.names).cast(self._schema)
+
+
+def open_table(url: str, options: Mapping[str, str], version: int | None = None) -> DeltaTable:
+    """Open a table that the library writes as Spark's Delta does.
+
+    Args:
+        url: its folder, or `s3a://bucket/path`.
+        options: of `small_commit_storage.storage_options`, for a table on S3.
+        version: as of which it is read; its newest one, if not given.
+
+    Raises:
+        UnsupportedTable: the library cannot be trusted to write it.
+    """
+    try:
+        delta = DeltaTable(url, version=version, storage_options=dict(options) or None)
+    except (DeltaError, OSError) as error:
+        raise UnsupportedTable(f"the library cannot open it: {str(error).splitlines()[0]}") from error
+    protocol, metadata = delta.protocol(), delta.metadata()
+    features = [*(protocol.reader_features or ()), *(protocol.writer_features or ())]
+    require_protocol(protocol.min_reader_version, protocol.min_writer_version, features)
+    require_metadata(schema_of(delta.schema().to_json()), metadata.partition_columns, metadata.configuration)
+    return delta
+
+
+def files_of(delta: DeltaTable) -> pa.Table:
+    """Return the files of an open table, one a row: `path`, `size_bytes`, and what Delta knows of their values.
+
+    Raises:
+        UnsupportedTable: some of them are not in its folder.
+    """
+    files = pa.table(delta.get_add_actions(flatten=True))
+    if any(path.startswith(("/", "file:")) or "://" in path for path in files.column("path").to_pylist()):
+        raise UnsupportedTable("it has files in the folders of other tables, as a shallow clone has")
+    return files
 
 
 def lowest(rows: pa.Table, column: str) -> pa.Scalar | None:

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 
 from framework.engine.job.lease import acquire
 from recovery.cli.main import SUBCOMMANDS, main
@@ -55,6 +57,7 @@ COMMANDS: dict[str, Callable[[FakeCheckpoint, str], list[list[str]]]] = {
     "restore": lambda _, to: [["restore", to, "one", "--dry-run"], ["restore", to, "one"]],
     "clone": lambda _, to: [["clone", to, "one", "--into", f"{to}-clone"]],
     "repair": lambda job, _: [["repair", job.root, "--dry-run"]],
+    "maintain": lambda job, to: [["maintain", job.root, "--savepoints", to], ["maintain", job.root, "--dry-run"]],
     "offsets": lambda job, _: [["offsets", job.root]],
     "drill": lambda *_: [["drill", "--list", "--only", "no fault*"]],
 }
@@ -73,7 +76,10 @@ def test_what_a_command_prints_fits_its_schema(
         job.run().put("commits/3", "")
     if name == "offsets":
         job.put("offsets/2", 'v1\n{"batchWatermarkMs": 0, "conf": {}}\n{"topic": {"0": 5}}')
-    if name == "prune":
+    if name == "maintain":
+        DeltaTable.create(tmp_path / "log", schema=pa.schema([("n", pa.int64())]))
+        job.tables(log=str(tmp_path / "log"))
+    if name in {"prune", "maintain"}:
         (tmp_path / "savepoints/savepoints/bad.json").unlink()
     schema = schema_as_printed(name, capsys)["anyOf"][0]
     for arguments in COMMANDS[name](job, to):

@@ -1,0 +1,120 @@
+"""The files of one Delta table, by the library `deltalake`, without Spark: small ones, and those that are not needed.
+
+The library lists the files that no version within a retention has. It does not remove them: its own removal writes two
+commits, of which one may clean up the log by rules that are not the table's. They are removed here, without a commit,
+but for the files that are needed.
+
+A retention alone does not protect the files of a savepoint: Delta drops the record of a removed file from its log
+after a while, and from then on the age of the file counts, however long ago it was written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+from deltalake import DeltaTable
+
+from framework.engine.sink.small_commit_table import files_of, open_table
+from framework.engine.sink.small_commits import OWNER
+from recovery.errors import SavepointRefused
+from recovery.storage.delta_log import has_version
+from recovery.storage.files import Files
+from recovery.storage.parallel import map_parallel
+
+_TARGET_BYTES = 100 * 1024 * 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnusedFiles:
+    """Files of a table that no version within the retention has.
+
+    Attributes:
+        sizes: name -> size in bytes of those that may be removed.
+        kept: how many more there are, which a needed version has.
+        lost: needed versions that cannot be read any more.
+    """
+
+    sizes: Mapping[str, int]
+    kept: int
+    lost: tuple[int, ...]
+
+
+class DeltaFiles:
+    """The files of one table.
+
+    Args:
+        files: the table's folder.
+        options: of the library, for its store.
+
+    Raises:
+        UnsupportedTable: the library cannot be trusted to write the table.
+    """
+
+    def __init__(self, files: Files, options: Mapping[str, str]) -> None:
+        self._files = files
+        self._options = options
+        files_of(self._open())
+
+    def require_owner(self, checkpoint: int) -> None:
+        """Refuse a table that another checkpoint writes to.
+
+        Args:
+            checkpoint: the number of the checkpoint, as its job has committed it to its tables.
+
+        Raises:
+            SavepointRefused: it belongs to another one.
+        """
+        owner = self._open().transaction_version(OWNER)
+        if owner is not None and owner != checkpoint:
+            raise SavepointRefused(
+                f"the table {self._files.root} belongs to another checkpoint (id {owner:012x}); give that one"
+            )
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """The properties of the table."""
+        return dict(self._open().metadata().configuration)
+
+    def small_files(self) -> int:
+        """Return how many files of the newest version are small enough to be compacted with another one."""
+        delta = self._open()
+        target = delta.metadata().configuration.get("delta.targetFileSize", "")
+        limit = int(target) if target.isdecimal() else _TARGET_BYTES
+        small = sum(size < limit for size in files_of(delta).column("size_bytes").to_pylist())
+        return small if small > 1 else 0
+
+    def unused(self, retained_hours: int, needed: Iterable[int]) -> UnusedFiles:
+        """Return the files that no version within the retention has, nor any needed version. Nothing is changed.
+
+        Args:
+            retained_hours: for how long the files of earlier versions are kept, in hours. A file that is in no version
+                is kept for as long, too: its commit may be under way.
+            needed: versions whose files are kept.
+        """
+        readable = {version: has_version(self._files, version) for version in needed}
+        in_needed = {name for version, is_there in readable.items() if is_there for name in self._names(version)}
+        delta = self._open()
+        current = self._names(delta.version())
+        listed = delta.vacuum(retained_hours, dry_run=True, enforce_retention_duration=False, full=True)
+        # Files of the table are in its folder itself, as it is not partitioned; what is below is somebody else's.
+        unused = {unquote(one) for one in listed if "/" not in one and one.endswith(".parquet")} - current
+        there = self._files.sizes()  # the log still names files that were removed before
+        unused &= set(there)
+        return UnusedFiles(
+            sizes={name: there[name] for name in sorted(unused - in_needed)},
+            kept=len(unused & in_needed),
+            lost=tuple(version for version, is_there in readable.items() if not is_there),
+        )
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Remove files."""
+        for _ in map_parallel(self._files.remove, [*names]):
+            pass
+
+    def _names(self, version: int) -> set[str]:
+        return {unquote(one) for one in files_of(self._open(version)).column("path").to_pylist()}
+
+    def _open(self, version: int | None = None) -> DeltaTable:
+        return open_table(self._files.root, self._options, version)

@@ -1,0 +1,67 @@
+"""Step 1 of the upkeep: which tables of a checkpoint may be maintained? Only its own, as the checkpoint names them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from recovery.errors import SavepointRefused
+from recovery.jobs.record import require_record
+from recovery.restore.interrupted import require_no_interrupted_restore
+from recovery.storage.files import Files
+from recovery.storage.locations import place_of
+from recovery.storage.s3_options import S3Options
+from state.checkpoint.job_record import JobRecord, read_tables
+from state.checkpoint.layout import RESET_FILE
+from state.checkpoint.restore_markers import superseded_by
+
+
+def require_upkeep_allowed(checkpoint: Files) -> JobRecord:
+    """Return the record of the checkpoint's job.
+
+    Raises:
+        SavepointRefused: a restore or reset of it was not completed, or another checkpoint has taken over its tables.
+        SavepointError: there is no checkpoint of Panekeeper.
+        StateError: the job record is damaged or of another version.
+    """
+    record = require_record(checkpoint)
+    require_no_interrupted_restore(checkpoint)
+    if checkpoint.exists(RESET_FILE):
+        raise SavepointRefused(
+            f"a reset of the job of {checkpoint.root} was not completed ({RESET_FILE} is there); start the job once, "
+            "which completes it, and try again"
+        )
+    successor = superseded_by(checkpoint)
+    if successor is not None:
+        raise SavepointRefused(
+            f"the job of {checkpoint.root} was restored to {successor}, and its tables belong to that checkpoint: "
+            f"panekeeper maintain {successor}"
+        )
+    return record
+
+
+def wanted_tables(checkpoint: Files, wanted: Collection[str], s3: S3Options | None) -> dict[str, str]:
+    """Return role -> path of the tables to be maintained.
+
+    Args:
+        checkpoint: which names the tables of its job.
+        wanted: roles or paths of some of them; none: all.
+        s3: how S3 is reached.
+
+    Raises:
+        SavepointRefused: the checkpoint names no tables, or not this one.
+        StateError: the file that names them is damaged.
+    """
+    own = read_tables(checkpoint)
+    if not own:
+        raise SavepointRefused(f"the checkpoint {checkpoint.root} names no Delta tables; start the job once")
+    if not wanted:
+        return own
+    by_name = {role: role for role in own} | {place_of(path, s3): role for role, path in own.items()}
+    roles = {one: by_name.get(one) or by_name.get(place_of(one, s3)) for one in wanted}
+    for one, role in roles.items():
+        if role is None:
+            raise SavepointRefused(
+                f"{one} is no table of the checkpoint {checkpoint.root}, and no other is touched; its tables are "
+                f"{', '.join(f'{role} ({path})' for role, path in own.items())}"
+            )
+    return {role: path for role, path in own.items() if role in roles.values()}
