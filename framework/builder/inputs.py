@@ -41,7 +41,7 @@ class Input:
         """Whether the window needs all partitions in one key group, whatever `key_groups=` says."""
         return shares_state_between_partitions(self.window)
 
-    def with_key_groups(self, key_groups: int) -> Input:
+    def with_key_groups(self, key_groups: int | None) -> Input:
         """Return the same input with another number of key groups."""
         return replace(self, intake=replace(self.intake, key_groups=key_groups))
 

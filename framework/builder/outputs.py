@@ -107,7 +107,7 @@ class Computation:
 
         files = CheckpointFiles(self._pipeline.intake.df.sparkSession, qualified_path(checkpoint))
         require_state_settings(files)
-        record = _open_checkpoint(files, self._pipeline)
+        record = _open_checkpoint(files, self._pipeline, own_query=True)
         write_control_file(files, "resume")
         packed = self._pipeline.packed(files, record.group_ids)
         return unpack(packed, "results", self._pipeline.spec.results_schema)
@@ -293,8 +293,8 @@ class DeltaJob:
                 lease.roll_back()
 
 
-def _open_checkpoint(files: CheckpointFiles, pipeline: Pipeline) -> JobRecord:
+def _open_checkpoint(files: CheckpointFiles, pipeline: Pipeline, *, own_query: bool = False) -> JobRecord:
     from framework.engine.job.startup_checks import open_checkpoint
 
-    intake = pipeline.intake
-    return open_checkpoint(files, name=intake.name, declaration=pipeline.declaration(), key_groups=intake.key_groups)
+    declared, own = pipeline.declaration(), pipeline.intake
+    return open_checkpoint(files, name=own.name, declaration=declared, key_groups=own.key_groups, own_query=own_query)

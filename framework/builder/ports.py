@@ -112,12 +112,15 @@ def _require_same_key_types(inputs: Sequence[Input]) -> None:
 
 
 def _with_common_key_groups(inputs: Sequence[Input]) -> list[Input]:
-    """Give all ports the same key groups: one, if the window of any port needs all partitions in one group."""
-    declared = {one.intake.key_groups for one in inputs if not one.needs_single_group}
+    """Give all ports the same key groups: one, if the window of any port needs all partitions in one group.
+
+    A port that says nothing takes those of the others.
+    """
+    declared = sorted({one.intake.key_groups or 0 for one in inputs if not one.needs_single_group} - {0})
     if len(declared) > 1:
         raise DeclarationError(
-            f"key_groups is {' and '.join(map(str, sorted(declared)))}; the ports of one operator share the key "
+            f"key_groups is {' and '.join(map(str, declared))}; the ports of one operator share the key "
             "groups: give each windowed() the same number"
         )
-    groups = 1 if any(one.needs_single_group for one in inputs) else declared.pop()
+    groups = 1 if any(one.needs_single_group for one in inputs) else next(iter(declared), None)
     return [one.with_key_groups(groups) for one in inputs]

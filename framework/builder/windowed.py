@@ -54,7 +54,7 @@ def windowed(  # noqa: PLR0913 -- the declaration of a stream, all by keyword
     on_error: Literal["quarantine", "fail"] | None = None,
     punctuation: str | None = None,
     marks: str | None = None,
-    key_groups: int = 8,
+    key_groups: int | None = None,
     _marks: bool = False,
 ) -> WindowedStream:
     """Declare where rows come from: the first step of a job.
@@ -83,7 +83,8 @@ def windowed(  # noqa: PLR0913 -- the declaration of a stream, all by keyword
             follows each input file, oldest file first. For `Tumbling(Punctuation())`.
         marks: a SQL condition: rows for which it holds are window marks themselves, and join no window.
         key_groups: number of buckets that share out the partitions; the most tasks that can run at once. Fixed
-            for the life of a checkpoint.
+            for the life of a checkpoint. None: as many as the checkpoint has; for a new one, as many as the cluster has
+            cores, and at least 8.
 
     Returns:
         The stream, which takes a window.
@@ -156,7 +157,7 @@ class WindowedStream:
             intake.require(f"the attribute of {policy!r}", [column])
             intake.require_fits(policy, column)
         groups = 1 if shares_state_between_partitions(window) else intake.key_groups
-        if intake.arrival_time and intake.order_by and intake.order_by[0] != intake.arrival_time and groups > 1:
+        if intake.arrival_time and intake.order_by and intake.order_by[0] != intake.arrival_time and groups != 1:
             raise DeclarationError(
                 f"order_by is {list(intake.order_by)}, but arrival_time={intake.arrival_time!r} is the clock: in "
                 "another order the arrival of a row would depend on which keys share a key group. Let order_by begin "

@@ -164,7 +164,7 @@ def test_ports_that_do_not_fit_together_are_refused_where_they_are_declared(read
         ([order(), quote(name="quotes")], "but these have 'match', 'quotes'"),
         ([order(), quote("symbol int, price bigint")], r"port 0 has keys of \(string\), port 1 of \(int\)"),
         ([order(), quote(partition_by=None)], r"port 1 of \(\)"),
-        ([order(), quote(key_groups=4)], "key_groups is 4 and 8"),
+        ([order(key_groups=8), quote(key_groups=4)], "key_groups is 4 and 8"),
     ]:
         with pytest.raises(DeclarationError, match=said):
             ports(*streams)

@@ -125,19 +125,33 @@ def test_order_by_declares_the_order_of_arrival(readings: Readings) -> None:
 
 
 @pytest.mark.extended
-def test_the_clock_of_arrival_times_passes_in_every_key_group(readings: Readings) -> None:
-    """A sensor without rows has its tumbles when the rows of others say that it is time, whatever group they are in."""
+def test_the_clock_of_arrival_times_passes_in_every_key_group(
+    readings: Readings, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A sensor without rows has its tumbles when the rows of others say that it is time, whatever group they are in.
+
+    A new checkpoint without numbers has those of the two cores, and keeps them, whatever a later session says.
+    """
     readings.put(("a", "10:00:00", 1), ("b", "10:00:10", 2), ("c", "10:00:20", 3))
     readings.put(("d", "10:03:00", 4), ("a", "10:02:00", 5))
     found = []
-    for key_groups in (1, 3):
+    caplog.set_level("INFO", "panekeeper.job")
+    own, partitions = readings.spark.conf, "spark.sql.shuffle.partitions"
+    for key_groups, given in ((1, "4"), (None, None), (None, "3")):
+        own.unset(partitions) if given is None else own.set(partitions, given)
         log = readings.folder / f"log{key_groups}"
         stream = windowed(readings.stream(), name="x", partition_by="sensor", arrival_time="at", key_groups=key_groups)
         job = stream.window(Tumbling(Time(60))).aggregate(n=agg.count(), last=agg.last("value")).to_delta(log)
         job.start(checkpoint=readings.folder / f"checkpoint{key_groups}", trigger="available_now").await_end()
         rows = [(row["sensor"], f"{row['fired_at']:%H:%M:%S}", row["last"]) for row in readings.rows(log.name)]
         found.append(sorted(rows))
-    assert found == [[("a", "10:01:00", 1), ("b", "10:01:10", 2), ("c", "10:01:20", 3)]] * 2
+    own.set(partitions, "4")
+    assert found == [[("a", "10:01:00", 1), ("b", "10:01:10", 2), ("c", "10:01:20", 3)]] * 3
+    record = json.loads((readings.folder / "checkpointNone/panekeeper/job.json").read_text())
+    assert (len(record["group_ids"]), record["declaration"]["key_groups"]) == (8, 8)
+    state = readings.folder / "checkpointNone/state/0"
+    assert sorted(path.name for path in state.iterdir() if path.name.isdigit()) == ["0", "1"]
+    assert "8 key groups on 2 shuffle partitions, by 2 cores (executors: 1)" in caplog.text
 
 
 ODD = {

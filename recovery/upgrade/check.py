@@ -219,7 +219,9 @@ def _read_declared_job(job: DeltaJob, archive: Archive, manifest: Manifest) -> D
     spark = pipeline.intake.df.sparkSession
     return DeclaredJob(
         name=pipeline.intake.name,
-        declaration=as_recorded(pipeline.declaration(), pipeline.intake.key_groups),
+        declaration=as_recorded(
+            pipeline.declaration(), pipeline.intake.key_groups or manifest.declaration["key_groups"]
+        ),
         settings={name: spark.conf.get(name, None) for name in manifest.settings},
         versions=installed_versions(),
         tables=asdict(job.tables),

@@ -60,7 +60,8 @@ class Intake:
     max_ahead_us: int | None
     reject: Mapping[str, str]
     on_error: OnError
-    key_groups: int
+    key_groups: int | None
+    """None: as many as the checkpoint has, or gets at its first start (`cluster_size.py`)."""
     numeric_columns: tuple[str, ...] = ()
     """Columns that a policy subtracts: null and NaN are rejected."""
     punctuation: str | None = None
@@ -76,7 +77,7 @@ class Intake:
             raise DeclarationError(f"name is {self.name!r}; use letters, digits, '.', '_' and '-': it names the job")
         if self.on_error not in (None, "quarantine", "fail"):
             raise DeclarationError(f"on_error is {self.on_error!r}; it must be 'quarantine', 'fail' or None")
-        if not 1 <= self.key_groups <= MAX_KEY_GROUPS:
+        if self.key_groups is not None and not 1 <= self.key_groups <= MAX_KEY_GROUPS:
             raise DeclarationError(f"key_groups is {self.key_groups}; it must be in 1..{MAX_KEY_GROUPS}")
         if self.watermark_us < 0:
             raise DeclarationError(f"watermark is {self.watermark_us / 1e6:g} s; the delay must not be negative")

@@ -7,7 +7,7 @@ Only connections: what a stage decides is in its own file. The plan's output is 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
@@ -80,7 +80,7 @@ class InputPort:
 
     def packed(self, ids: tuple[int, ...], checkpoint: str) -> DataFrame:
         """Return the port's rows, packed for the key groups of these ids."""
-        intake = self.intake
+        intake = replace(self.intake, key_groups=len(ids))
         packer = Packer(
             group_ids=ids,
             carried_columns=intake.arrow_schema(self.carried_columns),

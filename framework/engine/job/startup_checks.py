@@ -21,6 +21,7 @@ from framework.declarations.errors import (
 )
 from framework.engine.job.reset import complete_reset
 from framework.engine.session.checkpoint_files import CheckpointFiles
+from framework.engine.session.cluster_size import task_numbers
 from framework.engine.session.environment import check_environment, class_is_loadable
 from framework.engine.session.required_settings import (
     DELTA_EXTENSION,
@@ -37,6 +38,7 @@ from state.checkpoint.restore_markers import restore_intent_path, superseded_by
 from state.checkpoint.run_record import is_new, require_logs_agree
 from state.control_log import require_control_files
 from state.key_groups import group_ids
+from state.log import logger
 from state.spark_logs import require_readable_start
 
 if TYPE_CHECKING:
@@ -60,8 +62,22 @@ def check_session(spark: SparkSession, places: Iterable[str]) -> None:
         require_s3(spark)
 
 
-def open_checkpoint(files: CheckpointFiles, *, name: str, declaration: Mapping[str, Any], key_groups: int) -> JobRecord:
+def open_checkpoint(
+    files: CheckpointFiles,
+    *,
+    name: str,
+    declaration: Mapping[str, Any],
+    key_groups: int | None,
+    own_query: bool = False,
+) -> JobRecord:
     """Return the checkpoint's record of this job; a new folder gets one.
+
+    Args:
+        files: the checkpoint.
+        name: of the job.
+        declaration: of its windows.
+        key_groups: what it declares; None: those of the checkpoint, or those that fit the cluster.
+        own_query: the query is one of the user's own.
 
     Raises:
         ForeignCheckpoint: the folder holds another job's checkpoint, or one that is not Panekeeper's.
@@ -71,7 +87,6 @@ def open_checkpoint(files: CheckpointFiles, *, name: str, declaration: Mapping[s
         CheckpointError: the folder cannot be written, or a restore of it was interrupted.
     """
     require_no_interrupted_restore(files)
-    new = as_recorded(declaration, key_groups)
     known = read_record(files)
     if known is not None:
         known = complete_reset(files, known)
@@ -82,23 +97,29 @@ def open_checkpoint(files: CheckpointFiles, *, name: str, declaration: Mapping[s
             "give this job a folder of its own"
         )
     if known is not None and started:
-        _require_compatible(files, known, name, new)
+        _require_compatible(files, known, name, as_recorded(declaration, key_groups or len(known.group_ids)))
         require_logs_agree(files)
         require_readable_start(files)
         require_control_files(files)
         require_recorded_settings(files, known)
         return known
-    partitions = int(files.spark.conf.get("spark.sql.shuffle.partitions") or 200)
+    numbers = task_numbers(files.spark, key_groups, own_query=own_query)
     started_over = known is not None and known.epoch > 0 and known.name == name
     record = JobRecord(
         name=name,
         id=uuid.uuid4().hex[:12] if known is None else known.id,  # its tables have it, from a start without a batch
-        declaration=new,
-        group_ids=group_ids(key_groups, partitions),
+        declaration=as_recorded(declaration, numbers.key_groups),
+        group_ids=group_ids(numbers.key_groups, numbers.partitions),
         epoch=known.epoch if known is not None and started_over else 0,
         versions=installed_versions(),
-        settings=settings_to_record(files.spark),
+        settings=settings_to_record(files.spark, numbers),
     )
+    _write_first_record(files, record)
+    logger("job", job=name).info("%s is a new checkpoint: %s", files.root, numbers)
+    return record
+
+
+def _write_first_record(files: CheckpointFiles, record: JobRecord) -> None:
     try:
         write_record(files, record)
     except Exception as error:
@@ -106,7 +127,6 @@ def open_checkpoint(files: CheckpointFiles, *, name: str, declaration: Mapping[s
             f"the checkpoint folder {files.root} cannot be written: {first_line(error)}; make it writable for "
             "this user, or choose another folder"
         ) from error
-    return record
 
 
 def require_separate_folders(checkpoint: str, tables: Mapping[str, str | None]) -> None:

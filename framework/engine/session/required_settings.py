@@ -13,14 +13,17 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from framework.declarations.errors import IncompatibleCheckpoint, SetupError
+from framework.engine.session.cluster_size import PARTITIONS
 from framework.engine.session.file_manager import FORMAT_SETTING, MANAGER_SETTING
 from framework.engine.session.s3_settings import FILE_MANAGER, is_s3
+from state.checkpoint.run_record import is_new
 from state.spark_logs import state_format
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from framework.engine.session.checkpoint_files import CheckpointFiles
+    from framework.engine.session.cluster_size import TaskNumbers
     from state.checkpoint.job_record import JobRecord
 
 DELTA_EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
@@ -46,9 +49,16 @@ STATE_SETTINGS = {
 _TIME_ZONE = "spark.sql.session.timeZone"
 
 
-def settings_to_record(spark: SparkSession) -> dict[str, str]:
-    """Return the settings of a session that a new checkpoint records, as Spark does not pin them."""
-    return {name: value for name in (_TIME_ZONE, FORMAT_SETTING) if (value := spark.conf.get(name, None)) is not None}
+def settings_to_record(spark: SparkSession, numbers: TaskNumbers) -> dict[str, str]:
+    """Return the settings that a new checkpoint records: those that Spark does not pin, or not before its first batch.
+
+    Args:
+        spark: the session of the job.
+        numbers: with how many tasks the checkpoint begins.
+    """
+    found = {name: spark.conf.get(name, None) for name in (_TIME_ZONE, FORMAT_SETTING)}
+    found[PARTITIONS] = str(numbers.partitions) if numbers.to_set else None
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def require_recorded_settings(files: CheckpointFiles, record: JobRecord) -> None:
@@ -100,9 +110,12 @@ def query_settings(files: CheckpointFiles, recorded: Mapping[str, str] | None = 
         files: its checkpoint. State that is there stays in its format, whatever the session says.
         recorded: the settings in the job's record.
     """
-    stored = state_format(files) or (recorded or {}).get(FORMAT_SETTING)
+    recorded = recorded or {}
+    # From the first batch on Spark pins it.
+    chosen = {name: recorded[name] for name in (PARTITIONS,) if name in recorded and is_new(files)}
+    stored = state_format(files) or recorded.get(FORMAT_SETTING)
     with (
-        session_settings(files.spark, STATE_SETTINGS | ({} if stored is None else {FORMAT_SETTING: stored})),
+        session_settings(files.spark, STATE_SETTINGS | chosen | ({} if stored is None else {FORMAT_SETTING: stored})),
         session_settings(files.spark, files.manager_setting()),
     ):
         yield

@@ -16,6 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from framework.declarations.errors import DeclarationError, SetupError
+from framework.engine.session.cluster_size import PARTITIONS
 from framework.engine.session.environment import check_environment
 from framework.engine.session.file_manager import FORMAT_SETTING, NAMED_BY_ATTEMPT
 from framework.engine.session.java.jars import delta_jars, kafka_jars, s3_jars
@@ -108,13 +109,19 @@ def _settings_of_a_start(given: dict[str, str], *, cores: int | str, s3: bool, k
     master = given.setdefault("spark.master", f"local[{cores}]")
     local = master.startswith("local")
     _prepare_processes(local=local, python=given.get("spark.pyspark.python"))
-    ours = spark_settings(cores=_usable_cores(cores), memory=usable_memory(), jars=jars)
+    ours = spark_settings(cores=_usable_cores(cores) if local else None, memory=usable_memory(), jars=jars)
     ours |= s3_settings(os.environ) if s3 else {}
     return _merged(ours | (_local_settings() if local else {"spark.log.level": "ERROR"}), given)
 
 
-def spark_settings(*, cores: int, memory: int, jars: list[Path]) -> dict[str, str]:
-    """Return every setting of ours, for a machine with `cores` cores and `memory` bytes of memory."""
+def spark_settings(*, cores: int | None, memory: int, jars: list[Path]) -> dict[str, str]:
+    """Return every setting of ours.
+
+    Args:
+        cores: of this machine; None on a cluster, whose cores are seen when a job starts.
+        memory: of this machine, in bytes.
+        jars: the Java libraries of the session.
+    """
     return {
         # Delta, from local files: no start but the first needs the network.
         **({"spark.jars": ",".join(map(str, jars))} if jars else {}),
@@ -129,7 +136,7 @@ def spark_settings(*, cores: int, memory: int, jars: list[Path]) -> dict[str, st
         # How many batches a checkpoint can be looked back into. Savepoints are copies and do not depend on it.
         "spark.sql.streaming.minBatchesToRetain": "100",
         # Pinned. One task a core: each loads and commits a state store of its own, which a small batch feels most.
-        "spark.sql.shuffle.partitions": str(cores),
+        **({} if cores is None else {PARTITIONS: str(cores)}),
         # With any other limit in bytes Spark computes the size of the Arrow batch after every row, which costs more
         # than the rows. The limit in rows is low instead: rows of up to 1 MB stay under the 2 GB that a batch can have.
         # Packing gathers these batches. The same limits hold for the segments on their way to the state.

@@ -22,8 +22,9 @@ def test_the_driver_takes_a_quarter_of_the_memory_within_bounds(memory: int, hea
 
 
 def test_shuffle_partitions_follow_the_cores() -> None:
-    """Two for each core."""
+    """One for each; on a cluster a job's first start decides, and not the driver's machine."""
     assert spark_settings(cores=3, memory=GIB, jars=[])["spark.sql.shuffle.partitions"] == "3"
+    assert "spark.sql.shuffle.partitions" not in spark_settings(cores=None, memory=GIB, jars=[])
 
 
 def test_no_arrow_batch_is_measured_row_by_row() -> None:
