@@ -34,17 +34,20 @@ class PowerCut:
         self.readings.run(key_groups=1)
 
     def cuts(self) -> Iterator[tuple[str, int]]:
-        """Yield every file of the checkpoint, as its job has left it, with how much of it is kept.
+        """Yield the files of the checkpoint, as its job has left it, with how much of each is kept.
 
-        Nothing; and of what a start reads itself also half. Hidden files are Hadoop's checksums: nothing is
-        lost with them.
+        Nothing; and of what a start reads itself also half. Of the state, and of what a folder has for each batch, the
+        oldest file and the newest stand for all. Hidden files are Hadoop's checksums: nothing is lost with them.
         """
         folder = self.copies / "checkpoint"
-        for path in sorted(path for path in folder.rglob("[!.]*") if path.is_file()):
-            name, size = path.relative_to(folder).as_posix(), path.stat().st_size
-            yield name, 0
-            if not name.startswith(("state/", "pulse/")) or "/_stateSchema/" in name:
-                yield name, size // 2
+        for parent in sorted({path.parent for path in folder.rglob("[!.]*") if path.is_file()}):
+            files = sorted((path for path in parent.glob("[!.]*") if path.is_file()), key=_age)
+            is_numbered = parent.name != "panekeeper" and parent != folder
+            for path in dict.fromkeys([files[0], files[-1]]) if is_numbered else files:
+                name, size = path.relative_to(folder).as_posix(), path.stat().st_size
+                yield name, 0
+                if not name.startswith(("state/", "pulse/")) or "/_stateSchema/" in name:
+                    yield name, size // 2
 
     def take_back(self) -> None:
         """Take checkpoint and tables back, and let Spark have nothing of them in memory."""
@@ -76,3 +79,9 @@ class PowerCut:
             return f"the error names no way out: {text}"
         written = self.readings.log()
         return None if [row for row in LOG if row in written] == written else f"wrong tables: {written}"
+
+
+def _age(path: Path) -> tuple[int, str]:
+    """Return what sorts files by the number of their batch, and by name if they have none."""
+    number = path.name.split(".")[0]
+    return (int(number) if number.isdigit() else -1, path.name)
