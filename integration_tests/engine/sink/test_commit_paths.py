@@ -18,7 +18,7 @@ from framework.engine.flow import processor
 from framework.engine.sink import spark_commits
 from framework.engine.sink.small_commits import SmallCommits
 from integration_tests.engine.readings import FILES, LOG
-from panekeeper import JobFailed
+from panekeeper import JobFailed, TimeInterval, agg, windowed
 from state.checkpoint.job_record import JobRecord
 from state.checkpoint.layout import JOB_FILE
 
@@ -186,3 +186,19 @@ def test_both_write_the_same_values_of_every_type(spark: SparkSession, tmp_path:
     assert list(map(repr, found.collect())) == list(map(repr, expected.collect()))
     assert found.toArrow().schema == expected.toArrow().schema
     assert [row["key"] for row in found.collect()] == [1, 2, 3]
+
+
+@pytest.mark.extended
+def test_a_struct_with_a_field_that_is_not_null_can_be_collected(readings: Readings) -> None:
+    """Delta has nothing that is NOT NULL in a list: the tables have the field as nullable there."""
+    point = F.struct(F.lit(1).alias("x"), F.col("value").alias("y"))
+    stream = windowed(
+        readings.stream().withColumn("point", point), name="points", partition_by="sensor", event_time="at"
+    )
+    computed = stream.window(TimeInterval(60)).aggregate(points=agg.collect("point"), newest=agg.last("point"))
+    readings.put(("a", "10:00:10", 1), ("a", "10:00:20", 2), ("a", "10:05:00", 4))
+    job = computed.to_delta(readings.folder / "log", view=readings.folder / "view")
+    job.start(checkpoint=readings.checkpoint, trigger="available_now").await_end()
+    for table in ("log", "view"):
+        [row] = [row for row in readings.rows(table) if row["pane_start"].minute == 0]
+        assert [(one.x, one.y) for one in (*row["points"], row["newest"])] == [(1, 1), (1, 2), (1, 2)]
