@@ -227,13 +227,14 @@ class DeltaJob:
         from framework.engine.flow.code_fields import code_of
         from framework.engine.job.job import Job
         from framework.engine.job.launch import JobLaunch
-        from framework.engine.job.unfinished_batch import begin_with_code, require_no_later_batch
+        from framework.engine.job.table_record import require_all_batches, require_no_later_batch
+        from framework.engine.job.unfinished_batch import begin_with_code
         from framework.engine.sink.delta_sink import DeltaSink
         from framework.engine.sink.small_tables import SmallTables
         from framework.engine.sink.tables import create_or_check
         from state.spark_logs import found_files
 
-        pipeline = self._pipeline
+        pipeline, spec, layout = self._pipeline, self._pipeline.spec, self._layout
         record = _open_checkpoint(files, pipeline)
         new = is_new(files)
         for port in pipeline.ports:
@@ -241,20 +242,19 @@ class DeltaJob:
         written = {} if new else read_tables(files)
         tables = self._tables
         if self._named:
-            tables = NamedTables(tables).create(files.spark, pipeline.spec, written, self._layout)
+            tables = NamedTables(tables).create(files.spark, spec, written, layout)
         paths, fresh = asdict(tables), new and not record.epoch
         small, owned = SmallTables(), written.values()
-        create_or_check(
-            files.spark, tables, pipeline.spec, fresh=fresh, written=owned, layout=self._layout, small=small
-        )
+        found = create_or_check(files.spark, tables, spec, fresh=fresh, written=owned, layout=layout, small=small)
         last = partial(small.last_transaction, files.spark)
         require_no_later_batch(files, record, paths, last)
+        lease.tables = require_all_batches(lease.tables, record, paths, found, last)
         has_sink, code = self._sink is not None, code_of(pipeline)
         begin_with_code(files, record, code, paths, last_transaction=last, has_sink=has_sink, accepted=accepted)
         write_tables(files, paths)
         if self._sink is not None:
-            self._sink.prepare(files.spark, spark_schema(pipeline.spec.results_schema))
-        sink = DeltaSink(record=record, spec=pipeline.spec, tables=tables, user_sink=self._sink, small=small)
+            self._sink.prepare(files.spark, spark_schema(spec.results_schema))
+        sink = DeltaSink(record=record, spec=spec, tables=tables, user_sink=self._sink, small=small)
         sink.secure_tables(files.spark)
         return Job(JobLaunch.resume(files, record, pipeline, sink, how, lease))
 

@@ -178,12 +178,13 @@ class ListSink:
         """Run the stateful plan, once."""
         return run_and_collect(packed, number)
 
-    def commit(self, packed: DataFrame, batch: BatchOutput, **_: Any) -> None:
-        """Add the events of a finished micro-batch."""
+    def commit(self, packed: DataFrame, batch: BatchOutput, **_: Any) -> tuple[str, ...]:
+        """Add the events of a finished micro-batch; there are no tables."""
         missing = {tag for tag, rows in batch.rows.items() if rows and tag not in batch.driver_tables}
         if missing:
             raise ValueError(f"the {', '.join(missing)} of micro-batch {batch.number} are too large to play")
         self.events += read_events(batch.driver_tables.get("results"), batch.driver_tables.get("rejected"))
+        return ()
 
 
 def step_to_rows(step: Step, schema: pa.Schema) -> pa.Table:

@@ -186,10 +186,11 @@ class Stuck(ListSink):
         super().__init__()
         self.reached = threading.Event()
 
-    def commit(self, packed: DataFrame, batch: BatchOutput, **_: Any) -> None:
+    def commit(self, packed: DataFrame, batch: BatchOutput, **_: Any) -> tuple[str, ...]:
         """Say that the plan has run, and hang."""
         self.reached.set()
         threading.Event().wait()
+        return ()
 
 
 def folder_of(root: Path, kind: str, *, data: bool) -> Path:

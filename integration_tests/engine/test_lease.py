@@ -146,3 +146,40 @@ def test_of_two_jobs_on_the_same_empty_tables_one_is_refused(readings: Readings)
     readings.put(("a", "10:00:10", 1), ("a", "10:05:00", 2))
     readings.run().flush()
     assert [row[:2] for row in readings.log()] == [("a", "10:00"), ("a", "10:05")]
+
+
+@pytest.mark.extended
+def test_an_older_copy_of_a_table_or_an_empty_one_is_refused(readings: Readings) -> None:
+    """Under a job that has ended, its committed batches would be missing there for ever; one may insist."""
+    cached: Any = readings.spark._jvm
+    readings.put(("a", "10:00:10", 1), ("a", "10:02:10", 2))
+    readings.run()
+    for table in ("log", "view"):
+        shutil.copytree(readings.folder / table, readings.folder / f"{table}-older")
+    readings.put(("a", "10:04:10", 4))
+    readings.run()
+    readings.spark.sql(f"OPTIMIZE delta.`{readings.folder}/log`")
+    readings.spark.sql(f"RESTORE TABLE delta.`{readings.folder}/log` TO VERSION AS OF 2")
+    for table in ("log", "view"):
+        shutil.move(readings.folder / table, readings.folder / f"{table}-newest")
+        shutil.copytree(readings.folder / f"{table}-older", readings.folder / table)
+        cached.org.apache.spark.sql.delta.DeltaLog.clearCache()
+        with pytest.raises(SinkError, match=rf"the {table} .*/{table} is an older copy: batch \d+ is the newest"):
+            readings.start()
+        shutil.rmtree(readings.folder / table)
+        shutil.move(readings.folder / f"{table}-newest", readings.folder / table)
+        cached.org.apache.spark.sql.delta.DeltaLog.clearCache()
+    readings.put(("a", "10:06:10", 8))
+    readings.run()
+
+    empty = readings.spark.read.format("delta").load(f"{readings.folder}/view").limit(0)
+    empty.write.format("delta").save(f"{readings.folder}/empty")
+    shutil.rmtree(readings.folder / "view")
+    shutil.move(readings.folder / "empty", readings.folder / "view")
+    cached.org.apache.spark.sql.delta.DeltaLog.clearCache()
+    with pytest.raises(SinkError, match=r"the view .* is another table than .* or reset the job") as refused:
+        readings.start()
+    readings.spark.sql(str(refused.value).partition("confirm that: ")[2])
+    readings.put(("a", "10:08:10", 16))
+    readings.run()
+    assert [row[1] for row in readings.log("view")] == ["10:06"]

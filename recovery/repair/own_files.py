@@ -29,8 +29,13 @@ from state.errors import CheckpointError, CorruptState
 
 _Read = Callable[[CheckpointFolder], object]
 
+_ONLY_REPORTS = (
+    "it is for reports of the last run, and says which batches the tables have: if one of them was put back from a "
+    "backup meanwhile, the next start does not find that out"
+)
+
 _SET_ASIDE: dict[str, tuple[_Read, str]] = {
-    STOPPED_FILE: (lambda folder: read_object(folder, STOPPED_FILE), "it is for reports of the last run only"),
+    STOPPED_FILE: (lambda folder: read_object(folder, STOPPED_FILE), _ONLY_REPORTS),
     RUNS_FILE: (
         lambda folder: read_object(folder, RUNS_FILE),
         "it counts starts only; state handlers see run and attempt begin at 1 again",

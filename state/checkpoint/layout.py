@@ -9,7 +9,7 @@ which file, and what is in it:
     panekeeper/claims/       who has the lease: the newest number (`claims.py`)
     panekeeper/running.json  the job that runs, and its last heartbeat (`owner.py`)
     panekeeper/unaccounted.json  processes that lost the lease, and may only be paused (`claims.py`)
-    panekeeper/stopped.json  how the last job ended and what it left open (`owner.py`)
+    panekeeper/stopped.json  how the last job ended, what it left open, what its tables have (`owner.py`)
     panekeeper/savepoint.json  the newest savepoint of it (`last_savepoint.py`)
     panekeeper/runs.json     how often the job was started (`run_record.py`)
     panekeeper/reset.json    a reset to the initial state that was not completed (`reset_intent.py`)

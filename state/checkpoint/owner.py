@@ -40,6 +40,8 @@ class LeaseOwner:
         what: "job", or what else holds the lease, as a message names it.
         has_run: whether a batch of this start is committed; until then the run before it is still the last one.
         before: that run, the fields of a `PreviousRun`; None if there was none, or if this one has run.
+        tables: which batches the job has written to its tables (`framework/engine/job/table_record.py`); a start passes
+            on what the run before has left. None if an older version wrote that.
     """
 
     name: str
@@ -56,6 +58,7 @@ class LeaseOwner:
     what: str = "job"
     has_run: bool = True
     before: dict[str, Any] | None = None
+    tables: dict[str, Any] | None = None
 
     @staticmethod
     def of_this_process(name: str, what: str = "job") -> LeaseOwner:
@@ -139,9 +142,9 @@ def read_owner(folder: CheckpointFolder, name: str = RUNNING_FILE) -> LeaseOwner
 def read_end(folder: CheckpointFolder) -> dict[str, Any]:
     """Return what the last job that ended wrote to `stopped.json`; empty if none did, or if the file is damaged.
 
-    The fields: at (when, us), state ("ended", "failed" or "flushed"), name, since (us), token, has_run and before of
-    its lease, and batch and open (the work it left open), if it had run one. They are for reports: nothing else depends
-    on them.
+    The fields: at (when, us), state ("ended", "failed" or "flushed"), name, since (us), token, has_run, before and
+    tables of its lease, and batch and open (the work it left open), if it had run one. They are for reports, but for
+    `tables`, by which a start finds out that a table is an older copy.
     """
     try:
         value = folder.read_json(STOPPED_FILE)
@@ -173,14 +176,30 @@ def previous_run(folder: CheckpointFolder, crashed: LeaseOwner | None) -> Previo
         folder: the checkpoint.
         crashed: the owner of the lease that a crashed job has left; None if the last job released its lease.
     """
-    end = read_end(folder)
-    # A job that crashed between writing `stopped.json` and removing `running.json` has left both.
-    if crashed is not None and end.get("token") != crashed.token:
-        last, seen, clean = asdict(crashed), crashed.seen, False
-    elif end:
-        last, seen, clean = end, end["at"], end.get("state") != "failed"
-    else:
+    last, end = _last(folder, crashed)
+    if not last:
         return None
+    seen, clean = (end["at"], end.get("state") != "failed") if end else (last["seen"], False)
     if last.get("has_run", True):
         return PreviousRun(name=last["name"], since_us=last["since"], seen_us=seen, clean=clean)
     return None if last["before"] is None else PreviousRun(**last["before"])
+
+
+def written_tables(folder: CheckpointFolder, crashed: LeaseOwner | None) -> dict[str, Any] | None:
+    """Return what the last run, or a start that was aborted after it, knew of its tables; None if it is not known.
+
+    Args:
+        folder: the checkpoint.
+        crashed: as for `previous_run`.
+    """
+    tables = _last(folder, crashed)[0].get("tables")
+    return tables if isinstance(tables, dict) else None
+
+
+def _last(folder: CheckpointFolder, crashed: LeaseOwner | None) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """Return the fields of the lease that was held last, and how it ended; the end is empty after a crash."""
+    end = read_end(folder)
+    # A job that crashed between writing `stopped.json` and removing `running.json` has left both.
+    if crashed is not None and end.get("token") != crashed.token:
+        return asdict(crashed), {}
+    return end, end

@@ -12,6 +12,7 @@ reset.py             How does a job go back to its initial state?
 run_totals.py        What did the batches of a run do, added up?
 startup_checks.py    Do session, checkpoint and declaration fit together?
 status.py            What does a job report of itself: state, counts, and what a drain left open?
+table_record.py      Do the tables have what the checkpoint has written to them, and nothing more?
 unfinished_batch.py  May a batch that some tables have already be run again by this code?
 shutdown/            How does a job end when its process is to end?
 """

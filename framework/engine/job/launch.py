@@ -10,6 +10,7 @@ from framework.declarations.errors import CheckpointError
 from framework.engine.clock.control_cleanup import ControlCleanup
 from framework.engine.clock.tick_scheduler import TickScheduler
 from framework.engine.job.startup_checks import require_no_interrupted_restore
+from framework.engine.job.table_record import with_batch
 from framework.engine.session.required_settings import query_settings
 from framework.engine.sink import downtime
 from state.checkpoint.control_files import write_control_file
@@ -143,7 +144,7 @@ class JobLaunch:
         downtime: downtime.Downtime | None,
     ) -> None:
         """Step 3 of the commit protocol (`delta_sink.py`), for as long as the job holds its lease."""
-        self.sink.commit(
+        written = self.sink.commit(
             packed,
             batch,
             open_panes=open_panes,
@@ -151,6 +152,8 @@ class JobLaunch:
             require_lease=self.lease.require_held,
             downtime=downtime,
         )
+        if self.lease.tables is not None:
+            self.lease.tables = with_batch(self.lease.tables, written, batch.number)
         self._record_batch(batch)
         self.lease.require_held()  # Spark logs the commit next, also of a batch that had nothing for the tables
 

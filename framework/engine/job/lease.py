@@ -2,9 +2,7 @@
 
 Two queries on one checkpoint overwrite each other's offsets and state, and Spark does not always notice. So a job
 holds a lease, and writes `panekeeper/running.json`: its process, and a heartbeat every few seconds. A start is refused
-while that job is alive, and takes the lease over once it has crashed.
-
-How a lease is acquired: `framework/engine/job/claim.py`.
+while that job is alive, and takes the lease over once it has crashed (`framework/engine/job/claim.py`).
 
 Before each batch, before each commit to a table and with each heartbeat the job checks that its claim is still there.
 When the job ends, `stopped.json` says when and how, and its claim and `running.json` are removed. A job that crashed
@@ -29,7 +27,7 @@ from state.checkpoint.claims import drop_claim, has_claim, newest_claim_number, 
 from state.checkpoint.clock import now_us
 from state.checkpoint.folder import CheckpointFolder, LocalFolder, local_path
 from state.checkpoint.layout import RUNNING_FILE, STOPPED_FILE
-from state.checkpoint.owner import HEARTBEAT_TIMEOUT_US, LeaseOwner, PreviousRun, previous_run
+from state.checkpoint.owner import HEARTBEAT_TIMEOUT_US, LeaseOwner, PreviousRun, previous_run, written_tables
 from state.log import logger
 
 if TYPE_CHECKING:
@@ -91,6 +89,7 @@ class Lease:
                 newest = newest_claim_number(self._folder)  # before the check: a later claim is another start's
                 self.replaced = require_free(self._folder, now, _runs_here)
                 self.previous = previous_run(self._folder, self.replaced)
+                owner = replace(owner, tables=written_tables(self._folder, self.replaced))
                 if not owner.has_run:
                     owner = replace(owner, before=None if self.previous is None else asdict(self.previous))
                 self._owner = claim(self._folder, owner, self._confirm_delay, after=newest)
@@ -144,7 +143,7 @@ class Lease:
                 return
             self._mark_released()
             owner = self._owner
-            fields = ("name", "since", "token", "has_run", "before")
+            fields = ("name", "since", "token", "has_run", "before", "tables")
             end = {"at": self._now(), "state": state} | {name: getattr(owner, name) for name in fields}
             try:
                 if has_claim(self._folder, owner):
@@ -181,6 +180,16 @@ class Lease:
                 return
             self._owner = replace(self._owner, has_run=previous is None, before=before)
         self._try_to_renew()
+
+    @property
+    def tables(self) -> dict[str, Any] | None:
+        """What is known of the job's tables (`table_record.py`); written with each heartbeat and at the end."""
+        return self._owner.tables
+
+    @tables.setter
+    def tables(self, tables: dict[str, Any]) -> None:
+        with self._lock:
+            self._owner = replace(self._owner, tables=tables)
 
     def require_held(self) -> None:
         """Raise unless this job still holds the lease. Called before each batch and just before each commit to a table.

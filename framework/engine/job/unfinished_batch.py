@@ -4,11 +4,7 @@ A batch is several commits, one a table. A crash between two of them leaves a ba
 not; it is run again, and the tables that have it skip it. With other code it would be computed otherwise: a row that
 was a result may be refused now, and would be in the log and in the quarantine, or in neither. So such a start is
 refused. While no table has the batch, it is run again with whatever code there is: a function that raises can be
-corrected.
-
-A batch that a table has and that the checkpoint has not begun is refused with any code. The folder is an older copy
-then, as from a backup of its files: the job would read its sources again from there, and tables would skip its batches
-by their numbers, whatever rows they have.
+corrected. A batch that a table has and the checkpoint has not begun is refused with any code (`table_record.py`).
 """
 
 from __future__ import annotations
@@ -16,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from framework.declarations.errors import CheckpointError, IncompatibleCheckpoint
-from framework.engine.sink.small_commits import FENCED
+from framework.declarations.errors import IncompatibleCheckpoint
 from state.checkpoint.fingerprint import Difference, compare
 from state.checkpoint.run_record import last_batches, read_code, write_code
 from state.code_digest import PREFIX
@@ -74,36 +69,6 @@ def begin_with_code(
         if holders:
             _log.warning("batch %d of job %s is run again with changed code: %s", begun, record.name, "; ".join(lines))
     write_code(folder, code)
-
-
-def require_no_later_batch(
-    folder: CheckpointFolder,
-    record: JobRecord,
-    tables: Mapping[str, str | None],
-    last_transaction: Callable[[str, str], int],
-) -> None:
-    """Refuse a checkpoint that is behind the tables of its job.
-
-    Args:
-        folder: the job's checkpoint.
-        record: what the checkpoint says of the job.
-        tables: role -> path of the job's tables.
-        last_transaction: as for `begin_with_code`.
-
-    Raises:
-        CheckpointError: a table has a batch that this checkpoint has not begun.
-    """
-    begun, _ = last_batches(folder)
-    last = -1 if begun is None else begun
-    for role, path in tables.items():
-        if path is None or (found := last_transaction(path, record.transaction(role))) <= last:
-            continue
-        ahead = "was restored or reset since" if found >= FENCED else f"has batch {found} already"
-        raise CheckpointError(
-            f"the checkpoint {folder.root} is an older copy: it has begun no batch after {last}, and the {role} {path} "
-            f"of job {record.name!r} {ahead}. It would skip the batches that are run again, and rows would be lost. "
-            "Put the newest state of this folder back; or restore a savepoint, which takes the tables back, too"
-        )
 
 
 def _refusal(

@@ -66,6 +66,10 @@ if TYPE_CHECKING:
     from state.checkpoint.job_record import JobRecord
 
 
+_TAGS = {"log": "results", "view": "results", "quarantine": "rejected"}
+"""Role of a table -> the output that it gets."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class DeltaSink:
     """Writes the packed output of a batch to the tables of a job, and its results to the user's own sink, if any."""
@@ -100,8 +104,8 @@ class DeltaSink:
         started_us: int,
         require_lease: Callable[[], None],
         downtime: Downtime | None = None,
-    ) -> None:
-        """Step 3: one idempotent commit for each table that gets rows.
+    ) -> list[str]:
+        """Step 3: one idempotent commit for each table that gets rows; return which tables have the batch in their log.
 
         `started_us` is when the batch began, `downtime` what the time before this run did, if this is its first batch.
         `require_lease` is called just before each commit, and raises if another job has taken over the checkpoint.
@@ -111,14 +115,20 @@ class DeltaSink:
             fault_point_before_commit("between-file-and-commit", batch.number, self.tables.log)
         gathered = gather_before_commits(self._commits(packed, batch), batch.number)
         commits = [_checked(require_lease, commit) for commit in gathered]
+        written = [role for role, tag in _TAGS.items() if batch.rows[tag]]
         _commit_in_parallel(spark, hold_between_tables(commits, batch.number))
+        if "view" in written and not self._view_has(spark, batch.number):
+            written.remove("view")
         if downtime is not None:
             require_lease()
             self._append(spark, _one_row(DOWNTIME, downtime.row()), "downtime", batch.number)
+            written.append("downtime")
         if commits or batch.counts["rows_in"]:
             require_lease()
             self._append(spark, _metrics(batch, open_panes, started_us), "metrics", batch.number)  # 3d
+            written.append("metrics")
         fault_point("after-delta-commit", batch.number)
+        return written
 
     def secure_tables(self, spark: SparkSession) -> None:
         """Let nobody else commit to the tables: no other checkpoint, no process of an earlier epoch. At each start.
@@ -186,6 +196,14 @@ class DeltaSink:
                 number=number,
             )
         self.small.reopen(path)
+
+    def _view_has(self, spark: SparkSession, number: int) -> bool:
+        """Say whether it is known that the view has a batch: a merge of rows that are all older leaves no commit."""
+        found: list[int] = []
+        transaction = self.record.transaction("view")
+        if self.tables.view is not None:
+            self.small.commit(spark, self.tables.view, lambda table: found.append(table.last_transaction(transaction)))
+        return bool(found) and found[0] >= number
 
     def _commit_to_user_sink(self, rows: DataFrame, number: int) -> None:
         assert self.user_sink is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from pyspark.sql import DataFrame
 
@@ -29,7 +29,7 @@ class JobSink(Protocol):
         started_us: int,
         require_lease: Callable[[], None],
         downtime: Downtime | None = None,
-    ) -> None:
+    ) -> Collection[str]:
         """Write what the batch did, so that a repetition changes nothing.
 
         Args:
@@ -39,5 +39,8 @@ class JobSink(Protocol):
             started_us: when the batch began, us since the epoch.
             require_lease: raises if another job has taken over the checkpoint; called just before each commit.
             downtime: what happened while the job was down, if this is its first batch after that.
+
+        Returns:
+            The tables that have the batch in their log now, each by its role.
         """
         ...

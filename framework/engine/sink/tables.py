@@ -155,8 +155,8 @@ def create_or_check(
     written: Collection[str] = (),
     layout: TableLayout | None = None,
     small: SmallTables | None = None,
-) -> None:
-    """Make the tables that are not there and check those that are.
+) -> dict[str, Mapping[str, Any]]:
+    """Make the tables that are not there and check those that are; return role -> metadata, as the log has it.
 
     Args:
         spark: the session that reaches the tables.
@@ -175,6 +175,7 @@ def create_or_check(
     """
     small, layout = small or SmallTables(), layout or TableLayout()
     roles = {path: role for role, path in asdict(tables).items()}
+    described: dict[str, Mapping[str, Any]] = {}
     for path, schema in tables.schemas(spec).items():
         files = CheckpointFiles(spark, path)
         exists = DeltaTable.isDeltaTable(spark, path)
@@ -191,13 +192,14 @@ def create_or_check(
         _require_writable(files)
         if not exists:
             _create(spark, path, roles[path], schema, layout, small)
-        metadata = _metadata(spark, path)
+        metadata = described[roles[path]] = _metadata(spark, path)
         if exists:
             found = StructType.fromJson(json.loads(metadata["schemaString"]))
             _require_columns(path, found, schema, is_own=path in written)
         require_usable_settings(roles[path], path, metadata, schema)
         if exists and fresh:
             _require_no_rows(spark, roles[path], path, small)
+    return described
 
 
 def require_no_rows(spark: SparkSession, tables: Tables) -> None:

@@ -1,4 +1,4 @@
-"""Whether a start may run an unfinished batch again: by its code, and by what the tables have."""
+"""Whether a start may run an unfinished batch again, by its code."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from framework.declarations.errors import CheckpointError, CorruptState, IncompatibleCheckpoint
-from framework.engine.job.unfinished_batch import begin_with_code, require_no_later_batch
-from framework.engine.sink.small_commits import FENCED
+from framework.declarations.errors import CorruptState, IncompatibleCheckpoint
+from framework.engine.job.unfinished_batch import begin_with_code
 from state.checkpoint.folder import LocalFolder
 from state.checkpoint.job_record import JobRecord
 from state.checkpoint.layout import CODE_FILE
@@ -41,10 +40,6 @@ class Start:
             has_sink=has_sink,
             accepted=accepted,
         )
-
-    def require_no_later_batch(self) -> None:
-        """Check the checkpoint against the tables."""
-        require_no_later_batch(self.folder, RECORD, self.tables, self.last_transaction)
 
     def last_transaction(self, path: str, app: str) -> int:
         """The last batch that a table has of this epoch."""
@@ -110,20 +105,3 @@ def test_a_checkpoint_without_a_record_of_the_code_takes_any(tmp_path: Path) -> 
     (tmp_path / CODE_FILE).write_text("{")
     with pytest.raises(CorruptState, match="panekeeper repair"):
         start(NEW)
-
-
-@pytest.mark.parametrize(("last", "why"), [(8, "has batch 8 already"), (FENCED, "was restored or reset since")])
-def test_a_checkpoint_that_is_behind_its_tables_is_refused(tmp_path: Path, last: int, why: str) -> None:
-    """Put back from a backup of its files: a table would skip its batches by their numbers, whatever rows they have."""
-    start = Start(tmp_path)
-    start.transactions["/view"] = last
-    with pytest.raises(CheckpointError, match=f"begun no batch after 7, and the view /view of job 'readings' {why}"):
-        start.require_no_later_batch()
-
-
-@pytest.mark.parametrize(("begun", "last"), [(None, -1), (7, 6), (7, 7)])
-def test_a_checkpoint_may_be_ahead_of_its_tables(tmp_path: Path, begun: int | None, last: int) -> None:
-    """New; with a batch that only some tables have, or none; or that wrote nothing to a table."""
-    start = Start(tmp_path, begun=begun)
-    start.transactions["/log"], start.transactions["/view"] = last, -1
-    start.require_no_later_batch()

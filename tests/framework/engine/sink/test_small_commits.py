@@ -274,3 +274,11 @@ def test_a_floating_point_key_is_left_to_spark(tmp_path: Path) -> None:
     rows = pa.table({"level": [0.0], "firing": [0]}, schema=schema)
     with pytest.raises(UnsupportedTable, match="'level' is a floating-point number"):
         commits.merge(rows, APP, 0, keys=["level"], newer_by="firing")
+
+
+def test_a_merge_that_changes_nothing_is_not_taken_for_a_commit(view: str) -> None:
+    """Rows that are all older leave no commit: the log of the view does not have their batch. A start looks there."""
+    commits = SmallCommits(view)
+    for batch, refinement, last in ((0, 3, 0), (1, 2, 0), (2, 4, 2)):
+        merge(commits, panes(("a", 1, 1.0, refinement)), batch)
+        assert commits.last_transaction(APP) == SmallCommits(view).last_transaction(APP) == last

@@ -1,0 +1,121 @@
+"""Do the tables of a job have what its checkpoint has written to them, and nothing more?
+
+Both can be put back from a backup, or removed and made again, while the job is stopped. If only one of them is, batches
+are missing for ever: they are committed, so they are not run again, or the table skips them by their numbers.
+
+Each commit of a batch has its number as transaction version in the log of the table. So the checkpoint records for each
+table its id and the newest batch that was written to it (`LeaseOwner.tables`): with each heartbeat of the lease and at
+the end, never for its own sake. After a kill it is as old as the last heartbeat, a few seconds.
+
+What somebody does to the rows by a commit of Delta's (DELETE, OPTIMIZE, VACUUM, RESTORE) leaves the transactions in the
+log of the table, and is no business of a start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any
+
+from framework.declarations.errors import CheckpointError, SinkError
+from framework.engine.sink.small_commits import FENCED
+from state.checkpoint.run_record import last_batches
+
+if TYPE_CHECKING:
+    from state.checkpoint.folder import CheckpointFolder
+    from state.checkpoint.job_record import JobRecord
+
+ACCEPTED = "panekeeper.acceptedUpToBatch"
+"""Property of a table by which its owner says that what it has of the batches up to this one is as it should be."""
+
+TableRecord = dict[str, dict[str, Any]]
+"""Role -> what the checkpoint knows of the table: path, id, transaction (the id under which the job commits to it) and
+batch (the newest version under it, -1 for none). Stored."""
+
+
+def require_no_later_batch(
+    folder: CheckpointFolder,
+    record: JobRecord,
+    tables: Mapping[str, str | None],
+    last_transaction: Callable[[str, str], int],
+) -> None:
+    """Refuse a checkpoint that is behind the tables of its job.
+
+    Args:
+        folder: the job's checkpoint.
+        record: what the checkpoint says of the job.
+        tables: role -> path of the job's tables.
+        last_transaction: returns the last version that a table has of a transaction id; -1 for none.
+
+    Raises:
+        CheckpointError: a table has a batch that this checkpoint has not begun.
+    """
+    begun, _ = last_batches(folder)
+    last = -1 if begun is None else begun
+    for role, path in tables.items():
+        if path is None or (found := last_transaction(path, record.transaction(role))) <= last:
+            continue
+        ahead = "was restored or reset since" if found >= FENCED else f"has batch {found} already"
+        raise CheckpointError(
+            f"the checkpoint {folder.root} is an older copy: it has begun no batch after {last}, and the {role} {path} "
+            f"of job {record.name!r} {ahead}. It would skip the batches that are run again, and rows would be lost. "
+            "Put the newest state of this folder back; or restore a savepoint, which takes the tables back, too"
+        )
+
+
+def require_all_batches(
+    stored: Mapping[str, Any] | None,
+    record: JobRecord,
+    tables: Mapping[str, str | None],
+    metadata: Mapping[str, Mapping[str, Any]],
+    last_transaction: Callable[[str, str], int],
+) -> TableRecord:
+    """Refuse tables that are behind the checkpoint of their job, and return the record of those that are there.
+
+    After a restore or a reset the transaction ids are others, and what was recorded before does not count.
+
+    Args:
+        stored: what the last run has recorded; None if there was none, or one of an older version.
+        record: what the checkpoint says of the job.
+        tables: role -> path of the job's tables, which are all there.
+        metadata: role -> metadata of the table, as its log has it.
+        last_transaction: as for `require_no_later_batch`.
+
+    Raises:
+        SinkError: a table is an older copy, or another one than the job has written to.
+    """
+    found: TableRecord = {}
+    for role, path in tables.items():
+        if path is None:
+            continue
+        transaction, described = record.transaction(role), metadata[role]
+        batch = last_transaction(path, transaction)
+        known = (stored or {}).get(role, {})
+        if (known.get("path"), known.get("transaction")) == (path, transaction):
+            properties = described.get("configuration") or {}
+            if properties.get(ACCEPTED) != str(known["batch"]):
+                _require_same(role, known, described["id"], batch, may_have_rows=record.epoch > 0)
+        found[role] = {"path": path, "id": described["id"], "transaction": transaction, "batch": batch}
+    return found
+
+
+def with_batch(known: TableRecord, roles: Collection[str], batch: int) -> TableRecord:
+    """Return a record after a batch was written to some of the tables."""
+    return {role: one | {"batch": max(batch, one["batch"])} if role in roles else one for role, one in known.items()}
+
+
+def _require_same(role: str, known: Mapping[str, Any], id_: str, batch: int, *, may_have_rows: bool) -> None:
+    last, path = known["batch"], known["path"]
+    if known["id"] != id_ and (last >= 0 or may_have_rows):
+        what = f"is another table than the one that this checkpoint has written to: its id is {id_}, not {known['id']}"
+    elif batch < last:
+        newest = f"batch {batch} is" if batch >= 0 else "no batch is"
+        what = f"is an older copy: {newest} the newest that it has of this job, and batch {last} was written to it"
+    else:
+        return
+    raise SinkError(
+        f"the {role} {path} {what}. Results of batches up to {last} would be missing for ever, because they are not "
+        "run again. Put the table back as the job has left it; or restore a savepoint, which takes the checkpoint "
+        "back, too; or reset the job to its initial state, or give it a new checkpoint folder and new tables. If you "
+        "have filled the table again, or can do without these rows, confirm that: ALTER TABLE "
+        f"delta.`{path}` SET TBLPROPERTIES ('{ACCEPTED}' = '{last}')"
+    )

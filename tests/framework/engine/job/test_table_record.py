@@ -1,0 +1,213 @@
+"""Whether tables and checkpoint fit together at a start: one of them may have been put back from a backup."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+
+from framework.declarations.errors import CheckpointError, SinkError
+from framework.engine.job.lease import acquire
+from framework.engine.job.table_record import ACCEPTED, require_all_batches, require_no_later_batch, with_batch
+from framework.engine.sink.small_commits import FENCED, SmallCommits
+from state.checkpoint.folder import LocalFolder
+from state.checkpoint.job_record import JobRecord
+from state.checkpoint.layout import RUNNING_FILE
+from tests.framework.engine.sink.test_small_commits import LOG, log_rows, make
+
+RECORD = JobRecord(name="readings", id="0123456789ab", declaration={}, group_ids=(0,), epoch=0, versions={})
+
+
+class Tables:
+    """The log and the view of a job, real tables, and what its checkpoint has recorded of them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.paths: dict[str, str | None] = {role: make(folder / role, LOG) for role in ("log", "view")}
+        self.paths["quarantine"] = None
+        self.record = RECORD
+        self.recorded: dict[str, Any] | None = None
+
+    def start(self) -> None:
+        """Check the tables as a start does, and take note of them."""
+        described = {role: metadata_of(path) for role, path in self.paths.items() if path is not None}
+        self.recorded = require_all_batches(self.recorded, self.record, self.paths, described, last_transaction)
+
+    def commit(self, batch: int, *roles: str) -> None:
+        """Write a row to some of the tables, as a batch of the job."""
+        for role in roles:
+            SmallCommits(str(self.paths[role])).append(log_rows("a"), self.record.transaction(role), batch)
+        assert self.recorded is not None
+        self.recorded = with_batch(self.recorded, roles, batch)
+
+    def copy(self, role: str) -> Callable[[], None]:
+        """Copy the files of a table, and return what puts them back."""
+        path, copy = self.folder / role, self.folder / f"{role}-copy"
+        shutil.copytree(path, copy)
+
+        def put_back() -> None:
+            shutil.rmtree(path)
+            shutil.copytree(copy, path)
+
+        return put_back
+
+    def make_again(self, role: str) -> None:
+        """Remove a table, and make an empty one in its place."""
+        shutil.rmtree(self.folder / role)
+        make(self.folder / role, LOG)
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> Tables:
+    """Batches 0 and 3 have results, 4 has none."""
+    made = Tables(tmp_path)
+    made.start()
+    made.commit(0, "log", "view")
+    made.commit(3, "log", "view")
+    made.commit(4)
+    return made
+
+
+def metadata_of(path: str) -> Mapping[str, Any]:
+    """The metadata of a table."""
+    metadata = DeltaTable(path).metadata()
+    return {"id": str(metadata.id), "configuration": metadata.configuration}
+
+
+def last_transaction(path: str, app: str) -> int:
+    """The last version that a table has of a transaction id."""
+    version = DeltaTable(path).transaction_version(app)
+    return -1 if version is None else version
+
+
+@pytest.mark.parametrize("role", ["log", "view"])
+def test_a_table_that_was_put_back_from_a_backup_is_refused(tables: Tables, role: str) -> None:
+    """Its missing rows would never come: the batches are committed. The error names each way out."""
+    put_back = tables.copy(role)
+    tables.commit(5, "log", "view")
+    tables.start()
+    put_back()
+    with pytest.raises(SinkError) as refused:
+        tables.start()
+    path = tables.paths[role]
+    assert f"the {role} {path} is an older copy: batch 3 is the newest that it has of this job, and batch 5" in str(
+        refused.value
+    )
+    for way_out in ("Put the table back", "restore a savepoint", "reset the job", "new checkpoint folder"):
+        assert way_out in str(refused.value)
+
+
+def test_one_may_confirm_that_a_table_is_as_it_should_be(tables: Tables) -> None:
+    """By the property that the error names; only for what was missing then."""
+    put_back = tables.copy("log")
+    tables.commit(5, "log", "view")
+    put_back()
+    table = DeltaTable(str(tables.paths["log"]))
+    for other in ("4", "6"):
+        table.alter.set_table_properties({ACCEPTED: other}, raise_if_not_exists=False)
+        with pytest.raises(SinkError, match=rf"SET TBLPROPERTIES \('{ACCEPTED}' = '5'\)"):
+            tables.start()
+    table.alter.set_table_properties({ACCEPTED: "5"}, raise_if_not_exists=False)
+    tables.start()
+    tables.commit(6, "log")
+    put_back()
+    with pytest.raises(SinkError, match="is an older copy"):
+        tables.start()
+
+
+def test_a_table_that_was_made_again_is_refused(tables: Tables) -> None:
+    """It is another one, though it may have all columns; an empty one that the job had not written to does no harm."""
+    tables.make_again("view")
+    with pytest.raises(SinkError, match=r"the view .* is another table than .* Results of batches up to 3"):
+        tables.start()
+    unused = Tables(tables.folder / "unused")
+    unused.start()
+    unused.make_again("view")
+    unused.start()
+
+
+def test_after_a_restore_a_table_without_a_batch_has_rows_nevertheless(tables: Tables) -> None:
+    """Those of the epochs before: it is not made again unseen."""
+    tables.record = JobRecord(**{**RECORD.to_json(), "epoch": 1})
+    tables.start()
+    tables.make_again("log")
+    with pytest.raises(SinkError, match=r"the log .* is another table"):
+        tables.start()
+
+
+def test_commits_of_others_and_an_unfinished_batch_are_accepted(tables: Tables) -> None:
+    """Whatever leaves the transactions where they are: OPTIMIZE, VACUUM, DELETE, RESTORE, a checkpoint of the log."""
+    path = str(tables.paths["log"])
+    DeltaTable(path).optimize.compact()
+    DeltaTable(path).vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False)
+    DeltaTable(path).delete("sensor = 'a'")
+    DeltaTable(path).create_checkpoint()
+    DeltaTable(path).cleanup_metadata()
+    tables.start()
+    SmallCommits(path).append(log_rows("b"), RECORD.transaction("log"), 5)
+    tables.start()
+
+
+@pytest.mark.parametrize("change", ["epoch", "path", "older"])
+def test_what_was_recorded_counts_for_one_epoch_and_one_folder(tables: Tables, change: str) -> None:
+    """A restore, a reset or a clone changes the transaction ids; older checkpoints have recorded nothing."""
+    if change == "epoch":
+        tables.record = JobRecord(**{**RECORD.to_json(), "epoch": 1})
+    elif change == "path":
+        tables.paths["view"] = make(tables.folder / "other", LOG)
+    else:
+        tables.recorded = None
+    if change != "path":
+        tables.make_again("view")
+    tables.start()
+
+
+def test_the_record_outlives_crashes_and_starts_that_came_to_nothing(tmp_path: Path) -> None:
+    """It is in the lease: a heartbeat writes it, the end writes it, and a start passes it on."""
+    folder, known = LocalFolder(tmp_path), {"log": {"path": "/log", "batch": 3}}
+    first = acquire(folder, "job", now=lambda: 1)
+    assert first.tables is None
+    first.tables = known
+    first.release("ended")
+    second = acquire(folder, "job", now=lambda: 2)
+    assert second.tables == known
+    second.roll_back()
+    third = acquire(folder, "job", now=lambda: 3)
+    third.tables = known | {"view": {"path": "/view", "batch": 4}}
+    third.renew()
+    left = folder.read_json(RUNNING_FILE)
+    third.roll_back()
+    folder.write_json(RUNNING_FILE, left | {"pid": 2**22 + 1, "started": None}, replace=True)
+    for at in (4, 5):
+        aborted = acquire(folder, "job", now=lambda at=at: at)  # type: ignore[misc]
+        assert aborted.tables == third.tables
+        aborted.roll_back()
+    last = acquire(folder, "job", now=lambda: 6)
+    last.release("failed")
+    assert acquire(folder, "job", now=lambda: 7).tables == third.tables
+
+
+@pytest.mark.parametrize(("last", "why"), [(8, "has batch 8 already"), (FENCED, "was restored or reset since")])
+def test_a_checkpoint_that_is_behind_its_tables_is_refused(tmp_path: Path, last: int, why: str) -> None:
+    """Put back from a backup of its files: a table would skip its batches by their numbers, whatever rows they have."""
+    with pytest.raises(CheckpointError, match=f"begun no batch after 7, and the view /view of job 'readings' {why}"):
+        _check_checkpoint(tmp_path, begun=7, log=6, view=last)
+
+
+@pytest.mark.parametrize(("begun", "last"), [(None, -1), (7, 6), (7, 7)])
+def test_a_checkpoint_may_be_ahead_of_its_tables(tmp_path: Path, begun: int | None, last: int) -> None:
+    """New; with a batch that only some tables have, or none; or that wrote nothing to a table."""
+    _check_checkpoint(tmp_path, begun=begun, log=last, view=-1)
+
+
+def _check_checkpoint(path: Path, *, begun: int | None, log: int, view: int) -> None:
+    folder, versions = LocalFolder(path), {"/log": log, "/view": view}
+    for name, last in (("offsets", begun), ("commits", 6)):
+        if last is not None:
+            folder.write_json(f"{name}/{last}", {})
+    tables: dict[str, str | None] = {"log": "/log", "view": "/view", "quarantine": None}
+    require_no_later_batch(folder, RECORD, tables, lambda table, app: versions[table] if app.endswith("ab#0") else -1)
