@@ -93,6 +93,19 @@ SCENARIOS: tuple[Scenario, ...] = (
         needs="disk",
     ),
     Scenario(
+        name="a full disk while jobs of the wall clock are idle",
+        actions=(
+            JumpClock(files=2, hours=(2.5,), disk_is_full=True),
+            FillWhileIdle(files=4, messages=_FULL_DISK),
+            Outage(2.5),
+            Resume(),
+        ),
+        job_names=("clock-tumbling", "clock-batched"),
+        uses_wall_clock=True,
+        for_user_job=False,
+        needs="disk",
+    ),
+    Scenario(
         name="the object store fails for 10 s",
         actions=(
             Run(files=3),
@@ -144,6 +157,18 @@ SCENARIOS: tuple[Scenario, ...] = (
             Resume(),
         ),
         job_names=("sliding-count", "state-handler"),
+        for_user_job=False,
+    ),
+    Scenario(
+        name="kill -9 after a table has the batch, then another operator",
+        actions=(
+            Kill("between two Delta commits", batch=None),
+            ChangeCode("old program", what="operator"),
+            Kill("after Delta, before Spark's commit", batch=None),
+            ChangeCode("accept", what="operator"),
+            Resume(),
+        ),
+        job_names=("state-handler",),
         for_user_job=False,
     ),
     Scenario(
