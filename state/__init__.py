@@ -13,5 +13,6 @@ records.py      Which fields of a key group are stored?
 spark_logs.py   Can Spark's own logs of a checkpoint be read, and what do they pin?
 spark_store.py  How is a key group kept in Spark's state store?
 store.py        What does a store offer, and how is one kept in memory?
+upgrade/        Which changes of a declaration keep the state, and what do they leave behind?
 user_values.py  Which values can a state handler store?
 """

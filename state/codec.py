@@ -40,6 +40,26 @@ def decode_table(value: bytes) -> pa.Table:
     return _read_ipc(_unframe(value))
 
 
+def decode_rows(value: bytes, columns: pa.Schema) -> pa.Table:
+    """Return stored rows with these columns, in this order: null where they were stored without one.
+
+    A declaration that carries other columns than the one before reads the rows that are stored this way.
+
+    Raises:
+        CorruptState: the bytes are damaged.
+        StateVersionError: they are of another version.
+    """
+    table = decode_table(value)
+    if table.column_names == columns.names:
+        return table
+    arrays, fields = [], []
+    for field in columns:
+        place = table.schema.get_field_index(field.name)
+        arrays.append(table.column(place) if place >= 0 else pa.nulls(table.num_rows, field.type))
+        fields.append(table.schema.field(place) if place >= 0 else field.with_nullable(True))
+    return pa.table(arrays, schema=pa.schema(fields))
+
+
 def encode_header(fields: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> bytes:
     """Return a header: JSON-able fields and named tables, in one framed value."""
     blobs = {name: _ipc(table) for name, table in tables.items()}

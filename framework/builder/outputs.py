@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from framework.engine.session.checkpoint_files import CheckpointFiles
     from framework.engine.sink.tables import TableLayout, Tables
     from framework.engine.user_sinks.protocol import Sink
-    from state.checkpoint.job_record import JobRecord
 
 
 @dataclass(frozen=True)
@@ -102,15 +101,18 @@ class Computation:
             SetupError: as `DeltaJob.start`.
             StateError: as `DeltaJob.start`.
         """
+        from framework.engine.job.startup_checks import open_with_history
+        from framework.engine.job.upgrade.start import record_upgrade
         from framework.engine.session.checkpoint_files import CheckpointFiles
         from framework.engine.session.required_settings import require_state_settings
 
         files = CheckpointFiles(self._pipeline.intake.df.sparkSession, qualified_path(checkpoint))
         require_state_settings(files)
-        record = _open_checkpoint(files, self._pipeline, own_query=True)
+        record, pipeline = open_with_history(files, self._pipeline, own_query=True)
+        record_upgrade(files, record)
         write_control_file(files, "resume")
-        packed = self._pipeline.packed(files, record.group_ids)
-        return unpack(packed, "results", self._pipeline.spec.results_schema)
+        packed = pipeline.packed(files, record.group_ids)
+        return unpack(packed, "results", pipeline.spec.results_schema)
 
 
 @dataclass(frozen=True)
@@ -186,16 +188,16 @@ class DeltaJob:
                 and `session(s3=True)`).
             trigger: `"available_now"` processes what is there and ends; `"immediate"` runs until stopped; a duration
                 such as `"10 seconds"`, of a millisecond or more, begins a batch at that period until stopped.
-            accept_changed_code: number of an unfinished batch that is run again although the code has changed since
-                some tables got it, as the error of such a start says (docs/lifecycle.md). It has no effect on others.
+            accept_changed_code: number of an unfinished batch that is run again although code or declaration have
+                changed since, as the error of such a start says (docs/lifecycle.md). It has no effect on others.
 
         Returns:
             The running job.
 
         Raises:
             DeclarationError: `trigger` is none of these.
-            CheckpointError: the folder belongs to another job or declaration, the job was flushed, one runs on it, or
-                a batch is unfinished and its code has changed.
+            CheckpointError: the folder belongs to another job, or to a declaration whose state does not fit; the job
+                was flushed, one runs on it, or a batch is unfinished and its code or declaration has changed.
             SinkError: a table cannot take the results.
             SetupError: the session cannot run it.
             StateError: the stored state cannot be used.
@@ -227,15 +229,17 @@ class DeltaJob:
         from framework.engine.flow.code_fields import code_of
         from framework.engine.job.job import Job
         from framework.engine.job.launch import JobLaunch
+        from framework.engine.job.startup_checks import open_with_history
         from framework.engine.job.table_record import require_all_batches, require_no_later_batch
         from framework.engine.job.unfinished_batch import begin_with_code
+        from framework.engine.job.upgrade.start import complete_upgrade
         from framework.engine.sink.delta_sink import DeltaSink
         from framework.engine.sink.small_tables import SmallTables
         from framework.engine.sink.tables import create_or_check
         from state.spark_logs import found_files
 
-        pipeline, spec, layout = self._pipeline, self._pipeline.spec, self._layout
-        record = _open_checkpoint(files, pipeline)
+        record, pipeline = open_with_history(files, self._pipeline, accepted=accepted)
+        spec, layout = pipeline.spec, self._layout
         new = is_new(files)
         for port in pipeline.ports:
             require_bounded_batch(port.intake.df, partial(found_files, files))
@@ -251,6 +255,7 @@ class DeltaJob:
         lease.tables = require_all_batches(lease.tables, record, paths, found, last)
         has_sink, code = self._sink is not None, code_of(pipeline)
         begin_with_code(files, record, code, paths, last_transaction=last, has_sink=has_sink, accepted=accepted)
+        complete_upgrade(files, record, tables, spec, small)
         write_tables(files, paths)
         if self._sink is not None:
             self._sink.prepare(files.spark, spark_schema(spec.results_schema))
@@ -291,10 +296,3 @@ class DeltaJob:
                 return reset_to_initial_state(files, record, self.tables, confirm=confirm)
             finally:
                 lease.roll_back()
-
-
-def _open_checkpoint(files: CheckpointFiles, pipeline: Pipeline, *, own_query: bool = False) -> JobRecord:
-    from framework.engine.job.startup_checks import open_checkpoint
-
-    declared, own = pipeline.declaration(), pipeline.intake
-    return open_checkpoint(files, name=own.name, declaration=declared, key_groups=own.key_groups, own_query=own_query)

@@ -17,22 +17,49 @@ from framework.core.aggregates.protocol import Accumulator, State
 from framework.core.quarantine import SUM_OVERFLOW, USER_ERROR, FiringPlace, Quarantine
 from framework.declarations.aggregates import Aggregate
 from framework.declarations.errors import InputError
+from state.upgrade.history import History
 
 PlaceOf = Callable[[int], FiringPlace]
 """Returns the place of the firing with this index, for the quarantine."""
 
 
 def bind_guarded(
-    aggregates: Mapping[str, Aggregate], schema: pa.Schema, quarantine: Quarantine
+    aggregates: Mapping[str, Aggregate], schema: pa.Schema, quarantine: Quarantine, history: History | None = None
 ) -> list[GuardedAccumulator]:
     """Return the accumulators of result columns; what they cannot compute goes to the quarantine."""
-    return [GuardedAccumulator(name, bind(one, schema), quarantine) for name, one in aggregates.items()]
+    known = history or History()
+    return [
+        GuardedAccumulator(
+            name,
+            bind(one, schema),
+            quarantine,
+            number=known.numbers.get(name, place),
+            begins_us=known.begins.get(name),
+        )
+        for place, (name, one) in enumerate(aggregates.items())
+    ]
 
 
 class GuardedAccumulator:
-    """An accumulator whose failures go to the quarantine, each by its result column."""
+    """An accumulator whose failures go to the quarantine, each by its result column.
 
-    def __init__(self, column: str, accumulator: Accumulator, quarantine: Quarantine) -> None:
+    Attributes:
+        number: of the aggregate in the names of the stored columns of its partial results.
+        begins_us: start of the first pane that has it, of one that was added to a job; None: all panes have it.
+        needs_content: whether it has no partial results.
+    """
+
+    def __init__(
+        self,
+        column: str,
+        accumulator: Accumulator,
+        quarantine: Quarantine,
+        *,
+        number: int = 0,
+        begins_us: int | None = None,
+    ) -> None:
+        self.number = number
+        self.begins_us = begins_us
         self._where = f"the result column {column!r}"
         self._accumulator = accumulator
         self._quarantine = quarantine
@@ -61,6 +88,15 @@ class GuardedAccumulator:
     def merge(self, state: State, later: State, cells: Ints, n_cells: int) -> State:
         """Merge partial results of later rows into cells; only of aggregates that cannot fail while they fold."""
         return self._accumulator.merge(state, later, cells, n_cells)
+
+    def empty(self, cells: int, no_rows: pa.Table) -> State:
+        """Return the partial results of so many cells without rows; `no_rows` has the columns of the rows."""
+        nothing = np.empty(0, dtype=np.int64)
+        return self._accumulator.fold([], nothing, cells, no_rows, nothing)
+
+    def nulls(self, n: int) -> pa.Array:
+        """Return so many results that are null."""
+        return pa.nulls(n, self._accumulator.output)
 
     def finish(self, state: State, place: PlaceOf) -> pa.Array:
         """Return the result of each cell."""
@@ -110,7 +146,7 @@ class GuardedAccumulator:
         """Return the results of the firings a..b-1, which raised the error when computed together."""
         if b - a == 1:
             self._quarantine.add_firing(place(a), self._where, error, self._reason)
-            return [pa.nulls(1, self._accumulator.output)]
+            return [self.nulls(1)]
         results = []
         for low, high in ((a, (a + b) // 2), ((a + b) // 2, b)):
             try:

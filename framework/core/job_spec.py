@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from framework.declarations.windows import ArrivalWindow, TimeInterval, Window
 from state.handler import StateHandler
+from state.upgrade.history import History
 
 if TYPE_CHECKING:
     from framework.declarations.aggregates import Aggregate
@@ -67,6 +68,7 @@ class JobSpec:
         operator: handles the events; None if there are aggregates.
         output: the user's result columns (of the aggregates or of the operator).
         handlers: state handlers in the order of their registration; the operator first, if it is one.
+        history: what earlier declarations of the job have left in its state and tables.
     """
 
     window: Window
@@ -79,6 +81,7 @@ class JobSpec:
     other_ports: tuple[PortSpec, ...] = ()
     port: int = 0
     on_error: OnError = None
+    history: History = field(default_factory=History)
 
     @property
     def fails_on_error(self) -> bool:
@@ -115,6 +118,15 @@ class JobSpec:
         """The time column of segments: `EVENT_TIME` or `ARRIVAL_TIME`."""
         return EVENT_TIME if self.has_panes else ARRIVAL_TIME
 
+    @cached_property
+    def retired(self) -> pa.Schema:
+        """The result columns of aggregates that were removed: they are null."""
+        return self.history.retired_columns()
+
+    def retired_nulls(self, rows: int) -> list[pa.Array]:
+        """Return the values of the retired columns for so many result rows."""
+        return [pa.nulls(rows, one.type) for one in self.retired]
+
     @property
     def mixes_window_kinds(self) -> bool:
         """Whether some ports have panes of event time and others not."""
@@ -141,6 +153,7 @@ class JobSpec:
                 *(pane if any_paned else []),
                 *([pa.field("fired_at", TIMESTAMP)] if any_timed else []),
                 *self.output,
+                *self.retired,
                 *([pa.field("refinement", pa.int32())] if any_paned else []),
                 *(number if any_timed else []),
                 pa.field("reason", pa.string()),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import jsonschema
 import pytest
 
-from panekeeper import CheckpointError, TimeInterval
+from panekeeper import CheckpointError, TimeInterval, agg, windowed
 from recovery.cli.main import main
 from recovery.cli.subcommand import ExitCode
 from recovery.cli.upgrade import PLAN
@@ -18,6 +18,9 @@ from recovery.savepoint.create import savepoint
 from recovery.upgrade.check import check_upgrade
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from framework.builder.outputs import DeltaJob
     from integration_tests.engine.conftest import Readings
 
 PROGRAM = """
@@ -65,9 +68,13 @@ def test_plan_reports_what_a_start_does(
     code, printed = plan(aggregates="n=agg.count()", watermark=30)
     assert (code, printed["verdict"]) == (0, "compatible"), printed
     code, printed = plan(aggregates="n=agg.count(), top=agg.max('value')", watermark=30)
+    assert (code, printed["verdict"]) == (0, "compatible"), printed
+    kept = {one["item"]: one["why"] for one in printed["items"]}
+    assert "begins with the first pane that has no rows yet" in kept["aggregate top"]
+    code, printed = plan(aggregates="n=agg.count(), all=agg.collect('value')", watermark=30)
     assert (code, printed["verdict"]) == (ExitCode.FAILED, "needs a flush")
     troubles = [one["item"] for one in printed["items"] if one["verdict"] != "compatible"]
-    assert troubles == ["aggregate top", "output top", "table log", "table view"]
+    assert troubles == ["aggregate all", "output all", "table log", "table view"]
     assert readings.numbers("offsets") == before
     assert not readings.spark.streams.active
 
@@ -78,3 +85,52 @@ def test_plan_reports_what_a_start_does(
         else:
             with pytest.raises(CheckpointError):
                 readings.start(**options)
+
+
+def declared(readings: Readings, age: int, **aggregates: agg.Aggregate) -> DeltaJob:
+    """The readings by minutes, with any aggregates."""
+    stream = windowed(readings.stream(), name="readings", partition_by="sensor", event_time="at", key_groups=4)
+    window = stream.window(TimeInterval(60, discard_age=age))
+    return window.aggregate(**aggregates).to_delta(readings.folder / "log", view=readings.folder / "view")
+
+
+@pytest.mark.extended
+def test_a_declaration_changes_with_its_state_wherever_the_start_is_killed(
+    readings: Readings, fail_at: Callable[[str, int], None]
+) -> None:
+    """After each step of an interrupted start, the old and the new program go on; and back to the old one in the end.
+
+    A larger discard age holds for panes that are open, `top` begins with the first pane without rows, `n` is null.
+    """
+    old = {"age": 120, "total": agg.sum("value"), "n": agg.count()}
+    new = {"age": 600, "top": agg.max("value"), "total": agg.sum("value")}
+
+    def run(options: dict[str, Any]) -> None:
+        job = declared(readings, **options).start(checkpoint=readings.checkpoint, trigger="available_now")
+        assert job.await_end(timeout=300)
+
+    def shown() -> list[tuple[Any, ...]]:
+        rows = [{"top": None, "n": None} | row for row in readings.rows("log")]
+        return sorted((f"{r['pane_start']:%H:%M}", r["refinement"], r["total"], r["n"], r["top"]) for r in rows)
+
+    readings.put(("a", "10:00:10", 1))
+    run(old)
+    for step, following in ((1, old), (3, old), (2, old), (1, new)):
+        fail_at("during-upgrade", step)
+        with pytest.raises(ConnectionError):
+            run(new)
+        run(following)
+    readings.put(("a", "10:00:20", 4), ("a", "10:01:30", 2))
+    readings.put(("a", "10:05:00", 9))
+    run(new)
+    assert shown() == [("10:00", 0, 5, None, None), ("10:01", 0, 2, None, 2)]
+    readings.put(("a", "10:01:40", 8))  # its pane would be closed by the old discard age
+    readings.put(("a", "10:06:30", 7))
+    run(new)
+    assert ("10:01", 1, 10, None, 8) in shown()
+    readings.put(("a", "10:20:00", 3))
+    readings.put(("a", "10:30:00", 3))
+    run(old)
+    assert shown()[-3:] == [("10:05", 0, 9, None, 9), ("10:06", 0, 7, None, None), ("10:20", 0, 3, 1, None)]
+    assert len(readings.rows("view")) == 5
+    assert "top" in readings.rows("view")[0]

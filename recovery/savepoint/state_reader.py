@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
 from framework.declarations.errors import CorruptState, PanekeeperError
-from framework.engine.session.checkpoint_files import CheckpointFiles
-from framework.engine.session.file_manager import FORMAT_SETTING
-from framework.engine.session.required_settings import session_settings
 from framework.engine.session.spark_errors import first_line
+from framework.engine.session.stored_state import format_of_state, stored_state
 from state.codec import decode_header, decode_table
 from state.handler import HandlerState
 from state.records import HANDLERS, LifecycleRecord, is_header
-from state.spark_logs import state_format
 from state.spark_store import HEADER, SEGMENTS
 
 if TYPE_CHECKING:
@@ -40,7 +36,7 @@ def decode_all(spark: SparkSession, checkpoint: str, *, advice: str) -> int:
     """
     count = 0
     try:
-        with _format_of(spark, checkpoint):
+        with format_of_state(spark, checkpoint):
             for (body,) in _rows(spark, checkpoint, HEADER, "value.body"):
                 decode_header(bytes(body))
                 count += 1
@@ -73,29 +69,16 @@ def stored_handlers(spark: SparkSession, checkpoint: str) -> dict[tuple[str, int
         StateError: a value cannot be decoded.
     """
     found = {}
-    with _format_of(spark, checkpoint):
-        segments = _state(spark, checkpoint, SEGMENTS).where(F.col("user_map_key.kind") == HANDLERS)
+    with format_of_state(spark, checkpoint):
+        segments = stored_state(spark, checkpoint, SEGMENTS).where(F.col("user_map_key.kind") == HANDLERS)
         for (body,) in segments.select("user_map_value.body").toLocalIterator():
             for state in LifecycleRecord.decode(bytes(body)).handlers:
                 found[(state.name, state.version)] = state
     return found
 
 
-def _format_of(spark: SparkSession, checkpoint: str) -> AbstractContextManager[None]:
-    """Give the session the format of the state that it reads: with another one Spark finds none."""
-    stored = state_format(CheckpointFiles(spark, checkpoint))
-    return session_settings(spark, {} if stored is None else {FORMAT_SETTING: stored})
-
-
 def _rows(spark: SparkSession, checkpoint: str, variable: str, *columns: str) -> Iterator[tuple[Any, ...]]:
-    return _state(spark, checkpoint, variable).select(*columns).toLocalIterator()
-
-
-def _state(spark: SparkSession, checkpoint: str, variable: str) -> DataFrame:
-    # Creates the coordinator to which a state store reports its snapshots. Without it, reading fails in a session that
-    # has run no query yet, such as that of a subcommand.
-    spark.streams.active  # noqa: B018
-    return spark.read.format("statestore").option("stateVarName", variable).load(checkpoint)
+    return stored_state(spark, checkpoint, variable).select(*columns).toLocalIterator()
 
 
 def digests(spark: SparkSession, checkpoint: str) -> dict[tuple[Any, ...], str]:
@@ -114,10 +97,10 @@ def digests(spark: SparkSession, checkpoint: str) -> dict[tuple[Any, ...], str]:
     value, entry = F.sha2("value.body", 256), F.sha2("user_map_value.body", 256)
     found: dict[tuple[Any, ...], str] = {}
     try:
-        with _format_of(spark, checkpoint):
-            for row in _state(spark, checkpoint, HEADER).select("key.g", value).toLocalIterator():
+        with format_of_state(spark, checkpoint):
+            for row in stored_state(spark, checkpoint, HEADER).select("key.g", value).toLocalIterator():
                 found[(HEADER, *row[:-1])] = row[-1]
-            segments = _state(spark, checkpoint, SEGMENTS).select("key.g", "user_map_key.*", entry)
+            segments = stored_state(spark, checkpoint, SEGMENTS).select("key.g", "user_map_key.*", entry)
             for row in segments.toLocalIterator():
                 found[(SEGMENTS, *row[:-1])] = row[-1]
             if _has_timers(spark, checkpoint):

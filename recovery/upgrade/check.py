@@ -8,7 +8,7 @@ start would check: tables, settings that the checkpoint pins, packages. What a r
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from recovery.savepoint.catalog import show_trusted
@@ -19,6 +19,7 @@ from recovery.storage.archive import Archive
 from recovery.storage.delta_log import SavedTable
 from recovery.storage.locations import LocationOrArchive, open_archive
 from recovery.storage.s3_options import S3Options
+from recovery.upgrade.listeners import compare_listeners, listener_changes, saved_code
 from recovery.upgrade.rescale import PARTITIONS
 from state.checkpoint.compatibility import (
     FLUSH,
@@ -34,9 +35,11 @@ from state.checkpoint.job_record import installed_versions, version_problem
 from state.checkpoint.layout import FLUSHED_FILE
 from state.errors import StateVersionError
 from state.handler import require_readable
+from state.upgrade.history import History, in_force, upgraded
 
 if TYPE_CHECKING:
     from framework.builder.outputs import DeltaJob
+    from framework.core.job_spec import JobSpec
 
 _BY_SEVERITY = list(Compatibility)
 
@@ -90,6 +93,7 @@ class DeclaredJob:
         tables: role -> path of the table it would write; None if it writes none.
         columns: role -> how the columns of the table that is there differ from the results; absent if there is none.
         handlers: name of a state handler -> why it cannot read its stored state; None if it can.
+        listeners: class of a listener -> what became of it since the savepoint (`listeners.py`).
     """
 
     name: str
@@ -99,6 +103,7 @@ class DeclaredJob:
     tables: Mapping[str, str | None]
     columns: Mapping[str, list[str]]
     handlers: Mapping[str, str | None] = field(default_factory=dict)
+    listeners: Mapping[str, str] = field(default_factory=dict)
 
 
 def check_upgrade(
@@ -122,13 +127,15 @@ def check_upgrade(
 
 def compare_savepoint(manifest: Manifest, declared_job: DeclaredJob) -> UpgradeReport:
     """Compare a savepoint with the properties of a job as it is declared now."""
-    declared = compare_declarations(manifest.declaration, declared_job.declaration)
+    declared = compare_declarations(in_force(manifest.declaration, manifest.batch), declared_job.declaration)
     items = (
         _state_change(manifest),
+        *_unfinished_change(manifest, changed=any(one.differences for one in declared)),
         name_change(manifest.job, declared_job.name),
         flush_change(flushed=any(file.path == FLUSHED_FILE for file in manifest.files)),
         *declared,
         *_handler_changes(declared_job.handlers),
+        *listener_changes(declared_job.listeners),
         *_table_changes(
             manifest.tables, declared_job, same=all(one.compatibility is Compatibility.COMPATIBLE for one in declared)
         ),
@@ -145,6 +152,16 @@ def _state_change(manifest: Manifest) -> Change:
         return Change(item="state", compatibility=Compatibility.COMPATIBLE, why=why)
     why, _, advice = problem.partition("; ")
     return Change(item="state", compatibility=Compatibility.IMPOSSIBLE, why=why, advice=advice)
+
+
+def _unfinished_change(manifest: Manifest, *, changed: bool) -> Iterator[Change]:
+    if manifest.unfinished is not None and changed:
+        yield Change(
+            item=f"batch {manifest.unfinished}",
+            compatibility=Compatibility.COMPATIBLE,
+            why="it was not finished, and is not in the savepoint: the declaration changes before it",
+            advice='to go on without a restore, finish it: start the program as it was, with trigger="available_now"',
+        )
 
 
 def _handler_changes(handlers: Mapping[str, str | None]) -> Iterator[Change]:
@@ -215,37 +232,55 @@ def _package_changes(before: Mapping[str, str], now: Mapping[str, str]) -> Itera
 
 
 def _read_declared_job(job: DeltaJob, archive: Archive, manifest: Manifest) -> DeclaredJob:
-    pipeline = job.pipeline
+    from framework.engine.flow.code_fields import code_of
+
+    pipeline, code = job.pipeline, saved_code(archive, manifest)
     spark = pipeline.intake.df.sparkSession
     return DeclaredJob(
         name=pipeline.intake.name,
-        declaration=as_recorded(
-            pipeline.declaration(), pipeline.intake.key_groups or manifest.declaration["key_groups"]
-        ),
+        declaration=_declaration(job, manifest),
         settings={name: spark.conf.get(name, None) for name in manifest.settings},
         versions=installed_versions(),
         tables=asdict(job.tables),
         columns=_columns(job, manifest),
         handlers=_handlers(job, archive, manifest),
+        listeners=compare_listeners(code, code_of(pipeline)) if code is not None else {},
     )
 
 
 def _columns(job: DeltaJob, manifest: Manifest) -> dict[str, list[str]]:
     from delta.tables import DeltaTable
 
-    from framework.engine.sink.tables import column_differences
+    from framework.engine.sink.tables import column_differences, without_missing
 
     spark = job.pipeline.intake.df.sparkSession
-    schemas = job.tables.schemas(job.pipeline.spec)
+    spec = _spec_with_history(job, manifest)
+    schemas = job.tables.schemas(spec)
     found: dict[str, list[str]] = {}
     for role, path in asdict(job.tables).items():
         if path is None:
             continue
         if DeltaTable.isDeltaTable(spark, path):
-            found[role] = column_differences(DeltaTable.forPath(spark, path).toDF().schema, schemas[path])
+            columns = DeltaTable.forPath(spark, path).toDF().schema
+            found[role] = column_differences(columns, without_missing(schemas[path], columns, spec))
         elif role in manifest.tables and manifest.tables[role].path == path:
             found[role] = [f"there is no table {path} any more"]
     return found
+
+
+def _declaration(job: DeltaJob, manifest: Manifest) -> dict[str, Any]:
+    pipeline = job.pipeline
+    return as_recorded(pipeline.declaration(), pipeline.intake.key_groups or manifest.declaration["key_groups"])
+
+
+def _spec_with_history(job: DeltaJob, manifest: Manifest) -> JobSpec:
+    """Return what the job computes, with what the declaration in the savepoint leaves, if its state fits."""
+    pipeline, declaration = job.pipeline, _declaration(job, manifest)
+    changes = compare_declarations(in_force(manifest.declaration, manifest.batch), declaration)
+    if any(one.compatibility is not Compatibility.COMPATIBLE for one in changes):
+        return pipeline.spec
+    after = upgraded(manifest.declaration, declaration, committed=manifest.batch, watermark_us=None, last_pane=None)
+    return replace(pipeline.spec, history=History.of(after))
 
 
 def _handlers(job: DeltaJob, archive: Archive, manifest: Manifest) -> dict[str, str | None]:

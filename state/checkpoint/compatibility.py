@@ -7,12 +7,14 @@ anything is started (`recovery/upgrade/check.py`). Pure: two declarations in, on
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 from state.checkpoint.fingerprint import Difference, compare, fingerprint
+from state.upgrade.history import declared_part
+from state.upgrade.rules import reason_kept
 
 
 class Compatibility(Enum):
@@ -51,7 +53,7 @@ class Change:
 
 _WHY = {
     "window": "the stored state was computed by the other window",
-    "partition_by": "the stored state belongs to partitions by the other columns",
+    "partition_by": "the stored state belongs to partitions by the other columns, or in their other order",
     "event_time": "open panes hold rows that were placed by the other time",
     "arrival_time": "the stored state was computed with the other clock",
     "punctuation": "open windows hold rows that were gathered by the other marks",
@@ -65,6 +67,7 @@ _WHY = {
 }
 _OTHER = "the stored state was written under the other declaration"
 _PORT = "port_"  # the further input ports, each with a window of its own
+_KEY = "partition_by."
 _BY_NAME = {"aggregate", "column", "output"}  # parts of these are compared one by one
 
 
@@ -73,19 +76,29 @@ def as_recorded(declaration: Mapping[str, Any], key_groups: int) -> dict[str, An
     return dict(json.loads(json.dumps(fingerprint({**declaration, "key_groups": key_groups}))))
 
 
-def compare_declarations(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
+def compare_declarations(recorded: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
     """Return the change of each part of a recorded declaration, in the order of the new one.
 
     >>> [c] = compare_declarations({"key_groups": 8}, {"key_groups": 16})
     >>> c.item, c.compatibility.value
     ('key_groups', 'needs a flush')
     """
+    old, new = declared_part(recorded), declared_part(new)
     parts: dict[str, list[Difference]] = {}
     for field in [*new, *(name for name in old if name not in new)]:
         parts.setdefault(_item(field), [])
-    for difference in compare(old, new):
+    for difference in [*compare(old, new), *_reordered_keys(old, new)]:
         parts[_item(difference.field)].append(difference)
-    return [_change(item, tuple(differences)) for item, differences in parts.items()]
+    return [_change(item, tuple(differences), recorded, new) for item, differences in parts.items()]
+
+
+def _reordered_keys(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Difference]:
+    """Yield the partition columns that are the same in another order, by which keys belong to other key groups."""
+    for prefix in dict.fromkeys(name.partition(_KEY)[0] + _KEY for name in new if _KEY in name):
+        before, now = ([name for name in one if name.startswith(prefix)] for one in (old, new))
+        if before != now and {*before} == {*now}:
+            columns = [[name.removeprefix(prefix) for name in names] for names in (before, now)]
+            yield Difference(field=prefix.rstrip("."), old=columns[0], new=columns[1])
 
 
 def _item(field: str) -> str:
@@ -95,9 +108,14 @@ def _item(field: str) -> str:
     return f"{kind} {rest.partition('.')[0]}" if kind in _BY_NAME and rest else kind
 
 
-def _change(item: str, differences: tuple[Difference, ...]) -> Change:
+def _change(
+    item: str, differences: tuple[Difference, ...], recorded: Mapping[str, Any], new: Mapping[str, Any]
+) -> Change:
     if not differences:
         return Change(item=item, compatibility=Compatibility.COMPATIBLE, why="unchanged")
+    kept = reason_kept(item, frozenset(one.field for one in differences), recorded, new)
+    if kept is not None:
+        return Change(item=item, compatibility=Compatibility.COMPATIBLE, why=kept, differences=differences)
     words = item.split()
     why = _WHY.get(words[1] if words[0].startswith(_PORT) else words[0], _OTHER)
     return Change(item=item, compatibility=Compatibility.NEEDS_FLUSH, why=why, advice=FLUSH, differences=differences)

@@ -84,6 +84,10 @@ class NaiveTimeInterval:
             newest -= self.period
         return starts
 
+    def is_closed(self, end: int) -> bool:
+        """Whether the pane that ends there takes no more rows."""
+        return self.watermark is not None and end + self.age <= self.watermark
+
     def on_tuple(self, key: Any, value: Any) -> None:
         time = exact(value[self.attribute])
         late_limit = None if self.watermark is None else self.watermark - self.age
@@ -91,7 +95,7 @@ class NaiveTimeInterval:
             self.events.append({"event": "drop", "key": key, "tuples": [value]})
             return
         starts = self.starts_for(time)
-        alive = [s for s in starts if late_limit is None or s + self.duration > late_limit]
+        alive = [s for s in starts if not self.is_closed(s + self.duration)]
         if starts and not alive:
             self.events.append({"event": "drop", "key": key, "tuples": [value]})
         for start in alive:
@@ -118,7 +122,7 @@ class NaiveTimeInterval:
                     self.emit(pane, "trigger", text, timing="late" if before else "onComplete", index=before)
                     pane.fired[text] = before + 1
                 pane.pending.clear()
-            if watermark >= pane.end + self.age:
+            if self.is_closed(pane.end):
                 for text in pane.content:
                     self.emit(pane, "close", text)
                 del self.panes[pane.start]

@@ -123,7 +123,8 @@ def _build_tumbling_aggregates(spec: JobSpec, quarantine: Quarantine) -> Tumblin
         return None
     if any(aggregate.needs_content for aggregate in spec.aggregates.values()):
         return None
-    return TumblingAggregates(bind_guarded(spec.aggregates, spec.columns, quarantine), spec.columns.empty_table())
+    accumulators = bind_guarded(spec.aggregates, spec.columns, quarantine, spec.history)
+    return TumblingAggregates(accumulators, spec.columns.empty_table())
 
 
 def _policy_value_type(spec: JobSpec) -> pa.DataType:

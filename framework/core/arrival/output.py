@@ -42,7 +42,8 @@ class ArrivalResults:
         firings = self._record.firings + np.arange(len(codes), dtype=np.int64)
         self._record.firings += len(codes)
         instants = pa.array(at).cast(TIMESTAMP)
-        arrays = [*self._keys.take(codes).columns, instants, *columns, pa.array(firings), marks, reasons]
+        values = [*columns, *self._spec.retired_nulls(len(codes))]
+        arrays = [*self._keys.take(codes).columns, instants, *values, pa.array(firings), marks, reasons]
         self._tables.append(pa.table(arrays, schema=self._spec.results_schema))
 
     def add_drained(self, code: int, at: int, columns: dict[str, Any]) -> None:

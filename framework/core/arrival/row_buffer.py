@@ -12,7 +12,7 @@ import pyarrow as pa
 from framework.core.job_spec import ARRIVAL_NUMBER, ARRIVAL_TIME
 from framework.core.partition_keys import PartitionKeys
 from framework.core.stable_order import distinct, stable_order
-from state.codec import decode_table, encode_table
+from state.codec import decode_rows, encode_table
 from state.records import SequenceRecord
 from state.store import KeyGroupStore
 
@@ -44,10 +44,10 @@ class RowBuffer:
         """Read every stored segment, with rows that are no longer needed: `retain_newest` must follow."""
         tables = []
         for segment in sorted(self._record.pieces):
-            table = decode_table(self._store.read(ROWS_KIND, 0, segment))
+            table = decode_rows(self._store.read(ROWS_KIND, 0, segment), self._schema.remove(len(self._schema) - 1))
             tables.append(table.append_column(_SEGMENT_COLUMN, pa.array(np.full(table.num_rows, segment))))
         if tables:
-            rows = pa.concat_tables(tables).select(self._schema.names)
+            rows = pa.concat_tables(tables)
             self._sort(rows, self._keys.encode(rows))
 
     def retain_newest(self, sizes: np.ndarray) -> None:

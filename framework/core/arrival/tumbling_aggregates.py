@@ -30,8 +30,8 @@ class TumblingAggregates:
             return
         self._codes = codes
         self._states = [
-            [table.column(f"{n}.{part}").combine_chunks() for part in range(len(state))]
-            for n, state in enumerate(self._states)
+            [table.column(f"{one.number}.{part}").combine_chunks() for part in range(len(state))]
+            for one, state in zip(self._accumulators, self._states, strict=True)
         ]
 
     def fold(
@@ -99,7 +99,9 @@ class TumblingAggregates:
         order = np.argsort(self._codes)
         at = pa.array(order[np.searchsorted(self._codes[order], codes)])
         return {
-            f"{n}.{part}": column.take(at) for n, state in enumerate(self._states) for part, column in enumerate(state)
+            f"{one.number}.{part}": column.take(at)
+            for one, state in zip(self._accumulators, self._states, strict=True)
+            for part, column in enumerate(state)
         }
 
 

@@ -93,6 +93,7 @@ class PaneResults:
             *self._keys.take(codes).columns,
             *bounds,
             *columns,
+            *self._spec.retired_nulls(len(codes)),
             refinements,
             reasons,
         ]

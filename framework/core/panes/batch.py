@@ -31,10 +31,11 @@ class TimeIntervalBatch:
         self._store = store
         self._stored_header = store.read_header()
         self._record = IntervalRecord.decode(self._stored_header)
-        keys, geometry = PartitionKeys(spec.keys), Geometry.of(spec.window)
+        keys, geometry = PartitionKeys(spec.keys), Geometry.of(spec.window, spec.history.closed)
         self._results = PaneResults(spec, keys, geometry, Quarantine(spec, keys))
         contents, output = _build_contents_and_output(spec, store, self._record, keys, geometry, self._results)
-        self._window = TimeIntervalWindow(spec.window, self._record, keys, contents, output, FiringCounts(store, keys))
+        counts = FiringCounts(store, keys)
+        self._window = TimeIntervalWindow(spec.window, self._record, keys, contents, output, counts, geometry)
         self.control = NoPartitionControl(self._results.add_drained)
 
     def process(self, step: PortStep) -> None:
@@ -77,11 +78,11 @@ def _build_contents_and_output(
     if spec.aggregates is None:
         if spec.operator is None:
             raise ValueError("a job spec needs aggregates or an operator")
-        buffer = PaneRowBuffer(keys, geometry, store, record)
+        buffer = PaneRowBuffer(keys, spec.columns, geometry, store, record)
         return buffer, OperatorPaneOutput(spec, spec.operator, buffer, keys, geometry, results)
-    accumulators = bind_guarded(spec.aggregates, spec.columns, results.quarantine)
+    accumulators = bind_guarded(spec.aggregates, spec.columns, results.quarantine, spec.history)
     if any(aggregate.needs_content for aggregate in spec.aggregates.values()):
-        buffer = PaneRowBuffer(keys, geometry, store, record)
+        buffer = PaneRowBuffer(keys, spec.columns, geometry, store, record)
         return buffer, AggregatePaneOutput(RowAggregateSource(buffer, accumulators, geometry), results)
-    slices = SliceAggregates(accumulators, keys, geometry, store, record)
+    slices = SliceAggregates(accumulators, keys, geometry, store, record, spec.columns.empty_table())
     return slices, AggregatePaneOutput(slices, results)

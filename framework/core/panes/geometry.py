@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from framework.declarations.windows import TimeInterval
+from state.upgrade.history import ClosedPanes
 
 _SLOTS_A_PANE = 8
 """A pane is read back as about this many stored values: fewer would be rewritten too often, more read too slowly."""
@@ -29,11 +30,13 @@ class Geometry:
     period: int
     offset: int
     discard_age: int
+    closed: ClosedPanes | None = None
+    """What was closed when the discard age changed (docs/semantics.md section 13.1)."""
 
     @classmethod
-    def of(cls, window: TimeInterval) -> Geometry:
+    def of(cls, window: TimeInterval, closed: ClosedPanes | None = None) -> Geometry:
         """Return the geometry of a declared window; whole periods in the offset only number the panes otherwise."""
-        return cls(window.duration_us, window.period_us, window.offset_us % window.period_us, window.age_us)
+        return cls(window.duration_us, window.period_us, window.offset_us % window.period_us, window.age_us, closed)
 
     @property
     def slice_us(self) -> int:
@@ -69,11 +72,29 @@ class Geometry:
 
     def closing_watermark(self, pane: int) -> int:
         """Return the watermark that closes pane k (docs/semantics.md section 6.2)."""
-        return self.end(pane) + self.discard_age
+        end = self.end(pane)
+        if self.closed is None:
+            return end + self.discard_age
+        return end if end <= self.closed.end_us else max(end + self.discard_age, self.closed.watermark_us + 1)
+
+    def age_at(self, watermark: int) -> int:
+        """Return the discard age at this watermark."""
+        if self.closed is None or watermark > self.closed.watermark_us:
+            return self.discard_age
+        return self.closed.age_us
 
     def last_closed(self, watermark: int) -> int:
         """Return the newest pane that this watermark has closed; all older ones are closed, too."""
-        return (watermark - self.discard_age - self.duration - self.offset) // self.period
+        end = watermark - self.age_at(watermark)
+        return self._last_ending(end if self.closed is None else max(end, self.closed.end_us))
+
+    def _last_ending(self, time: int) -> int:
+        """Return the newest pane that ends at this time or before."""
+        return (time - self.duration - self.offset) // self.period
+
+    def first_from(self, time: int) -> int:
+        """Return the first pane that starts at this time or after."""
+        return -((self.offset - time) // self.period)
 
     def slices(self, times: np.ndarray) -> np.ndarray:
         """Return the slice of each event time."""

@@ -46,7 +46,7 @@ def assign(
     slices = geometry.slices(times)
     assignable = np.full(len(times), not flushed)
     if not flushed and window.late == "tuple" and watermark != NO_WATERMARK:
-        assignable = times >= watermark - geometry.discard_age
+        assignable = times >= watermark - geometry.age_at(watermark)
     return assign_slices(geometry, slices, watermark, assignable)
 
 

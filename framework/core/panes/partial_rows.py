@@ -11,6 +11,7 @@ store them (`slice_aggregates.py`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +26,7 @@ from framework.core.panes.late_rows import assign
 from framework.core.panes.pane_index import number_cells
 from framework.core.partition_keys import PartitionKeys, with_keys
 from framework.declarations.windows import TimeInterval
+from state.upgrade.history import ClosedPanes
 
 SLICE_COLUMN = "_slice"
 NUMBER_COLUMN = "_pk_number"
@@ -63,12 +65,14 @@ class RowFolding:
         window: the declared window.
         keys: the partition columns.
         accumulators: those of its aggregates, in order.
+        closed: the panes that a change of the discard age found closed.
         least_gain: rows are folded if there are at least as many times more of them than cells.
     """
 
     window: TimeInterval
     keys: pa.Schema
     accumulators: tuple[Accumulator, ...]
+    closed: ClosedPanes | None = None
     least_gain: int = 2
 
     @classmethod
@@ -79,11 +83,11 @@ class RowFolding:
         accumulators = tuple(bind(aggregate, spec.columns) for aggregate in spec.aggregates.values())
         if not all(one.merges_exactly for one in accumulators) or SLICE_COLUMN in spec.keys.names:
             return None
-        return cls(spec.window, spec.keys, accumulators)
+        return cls(spec.window, spec.keys, accumulators, spec.history.closed)
 
     def fold(self, rows: pa.Table, watermark: int) -> FoldedRows | None:
         """Fold the rows that are kept at this watermark; None if that would not make them much fewer."""
-        geometry = Geometry.of(self.window)
+        geometry = Geometry.of(self.window, self.closed)
         assigned = assign(self.window, geometry, rows.column(EVENT_TIME).to_numpy(), watermark)
         kept = np.flatnonzero(assigned.kept)
         if len(kept) < len(assigned.kept):
@@ -126,9 +130,9 @@ def is_partial(table: pa.Table) -> bool:
     return NUMBER_COLUMN in table.column_names
 
 
-def append_states(table: pa.Table, states: list[State]) -> pa.Table:
-    """Return the table with the partial results of each aggregate as columns."""
-    for number, state in enumerate(states):
+def append_states(table: pa.Table, states: list[State], numbers: Sequence[int] | None = None) -> pa.Table:
+    """Return the table with the partial results of each aggregate as columns; by `numbers`, or as they stand."""
+    for number, state in zip(numbers or range(len(states)), states, strict=True):
         for part, column in enumerate(state):
             table = table.append_column(f"{number}.{part}", column)
     return table

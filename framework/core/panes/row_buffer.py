@@ -9,13 +9,13 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from framework.core.job_spec import ARRIVAL_NUMBER
+from framework.core.job_spec import ARRIVAL_NUMBER, EVENT_TIME
 from framework.core.panes.geometry import Geometry
 from framework.core.panes.pane_index import CellIndex
 from framework.core.partition_keys import PartitionKeys
 from framework.core.row_ranges import gather_ranges
 from framework.core.stable_order import distinct, positions_of, stable_order
-from state.codec import decode_table, encode_table
+from state.codec import decode_rows, encode_table
 from state.records import IntervalRecord
 from state.store import KeyGroupStore
 
@@ -28,8 +28,12 @@ _MAX_SEGMENTS_PER_SLOT = 16
 class PaneRowBuffer:
     """The rows of the slots that this batch needs; `record.segments` has the number of segments of each slot."""
 
-    def __init__(self, keys: PartitionKeys, geometry: Geometry, store: KeyGroupStore, record: IntervalRecord) -> None:
+    def __init__(
+        self, keys: PartitionKeys, columns: pa.Schema, geometry: Geometry, store: KeyGroupStore, record: IntervalRecord
+    ) -> None:
         self._keys = keys
+        added = (EVENT_TIME, ARRIVAL_NUMBER, SLICE_COLUMN)
+        self._schema = pa.schema([*columns, *(pa.field(name, pa.int64()) for name in added)])
         self._geometry = geometry
         self._store = store
         self._record = record
@@ -42,6 +46,7 @@ class PaneRowBuffer:
     def insert(self, table: pa.Table, codes: np.ndarray, slices: np.ndarray, seq: np.ndarray) -> None:
         """Add rows; their codes are computed again from the key columns."""
         table = table.append_column(ARRIVAL_NUMBER, pa.array(seq)).append_column(SLICE_COLUMN, pa.array(slices))
+        table = table.select(self._schema.names)
         for slot, at in positions_of(self._geometry.slots(slices)):
             self._new.setdefault(slot, []).append(table.take(pa.array(at)))
         self._index = None
@@ -113,6 +118,6 @@ class PaneRowBuffer:
         if slot not in self._stored:
             segments = self._record.segments.get(slot, 0)
             self._stored[slot] = [
-                decode_table(self._store.read(ROWS_KIND, slot, segment)) for segment in range(segments)
+                decode_rows(self._store.read(ROWS_KIND, slot, segment), self._schema) for segment in range(segments)
             ]
         return [*self._stored[slot], *self._new.get(slot, [])]

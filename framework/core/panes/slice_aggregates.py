@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from framework.core.aggregates.columns import NO_ROW, combine, take
 from framework.core.aggregates.protocol import State
 from framework.core.guarded_aggregates import GuardedAccumulator
 from framework.core.panes.aggregate_output import place_of
@@ -35,8 +36,11 @@ class SliceAggregates:
         geometry: Geometry,
         store: KeyGroupStore,
         record: IntervalRecord,
+        no_rows: pa.Table,
     ) -> None:
+        """Load nothing yet; `no_rows` is an empty table of the columns of rows."""
         self._accumulators = accumulators
+        self._no_rows = no_rows
         self._keys = keys
         self._geometry = geometry
         self._store = store
@@ -56,17 +60,31 @@ class SliceAggregates:
         all_codes, all_slices = np.concatenate([self._codes, codes]), np.concatenate([self._slices, slices])
         # The loaded cells come first and are distinct, so their numbers stay the same.
         cells, self._codes, self._slices = number_cells(all_codes, all_slices)
-        self._states = self._joined(table, cells[loaded:], len(self._codes), seq)
+        self._states = self._joined(table, cells[loaded:], len(self._codes), slices, seq)
         self._changed.update(slots)
         self._index = None
 
-    def _joined(self, table: pa.Table, cells: np.ndarray, n_cells: int, seq: np.ndarray) -> list[State]:
+    def _joined(
+        self, table: pa.Table, cells: np.ndarray, n_cells: int, slices: np.ndarray, seq: np.ndarray
+    ) -> list[State]:
         """Return the states with those of rows, or of partial rows, in them."""
         pairs = zip(self._accumulators, self._states, strict=True)
-        if not is_partial(table):
-            return [accumulator.fold(state, cells, n_cells, table, seq) for accumulator, state in pairs]
-        later = states_of(table, self._states)
-        return [one.merge(state, own, cells, n_cells) for (one, state), own in zip(pairs, later, strict=True)]
+        if is_partial(table):
+            later = states_of(table, self._states)
+            return [one.merge(state, own, cells, n_cells) for (one, state), own in zip(pairs, later, strict=True)]
+        joined = []
+        for one, state in pairs:
+            rows, cells_of_rows, numbers = table, cells, seq
+            if one.begins_us is not None:  # only rows of panes that have the aggregate
+                own = slices >= int(self._geometry.slice_range(self._first_panes(one))[0][0])
+                rows, cells_of_rows, numbers = table.filter(pa.array(own)), cells[own], seq[own]
+            joined.append(one.fold(state, cells_of_rows, n_cells, rows, numbers))
+        return joined
+
+    def _first_panes(self, one: GuardedAccumulator) -> np.ndarray:
+        """Return the first pane that has the aggregate, of one that was added to the job."""
+        assert one.begins_us is not None
+        return np.array([self._geometry.first_from(one.begins_us)])
 
     def holds(self, codes: np.ndarray, panes: np.ndarray) -> np.ndarray:
         """Return whether the partition has a cell in the pane, pair by pair."""
@@ -82,9 +100,20 @@ class SliceAggregates:
         index = self._cells_of(panes)
         low, high = index.ranges(codes, panes)
         order = pa.array(index.order)
-        merged, place = [], place_of(self._geometry, codes, panes)
-        for accumulator, state in zip(self._accumulators, self._states, strict=True):
-            merged.append(accumulator.finish_ranges([c.take(order) for c in state], low, high, place))
+        merged = []
+        for one, state in zip(self._accumulators, self._states, strict=True):
+            sorted_state = [c.take(order) for c in state]
+            if one.begins_us is None:
+                place = place_of(self._geometry, codes, panes)
+                merged.append(one.finish_ranges(sorted_state, low, high, place))
+                continue
+            own = panes >= self._first_panes(one)[0]
+            if not own.any():
+                merged.append(one.nulls(len(codes)))
+                continue
+            place = place_of(self._geometry, codes[own], panes[own])
+            results = one.finish_ranges(sorted_state, low[own], high[own], place)
+            merged.append(take(results, np.where(own, np.cumsum(own) - 1, NO_ROW)))
         return merged
 
     def retain(self, open_panes: np.ndarray) -> None:
@@ -108,7 +137,7 @@ class SliceAggregates:
                 continue
             table = with_keys(pa.table({SLICE_COLUMN: self._slices[at]}), self._keys, self._codes[at])
             here = [[column.take(pa.array(at)) for column in state] for state in self._states]
-            self._store.write(SLICES_KIND, slot, 0, encode_table(append_states(table, here)))
+            self._store.write(SLICES_KIND, slot, 0, encode_table(append_states(table, here, self._numbers())))
             self._record.segments[slot] = 1
         self._changed.clear()
 
@@ -131,7 +160,17 @@ class SliceAggregates:
         self._codes = np.concatenate([self._codes, self._keys.encode(table)])
         self._slices = np.concatenate([self._slices, table.column(SLICE_COLUMN).to_numpy()])
         self._states = [
-            [pa.concat_arrays([held, column]) for held, column in zip(state, stored, strict=True)]
-            for state, stored in zip(self._states, states_of(table, self._states), strict=True)
+            [pa.concat_arrays([held, column]) for held, column in zip(state, self._stored(table, one), strict=True)]
+            for one, state in zip(self._accumulators, self._states, strict=True)
         ]
         self._index = None
+
+    def _stored(self, table: pa.Table, one: GuardedAccumulator) -> State:
+        """Return the partial results in stored cells; empty ones if the aggregate was added since."""
+        names = [f"{one.number}.{part}" for part in range(len(one.state_types()))]
+        if one.begins_us is not None and names[0] not in table.column_names:
+            return one.empty(table.num_rows, self._no_rows)
+        return [combine(table.column(name)) for name in names]
+
+    def _numbers(self) -> list[int]:
+        return [one.number for one in self._accumulators]

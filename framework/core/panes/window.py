@@ -110,10 +110,10 @@ class TimeIntervalWindow:
     contents: PaneContents
     output: PaneOutput
     firing_counts: FiringCounts
+    geometry: Geometry
     counts: RowCounts = field(default_factory=RowCounts)
 
     def __post_init__(self) -> None:
-        self.geometry = Geometry.of(self.window)
         self.pending = PendingRefinements.restore(self.record.pending, self.keys)
 
     def on_rows(self, table: pa.Table) -> None:

@@ -66,7 +66,7 @@ class InputPort:
         return None if clocked else self.spec.time_column
 
     def declaration(self) -> dict[str, Any]:
-        """Return what of this port must not change between two runs on one checkpoint."""
+        """Return what a checkpoint records of this port, and a later start compares."""
         clock = {} if self.intake.arrival_time is None else {"arrival_time": self.intake.arrival_time}
         return {
             **clock,
@@ -145,7 +145,7 @@ class Pipeline:
         return any(port.uses_wall_clock for port in self.ports)
 
     def declaration(self) -> dict[str, Any]:
-        """Return what must not change between two runs on one checkpoint."""
+        """Return what a checkpoint records of the job, and a later start compares."""
         spec = self.spec
         computed: dict[str, Any] = {}
         if spec.aggregates is not None:

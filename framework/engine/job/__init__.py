@@ -15,4 +15,5 @@ status.py            What does a job report of itself: state, counts, and what a
 table_record.py      Do the tables have what the checkpoint has written to them, and nothing more?
 unfinished_batch.py  May a batch that some tables have already be run again by this code?
 shutdown/            How does a job end when its process is to end?
+upgrade/             How does a job go on with a changed declaration that keeps its state?
 """

@@ -98,11 +98,12 @@ class JobLaunch:
             require_no_interrupted_restore(self.files)
             now, then = read_record(self.files), self.record
             same = now is not None and (now.id, now.epoch) == (then.id, then.epoch)
+            same = same and now is not None and now.declaration == then.declaration
             same = same and read_code(self.files) == self.code
             if not same or read_reset_intent(self.files) is not None:
                 raise CheckpointError(
                     f"the checkpoint {self.files.root} was restored or reset since job {self.name!r} was started, or a "
-                    "program with other code has run on it; "
+                    "program with another declaration or other code has run on it; "
                     "start the job again by its start(), which reads what is there now"
                 )
         except BaseException:

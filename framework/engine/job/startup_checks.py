@@ -20,6 +20,7 @@ from framework.declarations.errors import (
     SinkError,
 )
 from framework.engine.job.reset import complete_reset
+from framework.engine.job.upgrade.start import upgraded_record, with_history
 from framework.engine.session.checkpoint_files import CheckpointFiles
 from framework.engine.session.cluster_size import task_numbers
 from framework.engine.session.environment import check_environment, class_is_loadable
@@ -35,14 +36,17 @@ from state.checkpoint.compatibility import Compatibility, as_recorded, compare_d
 from state.checkpoint.folder import local_path
 from state.checkpoint.job_record import JobRecord, installed_versions, is_flushed, read_record, write_record
 from state.checkpoint.restore_markers import restore_intent_path, superseded_by
-from state.checkpoint.run_record import is_new, require_logs_agree
+from state.checkpoint.run_record import is_new, last_batches, require_logs_agree
 from state.control_log import require_control_files
 from state.key_groups import group_ids
 from state.log import logger
 from state.spark_logs import require_readable_start
+from state.upgrade.history import begun_again, in_force
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from framework.engine.flow.pipeline import Pipeline
 
 
 def check_session(spark: SparkSession, places: Iterable[str]) -> None:
@@ -69,19 +73,25 @@ def open_checkpoint(
     declaration: Mapping[str, Any],
     key_groups: int | None,
     own_query: bool = False,
+    accepted: int | None = None,
 ) -> JobRecord:
     """Return the checkpoint's record of this job; a new folder gets one.
+
+    A changed declaration that keeps the state is in the returned record, and not yet in the folder
+    (`upgrade/start.py`).
 
     Args:
         files: the checkpoint.
         name: of the job.
-        declaration: of its windows.
+        declaration: of its windows, as it is now.
         key_groups: what it declares; None: those of the checkpoint, or those that fit the cluster.
         own_query: the query is one of the user's own.
+        accepted: number of an unfinished batch that may be run again with a changed declaration.
 
     Raises:
         ForeignCheckpoint: the folder holds another job's checkpoint, or one that is not Panekeeper's.
-        IncompatibleCheckpoint: the declaration changed since the checkpoint was written.
+        IncompatibleCheckpoint: the declaration changed since the checkpoint was written, and the state does not fit; or
+            a batch is not finished.
         JobFinished: the job was flushed.
         StateError: the record is damaged, or from another version.
         CheckpointError: the folder cannot be written, or a restore of it was interrupted.
@@ -97,29 +107,29 @@ def open_checkpoint(
             "give this job a folder of its own"
         )
     if known is not None and started:
-        _require_compatible(files, known, name, as_recorded(declaration, key_groups or len(known.group_ids)))
+        new = as_recorded(declaration, key_groups or len(known.group_ids))
+        _require_compatible(files, known, name, new)
         require_logs_agree(files)
         require_readable_start(files)
         require_control_files(files)
         require_recorded_settings(files, known)
-        return known
+        return upgraded_record(files, known, new, accepted=accepted)
     numbers = task_numbers(files.spark, key_groups, own_query=own_query)
-    started_over = known is not None and known.epoch > 0 and known.name == name
+    again = known if known is not None and known.epoch > 0 and known.name == name else None
     record = JobRecord(
         name=name,
         id=uuid.uuid4().hex[:12] if known is None else known.id,  # its tables have it, from a start without a batch
-        declaration=as_recorded(declaration, numbers.key_groups),
+        declaration=begun_again(again.declaration if again else {}, as_recorded(declaration, numbers.key_groups)),
         group_ids=group_ids(numbers.key_groups, numbers.partitions),
-        epoch=known.epoch if known is not None and started_over else 0,
+        epoch=again.epoch if again else 0,
         versions=installed_versions(),
         settings=settings_to_record(files.spark, numbers),
     )
-    _write_first_record(files, record)
-    logger("job", job=name).info("%s is a new checkpoint: %s", files.root, numbers)
+    _write_first_record(files, record, str(numbers))
     return record
 
 
-def _write_first_record(files: CheckpointFiles, record: JobRecord) -> None:
+def _write_first_record(files: CheckpointFiles, record: JobRecord, numbers: str) -> None:
     try:
         write_record(files, record)
     except Exception as error:
@@ -127,6 +137,30 @@ def _write_first_record(files: CheckpointFiles, record: JobRecord) -> None:
             f"the checkpoint folder {files.root} cannot be written: {first_line(error)}; make it writable for "
             "this user, or choose another folder"
         ) from error
+    logger("job", job=record.name).info("%s is a new checkpoint: %s", files.root, numbers)
+
+
+def open_with_history(
+    files: CheckpointFiles, pipeline: Pipeline, *, own_query: bool = False, accepted: int | None = None
+) -> tuple[JobRecord, Pipeline]:
+    """Open the checkpoint of a computation; return its record, and the computation with its history.
+
+    Args:
+        files: the checkpoint.
+        pipeline: the computation, as it is declared.
+        own_query: as for `open_checkpoint`.
+        accepted: the same.
+    """
+    intake = pipeline.intake
+    record = open_checkpoint(
+        files,
+        name=intake.name,
+        declaration=pipeline.declaration(),
+        key_groups=intake.key_groups,
+        own_query=own_query,
+        accepted=accepted,
+    )
+    return record, with_history(pipeline, record)
 
 
 def require_separate_folders(checkpoint: str, tables: Mapping[str, str | None]) -> None:
@@ -191,7 +225,7 @@ def _require_compatible(files: CheckpointFiles, known: JobRecord, name: str, dec
         raise ForeignCheckpoint(f"{files.root}: {job.why}; {job.advice}")
     refused = [
         one
-        for one in compare_declarations(known.declaration, declaration)
+        for one in compare_declarations(in_force(known.declaration, last_batches(files)[1]), declaration)
         if one.compatibility is not Compatibility.COMPATIBLE
     ]
     if refused:

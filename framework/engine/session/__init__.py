@@ -12,5 +12,6 @@ required_settings.py  Which settings can a job not do without, and which hold fo
 s3_settings.py        Which settings reach checkpoints and tables on S3?
 session.py            Which settings does the Spark session of jobs have, and why?
 spark_errors.py       Which error of Panekeeper is an error of Spark?
+stored_state.py       What is in the state of a checkpoint, as of its last committed batch?
 java/                  Which Spark and which Java libraries does a session start with?
 """

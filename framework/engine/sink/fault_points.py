@@ -12,9 +12,10 @@ The points of a batch, in the order of the commit protocol (`framework/engine/si
     between-delta            one table is committed, the others are not
     after-delta-commit       all tables are committed, Spark's commit log is not
 
-Two more are not drilled by a kill. At `lease-checked` all commits of a batch have checked the lease and none has begun:
-a process is paused there, while a kill would be one at `before-delta`. The point `during-reset` is not part of a batch:
-its number is a step of `framework/engine/job/reset.py`.
+Three more are not drilled by a kill. At `lease-checked` all commits of a batch have checked the lease and none has
+begun: a process is paused there, while a kill would be one at `before-delta`. The other two are no part of a batch, and
+their number is a step: `during-reset`, of `framework/engine/job/reset.py`; `during-upgrade`, 1 before a changed
+declaration is recorded, 2 after it, 3 when a table has got its new columns.
 """
 
 from __future__ import annotations
@@ -83,8 +84,8 @@ def fault_point(point: str, batch: int) -> None:
     """Trigger the armed faults that match.
 
     Args:
-        point: one of `POINTS`, or one of the two that are not.
-        batch: the number of the micro-batch, or the step of a reset.
+        point: one of `POINTS`, or one of the three that are not.
+        batch: the number of the micro-batch, or the step of a reset or an upgrade.
     """
     for fault in _matching(point, batch):
         fault.trigger()

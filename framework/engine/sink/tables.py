@@ -32,6 +32,7 @@ from framework.engine.session.columns import quoted
 from framework.engine.session.delta_log import table_metadata
 from framework.engine.session.spark_errors import first_line
 from framework.engine.sink.downtime import DOWNTIME
+from framework.engine.sink.fault_points import fault_point
 from framework.engine.sink.small_tables import SmallTables
 from framework.engine.sink.table_settings import require_usable_settings
 
@@ -194,12 +195,31 @@ def create_or_check(
             _create(spark, path, roles[path], schema, layout, small)
         metadata = described[roles[path]] = _metadata(spark, path)
         if exists:
-            found = StructType.fromJson(json.loads(metadata["schemaString"]))
-            _require_columns(path, found, schema, is_own=path in written)
+            found, is_own = StructType.fromJson(json.loads(metadata["schemaString"])), path in written
+            takes_more = is_own and roles[path] in _RESULTS
+            _require_columns(path, found, without_missing(schema, found, spec) if takes_more else schema, is_own=is_own)
         require_usable_settings(roles[path], path, metadata, schema)
         if exists and fresh:
             _require_no_rows(spark, roles[path], path, small)
     return described
+
+
+def add_missing_columns(spark: SparkSession, tables: Tables, spec: JobSpec, small: SmallTables) -> None:
+    """Add the result columns that the log and the view lack, which `create_or_check` has checked; `small` are open."""
+    for path in filter(None, (tables.log, tables.view)) if spec.history.added_columns() else ():
+        found = StructType.fromJson(json.loads(_metadata(spark, path)["schemaString"]))
+        missing = [one for one in tables.schemas(spec)[path] if one.name not in found.names]
+        if missing:
+            columns = ", ".join(f"{quoted(one.name)} {one.dataType.simpleString()}" for one in missing)
+            spark.sql(f"ALTER TABLE delta.`{path}` ADD COLUMNS ({columns})")
+            small.reopen(path)
+            fault_point("during-upgrade", 3)
+
+
+def without_missing(wanted: StructType, found: StructType, spec: JobSpec) -> StructType:
+    """Return the columns of the results without those that a table of an earlier declaration lacks."""
+    may_lack = spec.history.added_columns()
+    return StructType([one for one in wanted if one.name in found.names or one.name not in may_lack])
 
 
 def require_no_rows(spark: SparkSession, tables: Tables) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from argparse import Namespace
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -9,17 +11,19 @@ from typing import Any
 
 import pytest
 
-from panekeeper import Batched, Count, Time, TimeInterval, Tumbling
+from panekeeper import Batched, Count, Sliding, Time, TimeInterval, Tumbling
 from recovery.cli.subcommand import ExitCode
 from recovery.cli.upgrade import PLAN
 from recovery.savepoint.manifest import Manifest
 from recovery.storage.blobs import SavedFile
 from recovery.storage.delta_log import SavedTable
 from recovery.upgrade.check import DeclaredJob, UpgradeReport, compare_savepoint
+from recovery.upgrade.listeners import compare_listeners, saved_code
 from state.checkpoint.compatibility import Compatibility, as_recorded
 from state.checkpoint.job_record import installed_versions
-from state.checkpoint.layout import FLUSHED_FILE
+from state.checkpoint.layout import CODE_FILE, FLUSHED_FILE
 from state.codec import STATE_VERSION
+from tests.recovery.storage.memory_archive import MemoryArchive
 
 WINDOW = Tumbling(Time(30)).declaration()
 DECLARED: dict[str, Any] = {
@@ -84,6 +88,8 @@ def test_a_job_that_did_not_change_is_compatible() -> None:
 
 ADDED = {**DECLARED["aggregate"], "low": {"kind": "min", "columns": ["value"]}}
 FEWER = {"n": DECLARED["aggregate"]["n"]}
+PANES: dict[str, Any] = {"window": TimeInterval(60, discard_age=60).declaration(), "event_time": "at"}
+BUFFER: dict[str, Any] = {"window": Sliding(evict=Count(5)).declaration()}
 
 
 @pytest.mark.parametrize(
@@ -95,10 +101,10 @@ FEWER = {"n": DECLARED["aggregate"]["n"]}
         (declared(window=TimeInterval(30).declaration(), event_time="at"), ["window", "event_time"]),
         (declared(partition_by={"sensor": "string", "room": "string"}), ["partition_by"]),
         (declared(partition_by={"sensor": "int64"}), ["partition_by"]),
+        (declared(window=Tumbling(Count(30), passes_marks=True).declaration()), ["window"]),
         (declared(punctuation="value = 0"), ["punctuation"]),
         (declared(arrival_time="at"), ["arrival_time"]),
         (declared(aggregate=ADDED, output=DECLARED["output"] | {"low": "int64"}), ["aggregate low", "output low"]),
-        (declared(aggregate=FEWER, output={"n": "int64"}), ["aggregate top", "output top"]),
         (declared(aggregate=DECLARED["aggregate"] | {"top": {"kind": "sum", "columns": ["value"]}}), ["aggregate top"]),
         (declared(column={"sensor": "string", "value": "double"}), ["column value"]),
         (declared(handlers=["Best"]), ["handlers"]),
@@ -119,6 +125,66 @@ def test_a_change_that_the_stored_state_is_not_compatible_with_needs_a_flush(
             assert one.why != "unchanged"
             assert one.differences
             assert "flush the job as it was declared" in one.advice
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "kept"),
+    [
+        ({}, {"aggregate": FEWER, "output": {"n": "int64"}}, {"aggregate top": "is null from the next batch on"}),
+        (PANES, PANES | {"window": TimeInterval(60, discard_age=90).declaration()}, {"window": "closed stay closed"}),
+        (
+            PANES,
+            PANES | {"aggregate": ADDED, "output": DECLARED["output"] | {"low": "int64"}},
+            {"aggregate low": "begins with the first pane that has no rows yet"},
+        ),
+        (
+            PANES,
+            PANES | {"aggregate": FEWER, "output": {"n": "int64"}, "column": {"sensor": "string"}},
+            {"aggregate top": "is null", "column value": "stores no rows"},
+        ),
+        (
+            BUFFER,
+            BUFFER | {"aggregate": ADDED, "output": DECLARED["output"] | {"low": "int64"}},
+            {"aggregate low": "from the next firing on"},
+        ),
+        (
+            BUFFER,
+            BUFFER | {"aggregate": FEWER, "output": {"n": "int64"}, "column": {"sensor": "string"}},
+            {"column value": "until they leave"},
+        ),
+    ],
+)
+def test_a_change_that_keeps_the_state_says_from_when_the_new_one_holds(
+    before: dict[str, Any], after: dict[str, Any], kept: dict[str, str]
+) -> None:
+    """Another discard age; an aggregate more or less, and the columns that only it reads. And so does the way back."""
+    old, new = (as_recorded(DECLARED | changed, 8) for changed in (before, after))
+    there = compare_savepoint(replace(SAVED, declaration=old), replace(OFFERED, declaration=new))
+    assert not_compatible(there) == {}
+    items = {one.item: one for one in there.items}
+    for item, words in kept.items():
+        assert words in items[item].why
+        assert items[item].differences
+
+
+def test_a_batch_that_was_unfinished_is_named_if_the_declaration_changed() -> None:
+    """It is not in the savepoint, so a restored job may change; on the checkpoint itself it must be finished first."""
+    saved = replace(SAVED, unfinished=3)
+    assert not any(one.advice for one in compare_savepoint(saved, OFFERED).items)
+    upgrade = compare_savepoint(saved, declared(aggregate=FEWER, output={"n": "int64"}))
+    assert upgrade.verdict is Compatibility.COMPATIBLE
+    (item,) = [one for one in upgrade.items if one.item == "batch 3"]
+    assert "start the program as it was" in item.advice
+
+
+def test_partition_columns_in_another_order_are_other_keys() -> None:
+    """Keys are spread over key groups by a hash of the columns in their order: their state would not be found."""
+    before, after = ({"partition_by": dict.fromkeys(names, "string")} for names in (("a", "b"), ("b", "a")))
+    old, new = (as_recorded(DECLARED | columns, 8) for columns in (before, after))
+    upgrade = compare_savepoint(replace(SAVED, declaration=old), replace(OFFERED, declaration=new))
+    assert not_compatible(upgrade) == {"partition_by": "needs a flush"}
+    (difference,) = next(one.differences for one in upgrade.items if one.item == "partition_by")
+    assert str(difference) == "partition_by: ['a', 'b'] in the checkpoint, ['b', 'a'] now"
 
 
 @pytest.mark.parametrize(
@@ -181,6 +247,25 @@ def test_harmless_changes_are_listed_as_compatible() -> None:
     assert items["table log"].why == "new rows go to /elsewhere; the rows in /log stay there"
     assert items["table view"].why == "no longer written: it stays as it is"
     assert items["table metrics"].why == "a new table, /metrics: its first rows are those of the next batch"
+
+
+def test_listeners_come_and_go_by_the_code_that_was_recorded() -> None:
+    """A savepoint has it as a file; each listener is named, and none of them needs anything."""
+    before = {"operator Best": "code:1", "listener 0 Seen": "code:2", "listener 1 Gone": "code:3"}
+    now = {"listener 0 New": "code:4", "listener 1 Seen": "code:2", "listener 2 Seen.limit": 5}
+    found = compare_listeners(before | {"listener 0 Kept": 1}, {"listener 3 Kept": 1} | now)
+    assert found == {"Kept": "unchanged", "New": "added", "Seen": "changed", "Gone": "removed"}
+    upgrade = compare_savepoint(SAVED, replace(OFFERED, listeners=found))
+    assert upgrade.verdict is Compatibility.COMPATIBLE
+    items = {one.item: one.why for one in upgrade.items}
+    assert items["listener New"] == "it receives the events of the next batch on; nothing is stored for it"
+    assert items["listener Gone"] == "it receives no more events; nothing is stored for it"
+
+    archive, content = MemoryArchive(), json.dumps(before).encode()
+    file = SavedFile(path=CODE_FILE, size=len(content), sha256=hashlib.sha256(content).hexdigest())
+    archive.put_new(file.blob, content)
+    assert saved_code(archive, replace(SAVED, files=(file,))) == before
+    assert saved_code(archive, SAVED) is None
 
 
 def test_the_command_prints_all_and_succeeds_only_if_the_job_can_resume() -> None:

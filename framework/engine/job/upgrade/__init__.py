@@ -1,0 +1,4 @@
+"""A job that goes on with a changed declaration. Which changes keep the state is in `state/upgrade/`.
+
+start.py  When may a start change the declaration, and in which steps is that recorded?
+"""

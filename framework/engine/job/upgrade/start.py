@@ -1,0 +1,135 @@
+"""A start with a changed declaration that keeps the state: when it may be, and how it is recorded.
+
+The steps, each of which may be the last one of a process; the next start, of the old or the new program, goes on:
+
+    1  The changes are compared, and no batch may be unfinished. Tables are checked as far as they are, and made.
+    2  The new declaration is recorded, in one file, with what the old one leaves (`state/upgrade/history.py`).
+    3  Tables get the columns that they lack. This follows from what is recorded, so each start does it.
+
+Until a batch is committed with the new declaration, the state is that of the old one, and the next start compares with
+that: if it is the old program, it goes on as if nothing had been, but for empty columns that the tables have got. So 3
+comes last: until 2, the tables are those of the old program, and after it, any start knows which columns they may have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from framework.declarations.errors import IncompatibleCheckpoint
+from framework.engine.session.stored_state import format_of_state, stored_state
+from framework.engine.sink.fault_points import fault_point
+from framework.engine.sink.tables import add_missing_columns
+from state.checkpoint.compatibility import compare_declarations
+from state.checkpoint.job_record import JobRecord, read_record, write_record
+from state.checkpoint.run_record import last_batches
+from state.log import logger
+from state.records import IntervalRecord
+from state.spark_logs import offset_lines
+from state.spark_store import HEADER
+from state.upgrade.history import History, aggregates_of, declared_part, in_force, upgraded
+from state.upgrade.rules import StoredForm, stored_form
+
+if TYPE_CHECKING:
+    from framework.core.job_spec import JobSpec
+    from framework.engine.flow.pipeline import Pipeline
+    from framework.engine.session.checkpoint_files import CheckpointFiles
+    from framework.engine.sink.small_tables import SmallTables
+    from framework.engine.sink.tables import Tables
+    from state.spark_logs import LogFolder
+
+_log = logger("job")
+
+
+def upgraded_record(
+    files: CheckpointFiles, known: JobRecord, declared: Mapping[str, Any], *, accepted: int | None
+) -> JobRecord:
+    """Return the record of a job with a declaration that keeps its state. Writes nothing.
+
+    Args:
+        files: the job's checkpoint.
+        known: what it says of the job.
+        declared: the declaration of this start; no change of it needs a flush.
+        accepted: number of the batch that the user wants to be run again with what has changed.
+
+    Raises:
+        IncompatibleCheckpoint: the declaration has changed, and a batch is not finished.
+    """
+    if declared_part(known.declaration) == declared:
+        return known
+    begun, committed = last_batches(files)
+    if begun not in (committed, accepted):
+        raise IncompatibleCheckpoint(_unfinished(files, known, declared, begun))
+    old = in_force(known.declaration, committed)
+    declaration = upgraded(
+        known.declaration,
+        declared,
+        committed=committed,
+        watermark_us=_watermark(files, committed),
+        last_pane=_last_pane(files, old, declared) if committed is not None else None,
+    )
+    return replace(known, declaration=declaration)
+
+
+def record_upgrade(files: CheckpointFiles, record: JobRecord) -> None:
+    """Record the declaration of this start, if it is another one than that of the last start."""
+    before = read_record(files)
+    if before is None or before.declaration == record.declaration:
+        return
+    fault_point("during-upgrade", 1)
+    write_record(files, record)
+    fault_point("during-upgrade", 2)
+    kept = [
+        f"{one.item}: {one.why}"
+        for one in compare_declarations(before.declaration, record.declaration)
+        if one.differences
+    ]
+    _log.info("job %s goes on with another declaration: %s", record.name, "; ".join(kept))
+
+
+def complete_upgrade(
+    files: CheckpointFiles, record: JobRecord, tables: Tables, spec: JobSpec, small: SmallTables
+) -> None:
+    """Do steps 2 and 3: record the declaration of this start, and add the columns that its tables lack."""
+    record_upgrade(files, record)
+    add_missing_columns(files.spark, tables, spec, small)
+
+
+def with_history(pipeline: Pipeline, record: JobRecord) -> Pipeline:
+    """Return the computation with what the earlier declarations of its job have left."""
+    return replace(pipeline, spec=replace(pipeline.spec, history=History.of(record.declaration)))
+
+
+def _unfinished(files: CheckpointFiles, known: JobRecord, declared: Mapping[str, Any], batch: int | None) -> str:
+    changes = [change for one in compare_declarations(known.declaration, declared) for change in one.differences]
+    lines = "\n".join(f"  {one}" for one in changes)
+    return (
+        f"batch {batch} of job {known.name!r} in {files.root} is not finished, and the declaration has changed "
+        f"since:\n{lines}\n"
+        "A new declaration can only begin between two batches. Start the program as it was with "
+        'trigger="available_now", which finishes the batch; then start this one. If the old program is gone, '
+        f"start(..., accept_changed_code={batch}) runs the batch with the declaration as it is: what tables have of "
+        "it stays, and rows whose fate has changed are missing or doubled"
+    )
+
+
+def _watermark(files: LogFolder, committed: int | None) -> int | None:
+    """Return the watermark of the last committed batch, us since the epoch; None before the first one."""
+    if committed is None:
+        return None
+    milliseconds = int(offset_lines(files, committed)[0].get("batchWatermarkMs", 0))
+    return milliseconds * 1000 if milliseconds > 0 else None
+
+
+def _last_pane(files: CheckpointFiles, old: Mapping[str, Any], new: Mapping[str, Any]) -> int | None:
+    """Return the last pane of which a row is stored in any key group, where an added aggregate has to begin after it.
+
+    It is the same for every number of key groups, and for every start until the next batch.
+    """
+    if stored_form(old) is not StoredForm.SLICES or {*aggregates_of(new)} <= {*aggregates_of(old)}:
+        return None
+    with format_of_state(files.spark, files.root):
+        headers = stored_state(files.spark, files.root, HEADER).select("value.body").toLocalIterator()
+        panes = [pane for (body,) in headers for pane in IntervalRecord.decode(bytes(body)).panes]
+    return max(panes, default=None)

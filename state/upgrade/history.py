@@ -1,0 +1,193 @@
+"""What earlier declarations of a job have left in its state and its tables.
+
+It is recorded with the declaration, as its field `history`, from the first change on. Without that field it follows
+from the declaration alone: no aggregate was ever added or removed, so partial results are numbered in its order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+
+from state.errors import CorruptState
+from state.upgrade.column_types import column_type
+
+HISTORY = "history"
+"""Field of a recorded declaration: what earlier ones have left. It is not declared, and neither is `BEFORE`."""
+BEFORE = "before"
+"""Field of a recorded declaration: the one before, and the last batch that was committed with it.
+
+While that is the last batch, the state is still that of the declaration before: a process may have been killed between
+the record and its first batch, and the next start compares with the declaration before.
+"""
+
+_OUTPUT = "output."
+_AGE = "window.discard_age_us"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClosedPanes:
+    """The panes that were closed when the discard age changed, and stay closed.
+
+    Attributes:
+        watermark_us: the watermark of the last batch with the discard age before; the new one holds from the next
+            greater watermark on.
+        end_us: the panes that end at this time or before were closed then.
+        age_us: the discard age until then.
+    """
+
+    watermark_us: int
+    end_us: int
+    age_us: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class History:
+    """What a job must know of its earlier declarations.
+
+    Attributes:
+        numbers: aggregate -> its number in the names of the columns in which its partial results are stored.
+        next_number: the number of the next aggregate that is added; none is given twice.
+        begins: aggregate that was added -> start of the first pane that has it, us since the epoch; None: all have it.
+        retired: result column of an aggregate that was removed -> its type, as text; it is null from then on.
+        closed: the panes that a change of the discard age found closed; None if it never changed.
+    """
+
+    numbers: Mapping[str, int] = field(default_factory=dict)
+    next_number: int = 0
+    begins: Mapping[str, int | None] = field(default_factory=dict)
+    retired: Mapping[str, str] = field(default_factory=dict)
+    closed: ClosedPanes | None = None
+
+    @classmethod
+    def of(cls, declaration: Mapping[str, Any]) -> History:
+        """Return the history in a recorded declaration.
+
+        Raises:
+            CorruptState: what is recorded is no history.
+        """
+        stored = declaration.get(HISTORY)
+        if stored is None:
+            names = aggregates_of(declaration)
+            return cls(numbers={name: number for number, name in enumerate(names)}, next_number=len(names))
+        try:
+            closed = stored["closed"]
+            found = cls(**{**stored, "closed": None if closed is None else ClosedPanes(**closed)})
+            found._check()
+        except (TypeError, KeyError, ValueError, AttributeError) as error:
+            raise CorruptState(
+                f"the history of the declaration in the checkpoint is damaged ({error}); restore this checkpoint from "
+                "a savepoint, or start with a new checkpoint folder"
+            ) from error
+        return found
+
+    def _check(self) -> None:
+        """Raise `ValueError` unless the values are of their types."""
+        whole = [self.next_number, *self.numbers.values(), *(one for one in self.begins.values() if one is not None)]
+        whole += [] if self.closed is None else [*asdict(self.closed).values()]
+        if not all(isinstance(one, int) for one in whole):
+            raise ValueError("a number is none")
+        if any(column_type(one) is None for one in self.retired.values()):
+            raise ValueError("a type is unknown")
+
+    def retired_columns(self) -> pa.Schema:
+        """Return the result columns of aggregates that were removed."""
+        return pa.schema([pa.field(name, column_type(text)) for name, text in self.retired.items()])
+
+    def added_columns(self) -> frozenset[str]:
+        """Return the result columns that a table of an earlier declaration may lack."""
+        return frozenset({*self.begins, *self.retired})
+
+
+def declared_part(declaration: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is declared of a recorded declaration."""
+    return {name: value for name, value in declaration.items() if name not in (HISTORY, BEFORE)}
+
+
+def in_force(declaration: Mapping[str, Any], committed: int | None) -> Mapping[str, Any]:
+    """Return the recorded declaration that the state was computed by; `committed` is the last committed batch."""
+    before = declaration.get(BEFORE)
+    if before is None or before["batch"] != committed:
+        return declaration
+    old: Mapping[str, Any] = before["declaration"]
+    return old
+
+
+def aggregates_of(declaration: Mapping[str, Any]) -> list[str]:
+    """Return the names of the aggregates in a recorded declaration, in order; empty if an operator computes."""
+    if not any(name.startswith("aggregate.") for name in declaration):
+        return []
+    return [name.removeprefix(_OUTPUT) for name in declaration if name.startswith(_OUTPUT)]
+
+
+def upgraded(
+    recorded: Mapping[str, Any],
+    new: Mapping[str, Any],
+    *,
+    committed: int | None,
+    watermark_us: int | None,
+    last_pane: int | None,
+) -> dict[str, Any]:
+    """Return the new declaration as it is recorded, with what those before leave.
+
+    Args:
+        recorded: the declaration in the checkpoint.
+        new: the declared one; every change to it from the one in force keeps the state (`rules.py`).
+        committed: the last committed batch; None before the first.
+        watermark_us: its watermark, us since the epoch; None before the first.
+        last_pane: the last pane of which a row is stored; None if there is none.
+    """
+    old = in_force(recorded, committed)
+    history, names = History.of(old), aggregates_of(new)
+    added = [name for name in names if name not in history.numbers]
+    numbers = {name: number for name, number in history.numbers.items() if name in names}
+    numbers |= {name: history.next_number + place for place, name in enumerate(added)}
+    begins = {name: start for name, start in history.begins.items() if name in names}
+    begins |= dict.fromkeys(added, None if last_pane is None else _start_of(new, last_pane + 1))
+    # Tables have the columns of a declaration that was only recorded, too, or may have them.
+    columns = {**History.of(recorded).retired, **history.retired, **_outputs(recorded), **_outputs(old)}
+    after = History(
+        numbers=numbers,
+        next_number=history.next_number + len(added),
+        begins=begins,
+        retired={name: text for name, text in columns.items() if name not in names} if names else {},
+        closed=_closed(old, new, history.closed, watermark_us),
+    )
+    before = {"batch": committed, "declaration": {name: old[name] for name in old if name != BEFORE}}
+    return {**new, HISTORY: asdict(after), BEFORE: before}
+
+
+def begun_again(recorded: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the declaration to record after a reset: nothing is stored, but tables keep the columns they have."""
+    names = aggregates_of(new)
+    retired = {name: text for name, text in History.of(recorded).retired.items() if name not in names}
+    if not retired or not names:
+        return dict(new)
+    return {**new, HISTORY: asdict(replace(History.of(new), retired=retired))}
+
+
+def _outputs(declaration: Mapping[str, Any]) -> dict[str, str]:
+    """Return result column -> type of the aggregates of a recorded declaration."""
+    return {name: declaration[f"{_OUTPUT}{name}"] for name in aggregates_of(declaration)}
+
+
+def _start_of(declaration: Mapping[str, Any], pane: int) -> int:
+    period: int = declaration["window.creation_period_us"]
+    offset: int = declaration["window.interval_offset_us"]
+    return pane * period + offset % period
+
+
+def _closed(
+    old: Mapping[str, Any], new: Mapping[str, Any], before: ClosedPanes | None, watermark_us: int | None
+) -> ClosedPanes | None:
+    """Return the panes that are closed at a change of the discard age, by the rules that held until then."""
+    if old.get(_AGE) == new.get(_AGE) or watermark_us is None:
+        return before
+    if before is not None and watermark_us <= before.watermark_us:
+        return before  # the age of this declaration was not in force yet
+    age = int(old[_AGE])
+    end = watermark_us - age
+    return ClosedPanes(watermark_us=watermark_us, end_us=end if before is None else max(end, before.end_us), age_us=age)

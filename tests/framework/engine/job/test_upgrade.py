@@ -1,0 +1,136 @@
+"""When a start may go on with a changed declaration, and what it records: decided from the files of the checkpoint."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from framework.declarations.errors import IncompatibleCheckpoint
+from framework.engine.job.upgrade.start import record_upgrade, upgraded_record
+from panekeeper import TimeInterval, agg
+from state.checkpoint.compatibility import as_recorded, compare_declarations
+from state.checkpoint.folder import LocalFolder
+from state.checkpoint.job_record import JobRecord, read_record, write_record
+from state.errors import CorruptState
+from state.upgrade.history import HISTORY, History, begun_again, in_force, upgraded
+
+
+def declared(age: int = 60, **aggregates: str) -> dict[str, Any]:
+    """The declaration of a job with aggregates of the column `n`, each by its kind."""
+    made = {name: getattr(agg, kind)("n") for name, kind in (aggregates or {"n": "count"}).items()}
+    declaration = {
+        "window": TimeInterval(60, discard_age=age).declaration(),
+        "column": {"n": "int64"},
+        "aggregate": {name: one.declaration() for name, one in made.items()},
+        "output": dict.fromkeys(made, "int64"),
+    }
+    return as_recorded(declaration, 4)
+
+
+class Checkpoint:
+    """The checkpoint of a job with this declaration, and these numbers in Spark's logs."""
+
+    def __init__(self, path: Path, declaration: dict[str, Any], *, begun: int = 7, committed: int = 7) -> None:
+        self.files: Any = LocalFolder(path)
+        self.known = JobRecord(name="readings", id="0" * 12, declaration=declaration, group_ids=(0,), versions={})
+        write_record(self.files, self.known)
+        for batch in range(begun + 1):
+            pinned = json.dumps({"batchWatermarkMs": batch * 1000, "conf": {}})
+            self.files.write(f"offsets/{batch}", f"v1\n{pinned}\n{{}}".encode())
+        for batch in range(committed + 1):
+            self.files.write_json(f"commits/{batch}", {})
+
+    def start(self, declaration: dict[str, Any], accepted: int | None = None) -> JobRecord:
+        """What a start with another declaration would record."""
+        return upgraded_record(self.files, self.known, declaration, accepted=accepted)
+
+
+def test_a_declaration_that_did_not_change_records_nothing(tmp_path: Path) -> None:
+    """In whatever order its aggregates are, and whatever batch is unfinished."""
+    checkpoint = Checkpoint(tmp_path, declared(low="min", high="max"), begun=8)
+    record = checkpoint.start(declared(high="max", low="min"))
+    assert record is checkpoint.known
+    record_upgrade(checkpoint.files, record)
+    assert read_record(checkpoint.files) == checkpoint.known
+
+
+def test_a_changed_declaration_begins_between_two_batches(tmp_path: Path) -> None:
+    """While a batch is unfinished, a start names what has changed and both ways out; one may insist."""
+    checkpoint = Checkpoint(tmp_path, declared(), begun=8)
+    with pytest.raises(IncompatibleCheckpoint) as refused:
+        checkpoint.start(declared(age=90))
+    text = str(refused.value)
+    assert "batch 8 of job 'readings'" in text
+    assert "\n  window.discard_age_us: 60000000 in the checkpoint, 90000000 now\n" in text
+    assert 'trigger="available_now"' in text
+    assert "accept_changed_code=8" in text
+    with pytest.raises(IncompatibleCheckpoint):
+        checkpoint.start(declared(age=90), accepted=7)
+    assert checkpoint.start(declared(age=90), accepted=8).declaration["window.discard_age_us"] == 90_000_000
+    assert read_record(checkpoint.files) == checkpoint.known
+
+
+def test_what_was_closed_is_recorded_with_a_new_discard_age(tmp_path: Path) -> None:
+    """By the watermark of the last committed batch, which every key group has acted on; recorded in one file."""
+    checkpoint = Checkpoint(tmp_path, declared(), begun=8)
+    record = checkpoint.start(declared(age=90), accepted=8)
+    closed = {"watermark_us": 7_000_000, "end_us": -53_000_000, "age_us": 60_000_000}
+    assert record.declaration[HISTORY]["closed"] == closed
+    record_upgrade(checkpoint.files, record)
+    assert read_record(checkpoint.files) == record
+
+
+def test_a_removed_aggregate_leaves_its_column_and_its_number(tmp_path: Path) -> None:
+    """One that comes back takes its column back, and gets a number of its own, as its partial results have a gap."""
+    checkpoint = Checkpoint(tmp_path, declared(low="min", n="count"))
+    checkpoint.known = checkpoint.start(declared(n="count"))
+    history = checkpoint.known.declaration[HISTORY]
+    assert (history["numbers"], history["retired"]) == ({"n": 1}, {"low": "int64"})
+    checkpoint.files.write_json("commits/8", {})
+    checkpoint.files.write("offsets/8", b'v1\n{"batchWatermarkMs": 8000, "conf": {}}\n{}')
+    both = History.of(declared(low="min", n="count"))
+    assert both.numbers == {"low": 0, "n": 1}
+    back = upgraded(
+        checkpoint.known.declaration,
+        declared(low="min", n="count"),
+        committed=8,
+        watermark_us=8_000_000,
+        last_pane=4,
+    )[HISTORY]
+    assert (back["numbers"], back["retired"], back["begins"]) == ({"n": 1, "low": 2}, {}, {"low": 300_000_000})
+
+
+def test_until_a_batch_is_committed_the_old_program_goes_on_as_if_nothing_had_been(tmp_path: Path) -> None:
+    """A process was killed after it had recorded a new declaration; tables may have the new columns already."""
+    before = declared(low="min", n="count")
+    checkpoint = Checkpoint(tmp_path, before)
+    changed = upgraded(before, declared(age=90, n="count", high="max"), committed=7, watermark_us=7, last_pane=4)
+    checkpoint.known = replace(checkpoint.known, declaration=changed)
+    back = upgraded(changed, before, committed=7, watermark_us=7, last_pane=4)
+    assert History.of(back) == replace(History.of(before), retired={"high": "int64"})
+    assert compare_declarations(in_force(changed, 7), before) == compare_declarations(before, before)
+    assert in_force(changed, 8) is changed
+
+
+def test_after_a_reset_tables_keep_the_columns_of_what_was_removed() -> None:
+    """The log keeps its rows, and so its columns; of the state nothing is left."""
+    removed = upgraded(
+        declared(low="min", n="count"), declared(n="count"), committed=7, watermark_us=None, last_pane=None
+    )
+    history = History.of(begun_again(removed, declared(n="count", high="max")))
+    assert (history.retired, history.numbers) == ({"low": "int64"}, {"n": 0, "high": 1})
+    assert begun_again(declared(n="count"), declared(low="min")) == declared(low="min")
+
+
+@pytest.mark.parametrize(
+    "damage", [{"numbers": None}, {"next_number": "7"}, {"retired": {"low": "what"}}, {"closed": {}}, {"more": 1}]
+)
+def test_a_damaged_history_is_an_error(damage: dict[str, Any]) -> None:
+    """It is part of the record of the job, which somebody may have edited."""
+    whole = upgraded(declared(low="min", n="count"), declared(n="count"), committed=7, watermark_us=7, last_pane=None)
+    with pytest.raises(CorruptState, match="restore this checkpoint from a savepoint"):
+        History.of({**whole, HISTORY: whole[HISTORY] | damage})
