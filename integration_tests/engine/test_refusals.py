@@ -174,6 +174,7 @@ def test_a_checkpoint_that_is_not_ours_is_refused(readings: Readings) -> None:
         readings.start()
 
 
+@pytest.mark.extended
 def test_a_damaged_state_file_is_reported_and_nothing_is_written(readings: Readings) -> None:
     """The error says what to do; the tables stay as they were, and so do the windows once the file is fixed."""
     readings.put(("a", "10:00:10", 1), ("a", "10:00:20", 2))
@@ -254,6 +255,7 @@ def test_rows_from_the_future_are_quarantined_and_do_not_move_the_watermark(read
     assert "more than 1 day, 0:00:00 ahead of its arrival" in row["detail"]
 
 
+@pytest.mark.extended
 def test_a_batch_that_would_not_fit_into_memory_is_refused_before_it_is_logged(
     readings: Readings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
