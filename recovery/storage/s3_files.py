@@ -231,13 +231,13 @@ class S3Files:
         self._remove_all(name for name, _ in self._listed())
 
     def move_to(self, target: S3Files) -> None:
-        """Copy all objects to `target` within S3, then remove them here.
+        """Copy all objects but the markers of folders to `target` within S3, then remove them here.
 
         Nothing is removed before all is copied: after a kill at any point, the same call completes it.
         """
         found = dict(self._listed())
-        for _ in map_parallel(lambda name: self._copy(name, target, found[name]), list(found)):
-            pass
+        files = [name for name in found if name and not name.endswith("/")]
+        list(map_parallel(lambda name: self._copy(name, target, found[name]), files))
         self._remove_all(found)
 
     def _copy(self, name: str, target: S3Files, size: int) -> None:

@@ -139,16 +139,18 @@ def test_markers_that_hadoop_leaves_for_folders_are_no_files(
 ) -> None:
     """They are not saved, and are removed with the checkpoint that is replaced, each after what is in its folder.
 
-    A store that keeps objects as files refuses to remove a folder that is not empty.
+    A store that keeps objects as files refuses to remove a folder that is not empty, and to copy one.
     """
     before = s3_job.contents()
     removed: list[str] = []
+    copied: list[str] = []
 
     def note(params: dict[str, Any], **_: Any) -> None:
         removed.extend(one["Key"] for one in params["Delete"]["Objects"])
 
     session = boto3.session.Session()
     session.events.register("before-parameter-build.s3.DeleteObjects", note)
+    session.events.register("before-parameter-build.s3.CopyObject", lambda params, **_: copied.append(params["Key"]))
     monkeypatch.setattr(boto3.session, "Session", lambda **_: session)
     client = boto3.client("s3")
     for marker in ("checkpoint/", "checkpoint/pulse/", "checkpoint/state/0/"):
@@ -161,6 +163,8 @@ def test_markers_that_hadoop_leaves_for_folders_are_no_files(
     assert sorted(keys) == sorted(f"jobs/checkpoint/{name}" for name in before)
     markers = [number for number, key in enumerate(removed) if key.endswith("/")]
     assert len(markers) >= 3
+    assert copied
+    assert not [key for key in copied if key.endswith("/")]
     assert not [key for number in markers for key in removed[number + 1 :] if key.startswith(removed[number])]
 
 
