@@ -9,7 +9,7 @@ still in the folder. So lines of control files that were processed and removed c
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from state.checkpoint.folder import batch_numbers, damaged, read_object
@@ -22,7 +22,7 @@ from state.checkpoint.layout import (
     control_file_number,
 )
 from state.errors import CorruptState
-from state.spark_logs import LogFolder, damaged_log, needed_entries, offset_lines
+from state.spark_logs import LogFolder, damaged_log, has_read, needed_entries, require_readable_offsets, source_ends
 
 _COMPACT = ".compact"
 
@@ -68,9 +68,17 @@ def control_files_up_to(folder: LogFolder, batch: int) -> set[int]:
     Raises:
         CorruptState: the offsets of the batch, or a line of the log, are truncated or altered.
     """
-    _, *ends = offset_lines(folder, batch)
-    found = control_files_read(folder)
-    return {number for number, (source, entry) in found.items() if entry <= _last_entry(ends, source)}
+    return _within_batch(folder, control_files_read(folder), batch)
+
+
+def control_files_within(read: Mapping[int, tuple[int, int]], ends: Sequence[int | None]) -> set[int]:
+    """Return the numbers of the control files that were read up to some entries of the sources' logs.
+
+    Args:
+        read: what `control_files_read` returns.
+        ends: what `source_ends` returns.
+    """
+    return {number for number, (source, entry) in read.items() if has_read(ends, source, entry)}
 
 
 def lost_control_files(folder: LogFolder, batch: int) -> list[str]:
@@ -82,9 +90,11 @@ def lost_control_files(folder: LogFolder, batch: int) -> list[str]:
         folder: the checkpoint.
         batch: one that was begun and is not committed. Later the files of a batch are removed, as they were processed.
     """
-    begun = control_files_up_to(folder, batch)
-    before = control_files_up_to(folder, batch - 1) if batch - 1 in batch_numbers(folder, OFFSETS_FOLDER) else set()
-    return [name for name in map(control_file, sorted(begun - before)) if not _is_control_file(folder, name)]
+    read = control_files_read(folder)
+    new = _within_batch(folder, read, batch)
+    if batch - 1 in batch_numbers(folder, OFFSETS_FOLDER):
+        new -= _within_batch(folder, read, batch - 1)
+    return [name for name in map(control_file, sorted(new)) if not _is_control_file(folder, name)]
 
 
 def require_control_files(folder: LogFolder) -> None:
@@ -140,10 +150,9 @@ def _prune(folder: PrunableFolder, name: str, before: int, present: Collection[i
     return len(lines) - len(kept)
 
 
-def _last_entry(ends: Sequence[Any], source: int) -> int:
-    """Return up to which entry of a source's log a batch has read; -1 for none."""
-    end = ends[source] if source < len(ends) else None
-    return int(end["logOffset"]) if isinstance(end, dict) and "logOffset" in end else -1
+def _within_batch(folder: LogFolder, read: Mapping[int, tuple[int, int]], batch: int) -> set[int]:
+    require_readable_offsets(folder, batch)
+    return control_files_within(read, source_ends(folder, batch))
 
 
 def _is_control_file(folder: LogFolder, name: str) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 from state.checkpoint.folder import CheckpointFolder, batch_numbers, damaged, read_object
@@ -61,6 +61,28 @@ def offset_lines(folder: LogFolder, batch: int) -> list[Any]:
     if not sources or not isinstance(pinned, dict) or not isinstance(pinned.get("conf"), dict):
         raise damaged_log(folder, name)
     return lines
+
+
+def source_ends(folder: LogFolder, batch: int) -> list[int | None]:
+    """Return, for each source, the last entry of its log that a batch has read; None for one without a log.
+
+    A line that cannot be read stands for a source without a log: `require_readable_offsets` reports it.
+    """
+    return [_log_offset(line) for line in folder.read(f"{OFFSETS_FOLDER}/{batch}").decode().splitlines()[2:]]
+
+
+def has_read(ends: Sequence[int | None], source: int, entry: int) -> bool:
+    """Return whether a batch has read an entry of a source's log, by its `source_ends`."""
+    end = ends[source] if source < len(ends) else None
+    return end is not None and entry <= end
+
+
+def _log_offset(line: str) -> int | None:
+    try:
+        value = json.loads(line)
+    except ValueError:
+        return None
+    return value["logOffset"] if isinstance(value, dict) and set(value) == {"logOffset"} else None
 
 
 def require_readable_id(folder: CheckpointFolder) -> None:

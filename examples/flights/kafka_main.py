@@ -8,6 +8,7 @@ at the end are the same. With tables on S3 it is a program for `spark-submit`: `
 import argparse
 import json
 import sys
+import time
 import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka.cimpl import KafkaError, NewTopic
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # spark-submit puts only this folder there
 
@@ -32,6 +33,11 @@ if TYPE_CHECKING:
 
 PARTITIONS = 3
 TIMEOUT = 60
+_NO_LEADER_YET = (
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+)
 
 
 class Topic:
@@ -67,9 +73,21 @@ class Topic:
     def _stored_messages(self) -> list[int]:
         reader = Consumer({"bootstrap.servers": self.servers, "group.id": "panekeeper-flights"})
         places = [TopicPartition(self.name, number) for number in range(PARTITIONS)]
-        ends = [reader.get_watermark_offsets(place, timeout=TIMEOUT)[1] for place in places]
+        ends = [_end(reader, place) for place in places]
         reader.close()
         return ends
+
+
+def _end(reader: Consumer, place: TopicPartition) -> int:
+    """Return the offset of the next message; wait for the leader of a partition that was just created."""
+    for left in reversed(range(TIMEOUT)):
+        try:
+            return int(reader.get_watermark_offsets(place, timeout=TIMEOUT)[1])
+        except KafkaException as error:
+            if error.args[0].code() not in _NO_LEADER_YET or not left:
+                raise
+            time.sleep(1)
+    raise AssertionError
 
 
 def messages(file: Path) -> Iterator[tuple[bytes, bytes]]:

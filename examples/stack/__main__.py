@@ -21,13 +21,14 @@ from examples.flights.data import Replay, around, file_boundaries, in_replay_ord
 from examples.flights.oracle import Oracle
 from examples.flights.report import Results, print_comparison, print_tables, worst_hours
 from examples.flights.tables import LOG, QUARANTINE, VIEW, read_table
-from examples.stack.services import Stack, StackError, Submission
+from examples.stack.services import Stack, StackError, Submission, download
 
 PROGRAM = "examples/flights/kafka_main.py"
 SAVED, RESTORED = 4, 9
 """The numbers of files that the job has read when its savepoint is made, and when it is restored."""
 STORE_AWAY_S = 20
 _ATTEMPTS = 3
+_BUCKET = "flights"
 
 
 class Run:
@@ -38,14 +39,14 @@ class Run:
         self._stack = stack
         self._days = days
         self._name = f"flights-{datetime.now(UTC):%Y%m%d-%H%M%S}"
-        self._place = f"s3a://flights/{self._name}"
-        self._savepoints = f"s3://flights/{self._name}/savepoints"
+        self._place = f"s3a://{_BUCKET}/{self._name}"
+        self._savepoints = f"s3://{_BUCKET}/{self._name}/savepoints"
         self._submissions = 0
 
     def go(self) -> bool:
         """Run the replay with everything that happens to it; return whether the tables are as expected."""
         self._stack.up()
-        self._stack.create_bucket("flights")
+        self._stack.create_bucket(_BUCKET)
         self._say(f"the first {SAVED} files: Kafka -> windows on two workers -> Delta in {self._place}")
         self._submit(SAVED).wait()
         self._say("a savepoint")
@@ -106,7 +107,7 @@ class Run:
     def _compare(self) -> bool:
         """Print the tables; return whether they equal what DuckDB makes of the published file."""
         with TemporaryDirectory() as folder:
-            self._stack.download(self._place, Path(folder))
+            download(self._stack.store(), _BUCKET, self._name, Path(folder))
             log, view, quarantine = (read_table(Path(folder) / table) for table in (LOG, VIEW, QUARANTINE))
         results = Results(log=log, view=view, quarantine=quarantine)
         self._console.print(worst_hours(results))

@@ -4,8 +4,10 @@ import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import boto3
+from botocore.config import Config
 
 ROOT = Path(__file__).resolve().parents[2]
 _STORE = {"AWS_ACCESS_KEY_ID": "panekeeper", "AWS_SECRET_ACCESS_KEY": "only-for-this-machine"}
@@ -45,34 +47,39 @@ class Stack:
         )
         return Submission(name, process)
 
-    def download(self, place: str, to: Path) -> None:
-        """Copy the files below `s3a://bucket/prefix` into a folder."""
-        bucket, _, prefix = place.removeprefix("s3a://").partition("/")
-        store = boto3.client(
+    def store(self) -> Any:
+        """Return a boto3 client of the store, from outside; it tries again until the store has started."""
+        return boto3.client(
             "s3",
             endpoint_url="http://127.0.0.1:7070",
             region_name="us-east-1",
             aws_access_key_id=_STORE["AWS_ACCESS_KEY_ID"],
             aws_secret_access_key=_STORE["AWS_SECRET_ACCESS_KEY"],
+            config=Config(retries={"mode": "standard", "max_attempts": 10}),
         )
-        for page in store.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=f"{prefix}/"):
-            for one in page.get("Contents", ()):
-                path = to / one["Key"].removeprefix(f"{prefix}/")
-                if not one["Key"].endswith("/"):
-                    path.parent.mkdir(parents=True, exist_ok=True)
-                    store.download_file(bucket, one["Key"], str(path))
 
     def create_bucket(self, name: str) -> None:
-        """Create a bucket of the store: a folder in its volume."""
-        self.compose("run", "--rm", "-T", "--entrypoint", "python", "submit", "-c", _CREATE_BUCKET, name)
+        """Create a bucket of the store, unless it is there."""
+        store = self.store()
+        if name not in [one["Name"] for one in store.list_buckets()["Buckets"]]:
+            store.create_bucket(Bucket=name)
 
 
-_CREATE_BUCKET = """
-import sys, boto3
-store = boto3.client("s3")
-if sys.argv[1] not in [one["Name"] for one in store.list_buckets()["Buckets"]]:
-    store.create_bucket(Bucket=sys.argv[1])
-"""
+def download(store: Any, bucket: str, prefix: str, to: Path) -> None:
+    """Copy the objects under a prefix into a folder.
+
+    Args:
+        store: a boto3 client.
+        bucket: the bucket.
+        prefix: a folder in it, without a slash at its end.
+        to: gets the content of that folder.
+    """
+    for page in store.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=f"{prefix}/"):
+        for one in page.get("Contents", ()):
+            path = to / one["Key"].removeprefix(f"{prefix}/")
+            if not one["Key"].endswith("/"):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                store.download_file(bucket, one["Key"], str(path))
 
 
 class Submission:

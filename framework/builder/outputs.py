@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict, astuple, dataclass, replace
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from framework.builder.named_tables import NamedTables
@@ -250,7 +250,7 @@ class DeltaJob:
         paths, fresh = asdict(tables), new and not record.epoch
         small, owned = SmallTables(), written.values()
         found = create_or_check(files.spark, tables, spec, fresh=fresh, written=owned, layout=layout, small=small)
-        last = partial(small.last_transaction, files.spark)
+        last = cache(partial(small.last_transaction, files.spark))  # nobody else commits under our transactions
         require_no_later_batch(files, record, paths, last)
         lease.tables = require_all_batches(lease.tables, record, paths, found, last)
         has_sink, code = self._sink is not None, code_of(pipeline)

@@ -46,7 +46,7 @@ def test_this_machine_can_run_jobs(spark: SparkSession, tmp_path: Path) -> None:
 @pytest.mark.extended
 def test_what_the_executors_of_a_cluster_lack_is_named(tmp_path: Path) -> None:
     """With the environment of the driver it can run jobs; with a bare Python each missing package is named."""
-    with cluster(tmp_path / "cluster", environment()) as master:
+    with cluster(tmp_path / "cluster", environment() | {"PYTHONPATH": ""}) as master:  # else executors have the code
         at = f"spark.master={master}"
         good = doctor("--conf", at, "--conf", f"spark.pyspark.python={sys.executable}")
         assert good["can_run"]

@@ -68,13 +68,7 @@ class Stack:
 
     def download(self, bucket: str, prefix: str, to: Path) -> Path:
         """Copy the files under a prefix into a folder and return it."""
-        client = self.client()
-        for page in client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=f"{prefix}/"):
-            for one in page.get("Contents", ()):
-                if not one["Key"].endswith("/"):
-                    path = to / one["Key"]
-                    path.parent.mkdir(parents=True, exist_ok=True)
-                    client.download_file(bucket, one["Key"], str(path))
+        services.download(self.client(), bucket, prefix, to / prefix)
         return to / prefix
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from recovery.errors import SavepointError
+from recovery.errors import SavepointError, SavepointRefused
 from state.checkpoint.folder import CheckpointFolder
 from state.checkpoint.job_record import JobRecord, read_record
-from state.checkpoint.layout import JOB_FILE
+from state.checkpoint.layout import JOB_FILE, RESET_FILE
+from state.checkpoint.restore_markers import superseded_by
 
 
 def require_record(folder: CheckpointFolder) -> JobRecord:
@@ -19,5 +20,28 @@ def require_record(folder: CheckpointFolder) -> JobRecord:
     if record is None:
         raise SavepointError(
             f"{folder.root} holds no checkpoint of Panekeeper ({JOB_FILE} is not there); give the folder of one"
+        )
+    return record
+
+
+def require_current_record(folder: CheckpointFolder) -> JobRecord:
+    """Return the record of a job whose tables fit its checkpoint.
+
+    Raises:
+        SavepointRefused: a reset of the job was not completed, or the checkpoint is superseded by another one.
+        SavepointError: there is no checkpoint of Panekeeper.
+        StateError: the job record is damaged or of another version.
+    """
+    record = require_record(folder)
+    if folder.exists(RESET_FILE):
+        raise SavepointRefused(
+            f"a reset of the job of {folder.root} was not completed ({RESET_FILE} is there), and its state will be "
+            "discarded; start the job once, which completes the reset, and try again"
+        )
+    successor = superseded_by(folder)
+    if successor is not None:
+        raise SavepointRefused(
+            f"the job of {folder.root} was restored to {successor}, and its tables fit that checkpoint only; "
+            "give that one"
         )
     return record

@@ -5,15 +5,14 @@ Needs no Spark, and reads any folder. It depends on the layout of the checkpoint
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-from recovery.errors import SavepointError, SavepointRefused
-from recovery.jobs.record import require_record
+from recovery.errors import SavepointError
+from recovery.jobs.record import require_current_record
 from recovery.storage.files import Files
 from state.checkpoint import layout
 from state.checkpoint.folder import CheckpointFolder, batch_numbers
@@ -27,10 +26,17 @@ from state.checkpoint.layout import (
     UNACCOUNTED_FILE,
     control_file_number,
 )
-from state.checkpoint.restore_markers import superseded_by
-from state.control_log import control_files_read
+from state.control_log import control_files_read, control_files_within
 from state.errors import CorruptState
-from state.spark_logs import damaged_log, log_lines, needed_entries, offset_lines, require_readable_commit
+from state.spark_logs import (
+    damaged_log,
+    has_read,
+    log_lines,
+    needed_entries,
+    offset_lines,
+    require_readable_commit,
+    source_ends,
+)
 
 COPIED = (*layout.SPARK_NAMES, layout.OWN_FOLDER, layout.CONTROL_FOLDER)
 NOT_COPIED = (RUNNING_FILE, UNACCOUNTED_FILE, RESET_FILE, SAVEPOINT_FILE, SUPERSEDED_FILE)
@@ -64,11 +70,7 @@ class CheckpointSnapshot:
     def files(self) -> list[str]:
         """Return the names of the files that belong to the checkpoint as of `batch`, sorted."""
         ends = source_ends(self.folder, self.batch)
-        processed = {
-            number
-            for number, (source, entry) in control_files_read(self.folder).items()
-            if _has_read(ends, source, entry)
-        }
+        processed = control_files_within(control_files_read(self.folder), ends)
         return sorted(
             path for path in _walk(self.folder) if _is_part_of_batch(self.folder, path, self.batch, ends, processed)
         )
@@ -86,18 +88,7 @@ def read_checkpoint(folder: Files, *, batch: int | None = None) -> CheckpointSna
         SavepointError: there is no checkpoint of Panekeeper, or no batch was committed yet.
         StateError: the job record is damaged or of another version, or Spark's logs of the batch are damaged.
     """
-    record = require_record(folder)
-    if folder.exists(RESET_FILE):
-        raise SavepointRefused(
-            f"a reset of the job of {folder.root} was not completed ({RESET_FILE} is there), and its state will be "
-            "discarded; start the job once, which completes the reset, and try again"
-        )
-    successor = superseded_by(folder)
-    if successor is not None:
-        raise SavepointRefused(
-            f"the job of {folder.root} was restored to {successor}, and its tables fit that checkpoint only; "
-            "make a savepoint of that one"
-        )
+    record = require_current_record(folder)
     commits = batch_numbers(folder, "commits")
     if not commits:
         raise SavepointError(
@@ -133,7 +124,7 @@ def batch_with_control_file(folder: Files, number: int) -> int | None:
         return None
     first = None
     for batch in reversed(batch_numbers(folder, "offsets")):  # what a batch has read, the batches after it have, too
-        if not _has_read(source_ends(folder, batch), *place):
+        if not has_read(source_ends(folder, batch), *place):
             break
         first = batch
     return first
@@ -207,24 +198,6 @@ def damaged_source_entries(folder: Files, batch: int) -> dict[str, bool]:
                 end = ends[source] if source < len(ends) else None
                 found[f"sources/{source}/{log}"] = end is not None and log.isdecimal() and int(log) > end
     return found
-
-
-def source_ends(folder: Files, batch: int) -> list[int | None]:
-    """Return, for each source, the last entry of its log that the batch has read; None for one without a log."""
-    return [_log_offset(line) for line in folder.read(f"offsets/{batch}").decode().splitlines()[2:]]
-
-
-def _has_read(ends: list[int | None], source: int, entry: int) -> bool:
-    end = ends[source] if source < len(ends) else None
-    return end is not None and entry <= end
-
-
-def _log_offset(line: str) -> int | None:
-    try:
-        value = json.loads(line)
-    except ValueError:
-        return None
-    return value["logOffset"] if isinstance(value, dict) and set(value) == {"logOffset"} else None
 
 
 def _json(folder: CheckpointFolder, name: str) -> Any:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from recovery.errors import SavepointRefused
-from recovery.jobs.record import require_record
+from recovery.jobs.record import require_current_record
 from recovery.restore.interrupted import require_no_interrupted_restore
 from recovery.storage.files import Files
 from recovery.storage.locations import place_of
 from recovery.storage.s3_options import S3Options
 from state.checkpoint.job_record import JobRecord, read_tables
-from state.checkpoint.layout import RESET_FILE
-from state.checkpoint.restore_markers import superseded_by
 
 
 def require_upkeep_allowed(checkpoint: Files) -> JobRecord:
@@ -23,19 +21,8 @@ def require_upkeep_allowed(checkpoint: Files) -> JobRecord:
         SavepointError: there is no checkpoint of Panekeeper.
         StateError: the job record is damaged or of another version.
     """
-    record = require_record(checkpoint)
+    record = require_current_record(checkpoint)
     require_no_interrupted_restore(checkpoint)
-    if checkpoint.exists(RESET_FILE):
-        raise SavepointRefused(
-            f"a reset of the job of {checkpoint.root} was not completed ({RESET_FILE} is there); start the job once, "
-            "which completes it, and try again"
-        )
-    successor = superseded_by(checkpoint)
-    if successor is not None:
-        raise SavepointRefused(
-            f"the job of {checkpoint.root} was restored to {successor}, and its tables belong to that checkpoint: "
-            f"panekeeper maintain {successor}"
-        )
     return record
 
 

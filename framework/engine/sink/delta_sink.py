@@ -199,11 +199,11 @@ class DeltaSink:
 
     def _view_has(self, spark: SparkSession, number: int) -> bool:
         """Say whether it is known that the view has a batch: a merge of rows that are all older leaves no commit."""
-        found: list[int] = []
+        if self.tables.view is None:
+            return False
         transaction = self.record.transaction("view")
-        if self.tables.view is not None:
-            self.small.commit(spark, self.tables.view, lambda table: found.append(table.last_transaction(transaction)))
-        return bool(found) and found[0] >= number
+        last = self.small.call(spark, self.tables.view, lambda table: table.last_transaction(transaction))
+        return last is not None and last >= number
 
     def _commit_to_user_sink(self, rows: DataFrame, number: int) -> None:
         assert self.user_sink is not None

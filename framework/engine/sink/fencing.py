@@ -78,11 +78,10 @@ def own(
     """
     small, wanted = small or SmallTables(), int(record.id, 16)
     for path in filter(None, map(tables.get, _OWNED)):
-        found: list[int] = []
-        small.commit(spark, path, lambda to, found=found: found.append(to.own(OWNER, wanted, take=take)))  # type: ignore[misc]
-        if found and found[0] != wanted:
+        owner = small.call(spark, path, lambda to: to.own(OWNER, wanted, take=take))
+        if owner is not None and owner != wanted:
             raise SinkError(
-                f"the table {path} belongs to another checkpoint (id {found[0]:012x}), and two jobs would mix their "
+                f"the table {path} belongs to another checkpoint (id {owner:012x}), and two jobs would mix their "
                 "results there. Start the job with that checkpoint, or choose other folders for the tables; if that "
                 "checkpoint is gone and the table has no row that you need, remove the table"
             )

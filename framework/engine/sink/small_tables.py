@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from delta.tables import DeltaTable
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _DEFAULT_PROPERTIES = "spark.databricks.delta.properties.defaults."
 _log = logger("sink")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,10 @@ class SmallTables:
     _tables: dict[str, SmallCommits | None] = field(default_factory=dict)
 
     def commit(self, spark: SparkSession, path: str, act: Callable[[SmallCommits], object]) -> bool:
+        """Make a commit to a table without a Spark job; return False if Spark must make it. As `call`."""
+        return self.call(spark, path, lambda table: (act(table),)) is not None
+
+    def call(self, spark: SparkSession, path: str, act: Callable[[SmallCommits], T]) -> T | None:
         """Do something with a table without a Spark job, if the library can write it.
 
         Args:
@@ -39,7 +44,7 @@ class SmallTables:
             act: makes one commit, or reads.
 
         Returns:
-            Whether `act` has done it; False: Spark must, and must for the rest of the run.
+            What `act` returns; None: Spark must do it, and must for the rest of the run.
 
         Raises:
             SinkError: a later epoch of the job has begun.
@@ -49,13 +54,12 @@ class SmallTables:
                 self._tables[path] = SmallCommits(path, _options(spark, path))
             table = self._tables[path]
             if table is None:
-                return False
-            act(table)
+                return None
+            return act(table)
         except UnsupportedTable as reason:
             _log.info("%s: Spark makes all commits to this table: %s", path, reason)
             self._tables[path] = None
-            return False
-        return True
+            return None
 
     def last_transaction(self, spark: SparkSession, path: str, app_id: str) -> int:
         """Return the last version that a table has of a transaction id; -1 if there is none.
@@ -65,18 +69,13 @@ class SmallTables:
             path: the table's folder.
             app_id: the transaction id.
         """
-        found: list[int] = []
-        if self.commit(spark, path, lambda table: found.append(table.last_transaction(app_id))):
-            return found[0]
-        return last_transaction(spark, path, app_id)
+        found = self.call(spark, path, lambda table: table.last_transaction(app_id))
+        return last_transaction(spark, path, app_id) if found is None else found
 
     def has_rows(self, spark: SparkSession, path: str) -> bool:
         """Return whether a table has rows, by the statistics of its files; by a query, if they do not say."""
-        found: list[int | None] = []
-        self.commit(spark, path, lambda table: found.append(table.row_count()))
-        if found and found[0] is not None:
-            return found[0] > 0
-        return not DeltaTable.forPath(spark, path).toDF().isEmpty()
+        rows = self.call(spark, path, lambda table: table.row_count())
+        return not DeltaTable.forPath(spark, path).toDF().isEmpty() if rows is None else rows > 0
 
     def create(self, spark: SparkSession, path: str, schema: StructType, properties: Mapping[str, str]) -> bool:
         """Create an empty table in a folder, if the library makes the same table as Spark does.

@@ -45,8 +45,9 @@ _append = DeltaSink._append  # noqa: SLF001 -- as above
 def _append_without_transaction(
     self: DeltaSink, spark: SparkSession, rows: pa.Table | DataFrame, table: str, number: int
 ) -> None:
-    """Append under a new transaction id each time, so that a repeated batch appends its rows again."""
-    own = replace(self.record, id=uuid.uuid4().hex[:12])
+    """Append a repeated batch again: under another transaction id, if the table has the batch under its own."""
+    last = self.small.last_transaction(spark, getattr(self.tables, table), self.record.transaction(table))
+    own = replace(self.record, id=uuid.uuid4().hex[:12]) if last >= number else self.record
     _append(replace(self, record=own), spark, rows, table, number)
 
 

@@ -263,7 +263,7 @@ def test_every_other_checkpoint_of_the_tables_is_marked_as_superseded(
     assert superseded_by() == ["new", None, None]
     mark_superseded(manifest, newer, None)
     assert superseded_by() == ["newer", "newer", None]
-    with pytest.raises(SavepointRefused, match="make a savepoint of that one"):
+    with pytest.raises(SavepointRefused, match="its tables fit that checkpoint only; give that one"):
         savepoint(job.folder, "two", to=archive)
     mark_superseded(manifest, job.files, None)  # the folder itself is replaced by the copy after that
     assert superseded_by() == ["newer", "newer", "checkpoint"]
