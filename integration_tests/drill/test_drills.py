@@ -99,7 +99,7 @@ def test_a_users_own_job_is_drilled_from_its_savepoint_in_a_scratch_folder(spark
     savepoint(tmp_path / "production" / "checkpoint", "newest", to=tmp_path / "saved", spark=spark)
     before = _contents(tmp_path / "production")
 
-    drills = Drills(job=tmp_path / "job.py", savepoint=(str(tmp_path / "saved"), "newest"), only="*two Delta commits")
+    drills = Drills(job=tmp_path / "job.py", savepoint=(str(tmp_path / "saved"), "newest"), only="*two Delta commits*")
     (idle,) = drills.run()
     assert (idle.outcome, idle.why) == ("unknown", NOTHING_NEW)
 
