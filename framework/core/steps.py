@@ -82,9 +82,13 @@ class ArrivalClock:
 
 @dataclass(frozen=True)
 class Mark:
-    """A mark in the stream: a window mark, or the final mark, which is the end of the stream."""
+    """A mark in the stream: a window mark, or the final mark, which is the end of the stream.
+
+    `at_us` is when a window mark arrived, us since the epoch; None: with the rows before it.
+    """
 
     kind: Literal["window", "final"]
+    at_us: int | None = None
     port: int = 0
 
 

@@ -68,8 +68,8 @@ class ArrivalBatch:
                 window.on_tick(us, resume=resume, is_last_at_instant=is_last_at_instant)
             case ArrivalClock(us):
                 window.on_arrival_clock(us)
-            case Mark(kind):
-                window.on_mark(kind)
+            case Mark(kind, at_us):
+                window.on_mark(kind, at_us)
             case EvictPartitions(keys):
                 window.on_evict_partitions(keys)
             case Flush():

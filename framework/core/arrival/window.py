@@ -57,17 +57,10 @@ class ArrivalWindowRunner:
         self.outage: dict[str, int] | None = None
         """What the first tick after the process was down did, by name; None in a batch without one."""
 
-    # -- steps ---------------------------------------------------------------------------------------
-
     def on_rows(self, table: pa.Table, *, has_stream_clock: bool = True) -> None:
         """Process rows in arrival order, each after what was due before it."""
         at = self._arrival_times(table)
-        self._set_ready(int(at[0]))
-        self._timers.pass_idle(int(at[0]))
-        if not has_stream_clock:  # the rows may come before the clock does
-            if self._timers.is_outage(int(at[0])):
-                self._run_overdue(int(at[0]), after_outage=True)
-            self._catch_up(int(at[0]))
+        self._begin_at(int(at[0]), has_stream_clock=has_stream_clock)
         self.rows_in += table.num_rows
         table = self._keys.with_normal_keys(table.select(self._spec.columns.names))
         codes = self._keys.encode(table)
@@ -81,6 +74,14 @@ class ArrivalWindowRunner:
                 end = int(at[rows[-1]])
                 self._run_round(part, codes[rows], at[rows], end)
                 self._evict(policy.partitions_over_limit(self._partitions), end)
+
+    def _begin_at(self, now: int, *, has_stream_clock: bool) -> None:
+        self._set_ready(now)
+        self._timers.pass_idle(now)
+        if not has_stream_clock:  # rows and marks may come before the clock does
+            if self._timers.is_outage(now):
+                self._run_overdue(now, after_outage=True)
+            self._catch_up(now)
 
     def on_tick(self, now: int, *, resume: bool, is_last_at_instant: bool) -> None:
         """Do what is due at `now` (us). After a clock went back nothing is due until it has caught up.
@@ -121,17 +122,19 @@ class ArrivalWindowRunner:
 
     def on_arrival_clock(self, now: int) -> None:
         """Do what is due at `now` (us), the arrival time of a row that may be in another key group."""
-        self._set_ready(now)
-        self._timers.pass_idle(now)
+        self._begin_at(now, has_stream_clock=True)
         if not self._record.final and now > self._record.clock:
             self._run_round(self._no_rows, _NONE, _NONE, now)
 
-    def on_mark(self, kind: str) -> None:
-        """Handle a mark: at a window mark a punctuation window tumbles; the final mark stops all timers.
+    def on_mark(self, kind: str, at_us: int | None = None) -> None:
+        """Handle a mark: at a window mark a punctuation window tumbles; the final mark stops all timers (section 5.3).
 
-        The rule is docs/semantics.md section 5.3.
+        `at_us` is when it arrived, where that is the time of its batch: each key group learns of the batch by the mark.
         """
         if kind == "window":
+            if at_us is not None and at_us > self._record.clock:
+                self._begin_at(at_us, has_stream_clock=False)
+                self.on_arrival_clock(at_us)
             self._contents.on_mark(np.flatnonzero(self._partitions.live), self._record.clock)
         elif not self._record.final:
             # No more rows come at this instant: a window batch that is due at it need not wait for them.
@@ -168,8 +171,6 @@ class ArrivalWindowRunner:
             soonest = min(soonest, int(self._partitions.last_at[live].min()) + self._partition_age)
         soonest = min(soonest, self._contents.next_eviction())
         return None if soonest == NEVER or self._record.final else soonest
-
-    # -- a round ---------------------------------------------------------------------------------------------
 
     def _run_round(
         self,
@@ -265,7 +266,6 @@ class ArrivalWindowRunner:
         live = np.flatnonzero(self._partitions.live)
         self._contents.emit_contents(kind, live, np.full(len(live), self._record.clock))
 
-    # -- the clock -------------------------------------------------------------------------------------------
     def _arrival_times(self, table: pa.Table) -> np.ndarray:
         """Arrival times: declared ones never go back, others are what the clock last said."""
         if ARRIVAL_TIME in table.column_names:

@@ -149,7 +149,7 @@ _STEPS: dict[str, Callable[[int], PortStep]] = {
     "tick": Tick,
     "clock": lambda us: Tick(us, is_last_at_instant=True),
     "watermark": Watermark,
-    "mark:window": lambda _: Mark("window"),
+    "mark:window": lambda us: Mark("window", us or None),
     "mark:final": lambda _: Mark("final"),
     "flush": lambda _: Flush(),
 }

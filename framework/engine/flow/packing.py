@@ -109,6 +109,7 @@ class Packer:
         carried_columns: the user's columns that travel, with the types they are cast to.
         time: the column that segments carry beside the user's: `EVENT_TIME`, `AT`, or None.
         marked: whether the input has the mark columns.
+        has_batch_time: whether rows arrive at the time of their batch, and window marks with them.
         by_file: whether the input has the lot column, and the end of each file is a mark.
         fail_on_error: raise `InputError` for a rejected row instead of passing it on.
         port: number of the input port.
@@ -123,6 +124,7 @@ class Packer:
     carried_columns: pa.Schema
     time: str | None
     marked: bool = False
+    has_batch_time: bool = False
     by_file: bool = False
     fail_on_error: bool = False
     port: int = 0
@@ -181,18 +183,21 @@ class Packer:
             packed.file_order = orders[low]
             self._pack_rows(table.slice(low, high - low), at + low, packed)
             packed.file_order = end_of_file(orders[low])
-            packed.mark(self.group_ids, MARK_KINDS["window"], at + high)
+            packed.mark(self.group_ids, MARK_KINDS["window"], at + high, self._batch_time(table))
 
     def _marks(self, table: pa.Table) -> list[tuple[int, str, int, str | None]]:
         if not self.marked:
             return []
-        kinds = table.column(MARK)
+        kinds, batch_time = table.column(MARK), self._batch_time(table)
         places = np.flatnonzero(pc.is_valid(kinds).to_numpy(zero_copy_only=False))
         found = table.select([MARK, MARK_VALUE, MARK_TEXT]).take(pa.array(places)).to_pylist()
         return [
-            (int(place), mark[MARK], mark[MARK_VALUE] or 0, mark[MARK_TEXT])
+            (int(place), mark[MARK], mark[MARK_VALUE] or batch_time, mark[MARK_TEXT])
             for place, mark in zip(places, found, strict=True)
         ]
+
+    def _batch_time(self, table: pa.Table) -> int:
+        return int(table.column(ARRIVAL_TIME_COLUMN)[0].as_py()) if self.has_batch_time and table.num_rows else 0
 
     def _pack_rows(self, table: pa.Table, pos: int, packed: _PackedRows) -> None:
         groups = table.column(KEY_GROUP_COLUMN).to_numpy()

@@ -86,6 +86,7 @@ class InputPort:
             carried_columns=intake.arrow_schema(self.carried_columns),
             time=self.time,
             marked=intake.has_marks,
+            has_batch_time=self.time == ARRIVAL_TIME and intake.arrival_time is None and not intake.has_mark_column,
             by_file=intake.by_file,
             fail_on_error=intake.on_error == "fail",
             port=self.spec.port,

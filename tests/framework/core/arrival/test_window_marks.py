@@ -9,10 +9,11 @@ import pytest
 
 from framework.core.job_spec import ARRIVAL_TIME, JobSpec
 from framework.core.key_group import KeyGroupRunner
-from framework.core.steps import Mark, Rows
+from framework.core.steps import Mark, Rows, Step
 from panekeeper import Emit, Event, EventType, Operator, Punctuation, Tumbling, agg
 from state.store import MemoryStore
 
+OUTPUT = pa.schema([("n", pa.int64())])
 KEYS = pa.schema([("key", pa.string())])
 COLUMNS = pa.schema([("key", pa.string()), ("v", pa.int64())])
 ROWS = Rows(pa.table({"key": ["a", "b"], "v": [1, 2], ARRIVAL_TIME: [5, 5]}))
@@ -78,3 +79,14 @@ def test_a_silent_operator_passes_the_mark_on_if_wanted() -> None:
     assert run(passes_marks=True, operator=EvenSums()) == silent
     assert run(passes_marks=False, operator=Silent()) == []
     assert run(passes_marks=True, operator=Silent()) == [(key, None, True) for key in "abab"]
+
+
+def test_a_mark_arrives_at_the_time_of_its_batch() -> None:
+    """Not at that of the last row of its key group; one without a time arrives with the rows before it."""
+    job = JobSpec(
+        window=Tumbling(Punctuation()), keys=KEYS, columns=COLUMNS, aggregates={"n": agg.count()}, output=OUTPUT
+    )
+    steps: list[Step] = [ROWS, Mark("window"), ROWS, Mark("window", 9), ROWS, Mark("window", 7)]
+    results = KeyGroupRunner(job, MemoryStore()).run(steps).results
+    assert results is not None
+    assert results.column("fired_at").cast(pa.int64()).to_pylist() == [5, 5, 9, 9, 9, 9]

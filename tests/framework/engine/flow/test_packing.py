@@ -18,7 +18,14 @@ from framework.core.steps import EventTimeProgress, Flush, Mark, Rows, Tick, Wat
 from framework.declarations.errors import InputError
 from framework.engine.flow.control_stream import AFTER_ALL_PARTITIONS, BEFORE_ALL_PARTITIONS
 from framework.engine.flow.ordering import PortOrdering, to_steps
-from framework.engine.flow.packing import EVENT_TIME_COLUMN, KEY_GROUP_COLUMN, REJECT_COLUMN, Packer, from_segment
+from framework.engine.flow.packing import (
+    ARRIVAL_TIME_COLUMN,
+    EVENT_TIME_COLUMN,
+    KEY_GROUP_COLUMN,
+    REJECT_COLUMN,
+    Packer,
+    from_segment,
+)
 from framework.engine.flow.processor import ceil_ms
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -114,6 +121,15 @@ def test_marks_split_the_segments_of_their_partition() -> None:
     assert received(rows, 0) == [[1, 2], Watermark(7), [4], Mark("window")]
     assert received(rows, 1) == [Watermark(7), [3], Mark("window")]
     assert received(rows, 2) == [Watermark(7), Mark("window")]
+
+
+def test_a_mark_has_the_time_of_its_batch_where_rows_have_it() -> None:
+    """So it is the same in a group without a row in the batch."""
+    marks: dict[str, list[Any]] = {"_mark": [None, "window"], "_mark_value": [None] * 2, "_mark_text": [None] * 2}
+    batch = frame([(0, 1), (0, 0)], bad=None, **{ARRIVAL_TIME_COLUMN: [9, 9], **marks})
+    rows = packed_rows(packer(marked=True, has_batch_time=True).pack(batch, part=0, at=0))
+
+    assert received(rows, 1) == [Mark("window", 9)]
 
 
 @given(st.lists(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 99))), max_size=4), st.randoms())
