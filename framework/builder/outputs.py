@@ -232,7 +232,7 @@ class DeltaJob:
         from framework.engine.job.startup_checks import open_with_history
         from framework.engine.job.table_record import require_all_batches, require_no_later_batch
         from framework.engine.job.unfinished_batch import begin_with_code
-        from framework.engine.job.upgrade.start import complete_upgrade
+        from framework.engine.job.upgrade.start import complete_upgrade, with_columns_found
         from framework.engine.sink.delta_sink import DeltaSink
         from framework.engine.sink.small_tables import SmallTables
         from framework.engine.sink.tables import create_or_check
@@ -250,6 +250,8 @@ class DeltaJob:
         paths, fresh = asdict(tables), new and not record.epoch
         small, owned = SmallTables(), written.values()
         found = create_or_check(files.spark, tables, spec, fresh=fresh, written=owned, layout=layout, small=small)
+        record, pipeline = with_columns_found(record, pipeline, found)
+        spec = pipeline.spec
         last = cache(partial(small.last_transaction, files.spark))  # nobody else commits under our transactions
         require_no_later_batch(files, record, paths, last)
         lease.tables = require_all_batches(lease.tables, record, paths, found, last)

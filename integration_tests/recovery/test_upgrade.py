@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import jsonschema
 import pytest
 
-from panekeeper import CheckpointError, TimeInterval, agg, windowed
+from panekeeper import CheckpointError, SinkError, TimeInterval, agg, windowed
 from recovery.cli.main import main
 from recovery.cli.subcommand import ExitCode
 from recovery.cli.upgrade import PLAN
@@ -134,3 +134,24 @@ def test_a_declaration_changes_with_its_state_wherever_the_start_is_killed(
     assert shown()[-3:] == [("10:05", 0, 9, None, 9), ("10:06", 0, 7, None, None), ("10:20", 0, 3, 1, None)]
     assert len(readings.rows("view")) == 5
     assert "top" in readings.rows("view")[0]
+
+
+@pytest.mark.extended
+def test_columns_that_a_table_cannot_get_leave_the_old_program_its_job(readings: Readings) -> None:
+    """By their characters, or by a name that another column has but for upper and lower case: Delta refuses them."""
+    total, n = agg.sum("value"), agg.count()
+
+    def run(**aggregates: agg.Aggregate) -> None:
+        job = declared(readings, 120, **aggregates).start(checkpoint=readings.checkpoint, trigger="available_now")
+        assert job.await_end(timeout=300)
+
+    readings.put(("a", "10:00:10", 1))
+    run(total=total, n=n)
+    for refused in ({"total": total, "n": n, "max (value)": agg.max("value")}, {"TOTAL": total, "n": n}):
+        with pytest.raises(SinkError, match=r"cannot get the column.*start the program as it was"):
+            run(**refused)
+    readings.put(("a", "10:00:20", 4), ("a", "10:03:30", 2))
+    readings.put(("a", "10:05:00", 9))
+    run(total=total, n=n)
+    assert [(row["total"], row["n"]) for row in readings.rows("view") if f"{row['pane_start']:%M}" == "00"] == [(5, 2)]
+    assert {"TOTAL", "max (value)"}.isdisjoint(readings.rows("log")[0])

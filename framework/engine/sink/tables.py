@@ -32,7 +32,6 @@ from framework.engine.session.columns import quoted
 from framework.engine.session.delta_log import table_metadata
 from framework.engine.session.spark_errors import first_line
 from framework.engine.sink.downtime import DOWNTIME
-from framework.engine.sink.fault_points import fault_point
 from framework.engine.sink.small_tables import SmallTables
 from framework.engine.sink.table_settings import require_usable_settings
 
@@ -202,18 +201,6 @@ def create_or_check(
         if exists and fresh:
             _require_no_rows(spark, roles[path], path, small)
     return described
-
-
-def add_missing_columns(spark: SparkSession, tables: Tables, spec: JobSpec, small: SmallTables) -> None:
-    """Add the result columns that the log and the view lack, which `create_or_check` has checked; `small` are open."""
-    for path in filter(None, (tables.log, tables.view)) if spec.history.added_columns() else ():
-        found = StructType.fromJson(json.loads(_metadata(spark, path)["schemaString"]))
-        missing = [one for one in tables.schemas(spec)[path] if one.name not in found.names]
-        if missing:
-            columns = ", ".join(f"{quoted(one.name)} {one.dataType.simpleString()}" for one in missing)
-            spark.sql(f"ALTER TABLE delta.`{path}` ADD COLUMNS ({columns})")
-            small.reopen(path)
-            fault_point("during-upgrade", 3)
 
 
 def without_missing(wanted: StructType, found: StructType, spec: JobSpec) -> StructType:

@@ -1,4 +1,5 @@
 """A job that goes on with a changed declaration. Which changes keep the state is in `state/upgrade/`.
 
-start.py  When may a start change the declaration, and in which steps is that recorded?
+start.py          When may a start change the declaration, and in which steps is that recorded?
+table_columns.py  Which columns do the tables get, and which have they of earlier declarations?
 """

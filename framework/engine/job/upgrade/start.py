@@ -18,9 +18,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from framework.declarations.errors import IncompatibleCheckpoint
+from framework.engine.job.upgrade.table_columns import Metadata, add_missing_columns, without_columns_of_no_table
 from framework.engine.session.stored_state import format_of_state, stored_state
 from framework.engine.sink.fault_points import fault_point
-from framework.engine.sink.tables import add_missing_columns
 from state.checkpoint.compatibility import compare_declarations
 from state.checkpoint.job_record import JobRecord, read_record, write_record
 from state.checkpoint.run_record import last_batches
@@ -85,7 +85,8 @@ def record_upgrade(files: CheckpointFiles, record: JobRecord) -> None:
         for one in compare_declarations(before.declaration, record.declaration)
         if one.differences
     ]
-    _log.info("job %s goes on with another declaration: %s", record.name, "; ".join(kept))
+    if kept:
+        _log.info("job %s goes on with another declaration: %s", record.name, "; ".join(kept))
 
 
 def complete_upgrade(
@@ -94,6 +95,20 @@ def complete_upgrade(
     """Do steps 2 and 3: record the declaration of this start, and add the columns that its tables lack."""
     record_upgrade(files, record)
     add_missing_columns(files.spark, tables, spec, small)
+
+
+def with_columns_found(
+    record: JobRecord, pipeline: Pipeline, found: Mapping[str, Metadata]
+) -> tuple[JobRecord, Pipeline]:
+    """Return record and computation without the columns of earlier declarations that no table has.
+
+    Args:
+        record: of the job, as this start is about to record it.
+        pipeline: the computation, with its history.
+        found: role -> metadata of its tables.
+    """
+    record = without_columns_of_no_table(record, found)
+    return record, with_history(pipeline, record)
 
 
 def with_history(pipeline: Pipeline, record: JobRecord) -> Pipeline:

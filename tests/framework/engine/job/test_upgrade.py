@@ -11,12 +11,13 @@ import pytest
 
 from framework.declarations.errors import IncompatibleCheckpoint
 from framework.engine.job.upgrade.start import record_upgrade, upgraded_record
+from framework.engine.job.upgrade.table_columns import without_columns_of_no_table
 from panekeeper import TimeInterval, agg
 from state.checkpoint.compatibility import as_recorded, compare_declarations
 from state.checkpoint.folder import LocalFolder
 from state.checkpoint.job_record import JobRecord, read_record, write_record
 from state.errors import CorruptState
-from state.upgrade.history import HISTORY, History, begun_again, in_force, upgraded
+from state.upgrade.history import BEFORE, HISTORY, History, begun_again, in_force, upgraded
 
 
 def declared(age: int = 60, **aggregates: str) -> dict[str, Any]:
@@ -134,3 +135,22 @@ def test_a_damaged_history_is_an_error(damage: dict[str, Any]) -> None:
     whole = upgraded(declared(low="min", n="count"), declared(n="count"), committed=7, watermark_us=7, last_pane=None)
     with pytest.raises(CorruptState, match="restore this checkpoint from a savepoint"):
         History.of({**whole, HISTORY: whole[HISTORY] | damage})
+
+
+def test_columns_that_no_table_has_got_are_not_kept(tmp_path: Path) -> None:
+    """A declaration was only recorded: tables may be unable to get its columns, and then no start could follow it."""
+    before = declared(low="min", n="count")
+    recorded = upgraded(before, declared(high="max", low="min", n="count"), committed=7, watermark_us=7, last_pane=4)
+    checkpoint = Checkpoint(tmp_path, recorded)
+    back = replace(checkpoint.known, declaration=upgraded(recorded, before, committed=7, watermark_us=7, last_pane=4))
+    assert History.of(back.declaration).retired == {"high": "int64"}
+    for view, kept in ((["n"], {}), (["n", "high"], {"high": "int64"})):
+        found = without_columns_of_no_table(back, {"log": columns("n", "low"), "view": columns(*view), "metrics": {}})
+        assert History.of(found.declaration) == replace(History.of(before), retired=kept)
+    assert without_columns_of_no_table(checkpoint.known, {}).declaration[BEFORE] == recorded[BEFORE]
+
+
+def columns(*names: str) -> dict[str, str]:
+    """The metadata of a table with these columns."""
+    fields = [{"name": name, "type": "long", "nullable": True, "metadata": {}} for name in names]
+    return {"schemaString": json.dumps({"type": "struct", "fields": fields})}
