@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 _FEATURES = frozenset({"appendOnly", "invariants", "timestampNtz"})
@@ -30,6 +30,11 @@ _PROPERTIES = frozenset(
 _TYPES = frozenset(
     "string long integer short byte float double boolean binary date timestamp timestamp_ntz".split()  # noqa: SIM905
 )
+_BY_MAPPING = re.compile(r"[ ,;{}()\n\t=]")
+"""Characters that Spark's Delta has in names of columns of tables with column mapping only."""
+NEW_TABLE = {"delta.checkpointInterval": "100"}
+"""The properties of tables of ours. Delta's default, a checkpoint of the log every 10 commits, nearly doubles the cost
+of small batches."""
 _DECIMAL = re.compile(r"decimal\(\d+,\d+\)")
 _RETENTION = re.compile(r"interval \d+ (second|minute|hour|day|week)s?")
 
@@ -72,6 +77,24 @@ def require_metadata(schema: Mapping[str, Any], partition_by: Sequence[str], pro
     _require_fields(schema["fields"])
 
 
+def require_new_table(schema: Mapping[str, Any], properties: Mapping[str, str]) -> None:
+    """Raise `UnsupportedTable` unless Spark would create the table, too. The library refuses less than Spark.
+
+    A table that Spark would not have created cannot be restored by it, and it may fail to write what it cannot read.
+
+    Args:
+        schema: the columns of the table.
+        properties: its properties. The values of those that a user gives are checked by Spark.
+    """
+    require_metadata(schema, (), properties)
+    for name, value in properties.items():
+        if NEW_TABLE.get(name) != value:
+            raise UnsupportedTable(f"its property {name} is for Spark to check")
+    for name in _names(schema):
+        if _BY_MAPPING.search(name):
+            raise UnsupportedTable(f"its column {name!r} needs column mapping")
+
+
 def may_clean_up(properties: Mapping[str, str]) -> bool:
     """Return whether the library may remove old commits from the log.
 
@@ -99,6 +122,17 @@ def _require_fields(fields: Iterable[Mapping[str, Any]]) -> None:
         if not field.get("nullable", True):
             raise UnsupportedTable(f"its column {name!r} is NOT NULL")
         _require_type(name, field["type"])
+
+
+def _names(kind: Any) -> Iterator[str]:
+    """Yield the names of the columns of a table, and of the fields within them."""
+    if isinstance(kind, str):
+        return
+    for field in kind.get("fields", ()):
+        yield field["name"]
+        yield from _names(field["type"])
+    for part in ("elementType", "keyType", "valueType"):
+        yield from _names(kind.get(part, ""))
 
 
 def _require_type(name: str, kind: Any) -> None:

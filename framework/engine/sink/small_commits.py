@@ -23,7 +23,7 @@ from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from framework.declarations.errors import OutputNotWritable, SinkError
-from framework.engine.sink.small_commit_checks import UnsupportedTable, require_metadata, schema_of
+from framework.engine.sink.small_commit_checks import UnsupportedTable, require_new_table, schema_of
 from framework.engine.sink.small_commit_storage import local_folder
 from framework.engine.sink.small_commit_table import OpenTable
 from state.log import logger
@@ -52,9 +52,9 @@ def create_table(path: str, options: Mapping[str, str], schema: str, properties:
         properties: its properties.
 
     Raises:
-        UnsupportedTable: the library cannot write such a table, or not there.
+        UnsupportedTable: the library cannot write such a table, or not there; or Spark may refuse it.
     """
-    require_metadata(schema_of(schema), (), properties)
+    require_new_table(schema_of(schema), properties)
     if "timestamp_ntz" in schema:
         raise UnsupportedTable("a column without time zone is a feature of the table")
     try:

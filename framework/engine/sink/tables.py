@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from delta.tables import DeltaTable
+from pyspark.errors import AnalysisException, IllegalArgumentException
 from pyspark.sql.types import (
     ArrayType,
     BooleanType,
@@ -32,6 +33,7 @@ from framework.engine.session.columns import quoted
 from framework.engine.session.delta_log import table_metadata
 from framework.engine.session.spark_errors import first_line
 from framework.engine.sink.downtime import DOWNTIME
+from framework.engine.sink.small_commit_checks import NEW_TABLE
 from framework.engine.sink.small_tables import SmallTables
 from framework.engine.sink.table_settings import require_usable_settings
 
@@ -133,9 +135,7 @@ def new_table(spark: SparkSession, role: str, schema: StructType, layout: TableL
 
 
 def _properties(role: str, layout: TableLayout) -> dict[str, str]:
-    # Delta's default, a checkpoint of its log every 10 commits, nearly doubles the cost of small batches.
-    properties = {"delta.checkpointInterval": "100"}
-    return properties | dict(layout.properties) if role in _RESULTS else properties
+    return NEW_TABLE | dict(layout.properties) if role in _RESULTS else NEW_TABLE
 
 
 def _create(
@@ -143,7 +143,11 @@ def _create(
 ) -> None:
     is_clustered = layout.cluster_by and role in _RESULTS
     if is_clustered or not small.create(spark, path, schema, _properties(role, layout)):
-        new_table(spark, role, schema, layout).location(path).execute()
+        try:
+            new_table(spark, role, schema, layout).location(path).execute()
+        except (AnalysisException, IllegalArgumentException) as error:
+            what = "Change the names of columns, or properties=, as that says"
+            raise OutputNotWritable(f"the {role} {path} cannot be created: {first_line(error)}. {what}") from error
 
 
 def create_or_check(

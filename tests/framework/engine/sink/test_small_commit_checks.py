@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from framework.engine.sink.small_commit_checks import UnsupportedTable, may_clean_up
+from framework.engine.sink.small_commit_checks import NEW_TABLE, UnsupportedTable, may_clean_up
 from framework.engine.sink.small_commit_storage import local_folder, storage_options
-from framework.engine.sink.small_commits import SmallCommits
+from framework.engine.sink.small_commits import SmallCommits, create_table
 
 COLUMN: dict[str, Any] = {"name": "id", "type": "long", "nullable": True, "metadata": {}}
 
@@ -94,6 +94,39 @@ def test_a_table_that_needs_more_is_left_to_spark_and_the_reason_is_said(
     """Also what does not exist yet: only what is known to be written rightly is written."""
     with pytest.raises(UnsupportedTable, match=reason):
         SmallCommits(table(tmp_path, **fields))
+
+
+@pytest.mark.parametrize("name", ["max delay", "a,b", "n=1", "(n)", "tab\there"])
+@pytest.mark.parametrize("place", ["{}", '{{"type": "array", "containsNull": true, "elementType": {}}}'])
+def test_a_table_with_names_that_spark_refuses_is_not_created(tmp_path: Path, name: str, place: str) -> None:
+    """Spark could not restore it; a savepoint of the job would be of no use, and a restore never complete."""
+    struct = json.dumps({"type": "struct", "fields": [COLUMN | {"name": name}]})
+    schema = struct if place == "{}" else _schema_of_column(place.format(struct))
+    with pytest.raises(UnsupportedTable, match="needs column mapping"):
+        create_table(str(tmp_path / "log"), {}, schema, NEW_TABLE)
+    create_table(str(tmp_path / "log"), {}, schema.replace(json.dumps(name), '"a.b`c"'), NEW_TABLE)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("delta.checkpointInterval", "abc"),
+        ("delta.checkpointInterval", "0"),
+        ("delta.deletedFileRetentionDuration", "interval 1 month"),
+        ("delta.logRetentionDuration", "forever"),
+        ("delta.appendOnly", "maybe"),
+        ("delta.nonsense", "false"),
+    ],
+)
+def test_properties_of_a_user_are_for_spark_to_check(tmp_path: Path, name: str, value: str) -> None:
+    """With such a value nothing could commit to the table, or read it, also once the program is corrected."""
+    with pytest.raises(UnsupportedTable, match="for Spark to check"):
+        create_table(str(tmp_path / "log"), {}, _schema_of_column('"long"'), NEW_TABLE | {name: value})
+    assert not (tmp_path / "log").exists()
+
+
+def _schema_of_column(type_: str) -> str:
+    return json.dumps({"type": "struct", "fields": [COLUMN | {"type": json.loads(type_)}]})
 
 
 def test_what_is_no_table_or_is_elsewhere_is_left_to_spark(tmp_path: Path) -> None:
