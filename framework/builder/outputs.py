@@ -18,7 +18,7 @@ from framework.engine.flow.pipeline import Pipeline, spark_schema, unpack
 from framework.engine.job.query import QueryTrigger, trigger_options
 from state.checkpoint.control_files import write_control_file
 from state.checkpoint.job_record import read_record, read_tables, write_tables
-from state.checkpoint.run_record import is_new
+from state.checkpoint.run_record import is_new, last_batches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -254,7 +254,7 @@ class DeltaJob:
         spec = pipeline.spec
         last = cache(partial(small.last_transaction, files.spark))  # nobody else commits under our transactions
         require_no_later_batch(files, record, paths, last)
-        lease.tables = require_all_batches(lease.tables, record, paths, found, last)
+        lease.tables = require_all_batches(lease.tables, record, paths, found, last, committed=last_batches(files)[1])
         has_sink, code = self._sink is not None, code_of(pipeline)
         begin_with_code(files, record, code, paths, last_transaction=last, has_sink=has_sink, accepted=accepted)
         complete_upgrade(files, record, tables, spec, small)

@@ -7,6 +7,9 @@ Each commit of a batch has its number as transaction version in the log of the t
 table its id and the newest batch that was written to it (`LeaseOwner.tables`): with each heartbeat of the lease and at
 the end, never for its own sake. After a kill it is as old as the last heartbeat, a few seconds.
 
+A batch that is not committed is run again, so a table may have lost that one: in a power cut, which may take the last
+commit of a table and of the checkpoint, but not this record. What counts then is the batch before it.
+
 What somebody does to the rows by a commit of Delta's (DELETE, OPTIMIZE, VACUUM, RESTORE) leaves the transactions in the
 log of the table, and is no business of a start.
 """
@@ -28,8 +31,9 @@ ACCEPTED = "panekeeper.acceptedUpToBatch"
 """Property of a table by which its owner says that what it has of the batches up to this one is as it should be."""
 
 TableRecord = dict[str, dict[str, Any]]
-"""Role -> what the checkpoint knows of the table: path, id, transaction (the id under which the job commits to it) and
-batch (the newest version under it, -1 for none). Stored."""
+"""Role -> what the checkpoint knows of the table: path, id, transaction (the id under which the job commits to it),
+batch (the newest version under it, -1 for none) and before (the one before that, as far as it is known; absent where an
+older version wrote this). Stored."""
 
 
 def require_no_later_batch(
@@ -68,6 +72,8 @@ def require_all_batches(
     tables: Mapping[str, str | None],
     metadata: Mapping[str, Mapping[str, Any]],
     last_transaction: Callable[[str, str], int],
+    *,
+    committed: int | None,
 ) -> TableRecord:
     """Refuse tables that are behind the checkpoint of their job, and return the record of those that are there.
 
@@ -79,6 +85,7 @@ def require_all_batches(
         tables: role -> path of the job's tables, which are all there.
         metadata: role -> metadata of the table, as its log has it.
         last_transaction: as for `require_no_later_batch`.
+        committed: the last batch that the checkpoint has committed; None: none. Later ones are run again.
 
     Raises:
         SinkError: a table is an older copy, or another one than the job has written to.
@@ -92,19 +99,39 @@ def require_all_batches(
         known = (stored or {}).get(role, {})
         if (known.get("path"), known.get("transaction")) == (path, transaction):
             properties = described.get("configuration") or {}
-            if properties.get(ACCEPTED) != str(known["batch"]):
-                _require_same(role, known, described["id"], batch, may_have_rows=record.epoch > 0)
-        found[role] = {"path": path, "id": described["id"], "transaction": transaction, "batch": batch}
+            last = _last_committed(known, committed)
+            if properties.get(ACCEPTED) != str(last):
+                _require_same(role, known, described["id"], batch, last=last, may_have_rows=record.epoch > 0)
+            before = known.get("before", last) if known["batch"] == batch else last
+        else:
+            before = -1
+        found[role] = {
+            "path": path,
+            "id": described["id"],
+            "transaction": transaction,
+            "batch": batch,
+            "before": min(before, batch),
+        }
     return found
 
 
 def with_batch(known: TableRecord, roles: Collection[str], batch: int) -> TableRecord:
     """Return a record after a batch was written to some of the tables."""
-    return {role: one | {"batch": max(batch, one["batch"])} if role in roles else one for role, one in known.items()}
+    return {
+        role: one | {"batch": batch, "before": one["batch"]} if role in roles and batch > one["batch"] else one
+        for role, one in known.items()
+    }
 
 
-def _require_same(role: str, known: Mapping[str, Any], id_: str, batch: int, *, may_have_rows: bool) -> None:
-    last, path = known["batch"], known["path"]
+def _last_committed(known: Mapping[str, Any], committed: int | None) -> int:
+    """Return the newest batch that the table must have: the last one may be run again."""
+    last: int = known["batch"]
+    is_run_again = last > (-1 if committed is None else committed)
+    return int(known.get("before", last)) if is_run_again else last
+
+
+def _require_same(role: str, known: Mapping[str, Any], id_: str, batch: int, *, last: int, may_have_rows: bool) -> None:
+    path = known["path"]
     if known["id"] != id_ and (last >= 0 or may_have_rows):
         what = f"is another table than the one that this checkpoint has written to: its id is {id_}, not {known['id']}"
     elif batch < last:

@@ -31,18 +31,22 @@ class Tables:
         self.paths["quarantine"] = None
         self.record = RECORD
         self.recorded: dict[str, Any] | None = None
+        self.committed: int | None = None
 
     def start(self) -> None:
         """Check the tables as a start does, and take note of them."""
         described = {role: metadata_of(path) for role, path in self.paths.items() if path is not None}
-        self.recorded = require_all_batches(self.recorded, self.record, self.paths, described, last_transaction)
+        self.recorded = require_all_batches(
+            self.recorded, self.record, self.paths, described, last_transaction, committed=self.committed
+        )
 
     def commit(self, batch: int, *roles: str) -> None:
-        """Write a row to some of the tables, as a batch of the job."""
+        """Write a row to some of the tables, as a batch of the job, which is committed."""
         for role in roles:
             SmallCommits(str(self.paths[role])).append(log_rows("a"), self.record.transaction(role), batch)
         assert self.recorded is not None
         self.recorded = with_batch(self.recorded, roles, batch)
+        self.committed = batch
 
     def copy(self, role: str) -> Callable[[], None]:
         """Copy the files of a table, and return what puts them back."""
@@ -99,6 +103,25 @@ def test_a_table_that_was_put_back_from_a_backup_is_refused(tables: Tables, role
     )
     for way_out in ("Put the table back", "restore a savepoint", "reset the job", "new checkpoint folder"):
         assert way_out in str(refused.value)
+
+
+@pytest.mark.parametrize("starts", [0, 1, 2])
+def test_a_table_may_have_lost_a_batch_that_is_run_again(tables: Tables, starts: int) -> None:
+    """In a power cut, with its commit in the checkpoint. The batch before must be there, after any number of starts."""
+    before_5 = tables.copy("view")
+    tables.commit(5, "view")
+    put_back = tables.copy("log")
+    tables.commit(6, "log", "view")
+    tables.committed = 5
+    for _ in range(starts):
+        tables.start()
+    put_back()
+    tables.start()
+    before_5()
+    for committed in (5, 6):
+        tables.committed = committed
+        with pytest.raises(SinkError, match=f"batch 3 is the newest that it has of this job, and batch {committed}"):
+            tables.start()
 
 
 def test_one_may_confirm_that_a_table_is_as_it_should_be(tables: Tables) -> None:
