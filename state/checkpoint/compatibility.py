@@ -7,13 +7,13 @@ anything is started (`recovery/upgrade/check.py`). Pure: two declarations in, on
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 from state.checkpoint.fingerprint import Difference, compare, fingerprint
-from state.upgrade.history import declared_part
+from state.upgrade.history import aggregates_of, declared_part
 from state.upgrade.rules import reason_kept
 
 
@@ -85,10 +85,11 @@ def compare_declarations(recorded: Mapping[str, Any], new: Mapping[str, Any]) ->
     """
     old, new = declared_part(recorded), declared_part(new)
     parts: dict[str, list[Difference]] = {}
+    names = [*aggregates_of(old), *aggregates_of(new)]
     for field in [*new, *(name for name in old if name not in new)]:
-        parts.setdefault(_item(field), [])
+        parts.setdefault(_item(field, names), [])
     for difference in [*compare(old, new), *_reordered_keys(old, new)]:
-        parts[_item(difference.field)].append(difference)
+        parts[_item(difference.field, names)].append(difference)
     return [_change(item, tuple(differences), recorded, new) for item, differences in parts.items()]
 
 
@@ -101,11 +102,17 @@ def _reordered_keys(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[
             yield Difference(field=prefix.rstrip("."), old=columns[0], new=columns[1])
 
 
-def _item(field: str) -> str:
+def _item(field: str, aggregates: Iterable[str]) -> str:
+    """Return the part of a declaration that a field belongs to. A name may have dots, and begin with another one."""
     kind, _, rest = field.partition(".")
     if kind.startswith(_PORT):
-        return f"{kind} {_item(rest)}"
-    return f"{kind} {rest.partition('.')[0]}" if kind in _BY_NAME and rest else kind
+        return f"{kind} {_item(rest, aggregates)}"
+    if kind not in _BY_NAME or not rest:
+        return kind
+    if kind != "aggregate":
+        return f"{kind} {rest}"
+    owners = (name for name in aggregates if rest.startswith(f"{name}."))
+    return f"{kind} {max(owners, key=len, default=rest.partition('.')[0])}"
 
 
 def _change(

@@ -13,7 +13,7 @@ from framework.declarations.errors import IncompatibleCheckpoint
 from framework.engine.job.upgrade.start import record_upgrade, upgraded_record
 from framework.engine.job.upgrade.table_columns import without_columns_of_no_table
 from panekeeper import TimeInterval, agg
-from state.checkpoint.compatibility import as_recorded, compare_declarations
+from state.checkpoint.compatibility import Compatibility, as_recorded, compare_declarations
 from state.checkpoint.folder import LocalFolder
 from state.checkpoint.job_record import JobRecord, read_record, write_record
 from state.errors import CorruptState
@@ -135,6 +135,22 @@ def test_a_damaged_history_is_an_error(damage: dict[str, Any]) -> None:
     whole = upgraded(declared(low="min", n="count"), declared(n="count"), committed=7, watermark_us=7, last_pane=None)
     with pytest.raises(CorruptState, match="restore this checkpoint from a savepoint"):
         History.of({**whole, HISTORY: whole[HISTORY] | damage})
+
+
+def test_each_aggregate_is_compared_for_itself_whatever_its_name_is() -> None:
+    """A name may have dots, and another one before them: one may be removed while the other gets another meaning."""
+    both = declared(60, **{"delay": "sum", "delay.worst": "max", "delay.worst.kind": "count"})
+    left = {"delay.worst": "min", "delay.worst.kind": "count"}
+    changes = {one.item: one for one in compare_declarations(both, declared(60, **left))}
+    assert changes["aggregate delay"].compatibility is Compatibility.COMPATIBLE
+    assert changes["aggregate delay.worst"].compatibility is Compatibility.NEEDS_FLUSH
+    assert not changes["aggregate delay.worst.kind"].differences
+    assert not any(one.differences for one in compare_declarations(both, both))
+    columns = {"window.kind": "sliding", "operator": "O", "column.at": "int64", "column.at.hour": "int64"}
+    other = {**columns, "column.at.hour": "string"}
+    del other["column.at"]
+    kinds = {one.item: one.compatibility for one in compare_declarations(columns, other) if one.differences}
+    assert kinds == {"column at.hour": Compatibility.NEEDS_FLUSH, "column at": Compatibility.COMPATIBLE}
 
 
 def test_columns_that_no_table_has_got_are_not_kept(tmp_path: Path) -> None:
