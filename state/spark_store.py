@@ -1,4 +1,4 @@
-"""The persisted state of one key group in Spark's state store (RocksDB): a value "header" and a map "segments".
+"""The state of one key group in Spark's state store (RocksDB): a value "header", a map "segments", a value "timer".
 
 Every call is a blocking round trip to the JVM (measured: 0.2 to 5 ms), and reading costs by stored byte; so the
 core keeps few, large, compressed entries, reads them by key and drops them whole. This is the only file of
@@ -18,9 +18,11 @@ if TYPE_CHECKING:
 
 HEADER = "header"
 SEGMENTS = "segments"
+TIMER = "timer"
 
 # Structs, not DDL strings: parsing a string costs a call to the JVM in every task.
 _VALUE = StructType([StructField("body", BinaryType())])
+_TIMER_VALUE = StructType([StructField("ms", LongType())])
 _KEY = StructType([StructField("kind", StringType()), StructField("slot", LongType()), StructField("seq", LongType())])
 
 
@@ -30,6 +32,8 @@ class SparkStore(KeyGroupStore):
     def __init__(self, handle: StatefulProcessorHandle) -> None:
         self._header = handle.getValueState(HEADER, _VALUE)
         self._segments = handle.getMapState(SEGMENTS, _KEY, _VALUE)
+        self.timer = handle.getValueState(TIMER, _TIMER_VALUE)
+        """The timer that Spark has for the group, ms; none if it has none. Only of windows in event time."""
 
     def read_header(self) -> bytes | None:
         """Return the header as last written, or None."""

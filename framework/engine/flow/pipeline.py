@@ -25,6 +25,7 @@ from framework.engine.flow.intake import Intake
 from framework.engine.flow.ordering import PortOrdering
 from framework.engine.flow.packing import PACKED_SCHEMA, Packer, from_segment
 from framework.engine.flow.processor import OUTPUT_SCHEMA, KeyGroupProcessor
+from framework.engine.session.deferred_processor import DeferredProcessor
 from framework.engine.session.python_worker import freeze_gc
 from state.checkpoint.run_record import RunRecord, begin_run
 
@@ -179,7 +180,7 @@ class Pipeline:
             reduce(lambda rows, more: rows.unionByName(more), inputs)
             .groupBy("g")
             .transformWithState(
-                statefulProcessor=processor,
+                statefulProcessor=DeferredProcessor(processor),
                 outputStructType=OUTPUT_SCHEMA,
                 outputMode="Append",
                 timeMode="EventTime" if self.uses_watermark_timer else "None",

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
-from pyspark.sql.types import LongType, StructField, StructType
 
 from framework.core.job_spec import JobSpec
 from framework.core.key_group import KeyGroupRunner
@@ -29,7 +28,7 @@ from framework.engine.flow.batch_checkpoint import batch_checkpoint
 from framework.engine.flow.control_stream import AFTER_ALL_PARTITIONS, BEFORE_ALL_PARTITIONS
 from framework.engine.flow.ordering import PortOrdering, to_steps, watermark_step
 from framework.engine.flow.packing import from_segment, to_segment
-from framework.engine.session.python_worker import freeze_gc, silence_stdout
+from framework.engine.session.python_worker import freeze_gc
 from state.checkpoint.control_files import CHECKPOINT_COMMANDS
 from state.checkpoint.run_record import RunRecord
 from state.spark_store import SparkStore
@@ -43,11 +42,6 @@ DRIVER_BYTES = 16 << 20
 _SEGMENT_BYTES = 2**19
 """Output is cut into segments of about so many bytes, however many firings a batch has. Spark puts `maxRecordsPerBatch`
 of them into one Arrow batch, which must stay below 2 GB."""
-TIMER = "timer"
-
-_TIMER_VALUE = StructType([StructField("ms", LongType())])
-
-silence_stdout()
 
 
 class KeyGroupProcessor(StatefulProcessor):
@@ -69,11 +63,11 @@ class KeyGroupProcessor(StatefulProcessor):
         self._run_record = run
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Name the state. Called once a task, and once on the driver before the query starts."""
+        """Name the state. Called once a task (`DeferredProcessor`)."""
         freeze_gc()
         self._handle = handle
         self._store = SparkStore(handle)
-        self._registered = handle.getValueState(TIMER, _TIMER_VALUE)
+        self._registered = self._store.timer
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: TimerValues) -> Iterator[Row]:  # noqa: N802, N803
         """Take what the batch has for one group."""
