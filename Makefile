@@ -10,7 +10,7 @@ ON_SPARK := $(PYTHON) -m pytest integration_tests --numprocesses 2 --dist loadgr
 CODE := $(wildcard panekeeper framework state recovery examples benchmarks tests integration_tests conftest.py)
 
 .NOTPARALLEL:
-.PHONY: help demo test test-rest test-all fast lint bench drill images stack lock clean java
+.PHONY: help demo test test-rest test-all fast lint bench soak drill images stack lock clean java
 
 help: ## Show this help
 	@echo "Panekeeper: windows for PySpark streams. Needs Python >= 3.11 and Java 17 or 21."
@@ -42,6 +42,9 @@ lint: $(VENV)/.installed-dev ## Check style (ruff) and types (mypy)
 
 bench: java $(VENV)/.installed-dev $(VENV)/.jars ## Run the benchmarks side by side, write benchmarks/results.json
 	@$(PYTHON) -m benchmarks
+
+soak: java $(VENV)/.installed-dev $(VENV)/.jars ## Load a job from Kafka, kill it at random, account for every row (20 minutes)
+	@$(PYTHON) -m benchmarks.soak --publish
 
 drill: java $(VENV)/.installed-dev $(VENV)/.jars ## Break jobs in every known way and compare their tables (an hour)
 	@mkdir -p out

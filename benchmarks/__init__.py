@@ -15,4 +15,5 @@ spark_windows.py     Spark's own `groupBy(window)`
 spark_per_key.py     The same windows by `transformWithStateInPandas`
 bytewax_flow.py      The same windows as a Bytewax dataflow
 results.json         What was measured last
+soak/                Another program: a job under load that is killed at random times (docs/soak.md)
 """

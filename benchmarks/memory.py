@@ -24,7 +24,7 @@ class MemoryPeak:
 
     def sample(self) -> None:
         """Look at the processes now."""
-        for kind, size in _sizes().items():
+        for kind, size in memory_of(os.getpid()).items():
             self.megabytes[kind] = max(size >> 20, self.megabytes.get(kind, 0))
 
 
@@ -48,16 +48,21 @@ def peak_memory() -> Iterator[MemoryPeak]:
             thread.join()
 
 
-def _sizes() -> dict[str, int]:
+def memory_of(driver: int) -> dict[str, int]:
+    """Return the bytes in memory of a driver and all that it started, by kind of process; 0 of what has ended.
+
+    Args:
+        driver: its process id.
+    """
     parents = {pid: parent for pid in _pids() if (parent := _parent(pid)) is not None}
-    ours = {os.getpid()}
+    ours = {driver}
     while more := {pid for pid, parent in parents.items() if parent in ours} - ours:
         ours |= more
     sizes = {"driver": 0, "java": 0, "workers": 0}
     for pid in ours:
         try:
             name = (_PROC / str(pid) / "comm").read_text().strip()
-            kind = "driver" if pid == os.getpid() else "java" if name == "java" else "workers"
+            kind = "driver" if pid == driver else "java" if name == "java" else "workers"
             sizes[kind] += _size(pid, shared=kind == "workers")
         except OSError:  # it has ended
             continue
@@ -74,7 +79,7 @@ def _size(pid: int, *, shared: bool) -> int:
 
 
 def _pids() -> list[int]:
-    return [int(path.name) for path in _PROC.iterdir() if path.name.isdigit()]
+    return [int(path.name) for path in _PROC.iterdir() if path.name.isdigit()] if _PROC.is_dir() else []
 
 
 def _parent(pid: int) -> int | None:

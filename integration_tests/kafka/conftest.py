@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
-from integration_tests.kafka.broker import Broker
+from benchmarks.soak.broker import Broker
 from panekeeper import Count, Sliding, agg, windowed
 
 if TYPE_CHECKING:

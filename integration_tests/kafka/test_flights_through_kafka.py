@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from integration_tests.kafka.broker import Broker
+    from benchmarks.soak.broker import Broker
 
 pytest.importorskip("duckdb", reason="the oracle of the flights needs the extra panekeeper[demo]")
 

@@ -9,6 +9,9 @@ import pytest
 from benchmarks.__main__ import RESULTS
 from benchmarks.pages import between_marks, pages
 from benchmarks.report import read
+from benchmarks.soak.__main__ import PAGE
+from benchmarks.soak.__main__ import RESULTS as SOAK_RESULTS
+from benchmarks.soak.report import page as soak_page
 from tests.project.sources import ROOT, name_of
 
 
@@ -16,6 +19,12 @@ from tests.project.sources import ROOT, name_of
 def test_a_page_has_the_figures_of_the_results(page: Path) -> None:
     """Tables and sentences are made from `results.json`; `python -m benchmarks` writes them with it."""
     assert page.read_text(encoding="utf-8") == pages(read(RESULTS))[page]
+
+
+def test_the_page_on_load_tests_has_the_figures_of_the_last_one() -> None:
+    """Its last part is made from the results of `make soak`, which writes both."""
+    text = PAGE.read_text(encoding="utf-8")
+    assert text == between_marks(text, soak_page(read(SOAK_RESULTS)))
 
 
 def test_a_page_without_marks_is_refused() -> None:

@@ -101,14 +101,26 @@ class Broker:
             self._process.wait()
             self._process = None
 
-    def create_topic(self, partitions: int = 1) -> str:
-        """Create a topic of its own and return its name."""
+    def create_topic(self, partitions: int = 1, **settings: str) -> str:
+        """Create a topic of its own, with these settings of a topic (`_` for `.`), and return its name."""
         topic = f"t-{uuid.uuid4().hex[:8]}"
-        for created in self._admin.create_topics([NewTopic(topic, partitions, 1)]).values():
+        config = {name.replace("_", "."): value for name, value in settings.items()}
+        for created in self._admin.create_topics([NewTopic(topic, partitions, 1, config=config)]).values():
             created.result(_TIMEOUT)
         return topic
 
+    def stored_messages(self, topic: str) -> int:
+        """Return how many messages were stored in a topic since it was created."""
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "reader"}, logger=_silence)
+        try:
+            partitions = consumer.list_topics(topic, _TIMEOUT).topics[topic].partitions
+            ends = (consumer.get_watermark_offsets(TopicPartition(topic, one), _TIMEOUT)[1] for one in partitions)
+            return sum(ends)
+        finally:
+            consumer.close()
+
     def add_partitions(self, topic: str, total: int) -> None:
+        """Let a topic have so many Kafka partitions in all."""
         for done in self._admin.create_partitions([NewPartitions(topic, total)]).values():
             done.result(_TIMEOUT)
 
