@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from benchmarks.soak.load import LAST_KEY, Load, Numbers
+from benchmarks.soak.load import Load, Numbers
 
 _EXAMPLES = 5
 
@@ -145,11 +145,6 @@ def panes_together(load: Load, rows: int) -> list[range]:
     panes = load.panes
     many = max(1, rows * 1_000_000 // (load.rate * load.pane_us))
     return [panes[at : at + many] for at in range(0, len(panes), many)]
-
-
-def without_last_row(log: pa.Table) -> pa.Table:
-    """Return results without those of the row that moves the watermark at the end: it is no row of the load."""
-    return log.filter(pc.not_equal(log["key"], LAST_KEY))
 
 
 def _spread(sums: Sums, at: Numbers, length: int) -> tuple[Numbers, Numbers]:

@@ -19,7 +19,7 @@ Numbers: TypeAlias = npt.NDArray[np.int64]
 
 HOT_KEY = 0
 LAST_KEY = -1
-"""Of the one row at the end that only moves the watermark."""
+"""Of the one row at the end that moves the watermark. Its pane is after the last one and never fires."""
 SECOND = 1_000_000
 _CHUNK = 10_000  # rows that are drawn together
 _VALUES = 1_000

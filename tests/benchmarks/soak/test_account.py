@@ -7,8 +7,8 @@ from collections import Counter
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from benchmarks.soak.account import Differences, compare, panes_together, sent_sums, stored_sums, without_last_row
-from benchmarks.soak.load import LAST_KEY, Load
+from benchmarks.soak.account import Differences, compare, panes_together, sent_sums, stored_sums
+from benchmarks.soak.load import Load
 from tests.benchmarks.soak.loads import SMALL, right_log
 
 
@@ -131,10 +131,3 @@ def test_parts_of_the_panes_add_up_to_all() -> None:
         within = pc.is_in(log["pane_start"].cast(pa.int64()), pa.array(list(part)))
         found += compare(sent_sums(SMALL, part), *stored_sums(log.filter(within)))
     assert (found.rows, found.results, found.lost) == (SMALL.rows, log.num_rows, 1)
-
-
-def test_the_row_that_ends_the_run_is_left_out() -> None:
-    """It only moves the watermark."""
-    log = right_log()
-    last = log.slice(0, 1).set_column(0, "key", pa.array([LAST_KEY], pa.int64()))
-    assert without_last_row(pa.concat_tables([log, last])).num_rows == log.num_rows
