@@ -15,7 +15,7 @@ from benchmarks.soak.footprint import Footprint, sampled
 from benchmarks.soak.generator import PARTITIONS
 from benchmarks.soak.job import CHECKPOINT, LOG, METRICS
 from benchmarks.soak.latency import PaneLatency, ReadRows, Recovery, pane_latencies, recoveries
-from benchmarks.soak.load import Load
+from benchmarks.soak.load import SECOND, Load
 from benchmarks.soak.supervisor import Program, Supervisor
 
 DRAIN_SECONDS = 900.0
@@ -101,10 +101,9 @@ class Outcome:
         latencies: of all panes.
         recoveries: of the first start and of each kill.
         kills: how many.
-        failures: what the job printed when it ended by itself.
         differences: between table and rows.
         footprint: memory and state.
-        problems: what went wrong besides.
+        problems: what went wrong besides, such as a job that ended by itself.
     """
 
     sent: int
@@ -115,7 +114,6 @@ class Outcome:
     latencies: list[PaneLatency]
     recoveries: list[Recovery]
     kills: int
-    failures: list[str]
     differences: Differences
     footprint: Footprint
     problems: list[str]
@@ -185,7 +183,7 @@ class Soak:
         return self._out / "sent.jsonl"
 
     def _supervise(self, job: Supervisor, generator: Program, kills: list[float]) -> None:
-        ahead = [self._load.start_us / 1e6 + seconds for seconds in kills]
+        ahead = [self._load.start_us / SECOND + seconds for seconds in kills]
         while generator.exit_code is None:
             if ahead and time.time() >= ahead[0]:
                 ahead.pop(0)
@@ -199,6 +197,8 @@ class Soak:
     def _drain(self, job: Supervisor) -> float | None:
         """Wait until the job has written all panes, then end it; return how long the wait was."""
         began = time.time()
+        if self._problems:  # there may be rows that nobody has sent
+            return None
         while not self._tables.have_all(self._load):
             if time.time() - began > DRAIN_SECONDS:
                 self._problems.append(f"the job has not read all rows within {DRAIN_SECONDS:g} s of the last one")
@@ -206,8 +206,11 @@ class Soak:
             job.keep_running()
             time.sleep(_POLL)
         took = time.time() - began
-        if code := job.drain(_END_SECONDS):
-            self._problems.append(f"the job ended with exit code {code} at SIGTERM")
+        try:
+            if code := job.drain(_END_SECONDS):
+                self._problems.append(f"the job ended with exit code {code} at SIGTERM")
+        except TimeoutError as error:
+            self._problems.append(str(error))
         return took
 
     def _outcome(self, job: Supervisor, footprint: Footprint, ended: float, lag: int, drained: float | None) -> Outcome:
@@ -221,14 +224,13 @@ class Soak:
         began = [job.started, *job.killed]
         return Outcome(
             sent=self._load.rows,
-            sending_seconds=ended - self._load.start_us / 1e6,
+            sending_seconds=ended - self._load.start_us / SECOND,
             most_behind=max((entry["behind_rows"] for entry in entries if "behind_rows" in entry), default=0),
             lag_rows=lag,
             drain_seconds=drained,
             latencies=pane_latencies(stored, self._tables.shown()),
             recoveries=recoveries(began, self._tables.batches(), self._load),
             kills=len(job.killed),
-            failures=job.failures,
             differences=account_for(self._load, self._out, self._say),
             footprint=footprint,
             problems=self._problems,

@@ -30,7 +30,6 @@ OUTCOME = Outcome(
         Recovery(began=BEGIN + 12, committed=BEGIN + 20, caught_up=None, until=BEGIN + 25),
     ],
     kills=1,
-    failures=[],
     differences=Differences(results=300, rows=25_000),
     footprint=Footprint(),
     problems=[],
