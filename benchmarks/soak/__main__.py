@@ -123,7 +123,7 @@ def _say(text: str) -> None:
 def _options(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.soak", description=__doc__.splitlines()[0])
     parser.add_argument("--minutes", type=float, default=15, help="how long rows are sent (default: 15)")
-    parser.add_argument("--rate", type=int, help="rows a second (default: half of what the job can read of a backlog)")
+    parser.add_argument("--rate", type=int, help="rows a second (default: by what the job reads of a backlog)")
     parser.add_argument("--keys", type=int, default=1_000_000, help="different keys (default: 1000000)")
     parser.add_argument("--hot-share", type=float, default=0.05, help="share of the rows with one key (default: 0.05)")
     parser.add_argument("--kills", type=int, help="how often the job is killed (default: once in three minutes)")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from benchmarks.soak.latency import ReadRows
 from benchmarks.soak.run import Soak
 
-USED = 0.5
+USED = 0.4
 """Share of the capacity at which a run is loaded: generator and broker need their part of the machine, and a job that
 was down must be able to catch up."""
 WARM_BATCHES = 3
@@ -66,6 +66,6 @@ def rounded_rate(capacity: float) -> int:
     """Return the rate of a run on a machine of this capacity, to two digits.
 
     >>> rounded_rate(43_210.0), rounded_rate(0.5)
-    (22000, 1)
+    (17000, 1)
     """
     return max(1, round(float(f"{capacity * USED:.2g}")))

@@ -78,7 +78,8 @@ def _setting(load: Load, job: JobOptions) -> dict[str, Any]:
 def page(content: dict[str, Any]) -> str:
     """Return the generated part of the page on load tests."""
     setting, machine = content["setting"], content["machine"]
-    capacity = f", half of the {setting['capacity']:,} that it can process" if setting.get("capacity") else ""
+    most = setting["capacity"]
+    capacity = f" ({setting['rate'] / most:.0%} of what it reads of a backlog)" if most else ""
     loads = " to ".join(f"{load:g}" for load in setting["load"])
     how = (
         f"{content['made'][:10]}, {machine['cores']} cores, {machine['memory_gb']:g} GB of memory, load {loads} (with "
