@@ -66,6 +66,8 @@ def _port_fields(port: InputPort) -> dict[str, Any]:
         "on_error": intake.on_error,
     }
     window = port.spec.window
+    if (catch_up := getattr(window, "catch_up", "once")) != "once":  # where it is the default, older code has no field
+        fields["catch_up"] = catch_up
     policies = [*row_policies(window), getattr(window, "partition_eviction", None)]
     return fields | {f"policy {type(one).__name__}": digest(one) for one in policies if isinstance(one, UserPolicy)}
 

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
 from framework.engine.flow.code_fields import code_of
 from integration_tests.engine.readings import FILES, LOG
-from panekeeper import IncompatibleCheckpoint, JobFailed, TimeInterval, agg, windowed
+from panekeeper import IncompatibleCheckpoint, JobFailed, Time, TimeInterval, Tumbling, agg, windowed
 
 if TYPE_CHECKING:
     from integration_tests.engine.conftest import Readings
@@ -86,3 +86,10 @@ def test_the_same_declaration_has_the_same_code_and_another_plan_another(reading
     assert code(3) == first
     assert {name for name, one in code(4).items() if one != first[name]} == {"stream"}
     assert {name for name, one in code(3, on_error="fail").items() if one != first[name]} == {"on_error"}
+
+    def tumbling(**options: Any) -> dict[str, Any]:
+        window = windowed(readings.stream(), name="x").window(Tumbling(Time(30), **options))
+        return code_of(window.aggregate(n=agg.count()).to_delta(readings.folder / "log").pipeline)
+
+    assert tumbling(catch_up="once") == tumbling()
+    assert {**tumbling(), "catch_up": "each"} == tumbling(catch_up="each")
