@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from delta.tables import DeltaTableBuilder
     from pyspark.sql import SparkSession
 
+    from state.checkpoint.folder import CheckpointFolder
+
 ROW_COUNT_COLUMNS = ("rows_in", "admitted", "refined_late", "dropped_late", "outside", "quarantined")
 """Where the rows of a batch went: the first is the sum of the others."""
 
@@ -189,7 +191,7 @@ def create_or_check(
                 "results until now. Mount its volume or put it back; or restore a savepoint; or, to begin again, give "
                 "the job a new checkpoint folder"
             )
-        if not exists and files.exists() and files.names(""):
+        if not exists and files.exists() and not is_free(files):
             raise OutputNotWritable(
                 f"{path} holds files but is no Delta table; choose another folder, or empty this one"
             )
@@ -246,6 +248,12 @@ def _metadata(spark: SparkSession, path: str) -> Mapping[str, Any]:
             f"the Delta table {path} cannot be read: {first_line(error)}. If a newer program has changed it, take a "
             "version of Delta that has the table's features, or remove the feature; it has kept its rows"
         ) from error
+
+
+def is_free(files: CheckpointFolder) -> bool:
+    """Return whether a folder holds nothing, or what a start leaves that was killed before its table was made."""
+    names = {one for one in files.names("") if _PROBE not in one}
+    return not names or (names == {"_delta_log"} and not any(one[:20].isdecimal() for one in files.names("_delta_log")))
 
 
 def _require_writable(files: CheckpointFiles) -> None:
