@@ -43,21 +43,25 @@ def decode_table(value: bytes) -> pa.Table:
 def decode_rows(value: bytes, columns: pa.Schema) -> pa.Table:
     """Return stored rows with these columns, in this order: null where they were stored without one.
 
-    A declaration that carries other columns than the one before reads the rows that are stored this way.
+    A declaration that carries other columns than the one before reads the rows that are stored this way. Any column
+    may be null, whatever was declared when the rows were stored: tables of several declarations are joined.
 
     Raises:
         CorruptState: the bytes are damaged.
         StateVersionError: they are of another version.
     """
     table = decode_table(value)
-    if table.column_names == columns.names:
-        return table
     arrays, fields = [], []
     for field in columns:
         place = table.schema.get_field_index(field.name)
         arrays.append(table.column(place) if place >= 0 else pa.nulls(table.num_rows, field.type))
-        fields.append(table.schema.field(place) if place >= 0 else field.with_nullable(True))
-    return pa.table(arrays, schema=pa.schema(fields))
+        fields.append(table.schema.field(place) if place >= 0 else field)
+    return pa.table(arrays, schema=that_may_be_null(pa.schema(fields)))
+
+
+def that_may_be_null(columns: pa.Schema) -> pa.Schema:
+    """Return columns as rows are stored with them: a stream may declare otherwise, and tomorrow not."""
+    return pa.schema([field.with_nullable(True) for field in columns])
 
 
 def encode_header(fields: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> bytes:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from framework.core.job_spec import ARRIVAL_NUMBER, ARRIVAL_TIME
 from framework.core.partition_keys import PartitionKeys
 from framework.core.stable_order import distinct, stable_order
-from state.codec import decode_rows, encode_table
+from state.codec import decode_rows, encode_table, that_may_be_null
 from state.records import SequenceRecord
 from state.store import KeyGroupStore
 
@@ -31,7 +31,7 @@ class RowBuffer:
         self._store = store
         self._record = record
         fields = [
-            *columns,
+            *that_may_be_null(columns),
             pa.field(ARRIVAL_TIME, pa.int64()),
             pa.field(ARRIVAL_NUMBER, pa.int64()),
             pa.field(_SEGMENT_COLUMN, pa.int64()),

@@ -15,7 +15,7 @@ from framework.core.panes.pane_index import CellIndex
 from framework.core.partition_keys import PartitionKeys
 from framework.core.row_ranges import gather_ranges
 from framework.core.stable_order import distinct, positions_of, stable_order
-from state.codec import decode_rows, encode_table
+from state.codec import decode_rows, encode_table, that_may_be_null
 from state.records import IntervalRecord
 from state.store import KeyGroupStore
 
@@ -33,7 +33,7 @@ class PaneRowBuffer:
     ) -> None:
         self._keys = keys
         added = (EVENT_TIME, ARRIVAL_NUMBER, SLICE_COLUMN)
-        self._schema = pa.schema([*columns, *(pa.field(name, pa.int64()) for name in added)])
+        self._schema = pa.schema([*that_may_be_null(columns), *(pa.field(name, pa.int64()) for name in added)])
         self._geometry = geometry
         self._store = store
         self._record = record
@@ -46,7 +46,7 @@ class PaneRowBuffer:
     def insert(self, table: pa.Table, codes: np.ndarray, slices: np.ndarray, seq: np.ndarray) -> None:
         """Add rows; their codes are computed again from the key columns."""
         table = table.append_column(ARRIVAL_NUMBER, pa.array(seq)).append_column(SLICE_COLUMN, pa.array(slices))
-        table = table.select(self._schema.names)
+        table = table.select(self._schema.names).cast(self._schema)
         for slot, at in positions_of(self._geometry.slots(slices)):
             self._new.setdefault(slot, []).append(table.take(pa.array(at)))
         self._index = None

@@ -149,12 +149,17 @@ class ShowsRows(Operator):
         emit(text=json.dumps(event.table.to_pydict(), default=str))
 
 
+@pytest.mark.parametrize("never_null", [(), ("who",), ("n before",), ("n after",)], ids=str)
 @pytest.mark.parametrize("window", [Sliding(evict=Count(SIZE)), TimeInterval(60)], ids=["sliding", "panes"])
-def test_an_operator_gets_the_columns_of_its_stream_as_it_is_now(window: Window) -> None:
-    """Rows that were stored without a column are null in it; a column that is gone is gone from them, too."""
+def test_an_operator_gets_the_columns_of_its_stream_as_it_is_now(window: Window, never_null: tuple[str, ...]) -> None:
+    """Rows that were stored without a column are null in it; a column that is gone is gone from them, too.
+
+    A stream may declare that a column is never null, as a constant, and no longer, or from now on.
+    """
     store = MemoryStore()
-    before = pa.schema({"n": pa.int64(), "x": pa.float64()})
-    after = pa.schema({"who": pa.string(), "n": pa.int64()})
+    n, who = pa.field("n", pa.int64()), pa.field("who", pa.string(), nullable="who" not in never_null)
+    before = pa.schema([n.with_nullable("n before" not in never_null), pa.field("x", pa.float64())])
+    after = pa.schema([who, n.with_nullable("n after" not in never_null)])
     seen: list[str] = []
     for columns, row in ((before, {"n": 1, "x": 0.5}), (after, {"n": 2, "who": "p"})):
         job = JobSpec(window=window, keys=pa.schema([]), columns=columns, operator=ShowsRows(), output=TEXT)
