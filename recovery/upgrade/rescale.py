@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from framework.engine.session.spark_errors import first_line
@@ -34,8 +34,10 @@ from recovery.storage.blobs import ProgressCallback
 from recovery.storage.files import Files
 from recovery.storage.locations import Location, LocationOrArchive, checkpoint_at, open_archive
 from recovery.storage.s3_options import S3Options
-from state.checkpoint.job_record import JobRecord
+from state.checkpoint.job_record import JobRecord, read_record, write_record
+from state.checkpoint.run_record import last_batches
 from state.key_groups import spark_hash
+from state.upgrade.history import BEFORE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -139,7 +141,7 @@ class _Repartitioner:
         self._partitions = partitions
 
     def __call__(self, copy: Files) -> None:
-        before = digests(self._spark, copy.root)
+        before, batch = digests(self._spark, copy.root), last_batches(copy)[1]
         try:
             # The manager is public in Scala; from Python 4.2 reaches it by this name only.
             self._spark._streamingCheckpointManager.repartition(copy.root, self._partitions)  # noqa: SLF001
@@ -156,6 +158,24 @@ class _Repartitioner:
                 "Please report this, with the versions of Spark and Panekeeper"
             )
         self.values = len(before)
+        keep_in_force(copy, batch)
+
+
+def keep_in_force(copy: Files, batch: int | None) -> None:
+    """Let the declaration that the state was computed by be what the next start compares with.
+
+    A start may have been killed after it had recorded another one. The batch of Spark's, which is the last committed
+    one now, has not run that either.
+
+    Args:
+        copy: the checkpoint.
+        batch: the last batch that was committed before.
+    """
+    record = read_record(copy)
+    before = None if record is None else record.declaration.get(BEFORE)
+    if record is not None and before is not None and before["batch"] == batch:
+        declaration = {**record.declaration, BEFORE: {**before, "batch": last_batches(copy)[1]}}
+        write_record(copy, replace(record, declaration=declaration))
 
 
 def _savepoint_before(

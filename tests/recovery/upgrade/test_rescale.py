@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,11 @@ import pytest
 from recovery.cli.upgrade import RESCALE
 from recovery.errors import SavepointRefused
 from recovery.savepoint.checkpoint_copy import rewrite_paths
-from recovery.upgrade.rescale import rescale
+from recovery.upgrade.rescale import keep_in_force, rescale
+from state.checkpoint.job_record import read_record, write_record
 from state.checkpoint.layout import RESTORING_SUFFIX
+from state.checkpoint.run_record import last_batches
+from state.upgrade.history import BEFORE, in_force
 from tests.recovery.conftest import FakeCheckpoint
 from tests.recovery.storage.memory_archive import MemoryArchive
 
@@ -51,6 +55,29 @@ def test_the_name_of_the_folder_is_rewritten_in_a_copy(job: FakeCheckpoint) -> N
     assert found["state/0/0/text"] == f"file:{job.folder}/x"
     assert "state/0/_metadata/v2/.0.crc" not in found
     assert "state/0/0/.1.changelog.crc" in found
+
+
+def test_a_declaration_that_was_only_recorded_is_still_that_after_spark_has_run_its_batch(job: FakeCheckpoint) -> None:
+    """The old program then goes on with its own state, as it would without the rescaling."""
+    last = last_batches(job.files)[1]
+    assert last is not None
+    old = {"window.kind": "timeInterval", "aggregate.n.kind": "count", "output.n": "int64"}
+    before: dict[str, Any] = {"batch": last, "declaration": old}
+    recorded = {**old, BEFORE: before}
+    record = read_record(job.files)
+    assert record is not None
+    for declaration, stays in (
+        (old, True),
+        (recorded, False),
+        ({**old, BEFORE: {**before, "batch": 0}}, True),
+    ):
+        write_record(job.files, replace(record, declaration=declaration))
+        job.put(f"commits/{last + 1}", "v1\n{}")
+        keep_in_force(job.files, last)
+        found = read_record(job.files)
+        assert found is not None
+        assert (found.declaration == declaration) is stays
+        assert in_force(found.declaration, last + 1) == (found.declaration if stays else old)
 
 
 def test_the_command_prints_how_to_undo_it_and_how_groups_are_distributed() -> None:
