@@ -22,7 +22,7 @@ print(sorted({"numpy", "pandas", "pyarrow"} & sys.modules.keys()))
 
 
 class Handle:
-    """Keeps which variables were asked for."""
+    """Keeps which variables were requested."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
