@@ -48,7 +48,7 @@ class Echo(StatefulProcessor):
     def close(self) -> None: ...
 
 
-def test_the_driver_asks_for_the_state_without_loading_the_processor() -> None:
+def test_the_driver_names_the_state_without_loading_the_processor() -> None:
     """Nor do the libraries that the processor needs load there."""
     handle: Any = Handle()
     deferred = DeferredProcessor(Echo())
