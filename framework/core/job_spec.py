@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import pyarrow as pa
 
 from framework.declarations.windows import ArrivalWindow, TimeInterval, Window
+from state.codec import that_may_be_null
 from state.handler import StateHandler
 from state.upgrade.history import History
 
@@ -140,7 +141,8 @@ class JobSpec:
         the user's columns, number of the firing (rising for each partition), whether the row ends the results of a
         tumble (a window mark, for the next job's punctuation), reason.
 
-        Of several ports: which one, after the partition; then what the rows of any of them have.
+        Of several ports: which one, after the partition; then what the rows of any of them have. A partition may be
+        null, even if the stream has none any more: of those before, windows may be open.
         """
         any_paned = any(one.has_panes for one in self.ports)
         any_timed = not all(one.has_panes for one in self.ports)
@@ -148,7 +150,7 @@ class JobSpec:
         number = [pa.field("firing", pa.int64()), pa.field("window_mark", pa.bool_())]
         return pa.schema(
             [
-                *self.keys,
+                *that_may_be_null(self.keys),
                 *([pa.field(PORT, pa.int32())] if self.other_ports else []),
                 *(pane if any_paned else []),
                 *([pa.field("fired_at", TIMESTAMP)] if any_timed else []),

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from state.codec import that_may_be_null
 from state.errors import LifecycleError
 
 
@@ -22,8 +23,8 @@ class PartitionKeys:
     """
 
     def __init__(self, schema: pa.Schema) -> None:
-        self.schema = schema
-        self._code_of_key = schema.empty_table()
+        self.schema = that_may_be_null(schema)
+        self._code_of_key = self.schema.empty_table()
 
     @property
     def count(self) -> int:

@@ -7,7 +7,7 @@ with results that are right, and fail it again at each start.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from framework.declarations.errors import SinkError
@@ -23,7 +23,9 @@ _RULES = {
 """Attribute of a column in Delta's log -> what it makes of the column."""
 
 
-def require_usable_settings(role: str, path: str, metadata: Mapping[str, Any], wanted: StructType) -> None:
+def require_usable_settings(
+    role: str, path: str, metadata: Mapping[str, Any], wanted: StructType, never_null: Collection[str] = ()
+) -> None:
     """Raise `SinkError` if a table has settings under which results could be lost, doubled or refused.
 
     Args:
@@ -31,6 +33,7 @@ def require_usable_settings(role: str, path: str, metadata: Mapping[str, Any], w
         path: its folder.
         metadata: of the table, as its log has it.
         wanted: the columns of the results.
+        never_null: columns that may be NOT NULL nevertheless, as the stream has no nulls there.
     """
     table = f"delta.`{path}`"
     properties: Mapping[str, str] = metadata.get("configuration") or {}
@@ -53,11 +56,11 @@ def require_usable_settings(role: str, path: str, metadata: Mapping[str, Any], w
                 f"the table {path} has the constraint {constraint!r} ({condition}): a result that violates it would "
                 f"fail its batch, at each start again. ALTER TABLE {table} DROP CONSTRAINT {constraint}"
             )
-    _require_columns_without_rules(path, json.loads(metadata["schemaString"])["fields"], wanted)
+    may_be_null = {field.name for field in wanted if field.nullable} - {*never_null}
+    _require_columns_without_rules(path, json.loads(metadata["schemaString"])["fields"], may_be_null)
 
 
-def _require_columns_without_rules(path: str, fields: list[Mapping[str, Any]], wanted: StructType) -> None:
-    may_be_null = {field.name for field in wanted if field.nullable}
+def _require_columns_without_rules(path: str, fields: list[Mapping[str, Any]], may_be_null: Collection[str]) -> None:
     for field in fields:
         name = field["name"]
         rules = [what for attribute, what in _RULES.items() if attribute in field.get("metadata", {})]

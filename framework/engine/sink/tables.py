@@ -181,6 +181,7 @@ def create_or_check(
     """
     small, layout = small or SmallTables(), layout or TableLayout()
     roles = {path: role for role, path in asdict(tables).items()}
+    never_null = [key.name for key in spec.keys if not key.nullable]
     described: dict[str, Mapping[str, Any]] = {}
     for path, schema in tables.schemas(spec).items():
         files = CheckpointFiles(spark, path)
@@ -203,7 +204,7 @@ def create_or_check(
             found, is_own = StructType.fromJson(json.loads(metadata["schemaString"])), path in written
             takes_more = is_own and roles[path] in _RESULTS
             _require_columns(path, found, without_missing(schema, found, spec) if takes_more else schema, is_own=is_own)
-        require_usable_settings(roles[path], path, metadata, schema)
+        require_usable_settings(roles[path], path, metadata, schema, never_null)
         if exists and fresh:
             _require_no_rows(spark, roles[path], path, small)
     return described

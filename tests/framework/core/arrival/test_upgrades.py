@@ -173,6 +173,24 @@ def test_an_operator_gets_the_columns_of_its_stream_as_it_is_now(window: Window,
     assert compatible(as_recorded(old, 1), as_recorded(new, 1))
 
 
+@pytest.mark.parametrize("window", [Tumbling(Count(2)), Sliding(evict=Count(2)), TimeInterval(60)], ids=str)
+@pytest.mark.parametrize("nulls_first", [True, False])
+def test_a_partition_of_null_lives_on_in_a_stream_that_has_none_any_more(window: Window, nulls_first: bool) -> None:  # noqa: FBT001 -- both orders
+    """The stream may have got a coalesce(): the window of null is open, and fires when it is due."""
+    store, log, one = MemoryStore(), list[Row](), agg.sum("n")
+    for number, may_be_null in enumerate((nulls_first, not nulls_first, nulls_first)):
+        key, n = pa.field("key", pa.string(), nullable=may_be_null), pa.field("n", pa.int64())
+        columns, keys = pa.schema([key, n]), pa.schema([key])
+        output = pa.schema([("total", bind(one, columns).output)])
+        job = JobSpec(window=window, keys=keys, columns=columns, aggregates={"total": one}, output=output)
+        placed = columns.append(pa.field(EVENT_TIME, pa.int64())) if job.has_panes else columns
+        row = {"key": None if may_be_null else "a", "n": 1, EVENT_TIME: 10}
+        steps: list[Step] = [Tick(1_000_000 * (number + 1)), Rows(pa.Table.from_pylist([row], schema=placed))]
+        outcome = KeyGroupRunner(job, store).run([*steps, *([Watermark(60_000_000)] if number == 2 else [])])
+        log += [] if outcome.results is None else outcome.results.to_pylist()
+    assert (None if nulls_first else "a", 2) in [(row["key"], row["total"]) for row in log]
+
+
 def test_what_no_stored_row_has_is_refused() -> None:
     """A column that was not carried; a partial result of rows that are gone; another form of what is kept."""
     tumbling, sliding = Tumbling(Count(SIZE)), Sliding(evict=Count(SIZE))

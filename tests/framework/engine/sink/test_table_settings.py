@@ -35,6 +35,7 @@ def test_a_table_as_a_job_makes_it_is_usable() -> None:
     )
     require_usable_settings("view", "/t", usable, WANTED)
     require_usable_settings("log", "/t", metadata(appendOnly="true"), WANTED)
+    require_usable_settings("log", "/t", metadata({"nullable": False}), WANTED, never_null=["total"])
 
 
 @pytest.mark.parametrize(
