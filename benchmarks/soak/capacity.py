@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from benchmarks.soak.latency import ReadRows
 from benchmarks.soak.run import Soak
 
-USED = 0.4
+USED = 0.25
 """Share of the capacity at which a run is loaded: generator and broker need their part of the machine, and a job that
 was down must be able to catch up."""
 WARM_BATCHES = 3
