@@ -63,6 +63,7 @@ def write_incoming(
     return RestoreIntent(
         location=archive.location,
         name=manifest.name,
+        made_at=manifest.made_at.isoformat(),
         epoch=epoch,
         replaces=paths.checkpoint.exists(),
         files=len(copy.sizes()),

@@ -23,6 +23,7 @@ class RestoreIntent:
     Attributes:
         location: where the savepoint is.
         name: of the savepoint.
+        made_at: when that was made: one that has its name later is another. Empty if an older version began it.
         epoch: the new one.
         replaces: whether a checkpoint was there, which is removed.
         files: how many files the copy has.
@@ -33,6 +34,7 @@ class RestoreIntent:
 
     location: str
     name: str
+    made_at: str = ""
     epoch: int
     replaces: bool
     files: int

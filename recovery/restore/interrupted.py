@@ -78,9 +78,11 @@ def completes_interrupted(
     Raises:
         SavepointRefused: the interrupted restore is of another savepoint and can be completed, or of another job.
     """
-    if (interrupted.location, interrupted.name) == (archive.location, manifest.name):
+    has_its_name = (interrupted.location, interrupted.name) == (archive.location, manifest.name)
+    is_replaced = has_its_name and interrupted.made_at not in ("", manifest.made_at.isoformat())
+    if has_its_name and not is_replaced:
         return interrupted.has_done("in place") or paths.incoming.exists() or is_copy_in_place(paths, interrupted)
-    if not _savepoint_is_lost(interrupted, archive, s3):
+    if not is_replaced and not _savepoint_is_lost(interrupted, archive, s3):
         raise SavepointRefused(
             f"a restore of savepoint {interrupted.name!r} from {interrupted.location} was interrupted; "
             "complete it first: "

@@ -74,6 +74,22 @@ def test_another_restore_takes_the_place_of_one_whose_savepoint_is_gone(
     assert stored_job.siblings() == ["checkpoint"]
 
 
+@pytest.mark.parametrize("step", STEPS[1:])
+def test_a_savepoint_that_was_made_again_under_its_name_is_another(
+    stored_job: FakeCheckpoint, archive: MemoryArchive, step: str
+) -> None:
+    """Its files and the versions of its tables belong together: what the interrupted restore has copied is not used."""
+    savepoint(stored_job.root, "one", to=archive)
+    again = MemoryArchive()
+    before = stored_job.run().contents()
+    savepoint(stored_job.root, "one", to=again)
+    killed_at(step, archive)
+    archive.files |= again.files
+    restore(archive, "one", checkpoint=stored_job.root)
+    assert without_record(stored_job.contents()) == without_record(before)
+    assert stored_job.siblings() == ["checkpoint"]
+
+
 @pytest.mark.parametrize("step", STEPS)
 def test_a_restore_that_takes_anothers_place_can_be_killed_too(
     stored_job: FakeCheckpoint, archive: MemoryArchive, step: str
