@@ -16,6 +16,8 @@ from state.checkpoint.folder import CheckpointFolder, batch_numbers, damaged, re
 from state.checkpoint.layout import COMMITS_FOLDER, METADATA_FILE, OFFSETS_FOLDER, SOURCES_FOLDER, STATE_FOLDER
 from state.errors import CorruptState
 
+NO_OFFSET = "-"
+"""What Spark logs of a source that had nothing yet."""
 _VERSION = re.compile(r"v(\d+)")
 _ENTRY = re.compile(r"(\d+)(?:\.compact)?")
 
@@ -174,6 +176,52 @@ def needed_entries(names: Iterable[str]) -> list[str]:
     numbers = {name: int(match[1]) for name in names if (match := _ENTRY.fullmatch(name))}
     compact = max((number for name, number in numbers.items() if name.endswith(".compact")), default=-1)
     return sorted((name for name, number in numbers.items() if number >= compact), key=numbers.__getitem__)
+
+
+def remove_unread_entries(folder: LogFolder) -> list[str]:
+    """Remove from the logs of file sources what no batch has read, so that the next batch finds it anew.
+
+    Spark logs the files that it has found for a batch, and then the offsets of the batch. Killed between the two, it
+    would find more files at the next start and read both lots in one batch, whatever `maxFilesPerTrigger` says: the
+    watermark would advance once for them and not twice, and a row that was late would be in time.
+
+    Args:
+        folder: the checkpoint. No query may run on it.
+
+    Returns:
+        The removed files. A compact one stays if files that it stands for are gone.
+    """
+    batches = batch_numbers(folder, OFFSETS_FOLDER)
+    newest = folder.read(f"{OFFSETS_FOLDER}/{batches[-1]}").decode().splitlines()[2:] if batches else None
+    removed: list[str] = []
+    for source in sorted(map(int, filter(str.isdecimal, folder.names(SOURCES_FOLDER)))):
+        if newest is None or newest[source : source + 1] == [NO_OFFSET]:
+            end: int | None = -1
+        else:
+            end = _log_offset(newest[source]) if source < len(newest) else None
+        if end is not None:
+            removed += _remove_after(folder, f"{SOURCES_FOLDER}/{source}", end)
+    return removed
+
+
+def _remove_after(folder: LogFolder, log: str, end: int) -> list[str]:
+    numbers = {name: int(match[1]) for name in folder.names(log) if (match := _ENTRY.fullmatch(name))}
+    earlier = needed_entries(name for name, number in numbers.items() if number <= end)
+    later = sorted((name for name, number in numbers.items() if number > end), key=numbers.__getitem__, reverse=True)
+    first = numbers[earlier[0]] if earlier and earlier[0].endswith(".compact") else 0
+    if [numbers[name] for name in earlier] != list(range(first, end + 1)):
+        return []
+    files = [f"{log}/{name}" for name in later]
+    if not all(_is_file_entry(line) for file in files for line in log_lines(folder, file)):
+        return []
+    for file in files:  # the newest first: what is left is a log at any moment
+        folder.remove(file)
+    return files
+
+
+def _is_file_entry(line: object) -> bool:
+    """Return whether a line of a source's log is of a file source; those of Kafka hold where its topics began."""
+    return isinstance(line, dict) and {"path", "timestamp", "batchId"} <= set(line)
 
 
 def found_files(folder: LogFolder) -> Iterator[str]:

@@ -8,6 +8,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import pytest
@@ -46,6 +47,21 @@ def test_a_failure_at_any_step_changes_nothing(
     metrics = sorted(row["batch"] for row in readings.rows("log_metrics"))
     assert metrics == sorted(set(metrics))
     assert sum(row["rows_in"] for row in readings.rows("log_metrics")) == 8
+
+
+@pytest.mark.extended
+def test_files_found_for_a_batch_that_was_never_planned_are_found_again(readings: Readings) -> None:
+    """Killed after the source has logged a file, and before the batch's offsets, a job still reads a file a batch."""
+    readings.put(*FILES[0])
+    readings.run()
+    for rows in FILES[1:]:
+        readings.put(*rows)
+    log = readings.checkpoint / "sources/0"
+    (log / "1").write_text((log / "0").read_text().replace("0000.json", "0001.json"))
+    readings.run()
+
+    assert readings.log() == LOG
+    assert [row["rows_in"] for row in sorted(readings.rows("log_metrics"), key=itemgetter("batch"))].count(2) == 4
 
 
 def test_overdue_panes_fire_at_the_first_batch_after_a_start_without_any_data(readings: Readings) -> None:

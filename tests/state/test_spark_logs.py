@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from recovery.storage.local_files import LocalFiles
+from state.checkpoint.folder import LocalFolder
 from state.checkpoint.job_record import JobRecord, read_record
 from state.checkpoint.layout import JOB_FILE
 from state.errors import CorruptState
-from state.spark_logs import require_readable_start, state_format
+from state.spark_logs import remove_unread_entries, require_readable_start, state_format
 
 
 def _java_texts(*texts: str) -> str:
@@ -92,3 +94,39 @@ def test_a_record_without_settings_is_one_of_an_older_version(checkpoint: LocalF
     found = read_record(checkpoint)
     assert found is not None
     assert found.settings == {}
+
+
+def _entry(*files: str) -> bytes:
+    lines = [json.dumps({"path": file, "timestamp": 1, "batchId": 0}) for file in files]
+    return "\n".join(["v1", *lines]).encode()
+
+
+@pytest.mark.parametrize(
+    ("ends", "entries", "removed"),
+    [
+        (1, ["0", "1"], []),
+        (1, ["0", "1", "2"], ["2"]),
+        (1, ["0", "1", "2", "3"], ["3", "2"]),
+        ("-", ["0"], ["0"]),
+        (None, ["0"], ["0"]),
+        (9, ["7", "8", "9.compact", "10"], ["10"]),
+        (8, ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9.compact"], ["9.compact"]),
+        (8, ["7", "8", "9.compact"], []),
+        (19, ["8", "9.compact", *map(str, range(10, 19)), "19.compact", "20"], ["20"]),
+    ],
+)
+def test_what_a_source_has_found_and_no_batch_has_read_is_removed(
+    tmp_path: Path, ends: int | str | None, entries: list[str], removed: list[str]
+) -> None:
+    """So a start reads no two lots of files in one batch; unless the rest were no complete log any more."""
+    folder = LocalFiles(tmp_path)
+    for entry in entries:
+        folder.put_bytes(f"sources/0/{entry}", _entry("a"))
+    folder.put_bytes("sources/1/0", b'\0v1\n{"topic":{"0":7}}')
+    if ends is not None:
+        line = ends if ends == "-" else json.dumps({"logOffset": ends})
+        folder.put_bytes("offsets/5", f'v1\n{{"conf":{{}}}}\n{line}\n-'.encode())
+    local = LocalFolder(tmp_path)
+    assert remove_unread_entries(local) == [f"sources/0/{entry}" for entry in removed]
+    assert set(local.names("sources/0")) == set(entries) - set(removed)
+    assert local.names("sources/1") == ["0"]  # where a topic began: Spark would begin at another place

@@ -19,6 +19,7 @@ from state.checkpoint.owner import PreviousRun
 from state.checkpoint.reset_intent import read_reset_intent
 from state.checkpoint.run_record import read_code
 from state.log import logger
+from state.spark_logs import remove_unread_entries
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -111,7 +112,12 @@ class JobLaunch:
             raise
 
     def start_query(self, take: Callable[[DataFrame, int], None]) -> StreamingQuery:
-        """Start the query, which gives each batch of packed rows to `take`, with its number."""
+        """Start the query, which gives each batch of packed rows to `take`, with its number.
+
+        The lease must be held.
+        """
+        for file in remove_unread_entries(self.files.local_folder() or self.files):
+            _log.info("%s is removed: the process was killed before a batch read what it names", file)
         packed = self.pipeline.packed(self.files, self.record.group_ids)
         writer = packed.writeStream.foreachBatch(take).queryName(self.name)
         with query_settings(self.files, self.record.settings):

@@ -12,11 +12,10 @@ from recovery.drill.actions import POINTS
 from recovery.drill.faults.damage import FaultNotConfirmed
 from state.checkpoint.folder import LocalFolder, batch_numbers
 from state.checkpoint.layout import OFFSETS_FOLDER
+from state.spark_logs import NO_OFFSET
 
 if TYPE_CHECKING:
     from recovery.drill.actions import Point
-
-_NO_OFFSET = "-"  # what Spark logs for a source of which it has read nothing
 
 
 class CheckpointEvidence:
@@ -76,4 +75,4 @@ def _files_read(checkpoint: LocalFolder, batch: int) -> int:
     if batch < 0:
         return 0
     _, _, first, *_ = (checkpoint.path / OFFSETS_FOLDER / str(batch)).read_text().splitlines()
-    return 0 if first == _NO_OFFSET else int(json.loads(first)["logOffset"]) + 1
+    return 0 if first == NO_OFFSET else int(json.loads(first)["logOffset"]) + 1
