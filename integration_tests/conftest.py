@@ -26,10 +26,14 @@ def spark() -> Iterator[SparkSession]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks what uses the shared session, so that `-m "not spark"` means what it says."""
+    """Marks what uses the shared session, so that `-m "not spark"` means what it says.
+
+    The tests of the stack take minutes each: they come first, so that no worker is left with one at the end.
+    """
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
+    items.sort(key=lambda item: item.path.parent.name != "stack")
 
 
 class FailOnce:

@@ -136,8 +136,8 @@ def test_a_second_savepoint_after_little_change_sends_little(saved: Saved) -> No
 
 
 @pytest.mark.extended
-def test_a_restore_killed_after_any_step_is_completed_by_the_same_call(saved: Saved) -> None:
-    """In between, no job starts on tables and state that do not fit together."""
+def test_a_restore_killed_after_every_step_is_completed_by_the_same_call(saved: Saved) -> None:
+    """Each call goes on where the one before was killed. In between, no job starts on what does not fit together."""
 
     class Killed(Exception):
         pass
@@ -158,7 +158,7 @@ def test_a_restore_killed_after_any_step_is_completed_by_the_same_call(saved: Sa
         if step != "copied":
             with pytest.raises(CheckpointError, match=r"a restore of .* was interrupted"):
                 saved.readings.start()
-        saved.restore("one")
+    saved.restore("one")
     saved.readings.run()
     saved.require_undisturbed()
     assert sorted(p.name for p in saved.readings.folder.iterdir() if p.name.startswith("checkpoint")) == ["checkpoint"]

@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from examples.flights.data import Replay, around, file_boundaries, in_replay_order, raw_flights
-from examples.flights.oracle import Oracle
-from examples.flights.tables import LOG, QUARANTINE, VIEW, read_table
+from examples.flights.tables import LOG, METRICS, read_table
 from examples.stack import services
 from recovery.savepoint.catalog import verify
 from recovery.savepoint.create import savepoint
@@ -23,21 +21,17 @@ if TYPE_CHECKING:
     from integration_tests.stack.conftest import Stack
 
 PROGRAM = "examples/flights/cluster_main.py"
-DAYS = 1
+DAYS, FILES = 1, 4
 _RUN_S = 1800  # five minutes on an idle machine
 
 
 @pytest.mark.extended
-def test_flights_submitted_twice_end_with_the_right_tables(
+def test_a_submitted_job_is_saved_from_outside_its_cluster(
     stack: Stack, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The second submission resumes on other executors from the checkpoint in S3; every row is as the oracle expects.
-
-    A savepoint is made in between. The secret key of the store is in no file and in nothing that was
-    printed.
-    """
-    first = stack.submit(PROGRAM, "s3a://flights/demo", "--days", str(DAYS), "--files", "4")
-    assert "ended after batch" in first
+    """Checkpoint, tables and savepoint are in S3; the secret key is in none of them, and not in what was printed."""
+    printed = stack.submit(PROGRAM, "s3a://flights/demo", "--days", str(DAYS), "--files", str(FILES))
+    assert "ended after batch" in printed
     assert stack.client().list_objects_v2(Bucket="flights", Prefix="demo/checkpoint/commits/")["KeyCount"] > 0
     for name, value in stack.credentials.items():
         monkeypatch.setenv(name, value)
@@ -47,16 +41,11 @@ def test_flights_submitted_twice_end_with_the_right_tables(
     assert made.values
     assert {table.path.partition("//")[2].split("/")[0] for table in made.manifest.tables.values()} == {"flights"}
     assert verify(place, "between", s3=store).files == len(made.manifest.files) > 0
-    second = stack.submit(PROGRAM, "s3a://flights/demo", "--days", str(DAYS))
-    assert "flushed after batch" in second
     kept = stack.download("flights", "demo", tmp_path)
-    assert stack.secret not in first + second
+    assert stack.secret not in printed
     assert not [path for path in kept.rglob("*") if path.is_file() and stack.secret.encode() in path.read_bytes()]
-    raw = around(raw_flights(), DAYS)
-    oracle = Oracle(raw, file_boundaries(in_replay_order(raw), Replay(days=DAYS)))
-    log, view, quarantine = (read_table(kept / table) for table in (LOG, VIEW, QUARANTINE))
-    assert log.num_rows > 0
-    assert oracle.differences(log=log, view=view, quarantine=quarantine) == []
+    metrics = read_table(kept / METRICS)
+    assert sum(metrics["firings"].to_pylist()) == read_table(kept / LOG).num_rows > 0
 
 
 @pytest.mark.extended
