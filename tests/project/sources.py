@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -17,6 +18,36 @@ MARKDOWN = [*ROOT.glob("*.md"), *(path for folder in (*FOLDERS, "docs") for path
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of code or output in a page: its text, and the language after the fence, empty if indented or none."""
+
+    language: str
+    text: str
+
+
+def blocks_of(page: Path) -> list[Block]:
+    """Return the blocks of a page of Markdown in their order, fenced ones and indented ones."""
+    blocks: list[Block] = []
+    lines: list[str] | None = None  # of the block that has begun
+    language, fenced, after_blank = "", False, True
+    for line in [*page.read_text(encoding="utf-8").splitlines(), "end of page"]:
+        fence = line.startswith("```")
+        if fenced and not fence and lines is not None:
+            lines.append(line)
+        elif not fenced and line.startswith("    ") and (lines is not None or after_blank):
+            lines = [*(lines or []), line[4:]]
+        elif not fenced and not line.strip() and lines is not None:
+            lines.append("")
+        else:
+            if lines is not None:
+                blocks.append(Block(language, "\n".join(lines).strip("\n") + "\n"))
+            fenced = fence and not fenced
+            language, lines = (line[3:], []) if fenced else ("", None)
+        after_blank = not line.strip()
+    return blocks
 
 
 def name_of(path: Path) -> str:
