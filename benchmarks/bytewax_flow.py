@@ -1,13 +1,15 @@
 """Bytewax as a contender: the same windows as a stateful step of a dataflow, in this process, on two workers.
 
 Bytewax has no count, delta or counted-trigger windows of its own; a stateful step is its documented way to write
-them. It runs without recovery, so it does not write its state: Panekeeper and Spark write theirs.
+them. Without recovery it does not write its state, where Panekeeper and Spark write theirs; with it, it writes it once
+a second.
 
 Bytewax is an optional package; it is imported when it is first used.
 """
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -25,7 +27,9 @@ from benchmarks.contenders import RunEnvironment, TimedBatch
 from benchmarks.data import Input
 
 WORKERS = 2
-_CHUNK = 20_000  # rows of one input batch of the dataflow
+ROWS_AT_A_TIME = 20_000
+_WITHOUT_RECOVERY, _WITH_RECOVERY = timedelta(seconds=10), timedelta(seconds=1)
+"""Lengths of an epoch, at whose end the state is written if there is a recovery."""
 
 Row = tuple[int, float]
 """Arrival time (us) and value."""
@@ -96,54 +100,71 @@ def tumbling_delta(seconds: int) -> Step:
 
 @dataclass(frozen=True, kw_only=True)
 class DataflowContender:
-    """A dataflow over the files: read in order by one worker, spread over both by key."""
+    """A dataflow over the files: read in order by one worker, spread over both by key.
+
+    Attributes:
+        step: computes the window.
+        name: in the results.
+        rows: of one input batch of the dataflow.
+        recovers: whether it writes its state.
+    """
 
     step: Step
     name: str = "bytewax"
+    rows: int = ROWS_AT_A_TIME
+    recovers: bool = False
 
     def measure(self, given: Input, environment: RunEnvironment) -> list[TimedBatch]:
         """Run over the input. A dataflow has no batches: each file counts as one of the same duration."""
         began = time.perf_counter()
-        self._run(given, _discard)
+        self._run(given, environment, _discard)
         seconds = (time.perf_counter() - began) / given.files
         return [TimedBatch(given.rows, seconds)] * given.files
 
     def results(self, given: Input, environment: RunEnvironment) -> pa.Table:
         """Run over the input and return the results."""
         got: list[tuple[str, Fired]] = []
-        self._run(given, got.extend)
+        self._run(given, environment, got.extend)
         keys, fired = zip(*got, strict=True)
         at, highest, n = zip(*fired, strict=True)
         instants = pa.array(at, pa.int64()).cast(pa.timestamp("us", tz="UTC"))
         columns = [pa.array(map(int, keys), pa.int64()), instants, pa.array(highest), pa.array(n, pa.int64())]
         return pa.table(columns, names=["key", "fired_at", "highest", "n"])
 
-    def _run(self, given: Input, take: Callable[[list[Any]], None]) -> None:
+    def _run(self, given: Input, environment: RunEnvironment, take: Callable[[list[Any]], None]) -> None:
         op = import_module("bytewax.operators")
         flow = import_module("bytewax.dataflow").Dataflow("windows")
-        rows = op.input("rows", flow, _source(given.paths))
+        rows = op.input("rows", flow, _source(given.paths, self.rows))
         op.output("results", op.stateful_flat_map("window", rows, self.step), _sink(take))
         run = import_module("bytewax.testing").cluster_main
-        run(flow, [], 0, worker_count_per_proc=WORKERS, epoch_interval=timedelta(seconds=10))
+        if not self.recovers:
+            run(flow, [], 0, worker_count_per_proc=WORKERS, epoch_interval=_WITHOUT_RECOVERY)
+            return
+        recovery, folder = import_module("bytewax.recovery"), environment.new_folder()
+        folder.mkdir(parents=True, exist_ok=True)
+        recovery.init_db_dir(folder, WORKERS)
+        config = recovery.RecoveryConfig(str(folder))
+        run(flow, [], 0, worker_count_per_proc=WORKERS, epoch_interval=_WITH_RECOVERY, recovery_config=config)
+        shutil.rmtree(folder)
 
 
 def _discard(_items: list[Any]) -> None:
     """Discard results."""
 
 
-def _chunks(paths: list[Path]) -> Iterator[list[tuple[str, Row]]]:
+def _chunks(paths: list[Path], rows: int) -> Iterator[list[tuple[str, Row]]]:
     for path in paths:
-        for batch in pq.ParquetFile(path).iter_batches(_CHUNK):
+        for batch in pq.ParquetFile(path).iter_batches(rows):
             keys = batch.column("key").cast(pa.string()).to_pylist()
             at = batch.column("ts").cast(pa.int64()).to_pylist()
             yield list(zip(keys, zip(at, batch.column("v").to_pylist(), strict=True), strict=True))
 
 
-def _source(paths: list[Path]) -> Any:
+def _source(paths: list[Path], rows: int) -> Any:
     inputs = import_module("bytewax.inputs")
 
     def build(_self: Any, _step: str, worker: int, _workers: int) -> Any:
-        chunks = _chunks(paths if worker == 0 else [])
+        chunks = _chunks(paths if worker == 0 else [], rows)
         return _instance_of(inputs.StatelessSourcePartition, next_batch=lambda _: next(chunks))
 
     return _instance_of(inputs.DynamicSource, build=build)

@@ -21,6 +21,8 @@ LESS_STATE = "panekeeper, a tenth of the state"
 
 _TINY, _MIDDLE = 500, 25
 """Shares that make 1,000 and 20,000 rows a batch of 500,000."""
+LARGER = 250_000
+"""Rows of an input batch of a dataflow, beside the usual number."""
 SMALL = 5
 """A contender too slow for all rows gets this share of the rows and of the keys: as many rows for each key."""
 
@@ -67,11 +69,13 @@ def _per_key(query: Query, aim: float) -> WorkloadEntry:
 
 
 def _dataflow(step: bytewax_flow.Step, aim: float = 2.2) -> list[WorkloadEntry]:
-    return (
-        [WorkloadEntry(contender=DataflowContender(step=step), files=3, warm=0, aim=aim)]
-        if bytewax_flow.installed()
-        else []
-    )
+    if not bytewax_flow.installed():
+        return []
+    plain = DataflowContender(step=step)
+    larger = replace(plain, name=f"bytewax, {LARGER:,} rows at a time", rows=LARGER)
+    recovering = replace(plain, name="bytewax with recovery", recovers=True)
+    entry = WorkloadEntry(contender=plain, files=3, warm=0, aim=aim)
+    return [entry, *(replace(entry, contender=one, aim=None) for one in (larger, recovering))]
 
 
 def tumbling() -> Workload:
