@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tarfile
 import venv
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,9 @@ from recovery.drill.process.launcher import environment
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).parents[2]
+PROGRAM = str(Path(__file__).with_name("packed_program.py"))
 
 
 def doctor(*arguments: str | Path) -> dict[str, Any]:
@@ -57,3 +61,34 @@ def test_what_the_executors_of_a_cluster_lack_is_named(tmp_path: Path) -> None:
     assert "pyarrow" in missing
     assert "panekeeper" in missing
     assert any("a folder of each machine" in one["problem"] for one in bare["findings"])
+
+
+@pytest.mark.extended
+def test_a_job_runs_on_packages_in_an_archive(tmp_path: Path) -> None:
+    """On as many tasks as the cluster has cores, whatever the machine of the driver has."""
+    with cluster(tmp_path / "cluster", environment()) as master:
+        ran = run_packed(tmp_path, master)
+    assert "8 key groups on 1 shuffle partitions, by 1 cores (executors: 1)" in ran
+    assert ran.splitlines()[-1] == "[('a', 3), ('b', 4)]"
+
+
+def run_packed(folder: Path, master: str) -> str:
+    """Run a job whose executor has its Python in an archive: an environment that finds the packages of this one.
+
+    The driver has it under the same name in the folder that it was started in.
+    """
+    venv.create(folder / "env", with_pip=False)
+    (site,) = (folder / "env").glob("lib/python*/site-packages")
+    (site / "here.pth").write_text("\n".join([str(ROOT), *(path for path in sys.path if path.endswith("-packages"))]))
+    with tarfile.open(folder / "env.tar.gz", "w:gz") as archive:
+        for path in (folder / "env").iterdir():
+            archive.add(path, path.name)
+    (folder / "in").mkdir()
+    lines = [("a", "10:00:10", 1), ("a", "10:00:20", 2), ("b", "10:00:30", 4)]
+    rows = [json.dumps({"sensor": one, "at": f"2024-05-01T{at}Z", "value": value}) for one, at, value in lines]
+    (folder / "in/0.json").write_text("\n".join(rows))
+    command = [sys.executable, PROGRAM, str(folder), master, str(folder / "env.tar.gz")]
+    given = os.environ | environment()
+    ran = subprocess.run(command, cwd=folder, env=given, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
