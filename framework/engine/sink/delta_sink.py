@@ -11,8 +11,8 @@ The commit protocol of a batch:
        table has that version. Rows that came along in the driver are committed without a Spark job
        (`small_commits.py`), if the table takes that; all others by Spark.
        3a the log, 3b the quarantine: appends.
-       3c the view: a row is written only if its refinement (or the number of its firing) is greater than that of
-          the row in the table, or if there is none.
+       3c the view: the last row of the batch for each pane (or partition) is written, unless that in the table has
+          a greater refinement (or number of the firing).
        and, in the first batch after a stop, the downtime report: an append as 3a.
        3d the metrics, last: the row of a batch says that its other tables are complete.
        Just before each commit the job makes sure that it still holds the lease of its checkpoint.
@@ -150,9 +150,7 @@ class DeltaSink:
             commits.append(lambda: self._append(spark, rejected, "quarantine", batch.number))  # 3b
         if batch.rows["results"] and self.tables.view is not None:
             view = self.tables.view
-            newest = _newest_rows(
-                _rows(packed, batch, "results", self.spec.results_schema), self._view_key, self._version_column
-            )
+            newest = _newest_rows(_rows(packed, batch, "results", self.spec.results_schema), self._view_key)
             commits.append(lambda: self._merge(spark, newest, view, batch.number))  # 3c
         if batch.rows["results"] and self.user_sink is not None:
             frame = _as_frame(spark, _rows(packed, batch, "results", self.spec.results_schema))
@@ -253,13 +251,17 @@ def _as_frame(spark: SparkSession, rows: pa.Table | DataFrame) -> DataFrame:
     return spark.createDataFrame(rows).coalesce(1) if isinstance(rows, pa.Table) else rows
 
 
-def _newest_rows(results: pa.Table | DataFrame, pane: list[str], version: str) -> pa.Table | DataFrame:
-    """Return the newest row of this batch for each row of the view."""
+def _newest_rows(results: pa.Table | DataFrame, pane: list[str]) -> pa.Table | DataFrame:
+    """Return the newest row of this batch for each row of the view: not all rows have a number that says which is."""
     if isinstance(results, pa.Table):
         return last_of_each_pane(results, pane)
-    every = F.struct(*[column(name) for name in results.columns])
-    newest = results.groupBy(*[column(name) for name in pane]).agg(F.max_by(every, version).alias("newest"))
-    return newest.select("newest.*")
+    # The rows of a key group are in one Spark partition, in the order in which they happened.
+    placed = results.select(
+        F.struct(*[column(name) for name in results.columns]).alias("row"),
+        F.monotonically_increasing_id().alias("place"),
+    )
+    keys = [F.col("row").getField(name).alias(f"key_{number}") for number, name in enumerate(pane)]
+    return placed.groupBy(*keys).agg(F.max_by("row", "place").alias("newest")).select("newest.*")
 
 
 def last_of_each_pane(results: pa.Table, pane: list[str]) -> pa.Table:

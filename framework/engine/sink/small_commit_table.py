@@ -124,7 +124,7 @@ class OpenTable:
             commit_properties=once,
             post_commithook_properties=_NO_HOOKS,
         )
-        merge.when_matched_update(every, f"s.{_quoted(newer_by)} > t.{_quoted(newer_by)}")
+        merge.when_matched_update(every, f"coalesce(s.{_quoted(newer_by)} >= t.{_quoted(newer_by)}, true)")
         merge.when_not_matched_insert(every).execute()
 
     def _end(self, column: str | None) -> pa.Scalar | None:

@@ -149,7 +149,7 @@ class SmallCommits:
             app_id: the transaction id.
             version: the transaction version: rises from commit to commit.
             keys: columns by which rows differ; none if the table holds one row.
-            newer_by: a row replaces one in the table if its value here is greater.
+            newer_by: a row replaces one in the table unless its value here is less; null is not less than any.
             since: a key of type timestamp that mostly rises, if there is one: files that end before are not read.
 
         Returns:

@@ -68,7 +68,7 @@ def merge(
         source: the rows, `s` in the condition.
         path: the folder of the table, `t` in the condition.
         condition: which rows stand for the same.
-        newer_by: a row replaces one in the table if its value here is greater.
+        newer_by: a row replaces one in the table unless its value here is less; null is not less than any.
         is_copy: the rows are the same each time they are read.
         transaction: the transaction id.
         number: the transaction version.
@@ -84,7 +84,7 @@ def merge(
 
     def commit() -> None:
         merge = DeltaTable.forPath(spark, path).alias("t").merge(source.alias("s"), condition)
-        merge.whenMatchedUpdateAll(f"s.{newer_by} > t.{newer_by}").whenNotMatchedInsertAll().execute()
+        merge.whenMatchedUpdateAll(f"coalesce(s.{newer_by} >= t.{newer_by}, true)").whenNotMatchedInsertAll().execute()
 
     for name, value in settings.items():
         spark.conf.set(name, value)

@@ -18,7 +18,7 @@ from framework.engine.flow import processor
 from framework.engine.sink import spark_commits
 from framework.engine.sink.small_commits import SmallCommits
 from integration_tests.engine.readings import FILES, LOG
-from panekeeper import JobFailed, TimeInterval, agg, windowed
+from panekeeper import Event, EventType, JobFailed, Operator, TimeInterval, agg, windowed
 from state.checkpoint.job_record import JobRecord
 from state.checkpoint.layout import JOB_FILE
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from integration_tests.engine.conftest import Readings
+    from panekeeper import Emit
 
 VIEW = [row for row in LOG if row != LOG[0]]
 
@@ -203,3 +204,33 @@ def test_a_struct_with_a_field_that_is_not_null_can_be_collected(readings: Readi
     for table in ("log", "view"):
         [row] = [row for row in readings.rows(table) if row["pane_start"].minute == 0]
         assert [(one.x, one.y) for one in (*row["points"], row["newest"])] == [(1, 1), (1, 2), (1, 2)]
+
+
+class EachEvent(Operator):
+    """Emits a row for each event of a pane; only that of a TRIGGER has a refinement."""
+
+    events = frozenset({EventType.INSERTION, EventType.TRIGGER, EventType.CLOSE})
+
+    def handle_event(self, event: Event, emit: Emit) -> None:
+        emit(event=event.type.value, n=event.table.num_rows)
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize(("files", "writer"), [(3, "the library"), (1, "Spark")])
+def test_the_view_has_the_newest_row_of_each_pane_whatever_an_operator_emits(
+    readings: Readings, monkeypatch: pytest.MonkeyPatch, files: int, writer: str
+) -> None:
+    """However the stream is cut, and whoever commits: rows without a refinement, several of a pane in a batch."""
+    if writer == "Spark":
+        monkeypatch.setattr(processor, "DRIVER_BYTES", 0)
+    rows = [("newest", "10:00:10", 1), ("newest", "10:01:30", 2), ("newest", "10:09:00", 3)]
+    for at in range(files):
+        readings.put(*rows[at * 3 // files : (at + 1) * 3 // files])
+    rows_of_newest = readings.stream().withColumnRenamed("sensor", "newest")
+    stream = windowed(rows_of_newest, name="events", partition_by="newest", event_time="at")
+    computed = stream.window(TimeInterval(60, discard_age=60)).operator(EachEvent(), output="event string, n bigint")
+    job = computed.to_delta(readings.folder / "log", view=readings.folder / "view")
+    job.start(checkpoint=readings.checkpoint, trigger="available_now").await_end()
+    view = readings.rows("view")
+    found = [(row["newest"], row["pane_start"] and row["pane_start"].minute, row["event"]) for row in view]
+    assert sorted(found) == [("newest", 0, "close"), ("newest", 1, "close"), ("newest", 9, "insertion")]

@@ -55,7 +55,7 @@ def log_rows(*sensors: str) -> pa.Table:
     return pa.table({"sensor": list(sensors), "total": [1.0] * len(sensors)}, schema=LOG)
 
 
-def panes(*rows: tuple[str | None, int, float, int]) -> pa.Table:
+def panes(*rows: tuple[str | None, int, float, int | None]) -> pa.Table:
     """Rows of the view: sensor, pane (of a minute), total, refinement."""
     columns: list[list[Any]] = [
         [row[0] for row in rows],
@@ -77,7 +77,7 @@ def sensors(path: str) -> list[str]:
     return sorted(DeltaTable(path).to_pyarrow_table().column("sensor").to_pylist())
 
 
-def view_rows(path: str) -> list[tuple[str | None, int, float, int]]:
+def view_rows(path: str) -> list[tuple[str | None, int, float, int | None]]:
     """What `panes` was given, as the view has it, by pane and sensor."""
     rows = DeltaTable(path).to_pyarrow_table().to_pylist()
     found = [
@@ -192,14 +192,22 @@ def test_a_file_whose_commit_failed_is_in_no_version_and_the_batch_can_be_repeat
     assert {Path(file).name for file in leftover} == files(path) - {Path(f).name for f in DeltaTable(path).file_uris()}
 
 
-def test_the_view_takes_new_panes_and_newer_refinements_only(view: str) -> None:
-    """What is older or the same changes nothing; rows of other panes and partitions stay."""
+def test_the_view_takes_new_panes_and_rows_that_are_not_older(view: str) -> None:
+    """What is older changes nothing; rows of other panes and partitions stay."""
     commits = SmallCommits(view)
-    assert merge(commits, panes(("a", 1, 1.0, 0), ("b", 1, 1.0, 0)), 0)
+    assert merge(commits, panes(("a", 1, 1.0, 0), ("b", 1, 1.0, 1)), 0)
     assert merge(commits, panes(("a", 1, 2.0, 1), ("b", 1, 9.0, 0), ("a", 2, 1.0, 0)), 1)
     assert not merge(commits, panes(("a", 1, 9.0, 9)), 1)
-    assert merge(commits, panes(("a", 1, 9.0, 1)), 2)
-    assert view_rows(view) == [("a", 1, 2.0, 1), ("b", 1, 1.0, 0), ("a", 2, 1.0, 0)]
+    assert merge(commits, panes(("a", 1, 9.0, 0), ("a", 2, 3.0, 0)), 2)
+    assert view_rows(view) == [("a", 1, 2.0, 1), ("b", 1, 1.0, 1), ("a", 2, 3.0, 0)]
+
+
+def test_a_row_without_a_refinement_replaces_and_is_replaced(view: str) -> None:
+    """What an operator emits at the insertion of a row, or as a pane closes, comes in the order of the batches."""
+    commits = SmallCommits(view)
+    for batch, refinement in enumerate([None, None, 0, None]):
+        merge(commits, panes(("a", 1, float(batch), refinement), ("a", batch + 2, 0.0, 0)), batch)
+        assert view_rows(view)[0] == ("a", 1, float(batch), refinement)
 
 
 def test_null_is_a_key_of_the_view_like_any_other(view: str) -> None:
@@ -221,7 +229,7 @@ def test_panes_after_all_in_the_view_are_appended_and_all_others_merged(view: st
     merge(SmallCommits(view), panes(("a", 5, 7.0, 0), ("b", 5, 1.0, 0)), 4)
     assert operations(view)[4:] == ["MERGE", "MERGE"]
     assert view_rows(view) == [
-        ("a", 1, 1.0, 0), ("a", 2, 1.0, 0), ("a", 3, 1.0, 0), ("b", 3, 1.0, 0), ("a", 4, 1.0, 0), ("a", 5, 1.0, 0),
+        ("a", 1, 1.0, 0), ("a", 2, 1.0, 0), ("a", 3, 1.0, 0), ("b", 3, 1.0, 0), ("a", 4, 1.0, 0), ("a", 5, 7.0, 0),
         ("b", 5, 1.0, 0),
     ]  # fmt: skip
 
