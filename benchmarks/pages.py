@@ -80,7 +80,8 @@ def _sentence(content: dict[str, Any]) -> str:
         "How fast it is beside Spark's own windows: `make bench` measures both in one run. Last time "
         f"{_short(ratios['overlapping'])} times Spark's `groupBy(window)` where panes overlap 30-fold, "
         f"{_short(ratios['tumbling'])} times where they only touch, and "
-        f"{_short(ratios['to-delta-500000'])} times where both write Delta tables (500,000 rows a batch); "
+        f"{_short(ratios['to-delta-1000'])} to {_short(ratios['to-delta-500000'])} times where both write Delta tables "
+        "(1,000 to 500,000 rows a batch); "
         f"{_short(ratios['contents'])} times `transformWithStateInPandas` with a Python function of all rows: "
         "[figures and method](benchmarks/README.md), [why](docs/decisions/0010-what-a-batch-costs.md)."
     )
