@@ -25,12 +25,15 @@ from panekeeper import (
     ports,
     windowed,
 )
+from tests.project.sources import ROOT, blocks_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from integration_tests.engine.conftest import Readings
     from panekeeper import Job
+
+GUIDE = ROOT / "docs" / "operator-with-state.md"
 
 
 class Match(Operator, StateHandler):
@@ -114,6 +117,36 @@ def test_two_streams_meet_in_one_job_that_is_drained_resumed_and_flushed(reading
     metrics = readings.rows("log_metrics")
     assert all(row["balanced"] for row in metrics)
     assert (sum(row["rows_in"] for row in metrics), sum(row["quarantined"] for row in metrics)) == (14, 1)
+
+
+@pytest.mark.extended
+def test_the_ports_that_the_guide_prints_are_a_job(readings: Readings) -> None:
+    """As printed, but for the folder, and that it is drained."""
+    quotes = Quotes(readings)
+    quotes.put(("a", 70), ("b", 50))
+    readings.put(("a", "10:00:10", 1), ("a", "10:00:11", 2))
+    (program,) = [block.text for block in blocks_of(GUIDE) if block.language == "py"]
+    for printed, here in [("ports(orders", "job = ports(orders"), ('"out/', f'"{readings.folder}/')]:
+        assert printed in program
+        program = program.replace(printed, here)
+    orders = readings.stream().withColumnRenamed("sensor", "symbol")
+    names: dict[str, Any] = {"orders_df": orders, "quotes_df": quotes.stream(), "Match": Price}
+    exec(program, names)  # noqa: S102 -- our own page
+    names["job"].drain(timeout=300)
+    assert sorted((row["port"], row["symbol"], row["price"]) for row in readings.rows("log")) == [
+        (0, "a", 3.0),
+        (1, "a", 70.0),
+        (1, "b", 50.0),
+    ]
+
+
+class Price(Operator):
+    """Emits the newest price of each full window of quotes, and the sum of each pair of orders."""
+
+    events: ClassVar[frozenset[EventType]] = frozenset({EventType.EVICTION, EventType.TRIGGER})
+
+    def handle_event(self, event: Event, emit: Emit) -> None:
+        emit(price=float(event.column("price" if event.port else "value").sum()))
 
 
 class PerMinute(Operator):

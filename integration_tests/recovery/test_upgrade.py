@@ -16,9 +16,13 @@ from recovery.cli.subcommand import ExitCode
 from recovery.cli.upgrade import PLAN
 from recovery.savepoint.create import savepoint
 from recovery.upgrade.check import check_upgrade
+from recovery.upgrade.job_file import load_job
+from tests.project.sources import ROOT, blocks_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from pyspark.sql import SparkSession
 
     from framework.builder.outputs import DeltaJob
     from integration_tests.engine.conftest import Readings
@@ -155,3 +159,15 @@ def test_columns_that_a_table_cannot_get_leave_the_old_program_its_job(readings:
     run(total=total, n=n)
     assert [(row["total"], row["n"]) for row in readings.rows("view") if f"{row['pane_start']:%M}" == "00"] == [(5, 2)]
     assert {"TOTAL", "max (value)"}.isdisjoint(readings.rows("log")[0])
+
+
+@pytest.mark.extended
+def test_the_job_file_that_the_guide_prints_is_one(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As printed, but for the folder of its rows."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    guide = blocks_of(ROOT / "docs" / "savepoints.md")
+    (program,) = [block.text for block in guide if "def job(spark)" in block.text]
+    (tmp_path / "job.py").write_text(program.replace('"in"', repr(str(tmp_path))))
+    assert load_job(str(tmp_path / "job.py"), spark=spark).pipeline.intake.name == "readings"

@@ -6,6 +6,7 @@ import ast
 import doctest
 import importlib
 import re
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -14,10 +15,10 @@ import pytest
 import panekeeper
 from framework.core.job_spec import ARRIVAL_TIME, JobSpec
 from framework.core.steps import Rows
-from panekeeper import Count, Tumbling
+from panekeeper import Count, Event, EventType, Tumbling
 from state.store import MemoryStore
 from tests.framework.core.handler_batches import KEYS, run
-from tests.project.sources import PRODUCT, ROOT, module_of
+from tests.project.sources import PRODUCT, ROOT, blocks_of, module_of
 
 GUIDE = ROOT / "docs" / "operator-with-state.md"
 DECLARATIONS = {
@@ -43,11 +44,12 @@ DECLARATIONS = {
 }
 
 
-def printed() -> dict[str, Any]:
-    """What the Python blocks of the guide define, one after the other."""
+def printed(guide: Path = GUIDE) -> dict[str, Any]:
+    """What the Python blocks of a guide define, one after the other."""
     names: dict[str, Any] = {"__name__": "guide"}
-    for block in re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL):
-        exec(block, names)  # noqa: S102 -- our own page
+    for block in blocks_of(guide):
+        if block.language == "python":
+            exec(block.text, names)  # noqa: S102 -- our own page
     return names
 
 
@@ -76,6 +78,14 @@ def test_the_operator_that_the_guide_prints_keeps_its_state_from_batch_to_batch(
         assert results is not None
         emitted += results.select(["total", "windows"]).to_pylist()
     assert emitted == [{"total": 3.0, "windows": 1}, {"total": 15.0, "windows": 2}]
+
+
+def test_the_operator_on_the_page_of_windows_emits_what_its_column_says() -> None:
+    """For an event with rows."""
+    rows: list[dict[str, Any]] = []
+    event = Event(EventType.TRIGGER, "a", lambda: pa.table({"speed": [50.0, 41.5, 60.0]}))
+    printed(ROOT / "docs" / "windows.md")["Spread"]().handle_event(event, lambda **row: rows.append(row))
+    assert rows == [{"spread": 18.5}]
 
 
 def declarations_in(page: str) -> list[str]:
