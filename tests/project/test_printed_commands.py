@@ -5,14 +5,20 @@ from __future__ import annotations
 import ast
 import builtins
 import importlib
+import inspect
 import re
 import shlex
 from argparse import ArgumentParser
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import panekeeper
+from framework.builder.outputs import Computation, DeltaJob
+from framework.builder.ports import Ports
+from framework.builder.windowed import StreamWithWindow, WindowedStream
 from recovery.cli.main import SUBCOMMANDS, _parser
 from recovery.drill import scenarios
 from tests.project.sources import MARKDOWN, ROOT, Block, blocks_of, name_of
@@ -171,3 +177,44 @@ def test_the_scenario_that_the_guide_prints_is_one_that_is_run() -> None:
     """With all its actions."""
     (printed,) = [block.text for block in blocks_of(PAGES["docs/drills.md"]) if block.text.startswith("Scenario(")]
     assert eval(printed, vars(scenarios)) in scenarios.SCENARIOS  # noqa: S307 -- our own page
+
+
+def signatures(called: ast.expr) -> list[inspect.Signature]:
+    """Return those of what a call on a page names: of ours, of an aggregate, or a method of a declaration or a job."""
+    name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+    owners: list[Any] = [WindowedStream, StreamWithWindow, Ports, Computation, DeltaJob, panekeeper.Job]
+    if isinstance(called, ast.Attribute) and isinstance(called.value, ast.Name) and called.value.id == "agg":
+        owners = [panekeeper.agg]
+    elif isinstance(called, ast.Name):
+        owners = [panekeeper, *owners]
+    return [inspect.signature(getattr(owner, name)) for owner in owners if hasattr(owner, name)]
+
+
+def calls() -> Iterator[tuple[str, ast.Call]]:
+    """Yield page and call for each one with keywords in a program and in prose, where a value may be left out."""
+    trees: list[tuple[str, ast.AST]] = [*programs()]
+    for page, code in commands_in_prose():
+        try:
+            filled = re.sub(r"=\s*(?=[,)])", "=None", code.removeprefix("."))
+            trees.append((page, ast.parse(filled, mode="eval")))
+        except SyntaxError:
+            continue
+    for page, tree in trees:
+        found = (node for node in ast.walk(tree) if isinstance(node, ast.Call) and node.keywords)
+        yield from ((page, node) for node in found)
+
+
+def test_each_keyword_that_a_page_passes_is_taken() -> None:
+    """By the function, class or method of that name; the changelog names those that are gone, too."""
+    wrong, count = [], 0
+    for page, call in calls():
+        given = {keyword.arg for keyword in call.keywords if keyword.arg is not None}
+        takers = [one.parameters for one in signatures(call.func)]
+        if page == "CHANGELOG.md" or not takers:
+            continue
+        count += 1
+        free = any(one.kind is one.VAR_KEYWORD for taken in takers for one in taken.values())
+        if not free and not any(given <= taken.keys() for taken in takers):
+            wrong.append((page, ast.unparse(call)))
+    assert wrong == []
+    assert count > 80
