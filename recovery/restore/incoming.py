@@ -18,6 +18,7 @@ from recovery.storage.archive import Archive
 from recovery.storage.blobs import ProgressCallback
 from recovery.storage.files import Files
 from state.checkpoint.job_record import read_record, read_tables
+from state.checkpoint.last_savepoint import read_last_savepoint, write_last_savepoint
 from state.checkpoint.layout import JOB_FILE, TABLES_FILE, UNACCOUNTED_FILE
 
 Transform = Callable[[Files], None]
@@ -59,6 +60,7 @@ def write_incoming(
     lost = paths.checkpoint.read_json(UNACCOUNTED_FILE)
     if lost is not None:
         copy.write_json(UNACCOUNTED_FILE, lost)
+    _note_newest_savepoint(paths, archive, manifest)
     os.sync()  # the copy must be on the disk before an intent relies on it
     return RestoreIntent(
         location=archive.location,
@@ -69,6 +71,16 @@ def write_incoming(
         files=len(copy.sizes()),
         tables=tuple(table.path for table in manifest.tables.values()),
     )
+
+
+def _note_newest_savepoint(paths: RestorePaths, archive: Archive, manifest: Manifest) -> None:
+    """Write to the copy which savepoint is the newest: `panekeeper maintain` keeps the files of those in its location.
+
+    A savepoint has no such record, so it would be gone; and one that was made after it is still there.
+    """
+    restored, before = manifest.noted(archive.location), read_last_savepoint(paths.checkpoint)
+    newest = restored if before is None or before.at < restored.at else before
+    write_last_savepoint(paths.incoming, newest)
 
 
 def _require_consistent(copy: Files, manifest: Manifest) -> None:

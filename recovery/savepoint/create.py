@@ -50,7 +50,7 @@ from recovery.storage.parallel import map_parallel
 from recovery.storage.s3_options import S3Options
 from state.checkpoint.clock import now_utc
 from state.checkpoint.folder import batch_numbers
-from state.checkpoint.last_savepoint import LastSavepoint, write_last_savepoint
+from state.checkpoint.last_savepoint import write_last_savepoint
 from state.checkpoint.layout import OFFSETS_FOLDER
 from state.log import logger
 
@@ -172,12 +172,9 @@ def _publish(archive: Archive, manifest: Manifest, key: bytes | None) -> None:
 
 
 def _note_savepoint(folder: Files, archive: Archive, manifest: Manifest) -> None:
-    """Write to the checkpoint which savepoint is its newest, for reports; one is made even where that is forbidden."""
-    at = round(manifest.made_at.timestamp() * 1e6)
+    """Write to the checkpoint which savepoint is its newest; one is made even where that is forbidden."""
     try:
-        write_last_savepoint(
-            folder, LastSavepoint(name=manifest.name, location=archive.location, at=at, batch=manifest.batch)
-        )
+        write_last_savepoint(folder, manifest.noted(archive.location))
     except (OSError, ArchiveError) as error:
         _log.warning("the newest savepoint of %s could not be noted in it: %s", folder.root, error)
 

@@ -19,6 +19,7 @@ from recovery.savepoint.manifest_rules import MAX_MANIFEST_BYTES, RuleBroken, ch
 from recovery.savepoint.signature import KEY_VARIABLE, is_signed, signature_of
 from recovery.storage.blobs import SavedFile
 from recovery.storage.delta_log import SavedTable
+from state.checkpoint.last_savepoint import LastSavepoint
 
 FORMAT_VERSION = 1
 """Goes up when the meaning of a manifest changes; every older version is read, or refused with its number."""
@@ -93,6 +94,11 @@ class Manifest:
     def blobs(self) -> dict[str, int]:
         """Name of each blob that it needs -> its size in bytes."""
         return {file.blob: file.size for file in self.files}
+
+    def noted(self, location: str) -> LastSavepoint:
+        """Return what a checkpoint records of it if it is the newest one there, in this location."""
+        at = round(self.made_at.timestamp() * 1e6)
+        return LastSavepoint(name=self.name, location=location, at=at, batch=self.batch)
 
     def encode(self, key: bytes | None = None) -> bytes:
         """Return the manifest as bytes, with a checksum of its own.

@@ -1,4 +1,7 @@
-"""The newest savepoint of a checkpoint's job: `panekeeper/savepoint.json`. For reports; nothing else depends on it."""
+"""The newest savepoint of a checkpoint's job: `panekeeper/savepoint.json`.
+
+Reports have it, and the upkeep of tables keeps what the savepoints in its location need.
+"""
 
 from __future__ import annotations
 

@@ -18,13 +18,12 @@ from recovery.storage.delta_log import SavedTable
 from recovery.storage.local_files import LocalFiles
 from recovery.storage.locations import checkpoint_at
 from state.checkpoint.job_record import JobRecord, read_record
-from state.checkpoint.layout import FLUSHED_FILE, JOB_FILE, SUPERSEDED_FILE
+from state.checkpoint.layout import FLUSHED_FILE, JOB_FILE, SAVEPOINT_FILE, SUPERSEDED_FILE
 from state.errors import CorruptState
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 
 if TYPE_CHECKING:
     from tests.recovery.storage.memory_archive import MemoryArchive
-
 
 HARMLESS = {("commits/3", 3), ("sources/1/0", 0), ("sources/1/0", 1), ("sources/1/0", 3)}
 """Cut between two lines: Spark reads such a commit, and other sources keep logs that name no file of the pulse."""
@@ -53,8 +52,8 @@ def record(folder: Path | str) -> JobRecord:
 
 
 def without_record(contents: dict[str, str]) -> dict[str, str]:
-    """All but the file that a restore changes on purpose."""
-    return {path: text for path, text in contents.items() if path != JOB_FILE}
+    """All but the files that a restore changes on purpose."""
+    return {path: text for path, text in contents.items() if path not in {JOB_FILE, SAVEPOINT_FILE}}
 
 
 def test_a_restore_that_is_to_lose_nothing_is_refused_once_a_job_has_run(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,10 @@ from recovery.restore.intent import STEPS, read_intent
 from recovery.restore.restore import restore
 from recovery.savepoint.manifest import manifest_file
 from recovery.savepoint.restore_paths import RestorePaths
+from recovery.storage.locations import checkpoint_at
 from recovery.upgrade.rescale import rescale
 from state.checkpoint.job_record import read_record
+from state.checkpoint.last_savepoint import read_last_savepoint
 from state.checkpoint.layout import RESET_FILE
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 from tests.recovery.restore.test_restore import Killed, killed_at, without_record
@@ -168,3 +171,22 @@ def test_a_job_whose_reset_was_interrupted_can_be_restored(job: FakeCheckpoint, 
     job.put(RESET_FILE, '{"epoch": 1, "view": null}')
     assert restore(archive, "one").epoch == 1
     assert not (job.folder / RESET_FILE).exists()
+
+
+def test_a_restored_checkpoint_has_its_newest_savepoint_noted(
+    job: FakeCheckpoint, archive: MemoryArchive, tmp_path: Path
+) -> None:
+    """Without it the upkeep of its tables would remove what the savepoints need, and reports would show none."""
+    early, late = datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 3, 2, tzinfo=UTC)
+    savepoint(job.folder, "one", to=archive, made_at=early)
+    savepoint(job.folder, "two", to=MemoryArchive("memory://other"), made_at=late)
+
+    def newest(folder: Path) -> tuple[str, str]:
+        noted = read_last_savepoint(checkpoint_at(folder))
+        assert noted is not None
+        return noted.name, noted.location
+
+    restore(archive, "one")
+    assert newest(job.folder) == ("two", "memory://other")
+    restore(archive, "one", checkpoint=tmp_path / "new")
+    assert newest(tmp_path / "new") == ("one", archive.location)
