@@ -86,7 +86,7 @@ def _note_newest_savepoint(paths: RestorePaths, archive: Archive, manifest: Mani
 def _require_consistent(copy: Files, manifest: Manifest) -> None:
     """Refuse a copy of another job or with other tables than the manifest: later restores rely on what it names."""
     record = read_record(copy)
-    if record is None or record.name != manifest.job:
+    if record is None or (record.name, record.id, record.epoch) != (manifest.job, manifest.job_id, manifest.epoch):
         raise _inconsistent(JOB_FILE, manifest)
     if read_tables(copy) != {role: table.path for role, table in manifest.tables.items()}:
         raise _inconsistent(TABLES_FILE, manifest)

@@ -1,16 +1,24 @@
 """A restore that was interrupted: the same call completes it, or another restore takes its place.
 
-Another one may do so only if the interrupted one cannot be completed, because its savepoint or its copy is gone. What
-it left behind is found by the epoch it would have had, and by those of the restores that it had taken the place of.
+Another one may do so only if the interrupted one cannot be completed: its savepoint or its copy is gone or damaged, or
+a table that it was still to restore has lost the version. What it left behind is found by the epoch it would have had,
+and by those of the restores that it had taken the place of.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
-from recovery.errors import ArchiveNotFound, NoSuchSavepoint, SavepointError, SavepointRefused
+from recovery.errors import (
+    ArchiveNotFound,
+    DamagedSavepoint,
+    ForeignManifest,
+    NoSuchSavepoint,
+    SavepointError,
+    SavepointRefused,
+)
 from recovery.restore.intent import RestoreIntent, read_intent
 from recovery.savepoint.catalog import savepoints, show, show_trusted
 from recovery.savepoint.manifest import Manifest
@@ -64,7 +72,12 @@ def find_savepoint(archive: Archive, name: str, checkpoint: Location | None, s3:
 
 
 def completes_interrupted(
-    paths: RestorePaths, interrupted: RestoreIntent, archive: Archive, manifest: Manifest, s3: S3Options | None
+    paths: RestorePaths,
+    interrupted: RestoreIntent,
+    archive: Archive,
+    manifest: Manifest,
+    s3: S3Options | None,
+    has_tables: Callable[[Manifest], bool],
 ) -> bool:
     """Return whether a restore of this savepoint completes the interrupted one; if not, it takes its place.
 
@@ -74,15 +87,18 @@ def completes_interrupted(
         archive: where the savepoint is.
         manifest: the savepoint.
         s3: how S3 is reached.
+        has_tables: returns whether the tables of a savepoint still have its versions.
 
     Raises:
         SavepointRefused: the interrupted restore is of another savepoint and can be completed, or of another job.
     """
     has_its_name = (interrupted.location, interrupted.name) == (archive.location, manifest.name)
     is_replaced = has_its_name and interrupted.made_at not in ("", manifest.made_at.isoformat())
+    folders = (paths.incoming, paths.checkpoint)
+    has_copy = interrupted.has_done("in place") or any(is_copy(folder, interrupted) for folder in folders)
     if has_its_name and not is_replaced:
-        return interrupted.has_done("in place") or paths.incoming.exists() or is_copy_in_place(paths, interrupted)
-    if not is_replaced and not _savepoint_is_lost(interrupted, archive, s3):
+        return has_copy
+    if not is_replaced and has_copy and _can_be_restored(interrupted, archive, s3, has_tables):
         raise SavepointRefused(
             f"a restore of savepoint {interrupted.name!r} from {interrupted.location} was interrupted; "
             "complete it first: "
@@ -98,10 +114,10 @@ def completes_interrupted(
     return False
 
 
-def is_copy_in_place(paths: RestorePaths, intent: RestoreIntent) -> bool:
-    """Return whether the whole copy is where the checkpoint shall be."""
-    record = read_record_or_none(paths.checkpoint)
-    return record is not None and record.epoch == intent.epoch and len(paths.folder.sizes()) == intent.files
+def is_copy(folder: Files, intent: RestoreIntent) -> bool:
+    """Return whether a folder holds the whole copy of a restore, and not a part of it, or that of another restore."""
+    record = read_record_or_none(folder)
+    return record is not None and record.epoch == intent.epoch and len(folder.resolved().sizes()) == intent.files
 
 
 def read_record_or_none(checkpoint: Files) -> JobRecord | None:
@@ -112,15 +128,18 @@ def read_record_or_none(checkpoint: Files) -> JobRecord | None:
         return None  # damaged or of another version
 
 
-def _savepoint_is_lost(interrupted: RestoreIntent, archive: Archive, s3: S3Options | None) -> bool:
+def _can_be_restored(
+    interrupted: RestoreIntent, archive: Archive, s3: S3Options | None, has_tables: Callable[[Manifest], bool]
+) -> bool:
+    """Return whether the same restore would be completed, or may be once its store is reachable again."""
     same = interrupted.location == archive.location
     try:
-        show(archive if same else open_archive(interrupted.location, s3), interrupted.name)
-    except (NoSuchSavepoint, ArchiveNotFound):
-        return True
+        found = show(archive if same else open_archive(interrupted.location, s3), interrupted.name)
+    except (NoSuchSavepoint, ArchiveNotFound, DamagedSavepoint, ForeignManifest):
+        return False
     except SavepointError:
-        return False  # damaged, or not reachable now: this can be repaired
-    return False
+        return True  # not reachable now, or of a newer version
+    return interrupted.has_done("tables") or has_tables(found)
 
 
 def _interrupted_restore_of(

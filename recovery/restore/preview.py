@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from recovery.errors import ArchiveError, SavepointError, SavepointRefused
+from recovery.errors import ArchiveError, SavepointError, SavepointRefused, TableVersionLost
 from recovery.savepoint.checkpoint_reader import read_checkpoint
 from recovery.savepoint.manifest import Manifest
 from recovery.storage.delta_log import newest_version
@@ -74,6 +74,7 @@ def preview_restore(
     epoch: int | None = None,
     s3: S3Options | None = None,
     spark: SparkSession | None,
+    tables_are_back: bool = False,
 ) -> RestorePreview:
     """Return what a restore into `checkpoint` would change.
 
@@ -84,6 +85,7 @@ def preview_restore(
             checkpoint there; None: it follows the one that is there.
         s3: how S3 is reached.
         spark: the session that reads the tables; a new one if not given.
+        tables_are_back: a restore that was interrupted had restored them, so that their versions are needed no more.
 
     Raises:
         SavepointRefused: the folder holds something else than a checkpoint of this job.
@@ -99,7 +101,7 @@ def preview_restore(
         forgotten=_discarded_batches(manifest, checkpoint),
         files=len(manifest.files),
         bytes=manifest.size,
-        tables=_table_changes(manifest, s3, spark),
+        tables=_table_changes(manifest, s3, spark, tables_are_back=tables_are_back),
         epoch=epoch,
     )
 
@@ -131,8 +133,17 @@ def _discarded_batches(manifest: Manifest, checkpoint: Files) -> tuple[int, int]
     return (manifest.batch + 1, present.batch) if present.batch > manifest.batch else None
 
 
+def has_table_versions(manifest: Manifest, s3: S3Options | None, spark: SparkSession | None) -> bool:
+    """Return whether the tables of a savepoint still have its versions."""
+    try:
+        _table_changes(manifest, s3, spark)
+    except TableVersionLost:
+        return False
+    return True
+
+
 def _table_changes(
-    manifest: Manifest, s3: S3Options | None, spark: SparkSession | None
+    manifest: Manifest, s3: S3Options | None, spark: SparkSession | None, *, tables_are_back: bool = False
 ) -> dict[str, TableVersionChange]:
     if not manifest.tables:
         return {}
@@ -141,7 +152,8 @@ def _table_changes(
     session = session_for((table.path for table in manifest.tables.values()), spark, s3)
     changes = {}
     for role, table in manifest.tables.items():
-        require_version(session, table, s3)
+        if not tables_are_back:
+            require_version(session, table, s3)
         files = files_at(table.path, s3)
         old = version_of(session, table.path) if files is None else newest_version(files)
         changes[role] = TableVersionChange(path=table.path, old=old, new=table.version)

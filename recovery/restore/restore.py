@@ -29,17 +29,18 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from framework.engine.job.lease import Lease
-from recovery.errors import ArchiveError, SavepointError, SavepointRefused
+from recovery.errors import ArchiveError, SavepointError, SavepointRefused, TableVersionLost
 from recovery.jobs.lease import require_stopped
 from recovery.restore.confirmed_tables import require_confirmed, unconfirmed_tables
 from recovery.restore.exclusive import epochs_to_fence, only_restore, require_no_paused_process, without_jobs
 from recovery.restore.incoming import Transform, write_incoming
 from recovery.restore.intent import RestoreIntent, read_intent, remove_intent, write_intent
-from recovery.restore.interrupted import completes_interrupted, find_savepoint, is_copy_in_place
-from recovery.restore.preview import RestorePreview, preview_restore
+from recovery.restore.interrupted import completes_interrupted, find_savepoint, is_copy
+from recovery.restore.preview import RestorePreview, has_table_versions, preview_restore
 from recovery.restore.superseded import checkpoints_with_same_tables, mark_superseded
 from recovery.savepoint.manifest import Manifest
 from recovery.savepoint.overlap import require_no_overlap
@@ -110,10 +111,10 @@ def restore(  # noqa: PLR0913 -- what, where to, and how; all but two by keyword
         unconfirmed = unconfirmed_tables(manifest, paths, intent, tables, s3)
         if not dry_run:
             require_confirmed(manifest, archive.location, paths, intent, checkpoint, unconfirmed)
-        completes = intent is not None and completes_interrupted(paths, intent, archive, manifest, s3)
+        has_tables = partial(has_table_versions, s3=s3, spark=spark)
+        completes = intent is not None and completes_interrupted(paths, intent, archive, manifest, s3, has_tables)
         intent, abandoned = (intent, None) if completes else (None, intent)
-        epoch = _next_epoch(intent, abandoned, manifest)
-        preview = preview_restore(manifest, paths.checkpoint, epoch=epoch, s3=s3, spark=spark)  # 1
+        preview = _preview(paths, manifest, intent, abandoned, s3, spark)  # 1
         preview = replace(preview, unconfirmed=unconfirmed, superseded=_superseded(manifest, paths, s3))
         if lease is None:
             return preview
@@ -164,6 +165,27 @@ def require_replaceable(paths: RestorePaths) -> None:
             f"{root} is a mount point and cannot be replaced by another folder; keep the checkpoint in a folder below "
             f"it: restore with --checkpoint {root}/checkpoint, and start the job there"
         )
+
+
+def _preview(
+    paths: RestorePaths,
+    manifest: Manifest,
+    intent: RestoreIntent | None,
+    abandoned: RestoreIntent | None,
+    s3: S3Options | None,
+    spark: SparkSession | None,
+) -> RestorePreview:
+    """Do step 1; `intent` is that of an interrupted restore that this one completes."""
+    epoch, is_back = _next_epoch(intent, abandoned, manifest), intent is not None and intent.has_done("tables")
+    try:
+        return preview_restore(manifest, paths.checkpoint, epoch=epoch, tables_are_back=is_back, s3=s3, spark=spark)
+    except TableVersionLost as error:
+        if intent is None:
+            raise
+        raise TableVersionLost(
+            f"{error} The restore that was interrupted cannot be completed; restore another savepoint of the job, "
+            f"which takes its place: panekeeper restore LOCATION NAME --checkpoint {paths.checkpoint.root}"
+        ) from error
 
 
 def _next_epoch(intent: RestoreIntent | None, abandoned: RestoreIntent | None, manifest: Manifest) -> int | None:
@@ -218,7 +240,7 @@ def _complete(paths: RestorePaths, intent: RestoreIntent, restore_tables: Callab
         intent = _record_step("aside", paths, intent, on_step)
     if not intent.has_done("in place"):
         paths.incoming.move_to(paths.folder)  # 6
-        if not is_copy_in_place(paths, intent):
+        if not is_copy(paths.checkpoint, intent):
             root = paths.checkpoint.root
             raise SavepointRefused(
                 f"files were written to {root} during its restore; make sure that no job runs there, and run the "

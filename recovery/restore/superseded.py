@@ -40,9 +40,8 @@ def checkpoints_with_same_tables(manifest: Manifest, checkpoint: Files, s3: S3Op
         if folder.root not in seen and same_job and _may_share_tables(folder, manifest):
             found[folder.root] = folder
         seen.add(folder.root)
-        if superseded is None or superseded in seen:
+        if superseded is None or (folder := checkpoint_at(superseded, s3)).root in seen:
             break
-        folder = checkpoint_at(superseded, s3)
     return [*found.values()]
 
 

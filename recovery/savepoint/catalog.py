@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from recovery.errors import DamagedSavepoint, NoSuchSavepoint, SavepointError, SavepointRefused
 from recovery.savepoint.activity import active_markers, activity_marker
-from recovery.savepoint.manifest import Manifest, checked_name, manifest_file
+from recovery.savepoint.manifest import Manifest, checked_name, manifest_file, savepoint_of_file
 from recovery.savepoint.manifest_rules import MAX_MANIFEST_BYTES
 from recovery.savepoint.signature import manifest_key
 from recovery.storage.archive import Archive
-from recovery.storage.blobs import LimitedSink, find_damaged
+from recovery.storage.blobs import LimitedSink, find_damaged, is_blob
 from recovery.storage.locations import LocationOrArchive, open_archive
 from recovery.storage.s3_options import S3Options
 from state.checkpoint.clock import now_utc
@@ -77,10 +77,11 @@ def savepoints(location: LocationOrArchive, *, s3: S3Options | None = None) -> M
     """
     archive = open_archive(location, s3)
     found: dict[str, Manifest | SavepointError] = {}
-    for file in archive.sizes("savepoints/"):
-        name = file.removeprefix("savepoints/").removesuffix(".json")
+    for name in _names(archive):
         try:
             found[name] = _read(archive, name)
+        except FileNotFoundError:
+            continue  # a prune has just removed it
         except SavepointError as error:
             found[name] = error
     return dict(sorted(found.items(), key=lambda item: _sort_key(item[1])))
@@ -126,10 +127,14 @@ def no_savepoints(location: str) -> NoSuchSavepoint:
     return NoSuchSavepoint(f"{location} holds no savepoints; give the location at which they were made (--to)")
 
 
+def _names(archive: Archive) -> list[str]:
+    """Return the names of the savepoints in a location, without files that somebody else has put beside them."""
+    return [name for name in map(savepoint_of_file, archive.sizes("savepoints/")) if name is not None]
+
+
 def _require_savepoint(archive: Archive, name: str) -> None:
     if not archive.exists(manifest_file(checked_name(name))):
-        names = [file.removeprefix("savepoints/").removesuffix(".json") for file in archive.sizes("savepoints/")]
-        listed = f"it holds {', '.join(names)}" if names else "it holds none"
+        listed = f"it holds {', '.join(names)}" if (names := _names(archive)) else "it holds none"
         raise NoSuchSavepoint(f"there is no savepoint {name!r} in {archive.location}: {listed}")
 
 
@@ -205,7 +210,7 @@ def prune(
         for name in removed:  # manifests first: a kill leaves unneeded blobs, never a savepoint without its blobs
             archive.remove(manifest_file(name))
         needed = {blob for one in kept for blob in one.blobs}
-        unused = {blob: size for blob, size in archive.sizes("blobs/").items() if blob not in needed}
+        unused = {file: size for file, size in archive.sizes("blobs/").items() if is_blob(file) and file not in needed}
         gone = {} if making else unused
         for blob in gone:
             archive.remove(blob)

@@ -19,7 +19,11 @@ from recovery.storage.blobs import ProgressCallback, SavedFile, TransferProgress
 from recovery.storage.files import Files
 from recovery.storage.local_files import LocalFiles
 from recovery.storage.parallel import map_parallel
+from state.checkpoint.layout import COMMITS_FOLDER, STATE_FOLDER
+from state.snapshots import require_plain_ids, require_plain_names_in_snapshot
 
+_IN_MEMORY = 2**20
+"""How many bytes of a file that is checked are held in memory."""
 _NOT_QUOTED = "/:@!$&'()*+,;=~"
 """Beside letters, digits and `_.-`, the characters of ASCII that Java does not quote in a path."""
 
@@ -190,5 +194,48 @@ def _spellings(folder: str) -> dict[str, str]:
 
 def _write(archive: Archive, file: SavedFile, into: Files, old: str, new: str) -> None:
     into.require_within(file.path)
-    with into.open_new(file.path) as target, _renamed(file.path, target, old=old, new=new) as renamed:
-        download(archive, file, renamed)
+    with (
+        into.open_new(file.path) as target,
+        _renamed(file.path, target, old=old, new=new) as renamed,
+        _checked(file.path, renamed) as checked,
+    ):
+        download(archive, file, checked)
+
+
+@contextmanager
+def _checked(path: str, into: ByteSink) -> Iterator[ByteSink]:
+    """Provide a sink that writes on to another one, and check what was written, before the file gets its name.
+
+    Spark opens and writes files by the names in a snapshot of the state and in a commit.
+    """
+    kind = PurePosixPath(path)
+    is_commit = kind.parts[0] == COMMITS_FOLDER
+    if not is_commit and (kind.parts[0] != STATE_FOLDER or kind.suffix != ".zip"):
+        yield into
+        return
+    with tempfile.SpooledTemporaryFile(_IN_MEMORY, prefix="panekeeper-") as copy:
+        yield _Both(into, copy)
+        copy.seek(0)
+        try:
+            if is_commit:
+                require_plain_ids(copy.read())
+            else:
+                require_plain_names_in_snapshot(copy)
+        except ValueError as error:
+            raise DamagedSavepoint(
+                f"{path} in the savepoint has content that Spark never writes ({error}); do not use this savepoint, "
+                "and find out who can write to its location"
+            ) from error
+
+
+class _Both:
+    """A sink that writes on to two others."""
+
+    def __init__(self, first: ByteSink, second: ByteSink) -> None:
+        self._first, self._second = first, second
+
+    def write(self, data: bytes, /) -> int:
+        """Write the next piece and return its length."""
+        self._first.write(data)
+        self._second.write(data)
+        return len(data)

@@ -47,6 +47,16 @@ def manifest_file(name: str) -> str:
     return f"savepoints/{name}.json"
 
 
+def savepoint_of_file(file: str) -> str | None:
+    """Return the name of the savepoint whose manifest a file of an archive is; None for any other file.
+
+    >>> savepoint_of_file("savepoints/monday.json"), savepoint_of_file("savepoints/.DS_Store")
+    ('monday', None)
+    """
+    name = file.removeprefix("savepoints/").removesuffix(".json")
+    return name if file == manifest_file(name) and _NAME.fullmatch(name) else None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
     """A savepoint.

@@ -16,7 +16,7 @@ from typing import Any
 from recovery.savepoint.checkpoint_reader import COPIED, NOT_COPIED
 from recovery.storage.blobs import SavedFile
 from recovery.storage.delta_log import SavedTable
-from state.checkpoint.layout import JOB_FILE, SOURCES_FOLDER, STATE_FOLDER
+from state.checkpoint.layout import COMMITS_FOLDER, JOB_FILE, OFFSETS_FOLDER, SOURCES_FOLDER, STATE_FOLDER
 
 MAX_MANIFEST_BYTES = 256 * 2**20
 MAX_FILES = 1_000_000
@@ -25,13 +25,16 @@ MAX_BYTES = 2**50
 MAX_SMALL_BYTES = 64 * 2**20
 """Of a file that is read as a whole: all but those of the state and the logs of the sources."""
 MAX_NUMBER = 2**63 - 1
-"""Of a batch, an epoch and a version: a long, as in Spark and Delta."""
+"""Of a batch and a version: a long, as in Spark and Delta."""
+MAX_EPOCH = 100_000
+"""How often a job can have been reset or restored: a restore writes a number for each earlier epoch to each table."""
 ROLES = ("log", "view", "quarantine", "metrics", "downtime")
 """The tables that a job can have."""
 
 _MAX_PATH = 4096
 _MAX_PART = 255
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+_JOB_ID = re.compile(r"[0-9a-f]{12}")
 _CONTROL_CHARACTERS = ("Cc", "Cs")
 
 
@@ -48,7 +51,9 @@ def checked_fields(content: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         RuleBroken: a value is not allowed.
     """
-    return {name: check(content[name], name) for name, check in _CHECKS.items()}
+    found = {name: check(content[name], name) for name, check in _CHECKS.items()}
+    _require_ends_with(found["batch"], found["files"])
+    return found
 
 
 def _text(value: Any, name: str) -> str:
@@ -63,6 +68,17 @@ def _text(value: Any, name: str) -> str:
 def _number(value: Any, name: str, most: int = MAX_NUMBER) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most:
         raise RuleBroken(f"{name} is not a number from 0 to {most}")
+    return value
+
+
+def _epoch(value: Any, name: str) -> int:
+    return _number(value, name, MAX_EPOCH)
+
+
+def _job_id(value: Any, name: str) -> str:
+    """Return the id of a checkpoint, which stands as a number in its tables."""
+    if not isinstance(value, str) or _JOB_ID.fullmatch(value) is None:
+        raise RuleBroken(f"{name} is not 12 hexadecimal digits")
     return value
 
 
@@ -168,13 +184,25 @@ def _require_distinct(paths: Iterable[str]) -> None:
         raise RuleBroken(f"{min(both)[:200]!r} is a file and a folder")
 
 
+def _require_ends_with(batch: int, files: Iterable[SavedFile]) -> None:
+    """Refuse batches that are not committed: a start would run them, on whatever files of this machine they name."""
+    for log in (OFFSETS_FOLDER, COMMITS_FOLDER):
+        names = [file.path.removeprefix(f"{log}/") for file in files if file.path.startswith(f"{log}/")]
+        if str(batch) not in names or not all(_is_batch_up_to(batch, name) for name in names):
+            raise RuleBroken(f"the files of {log} are not those of batches up to {batch}")
+
+
+def _is_batch_up_to(batch: int, name: str) -> bool:
+    return name.isascii() and name.isdecimal() and int(name) <= batch
+
+
 _CHECKS: dict[str, Callable[[Any, str], Any]] = {
     "name": _text,
     "made_at": _time,
     "checkpoint": _folder,
     "job": _text,
-    "job_id": _text,
-    "epoch": _number,
+    "job_id": _job_id,
+    "epoch": _epoch,
     "state_version": _number,
     "declaration": _mapping,
     "batch": _number,

@@ -6,6 +6,7 @@ A blob is `blobs/<SHA-256 of its content>`. No content is trusted before it was 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -13,6 +14,13 @@ from recovery.errors import DamagedSavepoint
 from recovery.storage.archive import Archive, ByteSink
 from recovery.storage.files import Files
 from recovery.storage.parallel import map_parallel
+
+_BLOB = re.compile(r"blobs/[0-9a-f]{64}")
+
+
+def is_blob(file: str) -> bool:
+    """Return whether a file of an archive is a blob, by its name; others are not ours."""
+    return _BLOB.fullmatch(file) is not None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -115,18 +115,47 @@ def open_checkpoint(
         require_recorded_settings(files, known)
         return upgraded_record(files, known, new, accepted=accepted)
     numbers = task_numbers(files.spark, key_groups, own_query=own_query)
-    again = known if known is not None and known.epoch > 0 and known.name == name else None
-    record = JobRecord(
+    record = first_record(
+        known,
         name=name,
-        id=uuid.uuid4().hex[:12] if known is None else known.id,  # its tables have it, from a start without a batch
-        declaration=begun_again(again.declaration if again else {}, as_recorded(declaration, numbers.key_groups)),
-        group_ids=group_ids(numbers.key_groups, numbers.partitions),
-        epoch=again.epoch if again else 0,
-        versions=installed_versions(),
+        declaration=as_recorded(declaration, numbers.key_groups),
+        groups=group_ids(numbers.key_groups, numbers.partitions),
         settings=settings_to_record(files.spark, numbers),
     )
     _write_first_record(files, record, str(numbers))
     return record
+
+
+def first_record(
+    known: JobRecord | None,
+    *,
+    name: str,
+    declaration: Mapping[str, Any],
+    groups: tuple[int, ...],
+    settings: Mapping[str, str],
+) -> JobRecord:
+    """Return the record of a checkpoint in which no batch was begun, at first or since a reset.
+
+    It keeps id and epoch of a record that is there, whatever the name was: tables have the id from a start without a
+    batch, and refuse the epochs before a reset.
+
+    Args:
+        known: what the checkpoint has; None in a new folder.
+        name: of the job.
+        declaration: as it is recorded.
+        groups: representative id of each key group.
+        settings: that hold for the life of the checkpoint.
+    """
+    was_reset = known is not None and known.epoch > 0
+    return JobRecord(
+        name=name,
+        id=uuid.uuid4().hex[:12] if known is None else known.id,
+        declaration=begun_again(known.declaration if known is not None and was_reset else {}, declaration),
+        group_ids=groups,
+        epoch=0 if known is None else known.epoch,
+        versions=installed_versions(),
+        settings=settings,
+    )
 
 
 def _write_first_record(files: CheckpointFiles, record: JobRecord, numbers: str) -> None:

@@ -60,6 +60,10 @@ def _path(path: str) -> Callable[[Location], object]:
     return lambda at: at.add(path)
 
 
+def _remove(content: Content, path: str) -> None:
+    content["files"] = [file for file in content["files"] if file["path"] != path]
+
+
 def _sparse(path: Path) -> None:
     with path.open("wb") as stream:
         stream.truncate(2**40)
@@ -100,6 +104,22 @@ ATTACKS: dict[str, tuple[Callable[[Location], object], str]] = {
     ),
     "a table in no known role": (
         lambda at: at.forge(lambda content: content["tables"].update(secret={"path": "/x", "version": 0})),
+        "content that Panekeeper never writes",
+    ),
+    **{
+        f"the file {path} of a batch that is not committed": (_path(path), "content that Panekeeper never writes")
+        for path in ("offsets/3", "offsets/0003", "offsets/x", "commits/3")
+    },
+    "a batch without its commit": (
+        lambda at: at.forge(lambda content: _remove(content, "commits/2")),
+        "content that Panekeeper never writes",
+    ),
+    "more epochs than there can be": (
+        lambda at: at.forge(lambda content: content.update(epoch=2**60)),
+        "content that Panekeeper never writes",
+    ),
+    "an id that is no number": (
+        lambda at: at.forge(lambda content: content.update(job_id="x" * 12)),
         "content that Panekeeper never writes",
     ),
     "control characters": (

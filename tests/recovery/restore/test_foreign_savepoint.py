@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,7 +25,7 @@ from recovery.savepoint.restore_paths import RestorePaths
 from recovery.savepoint.signature import KEY_VARIABLE
 from recovery.storage.archive import Archive
 from recovery.storage.local_files import LocalFiles
-from state.checkpoint.layout import RESET_FILE, TABLES_FILE
+from state.checkpoint.layout import JOB_FILE, RESET_FILE, TABLES_FILE
 from state.errors import CorruptState
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 from tests.recovery.restore.test_restore import killed_at
@@ -34,6 +36,9 @@ USES: dict[str, Callable[[Archive, Path], Any]] = {
     "clone": lambda archive, folder: clone(archive, "one", into=folder / "clone"),
     "verify": lambda archive, _: verify(archive, "one"),
 }
+
+COPIES = USES | {"verify": lambda archive, _: temporary_copy(archive, show(archive, "one")).__enter__()}
+"""What writes a copy that Spark reads; `verify` does so if it is deep."""
 
 
 def with_tables(job: FakeCheckpoint) -> FakeCheckpoint:
@@ -164,6 +169,43 @@ def test_a_savepoint_whose_own_file_names_other_tables_is_refused(archive: Memor
     add_file(archive, TABLES_FILE, content)
     with pytest.raises((DamagedSavepoint, CorruptState), match=rf"{TABLES_FILE}.* (does not fit|is damaged)"):
         restore(archive, "one")
+
+
+@pytest.mark.usefixtures("made")
+@pytest.mark.parametrize("change", [{"id": "no number"}, {"id": "ba9876543210"}, {"epoch": 2**60}, {"name": "other"}])
+def test_a_savepoint_whose_own_record_is_anothers_is_refused_before_anything_is_changed(
+    job: FakeCheckpoint, archive: MemoryArchive, change: dict[str, Any]
+) -> None:
+    """The tables would be restored, and could then not be given to a checkpoint with such an id or epoch."""
+    record = json.loads(job.contents()[JOB_FILE]) | change
+    add_file(archive, JOB_FILE, json.dumps(record).encode())
+    with pytest.raises(DamagedSavepoint, match=rf"{JOB_FILE} .* does not fit its manifest"):
+        restore(archive, "one")
+    assert read_intent(RestorePaths(checkpoint=job.files)) is None
+
+
+def snapshot(local_name: str) -> bytes:
+    """A snapshot of the state that names a file."""
+    written = io.BytesIO()
+    with zipfile.ZipFile(written, "w") as one:
+        files = [{"localFileName": local_name, "dfsSstFileName": "1.sst", "sizeBytes": 2}]
+        one.writestr("metadata", "v1\n" + json.dumps({"sstFiles": files}))
+    return written.getvalue()
+
+
+@pytest.mark.usefixtures("made")
+@pytest.mark.parametrize("use", COPIES)
+@pytest.mark.parametrize(
+    ("path", "data"),
+    [("state/0/0/3_u2.zip", snapshot("../x")), ("commits/2", b'v2\n{"stateUniqueIds":{"0":[["../x"]]}}')],
+)
+def test_names_by_which_spark_would_write_elsewhere_are_refused(
+    archive: MemoryArchive, tmp_path: Path, use: str, path: str, data: bytes
+) -> None:
+    """Those of files in a snapshot, and the ids in a commit, by which it looks for snapshots."""
+    add_file(archive, path, data)
+    with pytest.raises(DamagedSavepoint, match=rf"{path} .* content that Spark never writes"):
+        COPIES[use](archive, tmp_path)
 
 
 @pytest.mark.usefixtures("made")

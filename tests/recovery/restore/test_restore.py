@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -33,7 +33,7 @@ class Killed(Exception):
     """Stands for the end of the process."""
 
 
-def killed_at(step: str, archive: MemoryArchive) -> None:
+def killed_at(step: str, archive: MemoryArchive, **options: Any) -> None:
     """Begin to restore savepoint "one" and be killed after a step."""
 
     def on_step(at: str) -> None:
@@ -41,7 +41,7 @@ def killed_at(step: str, archive: MemoryArchive) -> None:
             raise Killed
 
     with pytest.raises(Killed):
-        restore(archive, "one", on_step=on_step)
+        restore(archive, "one", on_step=on_step, **options)
 
 
 def record(folder: Path | str) -> JobRecord:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from recovery.errors import DamagedSavepoint, NoSuchSavepoint, SavepointRefused
-from recovery.restore.intent import STEPS, read_intent
+from recovery.errors import DamagedSavepoint, NoSuchSavepoint, SavepointRefused, TableVersionLost
+from recovery.restore.intent import STEPS, read_intent, write_intent
 from recovery.restore.restore import restore
 from recovery.savepoint.manifest import manifest_file
 from recovery.savepoint.restore_paths import RestorePaths
+from recovery.storage.local_files import LocalFiles
 from recovery.storage.locations import checkpoint_at
 from recovery.upgrade.rescale import rescale
 from state.checkpoint.job_record import read_record
@@ -129,6 +133,100 @@ def test_a_restore_that_must_not_take_anothers_place_leaves_it_as_it_was(
     with pytest.raises(DamagedSavepoint):
         restore(archive, "other", checkpoint=other.root)
     assert read_intent(RestorePaths(checkpoint=stored_job.files)) == interrupted
+
+
+@pytest.mark.parametrize("lost", ["manifest", "copy"])
+def test_another_restore_takes_the_place_of_one_that_cannot_be_completed(
+    stored_job: FakeCheckpoint, archive: MemoryArchive, lost: str
+) -> None:
+    """Its manifest was damaged meanwhile; or its copy was removed, and a file of its savepoint is damaged."""
+    stored_job.put("panekeeper/runs.json", '{"runs": 1}')
+    made = savepoint(stored_job.root, "one", to=archive).manifest
+    stored_job.put("panekeeper/runs.json", '{"runs": 2}')
+    before = stored_job.run().contents()
+    (only,) = set(made.blobs) - set(savepoint(stored_job.root, "two", to=archive).manifest.blobs)
+    killed_at("tables", archive)
+    if lost == "manifest":
+        archive.files[manifest_file("one")] = archive.files[manifest_file("one")][:-9]
+    else:
+        RestorePaths(checkpoint=stored_job.files).incoming.clear()
+        archive.files[only] = b"damaged"
+    with pytest.raises(DamagedSavepoint, match="use another savepoint"):
+        restore(archive, "one", checkpoint=stored_job.root)
+    restore(archive, "two")
+    assert without_record(stored_job.contents()) == without_record(before)
+    assert stored_job.siblings() == ["checkpoint"]
+
+
+def test_the_copy_of_another_restore_is_not_taken_for_that_of_an_interrupted_one(
+    stored_job: FakeCheckpoint, archive: MemoryArchive
+) -> None:
+    """Its savepoint was away for a while, and another restore was killed before it had taken its place."""
+    before = stored_job.contents()
+    savepoint(stored_job.root, "one", to=archive)
+    stored_job.put("metadata", '{"id":"another one, in as many files"}')
+    savepoint(stored_job.root, "two", to=archive)
+    killed_at("tables", archive)
+    away = archive.files.pop(manifest_file("one"))
+
+    def on_step(_: str) -> None:
+        raise Killed
+
+    with pytest.raises(Killed):
+        restore(archive, "two", on_step=on_step)
+    archive.files[manifest_file("one")] = away
+    restore(archive, "one")
+    assert without_record(stored_job.contents()) == without_record(before)
+
+
+class Delta:
+    """Stands for a session that reads a table at a version, all files of which are there."""
+
+    def __getattr__(self, _: str) -> Callable[..., Delta]:
+        return lambda *_: self
+
+    def inputFiles(self) -> list[str]:  # noqa: N802 -- as Spark calls it
+        return []
+
+
+DELTA: Any = type("Session", (), {"read": Delta()})()
+
+
+def job_with_versions(job: FakeCheckpoint, archive: MemoryArchive) -> LocalFiles:
+    """Savepoint "one" of version 0 of a table, "two" of version 1; a restore of "one" was killed. Return the table."""
+    table = LocalFiles(job.folder.parent).child("log")
+    job.tables(log=table.root)
+    for version, name in enumerate(("one", "two")):
+        table.put_bytes(f"_delta_log/{version:020d}.json", b"{}")
+        savepoint(job.root, name, to=archive)
+    killed_at("intended", archive, spark=DELTA)
+    return table
+
+
+def test_another_restore_takes_the_place_of_one_whose_tables_have_lost_its_version(
+    job: FakeCheckpoint, archive: MemoryArchive
+) -> None:
+    """By a VACUUM, or because Delta has cleaned up the log; the error of the same restore says so."""
+    table = job_with_versions(job, archive)
+    with pytest.raises(SavepointRefused, match="complete it first"):
+        restore(archive, "two", dry_run=True, spark=DELTA)
+    table.put_bytes(f"_delta_log/{1:020d}.checkpoint.parquet", b"")
+    table.remove(f"_delta_log/{0:020d}.json")
+    with pytest.raises(TableVersionLost, match=rf"takes its place: .* LOCATION NAME --checkpoint {job.root}$"):
+        restore(archive, "one", spark=DELTA)
+    assert restore(archive, "two", dry_run=True, spark=DELTA).epoch == 2
+
+
+def test_tables_that_are_restored_already_may_lose_the_version(job: FakeCheckpoint, archive: MemoryArchive) -> None:
+    """What is left of the restore needs it no more."""
+    table, paths = job_with_versions(job, archive), RestorePaths(checkpoint=job.files)
+    intent = read_intent(paths)
+    assert intent is not None
+    write_intent(paths, replace(intent, done="tables"))
+    table.remove(f"_delta_log/{0:020d}.json")
+    with pytest.raises(SavepointRefused, match="complete it first"):
+        restore(archive, "two", dry_run=True, spark=DELTA)
+    assert restore(archive, "one", spark=DELTA).epoch == identity(job)[1] == 1
 
 
 def test_a_restore_that_cannot_be_completed_says_how_to_recover(

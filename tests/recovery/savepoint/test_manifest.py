@@ -12,6 +12,7 @@ from recovery.savepoint.manifest import Manifest
 from recovery.storage.blobs import SavedFile
 from recovery.storage.delta_log import SavedTable
 
+FILES = ("commits/7", "metadata", "offsets/7", "panekeeper/job.json")
 MANIFEST = Manifest(
     name="one",
     made_at=datetime(2024, 5, 1, 12, tzinfo=UTC),
@@ -26,7 +27,7 @@ MANIFEST = Manifest(
     settings={"spark.sql.shuffle.partitions": "2"},
     versions={"pyspark": "4.2.0"},
     tables={"log": SavedTable(path="/out/log", version=9)},
-    files=tuple(SavedFile(path=path, size=3, sha256="ab" * 32) for path in ("metadata", "panekeeper/job.json")),
+    files=tuple(SavedFile(path=path, size=3, sha256="ab" * 32) for path in FILES),
 )
 
 

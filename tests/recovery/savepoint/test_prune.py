@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recovery.errors import SavepointRefused
-from recovery.savepoint.catalog import prune, savepoints, verify
+from recovery.errors import NoSuchSavepoint, SavepointRefused
+from recovery.savepoint.catalog import prune, savepoints, show, verify
 from recovery.savepoint.manifest import manifest_file
+from recovery.storage.archive import ByteSink
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 from tests.recovery.storage.memory_archive import MemoryArchive
 
@@ -20,6 +21,8 @@ HISTORY = st.lists(
     st.tuples(st.sampled_from("ab"), st.dictionaries(st.sampled_from("xyz"), st.integers(0, 3))), min_size=1
 )
 """Which job is saved, and what three of its files hold then; equal contents occur in both jobs."""
+
+BLOB = "00" * 32
 
 FEW = settings(max_examples=settings().max_examples // 4)
 
@@ -77,9 +80,44 @@ def test_prune_removes_nothing_while_a_manifest_cannot_be_read(job: FakeCheckpoi
 def test_prune_removes_what_a_killed_savepoint_left(job: FakeCheckpoint, archive: MemoryArchive) -> None:
     """Blobs without a manifest."""
     savepoint(job.folder, "one", to=archive)
-    archive.files["blobs/" + "00" * 32] = b"left"
+    archive.files[f"blobs/{BLOB}"] = b"left"
     assert prune(archive, keep=1).blobs == 1
     verify(archive, "one")
+
+
+def test_files_of_others_in_a_location_are_no_savepoints_and_stay(job: FakeCheckpoint, archive: MemoryArchive) -> None:
+    """As an editor, a desktop or a file system leaves them; or all of a folder, if `blobs` is a link to it."""
+    others = (
+        "savepoints/.DS_Store",
+        "savepoints/one.json~",
+        "savepoints/a b.json",
+        "blobs/letter.txt",
+        "blobs/a/" + BLOB,
+    )
+    savepoint(job.folder, "one", to=archive)
+    archive.files |= dict.fromkeys(others, b"theirs")
+    assert list(savepoints(archive)) == ["one"]
+    with pytest.raises(NoSuchSavepoint, match=r"it holds one$"):
+        show(archive, "two")
+    assert prune(archive, keep=1).blobs == 0
+    assert {archive.files[name] for name in others} == {b"theirs"}
+
+
+def test_a_savepoint_that_is_removed_while_they_are_listed_is_left_out(
+    job: FakeCheckpoint, archive: MemoryArchive
+) -> None:
+    """By a prune in another process."""
+
+    class Pruned(MemoryArchive):
+        def get(self, name: str, into: ByteSink) -> None:
+            self.files.pop(manifest_file("one"), None)
+            super().get(name, into)
+
+    savepoint(job.folder, "one", to=archive)
+    savepoint(job.folder, "two", to=archive)
+    pruned = Pruned()
+    pruned.files = archive.files
+    assert list(savepoints(pruned)) == ["two"]
 
 
 def test_prune_keeps_at_least_one(archive: MemoryArchive) -> None:

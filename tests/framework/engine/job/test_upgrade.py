@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from framework.declarations.errors import IncompatibleCheckpoint
+from framework.engine.job.startup_checks import first_record
 from framework.engine.job.upgrade.start import record_upgrade, upgraded_record
 from framework.engine.job.upgrade.table_columns import without_columns_of_no_table
 from panekeeper import TimeInterval, agg
@@ -125,6 +126,18 @@ def test_after_a_reset_tables_keep_the_columns_of_what_was_removed() -> None:
     history = History.of(begun_again(removed, declared(n="count", high="max")))
     assert (history.retired, history.numbers) == ({"low": "int64"}, {"n": 0, "high": 1})
     assert begun_again(declared(n="count"), declared(low="min")) == declared(low="min")
+
+
+def test_the_first_record_after_a_reset_keeps_the_epoch_under_any_name() -> None:
+    """A start under another name may fail before its first batch; the tables refuse the epochs before."""
+    rest: dict[str, Any] = {"declaration": declared(), "groups": (0,), "settings": {}}
+    known = first_record(None, name="readings", **rest)
+    assert (known.epoch, len(known.id)) == (0, 12)
+    was_reset = replace(known, epoch=2)
+    other = first_record(was_reset, name="other", **rest)
+    again = first_record(other, name="readings", **rest)
+    assert other.transaction("log") == f"other/log@{known.id}#2"
+    assert again.transaction("log") == was_reset.transaction("log")
 
 
 @pytest.mark.parametrize(
