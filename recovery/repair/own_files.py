@@ -16,6 +16,7 @@ from state.checkpoint.layout import (
     RESET_FILE,
     RUNNING_FILE,
     RUNS_FILE,
+    SPLITS_FILE,
     STOPPED_FILE,
     SUPERSEDED_FILE,
     TABLES_FILE,
@@ -24,7 +25,7 @@ from state.checkpoint.layout import (
 from state.checkpoint.owner import read_owner
 from state.checkpoint.reset_intent import read_reset_intent
 from state.checkpoint.restore_markers import superseded_by
-from state.checkpoint.run_record import read_code
+from state.checkpoint.run_record import read_code, read_splits
 from state.errors import CheckpointError, CorruptState
 
 _Read = Callable[[CheckpointFolder], object]
@@ -42,6 +43,10 @@ _SET_ASIDE: dict[str, tuple[_Read, str]] = {
     ),
     TABLES_FILE: (read_tables, "each start of the job writes it"),
     CODE_FILE: (read_code, "each start of the job writes it; let the program start first that ran last"),
+    SPLITS_FILE: (
+        read_splits,
+        "each run of the job writes it; start it on as many cores as before, if a batch is unfinished",
+    ),
     UNACCOUNTED_FILE: (
         lambda folder: read_object(folder, UNACCOUNTED_FILE),
         "it names processes that may only be paused; make sure that they are gone before you restore or reset the job",

@@ -1,6 +1,7 @@
 """How often a job was started, which of its batches was interrupted, and with which code they are computed.
 
-That is `panekeeper/runs.json`, Spark's logs, and `panekeeper/code.json`.
+That is `panekeeper/runs.json`, Spark's logs, and `panekeeper/code.json`. How the files of a batch were split into tasks
+is in `panekeeper/splits.json`.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from state.checkpoint.folder import CheckpointFolder, batch_numbers, read_object
-from state.checkpoint.layout import CODE_FILE, COMMITS_FOLDER, OFFSETS_FOLDER, RUNS_FILE
+from state.checkpoint.layout import CODE_FILE, COMMITS_FOLDER, OFFSETS_FOLDER, RUNS_FILE, SPLITS_FILE
 from state.errors import CorruptState
 
 
@@ -76,6 +77,20 @@ def read_code(folder: CheckpointFolder) -> dict[str, Any] | None:
 def write_code(folder: CheckpointFolder, code: Mapping[str, Any]) -> None:
     """Record the code of a run, before its first batch."""
     folder.write_json(CODE_FILE, dict(code), replace=True)
+
+
+def read_splits(folder: CheckpointFolder) -> dict[str, str | None] | None:
+    """Return the settings by which the files of the last batch were split; None if no batch has recorded them.
+
+    Raises:
+        CorruptState: the file is damaged.
+    """
+    return read_object(folder, SPLITS_FILE)
+
+
+def write_splits(folder: CheckpointFolder, splits: Mapping[str, str | None]) -> None:
+    """Record by which settings the files of a batch are split, before a table has anything of it."""
+    folder.write_json(SPLITS_FILE, dict(splits), replace=True)
 
 
 def require_logs_agree(folder: CheckpointFolder) -> None:

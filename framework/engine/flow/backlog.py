@@ -47,11 +47,19 @@ def require_bounded_batch(df: DataFrame, found: Callable[[], Iterable[str]]) -> 
             )
 
 
+def reads_files(df: DataFrame) -> bool:
+    """Return whether a stream reads files, or tables of files, which Spark splits into tasks."""
+    return any(leaf.getClass().getSimpleName() == "StreamingRelation" for leaf in _leaves(df))
+
+
+def _leaves(df: DataFrame) -> Iterator[Any]:
+    leaves: Any = df._jdf.queryExecution().analyzed().collectLeaves()  # noqa: SLF001 -- a plan has no public reader
+    yield from (leaves.apply(number) for number in range(leaves.size()))
+
+
 def _unlimited_paths(df: DataFrame) -> Iterator[str]:
     """Yield the paths that are read as plain files, without a limit for a micro-batch."""
-    leaves: Any = df._jdf.queryExecution().analyzed().collectLeaves()  # noqa: SLF001 -- a plan has no public reader
-    for number in range(leaves.size()):
-        leaf = leaves.apply(number)
+    for leaf in _leaves(df):
         if leaf.getClass().getSimpleName() != "StreamingRelation" or not leaf.sourceName().startswith("FileSource["):
             continue
         options = leaf.dataSource().options()

@@ -216,18 +216,19 @@ class Job:
                 event.clear()
             self._failure = None
             self._launch.acquire_lease()
-            try:
-                self._query = self._launch.start_query(self._process_batch)
-            except Exception as error:
-                self._launch.lease.release(JobState.FAILED.value)
-                raise self._to_panekeeper_error(error) from error
-            self._query_started.set()
-            try:
-                streaming.wait_for_first_batch(self._query, self._first_batch_started)
-            except StreamingQueryException as error:
-                if attempt < _MAX_ATTEMPTS and is_worker_timeout(error):
-                    continue
-                raise self._to_panekeeper_error(error) from error
+            with self._launch.files_split_as_before():
+                try:
+                    self._query = self._launch.start_query(self._process_batch)
+                except Exception as error:
+                    self._launch.lease.release(JobState.FAILED.value)
+                    raise self._to_panekeeper_error(error) from error
+                self._query_started.set()
+                try:
+                    streaming.wait_for_first_batch(self._query, self._first_batch_started)
+                except StreamingQueryException as error:
+                    if attempt < _MAX_ATTEMPTS and is_worker_timeout(error):
+                        continue
+                    raise self._to_panekeeper_error(error) from error
             return
 
     def _process_batch(self, packed: DataFrame, number: int) -> None:
@@ -235,7 +236,7 @@ class Job:
         self._query_started.wait()  # from here on `self._query` is the query that runs this batch
         self._first_batch_started.set()
         try:
-            self._launch.begin_batch(self._last_control_file, self._query)
+            self._launch.begin_batch(number, self._last_control_file, self._query)
             with self._callbacks.in_batch(number):
                 self._commit(packed.persist(), number)
         except BaseException as error:  # noqa: BLE001 -- it is raised again where the job is awaited

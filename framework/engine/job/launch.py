@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from framework.declarations.errors import CheckpointError
 from framework.engine.clock.control_cleanup import ControlCleanup
 from framework.engine.clock.tick_scheduler import TickScheduler
+from framework.engine.flow.backlog import reads_files
 from framework.engine.job.startup_checks import require_no_interrupted_restore
 from framework.engine.job.table_record import with_batch
+from framework.engine.job.unfinished_batch import FileSplits
 from framework.engine.session.required_settings import query_settings
 from framework.engine.sink import downtime
 from state.checkpoint.control_files import write_control_file
@@ -50,6 +53,7 @@ class JobLaunch:
         lease: its right to run on the checkpoint.
         control_cleanup: removes what its batches have processed of the control stream.
         code: what its batches are computed by, as its start has recorded it.
+        splits: how files are split into tasks; None if no stream reads files.
     """
 
     files: CheckpointFiles
@@ -61,6 +65,7 @@ class JobLaunch:
     lease: Lease
     control_cleanup: ControlCleanup
     code: Mapping[str, Any] | None = None
+    splits: FileSplits | None = None
 
     @classmethod
     def resume(
@@ -74,6 +79,7 @@ class JobLaunch:
     ) -> JobLaunch:
         """Write to the control stream that the job resumes, so that what is overdue happens, and return its launch."""
         number = write_control_file(files, "resume")
+        from_files = any(reads_files(port.intake.df) for port in pipeline.ports)
         return cls(
             files=files,
             record=record,
@@ -84,6 +90,7 @@ class JobLaunch:
             lease=lease,
             control_cleanup=ControlCleanup(files),
             code=read_code(files),
+            splits=FileSplits(files, files.spark) if from_files else None,
         )
 
     def acquire_lease(self) -> None:
@@ -111,6 +118,10 @@ class JobLaunch:
             self.lease.roll_back()
             raise
 
+    def files_split_as_before(self) -> AbstractContextManager[None]:
+        """Split the files of an unfinished batch as they were until the block ends, when the first batch is planned."""
+        return nullcontext() if self.splits is None else self.splits.as_recorded()
+
     def start_query(self, take: Callable[[DataFrame, int], None]) -> StreamingQuery:
         """Start the query, which gives each batch of packed rows to `take`, with its number.
 
@@ -128,15 +139,18 @@ class JobLaunch:
         scheduler = TickScheduler(self.files, on_outage=self.note_outage)
         return scheduler.start() if self.needs_ticks else scheduler
 
-    def begin_batch(self, last_control_file: int | None, query: StreamingQuery) -> None:
+    def begin_batch(self, number: int, last_control_file: int | None, query: StreamingQuery) -> None:
         """Begin a batch if the job still holds its lease: state that another job would read must not be written.
 
         Args:
+            number: of the batch.
             last_control_file: the last one that the batch before has read, which is committed now; those before it
                 are removed. None if there is none.
             query: the one that runs the batch.
         """
         self.lease.require_held()
+        if self.splits is not None:
+            self.splits.record(number)
         if last_control_file is not None:
             lists_once = "availableNow" in self.trigger
             self.control_cleanup.remove_processed(last_control_file, None if lists_once else query)

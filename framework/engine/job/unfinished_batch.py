@@ -5,20 +5,27 @@ not; it is run again, and the tables that have it skip it. With other code it wo
 was a result may be refused now, and would be in the log and in the quarantine, or in neither. So such a start is
 refused. While no table has the batch, it is run again with whatever code there is: a function that raises can be
 corrected. A batch that a table has and the checkpoint has not begun is refused with any code (`table_record.py`).
+
+Its rows must have the order that they had, too. Spark cuts files into pieces by the number of cores, and reads those of
+several files by size. So how it does is recorded, and done again for an unfinished batch (`FileSplits`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from framework.declarations.errors import IncompatibleCheckpoint
+from framework.engine.session.required_settings import file_splits, session_settings
 from state.checkpoint.fingerprint import Difference, compare
-from state.checkpoint.run_record import last_batches, read_code, write_code
+from state.checkpoint.run_record import last_batches, read_code, read_splits, write_code, write_splits
 from state.code_digest import PREFIX
 from state.log import logger
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from state.checkpoint.folder import CheckpointFolder
     from state.checkpoint.job_record import JobRecord
 
@@ -69,6 +76,39 @@ def begin_with_code(
         if holders:
             _log.warning("batch %d of job %s is run again with changed code: %s", begun, record.name, "; ".join(lines))
     write_code(folder, code)
+
+
+class FileSplits:
+    """How Spark splits the files of a job's batches into tasks.
+
+    Args:
+        folder: the job's checkpoint.
+        spark: the session of its streams, whose settings count whenever a batch is planned.
+    """
+
+    def __init__(self, folder: CheckpointFolder, spark: SparkSession) -> None:
+        self._folder = folder
+        self._spark = spark
+        self._recorded = read_splits(folder)
+        self._unfinished: int | None = None
+
+    @contextmanager
+    def as_recorded(self) -> Iterator[None]:
+        """Split the files of an unfinished batch as they were. To be entered until a query has planned that batch."""
+        begun, committed = last_batches(self._folder)
+        self._unfinished = None if begun == committed else begun
+        settings = {} if self._unfinished is None or self._recorded is None else self._recorded
+        with session_settings(self._spark, settings):
+            yield
+
+    def record(self, batch: int) -> None:
+        """Record how the files of a batch are split, if that has changed. Called once it is planned, before it runs."""
+        if batch == self._unfinished:
+            return
+        splits = file_splits(self._spark)
+        if splits != self._recorded:
+            write_splits(self._folder, splits)
+            self._recorded = splits
 
 
 def _refusal(

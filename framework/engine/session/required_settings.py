@@ -46,6 +46,13 @@ STATE_SETTINGS = {
 }
 """How state is stored. A query copies them from its session when it starts, and a job sets them for its start."""
 
+_FILE_TASKS = "spark.sql.files.minPartitionNum"
+_FILE_SIZES = (
+    "spark.sql.files.maxPartitionBytes",
+    "spark.sql.files.openCostInBytes",
+    "spark.sql.files.maxPartitionNum",
+)
+
 _TIME_ZONE = "spark.sql.session.timeZone"
 
 
@@ -121,17 +128,31 @@ def query_settings(files: CheckpointFiles, recorded: Mapping[str, str] | None = 
         yield
 
 
+def file_splits(spark: SparkSession) -> dict[str, str | None]:
+    """Return the settings by which the session splits files into tasks; None for one that is not set.
+
+    Where it is not set how many tasks there are at least, Spark takes the number of cores that it has just then.
+    """
+    found = {name: spark.conf.get(name, None) for name in (_FILE_TASKS, *_FILE_SIZES)}
+    if found[_FILE_TASKS] is None:
+        found[_FILE_TASKS] = str(spark._jsparkSession.leafNodeDefaultParallelism())  # noqa: SLF001 -- no public way
+    return found
+
+
 @contextmanager
-def session_settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Give the session these settings while the block lasts."""
+def session_settings(spark: SparkSession, settings: Mapping[str, str | None]) -> Iterator[None]:
+    """Give the session these settings while the block lasts; None: not set."""
     before = {name: spark.conf.get(name, None) for name in settings}
-    for name, value in settings.items():
-        spark.conf.set(name, value)
+    _set(spark, settings)
     try:
         yield
     finally:
-        for name, old in before.items():
-            if old is None:
-                spark.conf.unset(name)
-            else:
-                spark.conf.set(name, old)
+        _set(spark, before)
+
+
+def _set(spark: SparkSession, settings: Mapping[str, str | None]) -> None:
+    for name, value in settings.items():
+        if value is None:
+            spark.conf.unset(name)
+        else:
+            spark.conf.set(name, value)

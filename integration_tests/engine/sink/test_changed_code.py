@@ -9,8 +9,9 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
 from framework.engine.flow.code_fields import code_of
+from framework.engine.session.required_settings import session_settings
 from integration_tests.engine.readings import FILES, LOG
-from panekeeper import IncompatibleCheckpoint, JobFailed, Time, TimeInterval, Tumbling, agg, windowed
+from panekeeper import Count, IncompatibleCheckpoint, JobFailed, Time, TimeInterval, Tumbling, agg, windowed
 
 if TYPE_CHECKING:
     from integration_tests.engine.conftest import Readings
@@ -93,3 +94,29 @@ def test_the_same_declaration_has_the_same_code_and_another_plan_another(reading
 
     assert tumbling(catch_up="once") == tumbling()
     assert {**tumbling(), "catch_up": "each"} == tumbling(catch_up="each")
+
+
+@pytest.mark.extended
+def test_a_batch_of_several_files_has_its_rows_in_the_same_order_on_any_number_of_cores(
+    readings: Readings, fail_at: Callable[[str, int], None]
+) -> None:
+    """Spark cuts them by that number, and reads the pieces by size. Log and state are of the same order then."""
+    for start, count in ((0, 100), (500, 70)):
+        readings.put(*[("a", "10:00:00", value) for value in range(start, start + count)])
+
+    def run(cores: int) -> None:
+        # What Spark takes the number of cores for; files of a few bytes are cut like large ones.
+        splits = {"spark.sql.leafNodeDefaultParallelism": str(cores), "spark.sql.files.openCostInBytes": "0"}
+        with session_settings(readings.spark, splits):
+            stream = readings.spark.readStream.schema("sensor string, value bigint").json(str(readings.folder / "in"))
+            window = windowed(stream, name="readings", partition_by="sensor").window(Tumbling(Count(9)))
+            job = window.aggregate(values=agg.collect("value")).to_delta(readings.folder / "log")
+            job.start(checkpoint=readings.checkpoint, trigger="available_now").await_end()
+
+    fail_at("after-delta-commit", 0)
+    with pytest.raises(JobFailed):
+        run(1)
+    readings.put(*[("a", "10:00:00", value) for value in range(900, 910)])
+    run(4)
+    log = sorted((row["firing"], row["values"]) for row in readings.rows("log"))
+    assert [value for _, values in log for value in values] == [*range(100), *range(500, 570), *range(900, 910)]

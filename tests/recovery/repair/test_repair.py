@@ -23,6 +23,7 @@ from state.checkpoint.layout import (
     RESET_FILE,
     RUNNING_FILE,
     RUNS_FILE,
+    SPLITS_FILE,
     STOPPED_FILE,
     SUPERSEDED_FILE,
     TABLES_FILE,
@@ -42,13 +43,14 @@ CONTENTS = {
     RUNS_FILE: '{"runs": 3, "begun": null, "attempts": 0}',
     TABLES_FILE: '{"log": null}',
     CODE_FILE: '{"reject": []}',
+    SPLITS_FILE: '{"spark.sql.files.minPartitionNum": "2"}',
     UNACCOUNTED_FILE: '{"processes": []}',
     FLUSHED_FILE: '{"batch": 2}',
     RESET_FILE: '{"epoch": 1, "view": null}',
     SUPERSEDED_FILE: '{"to": "/elsewhere"}',
     RUNNING_FILE: LEASE,
 }
-REPAIRED = [STOPPED_FILE, RUNS_FILE, TABLES_FILE, CODE_FILE, UNACCOUNTED_FILE, "metadata", "commits/2"]
+REPAIRED = [STOPPED_FILE, RUNS_FILE, TABLES_FILE, CODE_FILE, SPLITS_FILE, UNACCOUNTED_FILE, "metadata", "commits/2"]
 NOT_SAFE = {
     JOB_FILE: "key groups",
     FLUSHED_FILE: "finished",

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from framework.declarations.errors import CorruptState, IncompatibleCheckpoint
-from framework.engine.job.unfinished_batch import begin_with_code
+from framework.engine.job.unfinished_batch import FileSplits, begin_with_code
 from state.checkpoint.folder import LocalFolder
 from state.checkpoint.job_record import JobRecord
 from state.checkpoint.layout import CODE_FILE
-from state.checkpoint.run_record import read_code
+from state.checkpoint.run_record import read_code, read_splits
 
 OLD = {"panekeeper": "0.1.0", "reject": [], "operator Spread": "code:1", "operator Spread.limit": 5}
 NEW = OLD | {"reject": [["odd", "value = 1"]], "operator Spread": "code:2"}
@@ -105,3 +105,53 @@ def test_a_checkpoint_without_a_record_of_the_code_takes_any(tmp_path: Path) -> 
     (tmp_path / CODE_FILE).write_text("{")
     with pytest.raises(CorruptState, match="panekeeper repair"):
         start(NEW)
+
+
+TASKS = "spark.sql.files.minPartitionNum"
+
+
+class Session:
+    """As much of a Spark session as says how files are split: its settings, and its cores."""
+
+    def __init__(self, cores: int) -> None:
+        self.cores = cores
+        self.settings = {"spark.sql.files.maxPartitionBytes": "128m", "spark.sql.files.openCostInBytes": "4m"}
+        self.conf = self._jsparkSession = self
+
+    def get(self, name: str, default: str | None) -> str | None:
+        return self.settings.get(name, default)
+
+    def set(self, name: str, value: str) -> None:
+        self.settings[name] = value
+
+    def unset(self, name: str) -> None:
+        self.settings.pop(name, None)
+
+    def leafNodeDefaultParallelism(self) -> int:  # noqa: N802 -- Spark's name
+        return self.cores
+
+
+def test_the_files_of_an_unfinished_batch_are_split_as_they_were_and_those_of_later_ones_as_now(tmp_path: Path) -> None:
+    """By the number of cores of then, wherever the batch is run again, and however often."""
+    folder = Start(tmp_path, begun=7, committed=7).folder
+    before: Any = Session(cores=2)
+    first = FileSplits(folder, before)
+    with first.as_recorded():
+        assert TASKS not in before.settings
+    folder.write_json("offsets/8", {})
+    first.record(8)
+    now: Any = Session(cores=64)
+    now.set("spark.sql.files.maxPartitionBytes", "1g")
+    for _ in range(2):
+        again = FileSplits(folder, now)
+        with again.as_recorded():
+            assert now.settings == before.settings | {TASKS: "2"}
+            again.record(8)
+        assert now.settings == before.settings | {"spark.sql.files.maxPartitionBytes": "1g"}
+        again.record(8)
+    folder.write_json("commits/8", {})
+    last = FileSplits(folder, now)
+    with last.as_recorded():
+        assert TASKS not in now.settings  # there is no unfinished batch
+    last.record(9)
+    assert (read_splits(folder) or {})[TASKS] == "64"
