@@ -111,6 +111,23 @@ def require_control_files(folder: LogFolder) -> None:
         )
 
 
+def remove_damaged_unread(folder: LogFolder) -> list[str]:
+    """Remove control files that were cut short and that no batch has read: the batch that reads one would fail.
+
+    Args:
+        folder: the checkpoint. No query may run on it.
+
+    Returns:
+        The removed files.
+    """
+    newest = newest_control_file_read(folder)
+    unread = [one for one in map(control_file_number, folder.names(CONTROL_FOLDER)) if one is not None and one > newest]
+    removed = [name for name in map(control_file, unread) if not _is_control_file(folder, name)]
+    for name in removed:
+        folder.remove(name)
+    return removed
+
+
 def prune_control_log(folder: PrunableFolder, *, before: int, present: Collection[int]) -> int:
     """Drop lines from the newest compact file of the log. No query may plan a batch meanwhile.
 

@@ -16,7 +16,7 @@ from recovery.jobs.record import require_current_record
 from recovery.storage.files import Files
 from state.checkpoint import layout
 from state.checkpoint.folder import CheckpointFolder, batch_numbers
-from state.checkpoint.job_record import JobRecord, read_tables
+from state.checkpoint.job_record import JobRecord, read_record, read_tables
 from state.checkpoint.layout import (
     FLUSHED_FILE,
     RESET_FILE,
@@ -66,6 +66,12 @@ class CheckpointSnapshot:
     is_followed: bool
     settings: dict[str, str]
     tables: dict[str, str]
+
+    def changed_file(self) -> str | None:
+        """Return a file of ours by which a start has changed the job or its tables since; None if none was."""
+        if read_record(self.folder) != self.record:
+            return layout.JOB_FILE
+        return None if read_tables(self.folder) == self.tables else layout.TABLES_FILE
 
     def files(self) -> list[str]:
         """Return the names of the files that belong to the checkpoint as of `batch`, sorted."""

@@ -209,6 +209,8 @@ def _copy_with_retry(
             found = read_checkpoint(folder, batch=batch)  # 1
             tables = tables_of(found)
             files = [file for _, file in map_parallel(lambda path: describe(folder, path), found.files())]
+            if (changed := found.changed_file()) is not None:
+                raise ChangedMeanwhile(changed)
             cost = upload(archive, folder, files, progress)  # 2
             repair_damaged(archive, folder, files)  # 3
         except (FileNotFoundError, ChangedMeanwhile) as error:

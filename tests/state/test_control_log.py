@@ -15,6 +15,7 @@ from state.control_log import (
     lost_control_files,
     newest_control_file_read,
     prune_control_log,
+    remove_damaged_unread,
     require_control_files,
 )
 from state.errors import CorruptState
@@ -158,3 +159,22 @@ def test_the_first_batch_of_all_needs_them_too(folder: LocalFolder) -> None:
     """There are no offsets before it."""
     begin(folder, 0, 11)
     assert len(lost_control_files(folder, 0)) == 12
+
+
+@pytest.mark.parametrize("content", ["", '{"kind": "drain", "us"', "{}"])
+def test_a_control_file_that_was_cut_short_and_never_read_is_removed(planned: LocalFolder, content: str) -> None:
+    """As by a power cut: the batch that reads it would fail, at each start. What a batch was begun with stays."""
+    row = {"kind": "drain", "us": 14, "number": 14}
+    planned.write_json("pulse/000000000014.json", row)
+    for number in (12, 13):
+        planned.write(f"pulse/{number:012d}.json", content.encode(), replace=True)
+    assert remove_damaged_unread(planned) == ["pulse/000000000013.json"]
+    assert planned.names("pulse") == [f"{number:012d}.json" for number in (11, 12, 14)]
+    assert remove_damaged_unread(planned) == []
+
+
+def test_before_the_first_batch_no_control_file_is_read(tmp_path: Path) -> None:
+    """The first start was killed as it wrote one."""
+    folder = LocalFolder(tmp_path)
+    folder.write("pulse/000000000001.json", b"")
+    assert remove_damaged_unread(folder) == ["pulse/000000000001.json"]

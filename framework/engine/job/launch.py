@@ -21,6 +21,7 @@ from state.checkpoint.job_record import read_record
 from state.checkpoint.owner import PreviousRun
 from state.checkpoint.reset_intent import read_reset_intent
 from state.checkpoint.run_record import read_code
+from state.control_log import remove_damaged_unread
 from state.log import logger
 from state.spark_logs import remove_unread_entries
 
@@ -127,8 +128,11 @@ class JobLaunch:
 
         The lease must be held.
         """
-        for file in remove_unread_entries(self.files.local_folder() or self.files):
+        folder = self.files.local_folder() or self.files
+        for file in remove_unread_entries(folder):
             _log.info("%s is removed: the process was killed before a batch read what it names", file)
+        for file in remove_damaged_unread(folder):
+            _log.warning("%s was cut short, and is removed: a command in it has to be given again", file)
         packed = self.pipeline.packed(self.files, self.record.group_ids)
         writer = packed.writeStream.foreachBatch(take).queryName(self.name)
         with query_settings(self.files, self.record.settings):

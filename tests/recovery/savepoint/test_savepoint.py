@@ -10,8 +10,10 @@ import pytest
 from recovery.errors import DamagedSavepoint, NoSuchSavepoint, SavepointError, SavepointRefused
 from recovery.savepoint.catalog import savepoints, show, verify
 from recovery.savepoint.checkpoint_copy import with_new_path
-from recovery.savepoint.checkpoint_reader import read_checkpoint
+from recovery.savepoint.checkpoint_reader import CheckpointSnapshot, read_checkpoint
+from recovery.savepoint.create import _copy_with_retry
 from recovery.savepoint.manifest import Manifest
+from recovery.storage.delta_log import SavedTable
 from state.checkpoint.layout import FLUSHED_FILE, RESET_FILE, RUNNING_FILE
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 from tests.recovery.storage.memory_archive import MemoryArchive
@@ -187,6 +189,20 @@ def test_the_copy_is_tried_again_if_the_job_ends_meanwhile(job: FakeCheckpoint) 
     [file] = [one for one in made.manifest.files if one.path == "panekeeper/stopped.json"]
     assert file.size == len('{"state": "failed"}')
     assert verify(archive, "one").files == len(made.manifest.files)
+
+
+def test_the_copy_is_tried_again_if_the_job_is_started_with_other_tables_meanwhile(
+    job: FakeCheckpoint, archive: MemoryArchive
+) -> None:
+    """A restore refuses a savepoint whose own file names other tables than its manifest."""
+    job.tables(log="/data/log")
+
+    def versions_meanwhile(found: CheckpointSnapshot) -> dict[str, SavedTable]:
+        job.tables(log="/data/log", view="/data/view")
+        return {role: SavedTable(path=path, version=0) for role, path in found.tables.items()}
+
+    found, tables, *_ = _copy_with_retry(job.files, None, archive, None, versions_meanwhile)
+    assert set(found.tables) == set(tables) == {"log", "view"}
 
 
 def test_the_copy_is_given_up_after_five_attempts(job: FakeCheckpoint) -> None:
