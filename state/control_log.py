@@ -22,7 +22,15 @@ from state.checkpoint.layout import (
     control_file_number,
 )
 from state.errors import CorruptState
-from state.spark_logs import LogFolder, damaged_log, has_read, needed_entries, require_readable_offsets, source_ends
+from state.spark_logs import (
+    LogFolder,
+    damaged_log,
+    has_read,
+    log_lines,
+    needed_entries,
+    require_readable_offsets,
+    source_ends,
+)
 
 _COMPACT = ".compact"
 
@@ -60,6 +68,16 @@ def newest_control_file_read(folder: LogFolder) -> int:
         if numbers:
             return max(numbers)
     return 0
+
+
+def control_folder_read(folder: LogFolder) -> str | None:
+    """Return the URL of the folder in which Spark has found the newest control files; None if it has read none."""
+    for source in _sources(folder):
+        for name in reversed(needed_entries(folder.names(f"{SOURCES_FOLDER}/{source}"))):
+            for line in log_lines(folder, f"{SOURCES_FOLDER}/{source}/{name}"):
+                if isinstance(line, dict) and _control_number(line) is not None:
+                    return str(line["path"]).rpartition("/")[0]
+    return None
 
 
 def control_files_up_to(folder: LogFolder, batch: int) -> set[int]:

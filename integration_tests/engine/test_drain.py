@@ -149,6 +149,15 @@ def test_two_who_drain_a_job_at_once_do_not_meet(readings: Readings) -> None:
     assert readings.numbers("offsets") == readings.numbers("commits")
 
 
+@pytest.mark.extended
+def test_a_folder_whose_name_is_a_pattern_for_spark_has_a_control_stream(readings: Readings) -> None:
+    """Its characters stand for themselves, or no command and no tick would ever be read."""
+    readings.put(("a", "10:00:10", 1))
+    job = readings.declare().start(checkpoint=readings.folder / "{a}[b]" / "checkpoint")
+    readings.jobs.append(job)
+    assert job.drain(timeout=120).batch is not None
+
+
 def test_sigterm_drains(readings: Readings) -> None:
     """A service manager's stop ends the job at a batch boundary, and `await_end` returns."""
     readings.put(("a", "10:00:10", 1))

@@ -272,6 +272,8 @@ def test_an_older_copy_of_a_checkpoint_is_refused(readings: Readings) -> None:
     readings.run()
     before = readings.log()
     shutil.move(readings.checkpoint, readings.folder / "newest")
+    with pytest.raises(CheckpointError, match=r"newest was written in another folder"):
+        readings.declare().start(checkpoint=readings.folder / "newest")
     shutil.copytree(readings.folder / "backup", readings.checkpoint)
     readings.put(("a", "10:06:10", 8))
     with pytest.raises(CheckpointError, match=r"is an older copy: it has begun no batch after \d+, and the log .* has"):

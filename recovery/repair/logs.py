@@ -32,6 +32,7 @@ from state.spark_logs import (
     require_readable_offsets,
 )
 
+_NO_BATCH = -1
 _NEW_ID = "it has only the id by which Spark names the query; a new one is written, as for a clone"
 _RUN_AGAIN = (
     "the offsets of this batch are intact, so the next start runs it again on the same rows, as after a crash just "
@@ -59,8 +60,9 @@ def log_findings(folder: Files, *, no_sink: bool, s3: S3Options | None) -> Itera
         yield Finding(file=METADATA_FILE, action="replace", why=_NEW_ID)
     offsets, commits = batch_numbers(folder, "offsets"), batch_numbers(folder, "commits")
     if not offsets:
+        yield from _source_findings(folder, _NO_BATCH)
         return
-    last = commits[-1] if commits else -1
+    last = commits[-1] if commits else _NO_BATCH
     strays = stray_offsets(offsets, last)
     offsets = offsets[: len(offsets) - len(strays)]
     if not offsets:
@@ -76,6 +78,9 @@ def log_findings(folder: Files, *, no_sink: bool, s3: S3Options | None) -> Itera
         if found.action == "none":
             return
         offsets, newest = offsets[:-1], newest - 1
+    if not offsets:
+        yield from _source_findings(folder, _NO_BATCH)
+        return
     if commits and _is_damaged(lambda: require_readable_commit(folder, commits[-1])):
         yield _commit_finding(folder, newest, commits[-1])
     if newest - 1 in offsets and _is_damaged(lambda: require_readable_offsets(folder, newest - 1)):
@@ -104,7 +109,8 @@ def _offsets_finding(folder: Files, batch: int, committed: int, *, no_sink: bool
     file = f"offsets/{batch}"
     if batch <= committed:
         return unrepairable(folder.root, file, "the batch was committed, and where it ended in the sources is lost")
-    if batch != committed + 1 or committed < 0 or _is_damaged(lambda: _require_batch(folder, committed)):
+    first = committed == _NO_BATCH
+    if batch != committed + 1 or (not first and _is_damaged(lambda: _require_batch(folder, committed))):
         return unrepairable(folder.root, file, "the batch before it is not intact")
     if has_state_of(folder, batch):
         return unrepairable(folder.root, file, "a task of the batch had finished, so a table may have rows of it")
@@ -161,7 +167,7 @@ def _source_findings(folder: Files, batch: int) -> Iterator[Finding]:
             yield unrepairable(folder.root, file, "which files the source has read is nowhere else")
     if damaged:
         return  # which control files were read is not known before these are repaired
-    read = control_files_up_to(folder, batch)
+    read = set() if batch == _NO_BATCH else control_files_up_to(folder, batch)
     for number in filter(None, map(control_file_number, folder.names(CONTROL_FOLDER))):
         file = control_file(number)
         if number not in read and _is_damaged(lambda name=file: read_object(folder, name)):  # type: ignore[misc]

@@ -193,16 +193,22 @@ def has_state_of(folder: Files, batch: int) -> bool:
 
 
 def damaged_source_entries(folder: Files, batch: int) -> dict[str, bool]:
-    """Return the files of the sources' logs that cannot be read -> whether no batch up to this one has read them."""
-    ends = source_ends(folder, batch)
+    """Return the files of the sources' logs that cannot be read -> whether no batch up to this one has read them.
+
+    Args:
+        folder: the checkpoint.
+        batch: one that was begun; -1: none was.
+    """
+    ends = source_ends(folder, batch) if batch >= 0 else None
     found = {}
     for source in sorted(map(int, filter(str.isdecimal, folder.names("sources")))):
         for log in needed_entries(folder.names(f"sources/{source}")):
             try:
                 log_lines(folder, f"sources/{source}/{log}")
             except CorruptState:
-                end = ends[source] if source < len(ends) else None
-                found[f"sources/{source}/{log}"] = end is not None and log.isdecimal() and int(log) > end
+                end = ends[source] if ends is not None and source < len(ends) else None
+                is_later = end is not None and log.isdecimal() and int(log) > end
+                found[f"sources/{source}/{log}"] = ends is None or is_later
     return found
 
 

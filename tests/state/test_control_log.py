@@ -12,6 +12,7 @@ from state.checkpoint.folder import LocalFolder
 from state.control_log import (
     control_files_read,
     control_files_up_to,
+    control_folder_read,
     lost_control_files,
     newest_control_file_read,
     prune_control_log,
@@ -48,6 +49,7 @@ def test_each_control_file_has_the_entry_that_names_it(folder: LocalFolder) -> N
     """Those before the newest compact file are in it."""
     assert control_files_read(folder) == {entry + 1: (1, entry) for entry in range(12)}
     assert newest_control_file_read(folder) == 12
+    assert control_folder_read(folder) == "file:///jobs/a/pulse"
 
 
 def test_a_control_file_that_is_named_again_was_read_before(folder: LocalFolder) -> None:
@@ -178,3 +180,4 @@ def test_before_the_first_batch_no_control_file_is_read(tmp_path: Path) -> None:
     folder = LocalFolder(tmp_path)
     folder.write("pulse/000000000001.json", b"")
     assert remove_damaged_unread(folder) == ["pulse/000000000001.json"]
+    assert control_folder_read(folder) is None

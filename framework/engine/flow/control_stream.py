@@ -13,6 +13,7 @@ it needs no Python process, and no batch while nothing is written.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from framework.engine.flow.packing import PACKED
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 BEFORE_ALL_PARTITIONS, AFTER_ALL_PARTITIONS = -1, 2**31 - 1
 """The input partition of a control row, which orders it before or after all rows of its batch."""
 
+_PATTERN = re.compile(r"[\\{}\[\]*?]")
+"""What stands for other characters where Spark looks for the files of a folder."""
 _SCHEMA = "kind string, us bigint, number bigint"
 
 
@@ -44,7 +47,7 @@ def control_rows(files: CheckpointFiles, ids: tuple[int, ...]) -> DataFrame:
         files.spark.readStream.schema(_SCHEMA)
         .option("pathGlobFilter", "*.json")
         .option("maxFileAge", "36500d")  # with a clock that went back, Spark would skip a file as too old
-        .json(files.path(CONTROL_FOLDER))
+        .json(_PATTERN.sub(r"\\\g<0>", files.path(CONTROL_FOLDER)))
     )
     groups = F.explode(F.array(*[F.lit(group) for group in ids]))
     is_command = F.col("kind").isin(*CHECKPOINT_COMMANDS, "flush")  # acts after the rows of its batch

@@ -6,10 +6,12 @@ Each failed check is an error that says what to do, instead of wrong results or 
 from __future__ import annotations
 
 import posixpath
+import re
 import uuid
 from collections.abc import Iterable, Mapping
 from itertools import permutations
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from framework.declarations.errors import (
     CheckpointError,
@@ -35,9 +37,10 @@ from framework.engine.session.spark_errors import first_line
 from state.checkpoint.compatibility import Compatibility, as_recorded, compare_declarations, flush_change, name_change
 from state.checkpoint.folder import local_path
 from state.checkpoint.job_record import JobRecord, installed_versions, is_flushed, read_record, write_record
+from state.checkpoint.layout import CONTROL_FOLDER
 from state.checkpoint.restore_markers import restore_intent_path, superseded_by
 from state.checkpoint.run_record import is_new, last_batches, require_logs_agree
-from state.control_log import require_control_files
+from state.control_log import control_folder_read, require_control_files
 from state.key_groups import group_ids
 from state.log import logger
 from state.spark_logs import require_readable_start
@@ -112,6 +115,7 @@ def open_checkpoint(
         require_logs_agree(files)
         require_readable_start(files)
         require_control_files(files)
+        require_same_folder(files.uri(CONTROL_FOLDER), control_folder_read(files), files.root)
         require_recorded_settings(files, known)
         return upgraded_record(files, known, new, accepted=accepted)
     numbers = task_numbers(files.spark, key_groups, own_query=own_query)
@@ -124,6 +128,30 @@ def open_checkpoint(
     )
     _write_first_record(files, record, str(numbers))
     return record
+
+
+def require_same_folder(now: str, before: str | None, root: str) -> None:
+    """Refuse a checkpoint that was moved, or is named by a link: Spark's logs and state have its full name.
+
+    Args:
+        now: URL of its control stream.
+        before: the same as Spark's log has it; None if it has none.
+        root: the checkpoint, as it is named now.
+
+    Raises:
+        CheckpointError: they are not the same.
+    """
+    if before is None or _one_spelling(before) == _one_spelling(now):
+        return
+    raise CheckpointError(
+        f"the checkpoint {root} was written in another folder, whose name stands in Spark's logs: {before} is that of "
+        "its control stream. Start the job with that folder: move it back, or let a link of its old name lead to it. "
+        "To move it for good, make a savepoint there, and restore it to the new folder"
+    )
+
+
+def _one_spelling(url: str) -> str:
+    return re.sub("^file:/+", "/", unquote(url))
 
 
 def first_record(

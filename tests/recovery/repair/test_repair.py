@@ -115,6 +115,21 @@ def test_a_file_that_a_start_does_not_need_is_set_aside(stored_job: FakeCheckpoi
     assert read_checkpoint(stored_job.files).batch == (1 if file == "commits/2" else 2)
 
 
+def test_the_first_batch_of_all_is_planned_again_too(tmp_path: Path) -> None:
+    """There is no savepoint of a job to go back to. What its sources had found is found again."""
+    job = FakeCheckpoint(tmp_path / "checkpoint")
+    job.tables(metrics=f"{tmp_path}/metrics")
+    LocalFiles(tmp_path / "metrics").put_bytes(f"_delta_log/{0:020d}.json", b'{"commitInfo": {"timestamp": 0}}')
+    job.begin()
+    for file in ("offsets/0", "sources/0/0", "pulse/000000000001.json"):
+        truncate(job, file, 1)
+    assert set(actions(repair(job.folder, no_sink=True).findings).values()) == {"none"}
+    for partition in (0, 1):
+        job.files.remove(f"state/0/{partition}/1_u0.changelog")
+    found = {**actions(repair(job.folder, no_sink=True).findings), **actions(repair(job.folder).findings)}
+    assert found == dict.fromkeys(("offsets/0", "sources/0/0", "pulse/000000000001.json"), "set aside")
+
+
 @pytest.mark.parametrize("kept", [0, 1])
 @pytest.mark.parametrize("file", NOT_SAFE)
 def test_a_file_with_what_is_nowhere_else_is_left_alone(stored_job: FakeCheckpoint, file: str, kept: int) -> None:
