@@ -20,13 +20,13 @@ help: ## Show this help
 demo: java $(VENV)/.installed-demo $(VENV)/.jars ## Run the worked example: flight delays, killed and resumed
 	@$(PYTHON) -m examples.flights
 
-test: java $(VENV)/.installed-dev $(VENV)/.jars ## Run the fast tests, then some of each kind on real Spark (a quarter of an hour)
+test: java $(VENV)/.installed-dev $(VENV)/spark-classes.jsa ## Run the fast tests, then some of each kind on real Spark (a quarter of an hour)
 	@echo "Fast tests"
 	@$(PYTHON) -m pytest tests --numprocesses auto
 	@echo "Tests on real Spark"
 	@$(ON_SPARK) -m "not extended"
 
-test-rest: java $(VENV)/.installed-dev $(VENV)/.jars ## Run what `make test` leaves out (half an hour; needs Docker and `make images`)
+test-rest: java $(VENV)/.installed-dev $(VENV)/spark-classes.jsa ## Run what `make test` leaves out (half an hour; needs Docker and `make images`)
 	@echo "The other tests on real Spark"
 	@$(ON_SPARK) -m "extended"
 
@@ -86,3 +86,7 @@ $(VENV)/.jars:
 	@echo "Fetching the Java libraries of Delta, S3 and Kafka"
 	@$(PYTHON) -m framework.engine.session.session
 	@touch $@
+
+$(VENV)/spark-classes.jsa: $(VENV)/.jars
+	@echo "Writing an archive of Spark's classes, with which Java starts faster (half a minute, once)"
+	@$(PYTHON) -m integration_tests.class_archive $@ >$(VENV)/spark-classes.log 2>&1 || { tail -n 20 $(VENV)/spark-classes.log; exit 1; }

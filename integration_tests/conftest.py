@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from framework.engine.session.session import SHORT_LIVED, session
+from framework.engine.session.session import session
 from framework.engine.sink import fault_points
+from integration_tests.class_archive import java_options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-os.environ.setdefault("SPARK_SUBMIT_OPTS", SHORT_LIVED)
+os.environ.setdefault("SPARK_SUBMIT_OPTS", java_options())
 
 
 @pytest.fixture(scope="session")
