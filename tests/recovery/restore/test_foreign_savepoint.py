@@ -198,6 +198,7 @@ def snapshot(local_name: str) -> bytes:
 @pytest.mark.parametrize(
     ("path", "data"),
     [("state/0/0/3_u2.zip", snapshot("../x")), ("commits/2", b'v2\n{"stateUniqueIds":{"0":[["../x"]]}}')],
+    ids=["snapshot", "commit"],
 )
 def test_names_by_which_spark_would_write_elsewhere_are_refused(
     archive: MemoryArchive, tmp_path: Path, use: str, path: str, data: bytes
