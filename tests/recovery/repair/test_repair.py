@@ -15,7 +15,6 @@ from recovery.repair.finding import Finding
 from recovery.repair.repair import repair
 from recovery.savepoint.checkpoint_reader import read_checkpoint
 from recovery.storage.local_files import LocalFiles
-from state.checkpoint.folder import LocalFolder
 from state.checkpoint.layout import (
     CODE_FILE,
     FLUSHED_FILE,
@@ -282,21 +281,3 @@ def test_the_command_says_what_it_would_do(job: FakeCheckpoint, capsys: pytest.C
     truncate(job, JOB_FILE)
     assert main(["repair", job.root]) == ExitCode.FAILED
     assert "panekeeper/job.json is damaged and cannot be repaired" in capsys.readouterr().out
-
-
-def test_a_small_file_is_on_the_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """First its content is flushed, then the folder with its name."""
-    flushed = []
-    fsync = os.fsync
-
-    def record(descriptor: int) -> None:
-        path = Path(f"/proc/self/fd/{descriptor}").resolve()
-        if path.is_relative_to(tmp_path):  # a thread of another test may still write its own
-            flushed.append("folder" if path.is_dir() else "file")
-        fsync(descriptor)
-
-    monkeypatch.setattr(os, "fsync", record)
-    for replace in (False, True):
-        LocalFolder(tmp_path).write_json("panekeeper/x.json", {}, replace=replace)
-    LocalFiles(tmp_path).put_bytes("y.json", b"{}")
-    assert flushed == ["file", "folder"] * 3
