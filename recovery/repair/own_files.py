@@ -13,10 +13,10 @@ from state.checkpoint.layout import (
     CODE_FILE,
     FLUSHED_FILE,
     JOB_FILE,
+    ORDER_FILE,
     RESET_FILE,
     RUNNING_FILE,
     RUNS_FILE,
-    SPLITS_FILE,
     STOPPED_FILE,
     SUPERSEDED_FILE,
     TABLES_FILE,
@@ -25,7 +25,7 @@ from state.checkpoint.layout import (
 from state.checkpoint.owner import read_owner
 from state.checkpoint.reset_intent import read_reset_intent
 from state.checkpoint.restore_markers import superseded_by
-from state.checkpoint.run_record import read_code, read_splits
+from state.checkpoint.run_record import read_code, read_order
 from state.errors import CheckpointError, CorruptState
 
 _Read = Callable[[CheckpointFolder], object]
@@ -43,8 +43,8 @@ _SET_ASIDE: dict[str, tuple[_Read, str]] = {
     ),
     TABLES_FILE: (read_tables, "each start of the job writes it"),
     CODE_FILE: (read_code, "each start of the job writes it; let the program start first that ran last"),
-    SPLITS_FILE: (
-        read_splits,
+    ORDER_FILE: (
+        read_order,
         "each run of the job writes it; start it on as many cores as before, if a batch is unfinished",
     ),
     UNACCOUNTED_FILE: (

@@ -14,7 +14,7 @@ which file, and what is in it:
     panekeeper/runs.json     how often the job was started (`run_record.py`)
     panekeeper/reset.json    a reset to the initial state that was not completed (`reset_intent.py`)
     panekeeper/code.json     with which code the batches of the last run were computed (`run_record.py`)
-    panekeeper/splits.json   how the files of the last batch were split into tasks (`run_record.py`)
+    panekeeper/order.json    in which order the last batch was read (`run_record.py`)
     panekeeper/moved.json    where the job was restored to, with its tables (`restore_markers.py`)
     pulse/<number>.json      the control stream (`control_files.py`)
 
@@ -35,7 +35,7 @@ STOPPED_FILE = f"{OWN_FOLDER}/stopped.json"
 SAVEPOINT_FILE = f"{OWN_FOLDER}/savepoint.json"
 RUNS_FILE = f"{OWN_FOLDER}/runs.json"
 CODE_FILE = f"{OWN_FOLDER}/code.json"
-SPLITS_FILE = f"{OWN_FOLDER}/splits.json"
+ORDER_FILE = f"{OWN_FOLDER}/order.json"
 RESET_FILE = f"{OWN_FOLDER}/reset.json"
 SUPERSEDED_FILE = f"{OWN_FOLDER}/moved.json"
 

@@ -1,7 +1,7 @@
 """How often a job was started, which of its batches was interrupted, and with which code they are computed.
 
-That is `panekeeper/runs.json`, Spark's logs, and `panekeeper/code.json`. How the files of a batch were split into tasks
-is in `panekeeper/splits.json`.
+That is `panekeeper/runs.json`, Spark's logs, and `panekeeper/code.json`. In which order the sources of a batch were
+read is in `panekeeper/order.json`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from state.checkpoint.folder import CheckpointFolder, batch_numbers, read_object
-from state.checkpoint.layout import CODE_FILE, COMMITS_FOLDER, OFFSETS_FOLDER, RUNS_FILE, SPLITS_FILE
+from state.checkpoint.layout import CODE_FILE, COMMITS_FOLDER, OFFSETS_FOLDER, ORDER_FILE, RUNS_FILE
 from state.errors import CorruptState
 
 
@@ -79,18 +79,18 @@ def write_code(folder: CheckpointFolder, code: Mapping[str, Any]) -> None:
     folder.write_json(CODE_FILE, dict(code), replace=True)
 
 
-def read_splits(folder: CheckpointFolder) -> dict[str, str | None] | None:
-    """Return the settings by which the files of the last batch were split; None if no batch has recorded them.
+def read_order(folder: CheckpointFolder) -> dict[str, Any] | None:
+    """Return what decides in which order the last batch was read; None if no batch has recorded it.
 
     Raises:
         CorruptState: the file is damaged.
     """
-    return read_object(folder, SPLITS_FILE)
+    return read_object(folder, ORDER_FILE)
 
 
-def write_splits(folder: CheckpointFolder, splits: Mapping[str, str | None]) -> None:
-    """Record by which settings the files of a batch are split, before a table has anything of it."""
-    folder.write_json(SPLITS_FILE, dict(splits), replace=True)
+def write_order(folder: CheckpointFolder, order: Mapping[str, Any]) -> None:
+    """Record what decides in which order a batch is read, before a table has anything of it."""
+    folder.write_json(ORDER_FILE, dict(order), replace=True)
 
 
 def require_logs_agree(folder: CheckpointFolder) -> None:

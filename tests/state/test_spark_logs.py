@@ -12,7 +12,7 @@ from state.checkpoint.folder import LocalFolder
 from state.checkpoint.job_record import JobRecord, read_record
 from state.checkpoint.layout import JOB_FILE
 from state.errors import CorruptState
-from state.spark_logs import remove_unread_entries, require_readable_start, state_format
+from state.spark_logs import remove_unread_entries, require_readable_start, state_format, with_partitions_in_order
 
 
 def _java_texts(*texts: str) -> str:
@@ -130,3 +130,12 @@ def test_what_a_source_has_found_and_no_batch_has_read_is_removed(
     assert remove_unread_entries(local) == [f"sources/0/{entry}" for entry in removed]
     assert set(local.names("sources/0")) == set(entries) - set(removed)
     assert local.names("sources/1") == ["0"]  # where a topic began: Spark would begin at another place
+
+
+def test_partitions_of_kafka_are_named_in_the_order_in_which_they_were_read() -> None:
+    """Of the sources that have these partitions, and no others; the rest of the file stays as it is."""
+    offsets = b'v1\n{"batchWatermarkMs":0}\n{"a-b":{"0":5,"1":7},"c":{"0":1}}\n{"logOffset":3}\n-\n{"d":{"0":1,"1":2}}'
+    orders = {"0": ["c-0", "a-b-1", "a-b-0"], "1": ["d-1"], "2": ["d-1"], "3": ["d-1", "d-0", "d-2"], "9": ["d-1"]}
+    named = with_partitions_in_order(offsets, orders)
+    assert named == offsets.replace(b'{"a-b":{"0":5,"1":7},"c":{"0":1}}', b'{"c":{"0":1},"a-b":{"1":7,"0":5}}')
+    assert with_partitions_in_order(offsets, {"0": ["a-b-0", "c-0", "a-b-1"]}) == offsets  # a log cannot say this

@@ -52,6 +52,12 @@ def reads_files(df: DataFrame) -> bool:
     return any(leaf.getClass().getSimpleName() == "StreamingRelation" for leaf in _leaves(df))
 
 
+def reads_kafka(df: DataFrame) -> bool:
+    """Return whether a stream reads topics of Kafka."""
+    relations = (leaf for leaf in _leaves(df) if leaf.getClass().getSimpleName() == "StreamingRelationV2")
+    return any(relation.sourceName() == "kafka" for relation in relations)
+
+
 def _leaves(df: DataFrame) -> Iterator[Any]:
     leaves: Any = df._jdf.queryExecution().analyzed().collectLeaves()  # noqa: SLF001 -- a plan has no public reader
     yield from (leaves.apply(number) for number in range(leaves.size()))

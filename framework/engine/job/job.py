@@ -216,7 +216,7 @@ class Job:
                 event.clear()
             self._failure = None
             self._launch.acquire_lease()
-            with self._launch.files_split_as_before():
+            with self._launch.in_order():
                 try:
                     self._query = self._launch.start_query(self._process_batch)
                 except Exception as error:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from framework.declarations.errors import CheckpointError
 from framework.engine.clock.control_cleanup import ControlCleanup
 from framework.engine.clock.tick_scheduler import TickScheduler
-from framework.engine.flow.backlog import reads_files
+from framework.engine.flow.backlog import reads_files, reads_kafka
 from framework.engine.job.startup_checks import require_no_interrupted_restore
 from framework.engine.job.table_record import with_batch
-from framework.engine.job.unfinished_batch import FileSplits
+from framework.engine.job.unfinished_batch import ReadingOrder
 from framework.engine.session.required_settings import query_settings
 from framework.engine.sink import downtime
 from state.checkpoint.control_files import write_control_file
@@ -54,7 +54,7 @@ class JobLaunch:
         lease: its right to run on the checkpoint.
         control_cleanup: removes what its batches have processed of the control stream.
         code: what its batches are computed by, as its start has recorded it.
-        splits: how files are split into tasks; None if no stream reads files.
+        order: in which order batches are read; None if nothing is to be recorded of it.
     """
 
     files: CheckpointFiles
@@ -66,7 +66,7 @@ class JobLaunch:
     lease: Lease
     control_cleanup: ControlCleanup
     code: Mapping[str, Any] | None = None
-    splits: FileSplits | None = None
+    order: ReadingOrder | None = None
 
     @classmethod
     def resume(
@@ -80,7 +80,9 @@ class JobLaunch:
     ) -> JobLaunch:
         """Write to the control stream that the job resumes, so that what is overdue happens, and return its launch."""
         number = write_control_file(files, "resume")
-        from_files = any(reads_files(port.intake.df) for port in pipeline.ports)
+        folder = files.local_folder() or files
+        streams = [port.intake.df for port in pipeline.ports]
+        from_files, from_kafka = any(map(reads_files, streams)), any(map(reads_kafka, streams))
         return cls(
             files=files,
             record=record,
@@ -91,7 +93,7 @@ class JobLaunch:
             lease=lease,
             control_cleanup=ControlCleanup(files),
             code=read_code(files),
-            splits=FileSplits(files, files.spark) if from_files else None,
+            order=ReadingOrder(folder, files.spark, from_files=from_files, from_kafka=from_kafka),
         )
 
     def acquire_lease(self) -> None:
@@ -119,9 +121,9 @@ class JobLaunch:
             self.lease.roll_back()
             raise
 
-    def files_split_as_before(self) -> AbstractContextManager[None]:
-        """Split the files of an unfinished batch as they were until the block ends, when the first batch is planned."""
-        return nullcontext() if self.splits is None else self.splits.as_recorded()
+    def in_order(self) -> AbstractContextManager[None]:
+        """Read an unfinished batch in the order that it had. The block ends when the first batch is planned."""
+        return nullcontext() if self.order is None else self.order.as_recorded()
 
     def start_query(self, take: Callable[[DataFrame, int], None]) -> StreamingQuery:
         """Start the query, which gives each batch of packed rows to `take`, with its number.
@@ -153,8 +155,8 @@ class JobLaunch:
             query: the one that runs the batch.
         """
         self.lease.require_held()
-        if self.splits is not None:
-            self.splits.record(number)
+        if self.order is not None:
+            self.order.record(number, query)
         if last_control_file is not None:
             lists_once = "availableNow" in self.trigger
             self.control_cleanup.remove_processed(last_control_file, None if lists_once else query)

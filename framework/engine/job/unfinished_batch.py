@@ -7,7 +7,8 @@ refused. While no table has the batch, it is run again with whatever code there 
 corrected. A batch that a table has and the checkpoint has not begun is refused with any code (`table_record.py`).
 
 Its rows must have the order that they had, too. Spark cuts files into pieces by the number of cores, and reads those of
-several files by size. So how it does is recorded, and done again for an unfinished batch (`FileSplits`).
+several files by size. Partitions of Kafka it reads as it gets them from a hash table, and after a restart sorted, as it
+logs them. So both are recorded, and an unfinished batch is read as it was (`ReadingOrder`).
 """
 
 from __future__ import annotations
@@ -17,17 +18,22 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from framework.declarations.errors import IncompatibleCheckpoint
+from framework.engine.session.kafka import partition_orders
 from framework.engine.session.required_settings import file_splits, session_settings
 from state.checkpoint.fingerprint import Difference, compare
-from state.checkpoint.run_record import last_batches, read_code, read_splits, write_code, write_splits
+from state.checkpoint.layout import OFFSETS_FOLDER
+from state.checkpoint.run_record import last_batches, read_code, read_order, write_code, write_order
 from state.code_digest import PREFIX
 from state.log import logger
+from state.spark_logs import with_partitions_in_order
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
     from state.checkpoint.folder import CheckpointFolder
     from state.checkpoint.job_record import JobRecord
+    from state.control_log import PrunableFolder
 
 _log = logger("job")
 
@@ -78,37 +84,48 @@ def begin_with_code(
     write_code(folder, code)
 
 
-class FileSplits:
-    """How Spark splits the files of a job's batches into tasks.
+class ReadingOrder:
+    """In which order the rows of a job's batches are read.
 
     Args:
         folder: the job's checkpoint.
         spark: the session of its streams, whose settings count whenever a batch is planned.
+        from_files: whether a stream reads files.
+        from_kafka: whether one reads topics of Kafka.
     """
 
-    def __init__(self, folder: CheckpointFolder, spark: SparkSession) -> None:
+    def __init__(self, folder: PrunableFolder, spark: SparkSession, *, from_files: bool, from_kafka: bool) -> None:
         self._folder = folder
         self._spark = spark
-        self._recorded = read_splits(folder)
+        self._from_files, self._from_kafka = from_files, from_kafka
+        self._recorded = read_order(folder)
         self._unfinished: int | None = None
 
     @contextmanager
     def as_recorded(self) -> Iterator[None]:
-        """Split the files of an unfinished batch as they were. To be entered until a query has planned that batch."""
+        """Read an unfinished batch in the order that it had. To be entered until a query has planned that batch."""
         begun, committed = last_batches(self._folder)
         self._unfinished = None if begun == committed else begun
-        settings = {} if self._unfinished is None or self._recorded is None else self._recorded
-        with session_settings(self._spark, settings):
+        recorded = {} if self._unfinished is None or self._recorded is None else self._recorded
+        if partitions := recorded.get("partitions"):
+            name = f"{OFFSETS_FOLDER}/{begun}"
+            before = self._folder.read(name)
+            if (content := with_partitions_in_order(before, partitions)) != before:
+                self._folder.write(name, content, replace=True)
+        with session_settings(self._spark, recorded.get("files", {})):
             yield
 
-    def record(self, batch: int) -> None:
-        """Record how the files of a batch are split, if that has changed. Called once it is planned, before it runs."""
+    def record(self, batch: int, query: StreamingQuery) -> None:
+        """Record the order of a batch, if it has changed. Called once the batch is planned, before it runs."""
         if batch == self._unfinished:
             return
-        splits = file_splits(self._spark)
-        if splits != self._recorded:
-            write_splits(self._folder, splits)
-            self._recorded = splits
+        order = {
+            "files": file_splits(self._spark) if self._from_files else {},
+            "partitions": partition_orders(query) if self._from_kafka else {},
+        }
+        if order != self._recorded:
+            write_order(self._folder, order)
+            self._recorded = order
 
 
 def _refusal(

@@ -19,10 +19,10 @@ from state.checkpoint.layout import (
     CODE_FILE,
     FLUSHED_FILE,
     JOB_FILE,
+    ORDER_FILE,
     RESET_FILE,
     RUNNING_FILE,
     RUNS_FILE,
-    SPLITS_FILE,
     STOPPED_FILE,
     SUPERSEDED_FILE,
     TABLES_FILE,
@@ -42,14 +42,14 @@ CONTENTS = {
     RUNS_FILE: '{"runs": 3, "begun": null, "attempts": 0}',
     TABLES_FILE: '{"log": null}',
     CODE_FILE: '{"reject": []}',
-    SPLITS_FILE: '{"spark.sql.files.minPartitionNum": "2"}',
+    ORDER_FILE: '{"files": {}, "partitions": {}}',
     UNACCOUNTED_FILE: '{"processes": []}',
     FLUSHED_FILE: '{"batch": 2}',
     RESET_FILE: '{"epoch": 1, "view": null}',
     SUPERSEDED_FILE: '{"to": "/elsewhere"}',
     RUNNING_FILE: LEASE,
 }
-REPAIRED = [STOPPED_FILE, RUNS_FILE, TABLES_FILE, CODE_FILE, SPLITS_FILE, UNACCOUNTED_FILE, "metadata", "commits/2"]
+REPAIRED = [STOPPED_FILE, RUNS_FILE, TABLES_FILE, CODE_FILE, ORDER_FILE, UNACCOUNTED_FILE, "metadata", "commits/2"]
 NOT_SAFE = {
     JOB_FILE: "key groups",
     FLUSHED_FILE: "finished",

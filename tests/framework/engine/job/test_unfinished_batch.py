@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from framework.declarations.errors import CorruptState, IncompatibleCheckpoint
-from framework.engine.job.unfinished_batch import FileSplits, begin_with_code
+from framework.engine.job.unfinished_batch import ReadingOrder, begin_with_code
 from state.checkpoint.folder import LocalFolder
 from state.checkpoint.job_record import JobRecord
 from state.checkpoint.layout import CODE_FILE
-from state.checkpoint.run_record import read_code, read_splits
+from state.checkpoint.run_record import read_code, read_order
 
 OLD = {"panekeeper": "0.1.0", "reject": [], "operator Spread": "code:1", "operator Spread.limit": 5}
 NEW = OLD | {"reject": [["odd", "value = 1"]], "operator Spread": "code:2"}
@@ -131,27 +131,35 @@ class Session:
         return self.cores
 
 
+NO_QUERY: Any = None
+
+
+def order(folder: LocalFolder, spark: Any) -> ReadingOrder:
+    """The order of a job that reads files."""
+    return ReadingOrder(folder, spark, from_files=True, from_kafka=False)
+
+
 def test_the_files_of_an_unfinished_batch_are_split_as_they_were_and_those_of_later_ones_as_now(tmp_path: Path) -> None:
     """By the number of cores of then, wherever the batch is run again, and however often."""
     folder = Start(tmp_path, begun=7, committed=7).folder
     before: Any = Session(cores=2)
-    first = FileSplits(folder, before)
+    first = order(folder, before)
     with first.as_recorded():
         assert TASKS not in before.settings
     folder.write_json("offsets/8", {})
-    first.record(8)
+    first.record(8, NO_QUERY)
     now: Any = Session(cores=64)
     now.set("spark.sql.files.maxPartitionBytes", "1g")
     for _ in range(2):
-        again = FileSplits(folder, now)
+        again = order(folder, now)
         with again.as_recorded():
             assert now.settings == before.settings | {TASKS: "2"}
-            again.record(8)
+            again.record(8, NO_QUERY)
         assert now.settings == before.settings | {"spark.sql.files.maxPartitionBytes": "1g"}
-        again.record(8)
+        again.record(8, NO_QUERY)
     folder.write_json("commits/8", {})
-    last = FileSplits(folder, now)
+    last = order(folder, now)
     with last.as_recorded():
         assert TASKS not in now.settings  # there is no unfinished batch
-    last.record(9)
-    assert (read_splits(folder) or {})[TASKS] == "64"
+    last.record(9, NO_QUERY)
+    assert (read_order(folder) or {})["files"][TASKS] == "64"
