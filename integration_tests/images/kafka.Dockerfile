@@ -2,5 +2,6 @@
 FROM panekeeper/base
 COPY libs /opt/kafka/libs
 COPY kafka.properties /opt/kafka/
-ENV CLASSPATH=/opt/kafka/libs/*
-CMD ["sh", "-c", "java kafka.tools.StorageTool format --ignore-formatted -t MkU3OEVBNTcwNTJENDM2Qk -c /opt/kafka/kafka.properties && exec java -Xmx256m kafka.Kafka /opt/kafka/kafka.properties"]
+ENV CLASSPATH=/opt/kafka/libs/* \
+    OPTIONS="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+CMD ["sh", "-c", "java $OPTIONS kafka.tools.StorageTool format --ignore-formatted -t MkU3OEVBNTcwNTJENDM2Qk -c /opt/kafka/kafka.properties && exec java $OPTIONS -Xmx256m kafka.Kafka /opt/kafka/kafka.properties"]

@@ -72,9 +72,9 @@ class Stack:
         return to / prefix
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def stack() -> Iterator[Stack]:
-    """The cluster and the store, in a network of their own."""
+    """The cluster and the store, in a network of their own; they end with the test, so that others have the machine."""
     compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
     wanted = {name: one for name, one in compose["services"].items() if "profiles" not in one and name != "kafka"}
     _require_docker({service["image"] for service in wanted.values()})
