@@ -10,12 +10,12 @@ ON_SPARK := $(PYTHON) -m pytest integration_tests --numprocesses 2 --dist loadgr
 CODE := $(wildcard panekeeper framework state recovery examples benchmarks tests integration_tests conftest.py)
 
 .NOTPARALLEL:
-.PHONY: help demo test test-rest test-all fast lint bench soak drill images stack lock clean java
+.PHONY: help demo test test-rest test-release test-all fast lint bench soak drill images stack lock clean java
 
 help: ## Show this help
 	@echo "Panekeeper: windows for PySpark streams. Needs Python >= 3.11 and Java 17 or 21."
 	@echo
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: java $(VENV)/.installed-demo $(VENV)/.jars ## Run the worked example: flight delays, killed and resumed
 	@$(PYTHON) -m examples.flights
@@ -24,13 +24,17 @@ test: java $(VENV)/.installed-dev $(VENV)/spark-classes.jsa ## Run the fast test
 	@echo "Fast tests"
 	@$(PYTHON) -m pytest tests --numprocesses auto
 	@echo "Tests on real Spark"
-	@$(ON_SPARK) -m "not extended"
+	@$(ON_SPARK) -m "not extended and not release"
 
 test-rest: java $(VENV)/.installed-dev $(VENV)/spark-classes.jsa ## Run what `make test` leaves out (half an hour; needs Docker and `make images`)
 	@echo "The other tests on real Spark"
 	@$(ON_SPARK) -m "extended"
 
-test-all: test test-rest ## Run all tests
+test-release: java $(VENV)/.installed-dev $(VENV)/spark-classes.jsa ## Run what only a release waits for: further combinations (20 minutes)
+	@echo "The tests on real Spark before a release"
+	@$(ON_SPARK) -m "release"
+
+test-all: test test-rest test-release ## Run all tests
 
 fast: $(VENV)/.installed-dev ## Run the tests that start no Java
 	@$(PYTHON) -m pytest tests --numprocesses auto

@@ -104,7 +104,7 @@ def main(arguments: list[str]) -> int:
     on_s3 = options.out.startswith(("s3://", "s3a://"))
     with ExitStack() as scratch:
         folder = Path(scratch.enter_context(TemporaryDirectory()) if on_s3 else options.out)
-        given = write_input(folder / "input", raw, Replay(days=options.days))
+        given = write_input(folder / "input", raw, Replay(days=options.days, slow_files=options.slow_files))
         spark = session("panekeeper-flights", kafka=True, s3=on_s3)
         try:
             replay(spark, given, options)
@@ -172,6 +172,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--topic", default="flights", help="created if it is not there (flights)")
     parser.add_argument("--out", default="out/kafka", help="checkpoint and tables, here or on S3 (out/kafka)")
     parser.add_argument("--days", type=int, metavar="N", help="replay only N days around the worst one")
+    parser.add_argument("--slow-files", type=int, default=10, metavar="N", help="split the worst day into N files (10)")
     parser.add_argument("--files", type=int, metavar="N", help="only the first N files of the replay, without a flush")
     options = parser.parse_args(arguments)
     options.out = options.out.rstrip("/")

@@ -22,14 +22,19 @@ ROOT = Path(__file__).parents[2]
 
 
 ONE_WAY_EACH = set(zip(KINDS, cycle(way for way in WAYS if WAYS[way].stop != "kill"), strict=False))
-"""What `make test` plays: each kind comes back in one way, each way is taken; kills are left to `make test-rest`."""
+"""What `make test` plays: each kind comes back in one way, each way is taken. `make test-rest` plays all pairs."""
 
 
 def _case(kind: str, way: str, *, data: bool) -> Any:
-    """One run. Those that were killed are found by one process: they were killed together."""
-    marks = [pytest.mark.xdist_group("killed")] if WAYS[way].stop == "kill" else []
+    """One run. Those that were killed are found by one process: they were killed together.
+
+    Without a kill, a kind in a way goes on with data or without, in turn; a release waits for both.
+    """
+    killed = WAYS[way].stop == "kill"
+    marks = [pytest.mark.xdist_group("killed")] if killed else []
     if not data or (kind, way) not in ONE_WAY_EACH:
-        marks.append(pytest.mark.extended)
+        in_turn = (list(KINDS).index(kind) + list(WAYS).index(way)) % 2 == data
+        marks.append(pytest.mark.extended if killed or in_turn else pytest.mark.release)
     return pytest.param(kind, way, data, marks=marks, id=f"{kind}-{way}-{'data' if data else 'nothing'}-after")
 
 

@@ -100,7 +100,7 @@ def test_a_job_restored_from_s3_and_resumed_gives_the_same_results(far: Far) -> 
     assert verify(far.place, "one", deep=True, spark=far.readings.spark).values
 
 
-@pytest.mark.extended
+@pytest.mark.release  # rescale, and a restore on S3, are tested by themselves
 def test_a_rescaled_job_on_s3_resumes_with_the_same_results(far: Far) -> None:
     """The state is distributed again in the bucket; killed when the old checkpoint is moved, a restore completes it."""
     spark = far.readings.spark
