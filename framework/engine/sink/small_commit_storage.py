@@ -5,6 +5,7 @@ On any other file system a table is written by Spark.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from framework.engine.sink.small_commit_checks import UnsupportedTable
@@ -36,6 +37,23 @@ _PROVIDERS = frozenset(
         "IAMInstanceCredentialsProvider",
     }
 )
+
+_MISREAD = re.compile(r"[\x00-\x1f\x7f%\[\\\]^|]")
+_ENDS_A_URL = re.compile(r"[#?]|\s$")
+
+
+def require_plain_name(url: str) -> None:
+    """Raise `UnsupportedTable` for a name by which the library would not reach the folder that Spark reaches.
+
+    It reads the log of `a%20b` in the folder `a b`, and writes to `a%20b`; `\\` it takes for `/` in one of the two. A
+    panic ends its commits to a folder with `[`, `]`, `^` or `|`. On S3, `#` and `?` end the name.
+
+    Args:
+        url: the table's folder, or `s3a://bucket/path`.
+    """
+    found = _MISREAD.search(url) or ("://" in url and _ENDS_A_URL.search(url))
+    if found:
+        raise UnsupportedTable(f"the library does not reach a folder with {found[0]!r} in its name as Spark does")
 
 
 def local_folder(path: str) -> str | None:

@@ -5,7 +5,8 @@ It decides nothing about repeats and conflicts; `framework/engine/sink/small_com
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,6 +21,7 @@ from framework.engine.sink.small_commit_checks import (
     require_protocol,
     schema_of,
 )
+from framework.engine.sink.small_commit_storage import require_plain_name
 
 _COMMITS_AN_OPEN = 50  # a table kept open takes longer with each commit: 8 ms at first, 25 after a hundred
 _NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
@@ -158,8 +160,10 @@ def open_table(url: str, options: Mapping[str, str], version: int | None = None)
     Raises:
         UnsupportedTable: the library cannot be trusted to write it.
     """
+    require_plain_name(url)
     try:
-        delta = DeltaTable(url, version=version, storage_options=dict(options) or None)
+        with panic_as_unsupported():
+            delta = DeltaTable(url, version=version, storage_options=dict(options) or None)
     except (DeltaError, OSError) as error:
         raise UnsupportedTable(f"the library cannot open it: {str(error).splitlines()[0]}") from error
     protocol, metadata = delta.protocol(), delta.metadata()
@@ -167,6 +171,20 @@ def open_table(url: str, options: Mapping[str, str], version: int | None = None)
     require_protocol(protocol.min_reader_version, protocol.min_writer_version, features)
     require_metadata(schema_of(delta.schema().to_json()), metadata.partition_columns, metadata.configuration)
     return delta
+
+
+@contextmanager
+def panic_as_unsupported() -> Iterator[None]:
+    """Leave a table to Spark by which the library panics in the block; whatever it has committed, Spark skips.
+
+    A panic is a defect of the library. It is no `Exception`: nobody would report it, and a query would wait for ever.
+    """
+    try:
+        yield
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        raise UnsupportedTable(f"the library has failed by a defect of its own: {error}") from error
 
 
 def files_of(delta: DeltaTable) -> pa.Table:

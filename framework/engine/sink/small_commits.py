@@ -24,7 +24,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 
 from framework.declarations.errors import OutputNotWritable, SinkError
 from framework.engine.sink.small_commit_checks import UnsupportedTable, require_new_table, schema_of
-from framework.engine.sink.small_commit_storage import local_folder
+from framework.engine.sink.small_commit_storage import local_folder, require_plain_name
 from framework.engine.sink.small_commit_table import OpenTable
 from state.log import logger
 
@@ -73,6 +73,7 @@ def _url_of(path: str) -> str:
     folder = local_folder(path)
     if folder is None and not path.startswith("s3a://"):
         raise UnsupportedTable(f"{path} is neither on a local disk nor on S3")
+    require_plain_name(folder or path)
     return folder or path
 
 
@@ -239,15 +240,9 @@ class SmallCommits:
                 if pause is None or not others_came_first:
                     raise self._not_committed(version, error) from error
                 self._sleep(pause)
-            except Exception:
+            except BaseException:
                 self.reopen()
                 raise
-            except BaseException as error:
-                self.reopen()
-                if type(error).__name__ != "PanicException":
-                    raise
-                # A defect of the library. It is no `Exception`, and Spark would wait for ever for this thread.
-                raise SinkError(f"{self._url}: batch {version} could not be committed: {error}") from error
             else:
                 table.committed(app_id, version)
                 self._maintain(table)

@@ -13,6 +13,7 @@ from framework.engine.session.delta_log import last_transaction
 from framework.engine.session.s3_settings import is_s3
 from framework.engine.sink.small_commit_checks import UnsupportedTable
 from framework.engine.sink.small_commit_storage import S3A_SETTINGS, storage_options
+from framework.engine.sink.small_commit_table import panic_as_unsupported
 from framework.engine.sink.small_commits import SmallCommits, create_table
 from state.log import logger
 
@@ -50,12 +51,11 @@ class SmallTables:
             SinkError: a later epoch of the job has begun.
         """
         try:
-            if path not in self._tables:
-                self._tables[path] = SmallCommits(path, _options(spark, path))
-            table = self._tables[path]
-            if table is None:
-                return None
-            return act(table)
+            with panic_as_unsupported():
+                if path not in self._tables:
+                    self._tables[path] = SmallCommits(path, _options(spark, path))
+                table = self._tables[path]
+                return None if table is None else act(table)
         except UnsupportedTable as reason:
             _log.info("%s: Spark makes all commits to this table: %s", path, reason)
             self._tables[path] = None
@@ -92,7 +92,8 @@ class SmallTables:
         if any(name.startswith(_DEFAULT_PROPERTIES) for name in spark.conf.getAll):
             return False
         try:
-            create_table(path, _options(spark, path), schema.json(), properties)
+            with panic_as_unsupported():
+                create_table(path, _options(spark, path), schema.json(), properties)
         except UnsupportedTable as reason:
             _log.info("%s: Spark creates this table: %s", path, reason)
             return False

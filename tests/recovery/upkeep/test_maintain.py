@@ -254,6 +254,21 @@ def test_a_table_that_only_spark_can_read_gets_its_statement(
     assert tabled.contents().keys() == before.keys()
 
 
+def test_a_table_that_the_library_takes_for_another_one_keeps_its_files(tabled: JobWithTable, tmp_path: Path) -> None:
+    """Of `a%20b` it reads the log in `a b`: by that one, no file in `a%20b` would be needed."""
+    (tmp_path / "other").mkdir()
+    other = JobWithTable(tmp_path / "other")
+    for job, folder in ((tabled, "a%20b"), (other, "a b")):
+        job.append(3)
+        job.age(9)
+        job.table = job.table.rename(tmp_path / folder)
+    tabled.checkpoint.tables(log=str(tabled.table))
+    before = tabled.files()
+    (done,) = maintain(tabled.root, optimize=False).tables
+    assert "as only Spark can: the library does not reach a folder with '%' in its name" in str(done.problem)
+    assert tabled.files() == before
+
+
 def test_the_result_printed_as_lines(tabled: JobWithTable, capsys: pytest.CaptureFixture[str]) -> None:
     """One for the job, one for each table."""
     tabled.append(2)

@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
+import pytest
 from deltalake import DeltaTable
 
 from framework.engine.sink.small_commit_checks import UnsupportedTable
-from framework.engine.sink.small_commits import SmallCommits
+from framework.engine.sink.small_commits import SmallCommits, create_table
 from framework.engine.sink.small_tables import SmallTables
 
 if TYPE_CHECKING:
@@ -52,3 +53,50 @@ def test_a_table_that_does_not_is_left_to_spark_for_the_rest_of_the_run(tmp_path
         assert not tables.commit(NO_SPARK, path, lambda to: to.append(ROWS, "a", 0))
         tables.reopen(path)
     assert DeltaTable(table).version() == 0
+
+
+@pytest.mark.parametrize("name", ["a[1", "a]", "a^b", "a|b", "a%20b", "a\\b", "a\tb"])
+def test_a_folder_that_the_library_would_not_reach_is_left_to_spark(tmp_path: Path, name: str) -> None:
+    """It panics, or reads the log of another folder: with `%20` that of the one with a space, which has the batch."""
+    other, own = tmp_path / name.replace("%20", " ").replace("\\", "/"), tmp_path / name
+    other.mkdir(parents=True, exist_ok=True)
+    DeltaTable.create(tmp_path / "table", schema=SCHEMA)
+    (tmp_path / "table/_delta_log").rename(own / "_delta_log") if own.is_dir() else (tmp_path / "table").rename(own)
+    before = sorted(tmp_path.rglob("*"))
+    tables = SmallTables()
+    assert not tables.commit(NO_SPARK, str(own), lambda to: to.append(ROWS, "a", 0))
+    assert not tables.commit(NO_SPARK, str(own), lambda to: to.fence(["a"]))
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("name", ["a#1/log", "a?/log", "a%20b", "a\tb", "a "])
+def test_a_url_of_which_the_library_would_read_a_part_is_left_to_spark(name: str) -> None:
+    """Two tables would be one, or that of somebody else. No store is reached."""
+    with pytest.raises(UnsupportedTable, match="as Spark does"):
+        create_table(f"s3a://bucket/{name}", {}, '{"type": "struct", "fields": []}', {})
+    with pytest.raises(UnsupportedTable, match="as Spark does"):
+        SmallCommits(f"s3a://bucket/{name}")
+
+
+class PanicException(BaseException):  # noqa: N818 -- its name in the library, which does not export it
+    """What a defect of the library raises; it is no `Exception` there either."""
+
+
+def test_a_panic_of_the_library_leaves_the_table_to_spark(tmp_path: Path) -> None:
+    """Spark commits the batch, or skips it if the library had got so far; nothing waits, and nothing ends silently."""
+    DeltaTable.create(tmp_path, schema=SCHEMA)
+    tables, calls = SmallTables(), []
+
+    def panic(_: SmallCommits) -> None:
+        calls.append(1)
+        raise PanicException("index out of bounds")
+
+    assert not tables.commit(NO_SPARK, str(tmp_path), panic)
+    assert not tables.commit(NO_SPARK, str(tmp_path), panic)
+    assert calls == [1]
+    with pytest.raises(KeyboardInterrupt):
+        SmallTables().commit(NO_SPARK, str(tmp_path), _interrupt)
+
+
+def _interrupt(_: SmallCommits) -> None:
+    raise KeyboardInterrupt
