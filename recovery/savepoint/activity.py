@@ -3,7 +3,7 @@
 Blobs without a manifest may be those of a savepoint that is being made. So each activity writes a marker first and
 checks for the other kind second: of two that start together at least one sees the other. A prune that finds a savepoint
 being made removes no blobs; a savepoint that finds a prune is refused. The marker of an activity that was killed counts
-for two days.
+for two days; on the host on which it was killed, not at all.
 """
 
 from __future__ import annotations
@@ -11,15 +11,20 @@ from __future__ import annotations
 import io
 import json
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import Any, Literal
 
-from recovery.errors import ArchiveError
+from recovery.errors import ArchiveError, DamagedSavepoint
 from recovery.storage.archive import Archive
+from recovery.storage.blobs import LimitedSink
+from state.checkpoint.owner import LeaseOwner
 
 MARKER_LIFETIME = timedelta(days=2)
+_MAX_BYTES = 65_536
+_PROCESS = ("host", "pid", "started", "space", "boot")
 
 Activity = Literal["savepoint", "prune"]
 
@@ -34,7 +39,9 @@ def activity_marker(archive: Archive, activity: Activity, now: datetime) -> Iter
         now: the current time.
     """
     file = f"working/{activity}-{uuid.uuid4().hex}.json"
-    archive.put_bytes(file, json.dumps({"since": now.isoformat()}).encode())
+    here = asdict(LeaseOwner.of_this_process(""))
+    process = {name: here[name] for name in _PROCESS}
+    archive.put_bytes(file, json.dumps({"since": now.isoformat(), "process": process}).encode())
     try:
         yield
     finally:
@@ -56,7 +63,7 @@ def active_markers(archive: Archive, activity: Activity, now: datetime) -> dict[
     found = {}
     for file in archive.sizes(f"working/{activity}-"):
         since = _since(archive, file)
-        if since is None or now - since > MARKER_LIFETIME:
+        if since is None or abs(now - since) > MARKER_LIFETIME:  # one of the future would never end
             archive.remove(file)
         else:
             found[file] = since
@@ -64,9 +71,20 @@ def active_markers(archive: Archive, activity: Activity, now: datetime) -> dict[
 
 
 def _since(archive: Archive, file: str) -> datetime | None:
+    """Return when an activity began; None if it has ended, or was killed on this host, or if it is no marker."""
     data = io.BytesIO()
     try:
-        archive.get(file, data)
-        return datetime.fromisoformat(json.loads(data.getvalue())["since"])
-    except (FileNotFoundError, KeyError, TypeError, ValueError):
-        return None  # its activity has just ended, or it is no marker
+        archive.get(file, LimitedSink(data, _MAX_BYTES, file))
+        marker = json.loads(data.getvalue())
+        since = datetime.fromisoformat(marker["since"])
+        return None if since.tzinfo is None or _was_killed(marker.get("process")) else since
+    except (FileNotFoundError, DamagedSavepoint, AttributeError, KeyError, TypeError, ValueError, RecursionError):
+        return None
+
+
+def _was_killed(process: Mapping[str, Any] | None) -> bool:
+    """Return whether a process is known to have ended: it was one of this host. An older version recorded none."""
+    if process is None:
+        return False
+    owner = LeaseOwner.from_fields({"name": "", "token": "", "since": 0, "seen": 0, **process})
+    return owner.is_on_this_machine and not owner.is_alive(0)

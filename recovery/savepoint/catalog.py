@@ -22,6 +22,7 @@ from state.checkpoint.clock import now_utc
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_FOLDERS = ("savepoints/", "blobs/")
 _MAX_LISTED = 5
 """How many damaged files an error names."""
 
@@ -50,7 +51,7 @@ class PruneResult:
     Attributes:
         removed: names of the savepoints that were removed.
         kept: names of those that were kept.
-        blobs: how many blobs were removed, which no savepoint needs any more.
+        blobs: how many blobs were removed, which no savepoint needs any more, and parts of such, of a killed one.
         bytes: their size.
         being_made: how many savepoints were being made there; if any, no blob was removed.
     """
@@ -197,7 +198,7 @@ def prune(
     if keep < 1:
         raise SavepointRefused(f"keep is {keep}; it must be 1 or more")
     archive = open_archive(location, s3)
-    if not archive.sizes("savepoints/") and not archive.sizes("blobs/"):
+    if not _unfinished(archive) and not any(file.count("/") == 1 for one in _FOLDERS for file in archive.sizes(one)):
         raise no_savepoints(archive.location)  # before the marker, which would create the folder
     at = now or now_utc()
     with activity_marker(archive, "prune", at):
@@ -211,11 +212,17 @@ def prune(
             archive.remove(manifest_file(name))
         needed = {blob for one in kept for blob in one.blobs}
         unused = {file: size for file, size in archive.sizes("blobs/").items() if is_blob(file) and file not in needed}
-        gone = {} if making else unused
+        gone = {} if making else unused | _unfinished(archive)
         for blob in gone:
             archive.remove(blob)
     names = tuple(one.name for one in kept)
     return PruneResult(removed=tuple(removed), kept=names, blobs=len(gone), bytes=sum(gone.values()), being_made=making)
+
+
+def _unfinished(archive: Archive) -> dict[str, int]:
+    """Return name -> size of what a savepoint is storing, or has left that was killed; not in folders below ours."""
+    found = [archive.unfinished(folder) for folder in _FOLDERS]
+    return {file: size for one in found for file, size in one.items() if file.count("/") == 1}
 
 
 def _read_all(archive: Archive) -> list[Manifest]:

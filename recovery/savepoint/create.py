@@ -29,6 +29,7 @@ from recovery.jobs.record import require_record
 from recovery.savepoint.activity import active_markers, activity_marker
 from recovery.savepoint.checkpoint_reader import CheckpointSnapshot, read_checkpoint
 from recovery.savepoint.manifest import Manifest, checked_name, manifest_file
+from recovery.savepoint.manifest_rules import MAX_MANIFEST_BYTES
 from recovery.savepoint.overlap import require_no_overlap
 from recovery.savepoint.request import request_savepoint_batch
 from recovery.savepoint.restore_paths import RestorePaths
@@ -36,6 +37,7 @@ from recovery.savepoint.signature import manifest_key
 from recovery.storage.archive import Archive
 from recovery.storage.blobs import (
     ChangedMeanwhile,
+    LimitedSink,
     ProgressCallback,
     SavedFile,
     TransferProgress,
@@ -166,7 +168,7 @@ def _publish(archive: Archive, manifest: Manifest, key: bytes | None) -> None:
         archive.put_new(file, data)
     except FileExistsError:
         there = io.BytesIO()
-        archive.get(file, there)
+        archive.get(file, LimitedSink(there, MAX_MANIFEST_BYTES, file))
         if there.getvalue() != data:  # a store may have stored a file although the call failed, and was tried again
             raise _name_taken(archive, manifest.name) from None
 

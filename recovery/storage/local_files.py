@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import stat
 import uuid
@@ -17,6 +18,8 @@ from recovery.storage.archive import ByteSink
 from state.checkpoint.folder import LocalFolder, move_new, sync_folder
 
 _PART_SUFFIX = ".part"
+_PART = re.compile(r"\..+\.[0-9a-f]{32}\.part")
+"""The name under which a file is written; others that end so are somebody else's."""
 
 
 def _open_at_once(path: Path) -> BinaryIO:
@@ -147,11 +150,18 @@ class LocalFiles(LocalFolder):
 
     def sizes(self, prefix: str = "") -> dict[str, int]:
         """Return name -> size in bytes of the files whose name begins with `prefix`; not of one removed meanwhile."""
+        return {name: size for name, size in self._listed(prefix).items() if not name.endswith(_PART_SUFFIX)}
+
+    def unfinished(self, prefix: str) -> dict[str, int]:
+        """Return name -> size in bytes of files that are being stored, or were when their process was killed."""
+        return {name: size for name, size in self._listed(prefix).items() if _PART.fullmatch(name.rpartition("/")[2])}
+
+    def _listed(self, prefix: str) -> dict[str, int]:
         found = {}
         try:
             for path in (self.path / prefix.rpartition("/")[0]).rglob("*"):
                 name = path.relative_to(self.path).as_posix()
-                if name.startswith(prefix) and not name.endswith(_PART_SUFFIX):
+                if name.startswith(prefix):
                     with suppress(FileNotFoundError):
                         if path.is_file():
                             found[name] = path.stat().st_size

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from framework.engine.session.columns import quoted
 from framework.engine.sink.spark_commits import repeat_while_others_commit
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def compact(spark: SparkSession, path: str) -> tuple[int, int]:
     done: list[tuple[int, int]] = []
 
     def commit() -> None:
-        result = spark.sql(f"OPTIMIZE delta.`{path}`").select("metrics.numFilesRemoved", "metrics.numFilesAdded")
+        result = spark.sql(f"OPTIMIZE delta.{quoted(path)}").select("metrics.numFilesRemoved", "metrics.numFilesAdded")
         done.extend((int(removed), int(added)) for removed, added in result.collect())
 
     repeat_while_others_commit(path, commit)

@@ -45,8 +45,8 @@ _ENDS_A_URL = re.compile(r"[#?]|\s$")
 def require_plain_name(url: str) -> None:
     """Raise `UnsupportedTable` for a name by which the library would not reach the folder that Spark reaches.
 
-    It reads the log of `a%20b` in the folder `a b`, and writes to `a%20b`; `\\` it takes for `/` in one of the two. A
-    panic ends its commits to a folder with `[`, `]`, `^` or `|`. On S3, `#` and `?` end the name.
+    It reads the log of `a%20b` in the folder `a b`, and writes to `a%20b`; a backslash it takes for `/` in one of the
+    two. A panic ends its commits to a folder with `[`, `]`, `^` or `|`. On S3, `#` and `?` end the name.
 
     Args:
         url: the table's folder, or `s3a://bucket/path`.

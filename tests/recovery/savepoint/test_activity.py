@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from recovery.errors import SavepointRefused
-from recovery.savepoint.activity import MARKER_LIFETIME, activity_marker
+from recovery.errors import NoSuchSavepoint, SavepointRefused
+from recovery.savepoint.activity import MARKER_LIFETIME, active_markers, activity_marker
 from recovery.savepoint.catalog import PruneResult, prune, verify
+from recovery.storage.local_files import LocalFiles
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 from tests.recovery.storage.memory_archive import MemoryArchive
 
@@ -90,3 +94,61 @@ def test_the_marker_of_a_killed_activity_expires(job: FakeCheckpoint) -> None:
     savepoint(job.folder, "one", to=archive, made_at=NOON + MARKER_LIFETIME + timedelta(seconds=1))
     assert prune(archive, keep=1, now=NOON + MARKER_LIFETIME + timedelta(seconds=2)).being_made == 0
     assert not archive.sizes("working/")
+
+
+def test_the_marker_of_an_activity_that_was_killed_on_this_host_counts_no_more(job: FakeCheckpoint) -> None:
+    """Its process is looked up. One of another host, or of the same number in another container, may still run."""
+    archive = MemoryArchive()
+    with activity_marker(archive, "prune", NOON):
+        (file,) = archive.sizes("working/")
+        marker = json.loads(archive.files[file])
+    elsewhere = marker | {"process": marker["process"] | {"host": "elsewhere", "pid": 2**22 + 1}}
+    archive.files[file] = json.dumps(elsewhere).encode()
+    assert active_markers(archive, "prune", NOON) == {file: NOON}
+    killed = marker | {"process": marker["process"] | {"pid": 2**22 + 1}}
+    archive.files[file] = json.dumps(killed).encode()
+    savepoint(job.folder, "one", to=archive, made_at=NOON)
+    assert not archive.sizes("working/")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b'{"since": "2024-05-01T12:00:00"}',
+        b'{"since": "2999-05-01T12:00:00+00:00"}',
+        b'{"since": "2024-05-01T12:00:00+00:00", "process": 1}',
+        b'{"since": "2024-05-01T12:00:00+00:00", "process": {"host": "h", "pid": "1"}}',
+        b"[" * 65_000,
+        b'{"since": "2024-05-01T12:00:00+00:00"}' + b" " * 65_536,
+    ],
+    ids=["no time zone", "of the future", "no process", "a process of text", "nested", "large"],
+)
+def test_a_marker_that_panekeeper_never_writes_keeps_nobody_out(job: FakeCheckpoint, content: bytes) -> None:
+    """Whoever can write to a location could refuse every savepoint there, and have any amount of bytes read."""
+    archive = MemoryArchive()
+    archive.files["working/prune-x.json"] = content
+    savepoint(job.folder, "one", to=archive, made_at=NOON)
+    assert not archive.sizes("working/")
+
+
+def test_a_prune_removes_the_files_that_a_killed_savepoint_was_writing(job: FakeCheckpoint, tmp_path: Path) -> None:
+    """They have hidden names, and may be large. Beside a savepoint that is being made, and of others, they stay."""
+    files, part = LocalFiles(tmp_path / "savepoints"), "." + "00" * 32 + "." + "ab" * 16 + ".part"
+    (files.path / "blobs").mkdir(parents=True)
+    (files.path / "blobs" / part).write_bytes(b"four")
+    (files.path / "blobs" / "film.part").write_bytes(b"another's")
+    with pytest.raises(NoSuchSavepoint):
+        prune(tmp_path, keep=1)  # another location may be in a folder of that name
+    assert prune(files, keep=1).bytes == 4
+    savepoint(job.folder, "one", to=files, made_at=NOON)
+    left: list[Any] = [files.path / "blobs" / part, files.path / "savepoints" / part]
+    for path in left:
+        path.write_bytes(b"four")
+    with activity_marker(files, "savepoint", NOON):
+        assert prune(files, keep=1, now=NOON).blobs == 0
+    assert all(path.exists() for path in left)
+    done = prune(files, keep=1, now=NOON)
+    assert (done.blobs, done.bytes) == (2, 8)
+    assert not any(path.exists() for path in left)
+    assert (files.path / "blobs" / "film.part").exists()
+    verify(files, "one")

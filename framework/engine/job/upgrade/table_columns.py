@@ -59,7 +59,7 @@ def add_missing_columns(spark: SparkSession, tables: Tables, spec: JobSpec, smal
         if missing:
             columns = ", ".join(f"{quoted(one.name)} {one.dataType.simpleString()}" for one in missing)
             try:
-                spark.sql(f"ALTER TABLE delta.`{path}` ADD COLUMNS ({columns})")
+                spark.sql(f"ALTER TABLE delta.{quoted(path)} ADD COLUMNS ({columns})")
             except (AnalysisException, IllegalArgumentException) as error:
                 raise SinkError(
                     f"the table {path} cannot get the columns {columns} of the new declaration: {first_line(error)}. "

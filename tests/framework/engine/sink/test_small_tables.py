@@ -78,7 +78,7 @@ def test_a_url_of_which_the_library_would_read_a_part_is_left_to_spark(name: str
         SmallCommits(f"s3a://bucket/{name}")
 
 
-class PanicException(BaseException):  # noqa: N818 -- its name in the library, which does not export it
+class PanicException(BaseException):
     """What a defect of the library raises; it is no `Exception` there either."""
 
 
