@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import json
 import logging
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -22,6 +21,7 @@ from recovery.cli.maintain import MAINTAIN
 from recovery.cli.offsets import OFFSETS
 from recovery.cli.output.failures import describe_failure
 from recovery.cli.output.schema import output_schema
+from recovery.cli.output.streams import printable, printable_lines, to_the_end
 from recovery.cli.output.watch import watch
 from recovery.cli.repair import REPAIR
 from recovery.cli.restore import CLONE, RESTORE
@@ -63,26 +63,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The exit code.
     """
+    return to_the_end(lambda: _main(arguments), "panekeeper")
+
+
+def _main(arguments: Sequence[str] | None) -> int:
     parser = _parser()
     options = parser.parse_args(arguments)
     for name, value in vars(options).items():
         if name != "name" and not name.startswith("s3_") and "" in (value if isinstance(value, list) else [value]):
             parser.error(f"{name} is empty, as a variable of the shell is that was not set; give a value")
-    with _warnings_on_stderr(f"panekeeper {options.subcommand.name}"):
-        return _run_to_its_end(options)
-
-
-def _run_to_its_end(options: argparse.Namespace) -> int:
-    try:
-        code = watch(lambda: _run(options), every=options.every) if getattr(options, "watch", False) else _run(options)
-        sys.stdout.flush()
-    except KeyboardInterrupt:
-        print(f"panekeeper {options.subcommand.name}: interrupted", file=sys.stderr)
-        return ExitCode.INTERRUPTED
-    except BrokenPipeError:  # the reader has what it needs, as `head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return ExitCode.FAILED
-    return code
+    command = f"panekeeper {options.subcommand.name}"
+    with _warnings_on_stderr(command):
+        if getattr(options, "watch", False):
+            return to_the_end(lambda: watch(lambda: _run(options), every=options.every), command)
+        return to_the_end(lambda: _run(options), command)
 
 
 @contextmanager
@@ -102,13 +96,16 @@ def _run(options: argparse.Namespace) -> ExitCode:
     subcommand: Subcommand = options.subcommand
     try:
         fields = subcommand.run(options)
-    except Exception as error:  # noqa: BLE001 -- whatever it is, a user gets one line
+        text = json.dumps(fields, default=str) if options.json else printable_lines(subcommand.format(fields))
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # noqa: BLE001 -- whatever it is, also a panic of a library, a user gets one line
         text = describe_failure(error)
         if options.json:
             print(json.dumps({"error": text, "kind": type(error).__name__}))
-        print(f"panekeeper {subcommand.name}: {text}", file=sys.stderr)
+        print(f"panekeeper {subcommand.name}: {printable(text)}", file=sys.stderr)
         return ExitCode.FAILED
-    print(json.dumps(fields, default=str) if options.json else subcommand.format(fields))
+    print(text)
     return subcommand.exit_code(options, fields)
 
 

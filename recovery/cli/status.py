@@ -9,6 +9,7 @@ from typing import Any
 
 from recovery.cli.arguments import add_checkpoint_argument, add_s3_arguments, positive_seconds, s3_options
 from recovery.cli.output.schema import object_schema
+from recovery.cli.output.streams import printable
 from recovery.cli.subcommand import ExitCode, Subcommand
 from recovery.cli.text import format_age, format_number, format_table
 from recovery.jobs.fleet import DEPTH, list_jobs
@@ -132,7 +133,7 @@ def _format_jobs(fields: dict[str, Any]) -> str:
     )
     rows = [
         (
-            one["job"] or "?",
+            printable(one["job"] or "?"),
             one["state"],
             one["health"],
             format_number(one["last_commit"]),
@@ -142,11 +143,11 @@ def _format_jobs(fields: dict[str, Any]) -> str:
             format_number(one["rows_per_second"]),
             format_age(one["last_savepoint"] and one["last_savepoint"]["age"]),
             "yes" if one["resumable"] else "no",
-            one["checkpoint"],
+            printable(one["checkpoint"]),
         )
         for one in jobs
     ]
-    notes = [f"{one['checkpoint']}: {one['why']}" for one in jobs if one["health"] != Health.HEALTHY.value]
+    notes = [printable(f"{one['checkpoint']}: {one['why']}") for one in jobs if one["health"] != Health.HEALTHY.value]
     return "\n".join([format_table(heads, rows), *notes])
 
 

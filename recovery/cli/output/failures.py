@@ -10,7 +10,7 @@ from framework.declarations.errors import PanekeeperError
 from framework.engine.session.spark_errors import first_line
 
 
-def describe_failure(error: Exception) -> str:
+def describe_failure(error: BaseException) -> str:
     """Return an error in one line.
 
     The errors of Panekeeper and of the disk say what to do. For any other, and for ours with an error of Java behind
@@ -39,8 +39,11 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _write_traceback(error: BaseException) -> str:
-    with tempfile.NamedTemporaryFile(
-        "w", prefix="panekeeper-error-", suffix=".txt", delete=False, encoding="utf-8"
-    ) as file:
-        file.writelines(traceback.format_exception(error))
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", prefix="panekeeper-error-", suffix=".txt", delete=False, encoding="utf-8", errors="backslashreplace"
+        ) as file:
+            file.writelines(traceback.format_exception(error))
+    except OSError as problem:  # a full disk may be the cause of both
+        return f"could not be written, {problem.strerror or problem}"
     return file.name
