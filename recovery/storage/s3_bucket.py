@@ -19,6 +19,9 @@ from recovery.storage.s3_options import S3Options
 from recovery.storage.s3_retry import RetryPolicy
 
 MISSING = {"404", "NoSuchKey", "NotFound"}
+_PIECE = 2**20
+_MAX_CONTENT = 2**30
+"""Of a file that is read as a whole: no log of Spark or Delta is as large."""
 _NO_BUCKET = {"NoSuchBucket"}
 _DENIED = {
     "401",
@@ -67,11 +70,56 @@ class Bucket:
         """Provide the client; errors of boto3 in the block are raised as `ArchiveError`, which names `place`."""
         from boto3.exceptions import Boto3Error
         from botocore.exceptions import BotoCoreError, ClientError
+        from botocore.parsers import ResponseParserError
 
         try:
-            yield self._client()
-        except (ClientError, BotoCoreError, Boto3Error, ValueError) as error:
+            client = self._client()
+        except ValueError:
+            raise ArchiveUnreachable(f"{self._endpoint()} is no URL of an S3 store; give http(s)://host:port") from None
+        try:
+            yield client
+        except (ClientError, BotoCoreError, Boto3Error) as error:
             raise self._to_archive_error(error, place) from None  # the text of the cause may quote the request
+        except (LookupError, TypeError, ValueError, RecursionError, ResponseParserError):
+            raise self.no_store() from None
+
+    def no_store(self) -> ArchiveUnreachable:
+        """Return the error of an endpoint that responds, and not as S3 does."""
+        return ArchiveUnreachable(
+            f"{self._endpoint()} responds, but not as an S3 store does; give the endpoint of its API, which is not "
+            "that of its web console, and check that no proxy responds in its place"
+        )
+
+    def checked(self, response: dict[str, Any], field: str) -> dict[str, Any]:
+        """Return a response that has a field which each store sends; a web page that was parsed as one has none.
+
+        Args:
+            response: as boto3 returns it.
+            field: `Name` of a list, `ETag` of an object.
+
+        Raises:
+            ArchiveUnreachable: it lacks the field.
+        """
+        objects = response.get("Contents", ())
+        if field not in response or not all({"Key", "Size"} <= one.keys() for one in objects):
+            raise self.no_store()
+        return response
+
+    def content(self, response: dict[str, Any]) -> bytes:
+        """Return the content of a small file, read piece by piece: a store may send, or announce, any number of bytes.
+
+        Args:
+            response: of `get_object`.
+
+        Raises:
+            ArchiveError: it is too large.
+        """
+        found = bytearray()
+        for piece in self.checked(response, "ETag")["Body"].iter_chunks(_PIECE):
+            found += piece
+            if len(found) > _MAX_CONTENT:
+                raise ArchiveError(f"a small file in the bucket {self.name!r} has more than {_MAX_CONTENT} bytes")
+        return bytes(found)
 
     def transfer(self, size: int | None = None) -> Any:
         """Return how a file is transferred: a large one in parts and in parallel.
@@ -133,8 +181,6 @@ class Bucket:
         unreachable = (exceptions.HTTPClientError, exceptions.ConnectionError, exceptions.EndpointConnectionError)
         if isinstance(inner, unreachable):
             return ArchiveUnreachable(f"{place} does not respond at {self._endpoint()} ({code}); check the URL")
-        if isinstance(inner, ValueError):
-            return ArchiveUnreachable(f"{self._endpoint()} is no URL of an S3 store; give http(s)://host:port")
         return ArchiveError(f"{place} cannot be used: S3 responds with {code}")
 
     def _endpoint(self) -> str:
@@ -156,5 +202,6 @@ def _service_descriptions() -> Any:
 
 
 def code_of(error: Any) -> str:
-    """Return the code of an error of S3."""
-    return str(error.response.get("Error", {}).get("Code", "unknown"))
+    """Return the code of an error of S3; of a web page, its status."""
+    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", "unknown")
+    return str(error.response.get("Error", {}).get("Code") or f"HTTP status {status}")

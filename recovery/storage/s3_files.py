@@ -155,7 +155,7 @@ class S3Files(Archive):
             FileNotFoundError: there is no file of that name.
         """
         with self._client() as client, self._not_found_as_file_error(name):
-            return bytes(client.get_object(Bucket=self._bucket.name, Key=self._key(name))["Body"].read())
+            return self._bucket.content(client.get_object(Bucket=self._bucket.name, Key=self._key(name)))
 
     @contextmanager
     def local_copy(self, name: str) -> Iterator[Path]:
@@ -182,19 +182,18 @@ class S3Files(Archive):
         with self._client() as client:
             if name:
                 try:
-                    client.head_object(Bucket=self._bucket.name, Key=key)
+                    self._bucket.checked(client.head_object(Bucket=self._bucket.name, Key=key), "ETag")
                 except ClientError as error:
                     if code_of(error) not in MISSING:
                         raise
                 else:
                     return True
             below = client.list_objects_v2(Bucket=self._bucket.name, Prefix=f"{key}/" if key else "", MaxKeys=1)
-            return "Contents" in below
+            return "Contents" in self._bucket.checked(below, "Name")
 
     def names(self, folder: str) -> list[str]:
         """Return the names in a folder, sorted, without hidden ones; empty if the folder is not there."""
-        top = self._key(f"{folder}/" if folder else "")
-        found = []
+        top, found = self._key(f"{folder}/" if folder else ""), []
         for page in self._pages(Prefix=top, Delimiter="/"):
             keys = [one["Key"] for one in page.get("Contents", ())]
             keys += [one["Prefix"].rstrip("/") for one in page.get("CommonPrefixes", ())]
@@ -261,8 +260,8 @@ class S3Files(Archive):
                     )
 
     def _put(self, client: Any, name: str, data: bytes, **conditions: str) -> None:
-        arguments = {**self._bucket.encryption(), **conditions}
-        client.put_object(Bucket=self._bucket.name, Key=self._key(name), Body=data, **arguments)
+        conditions |= self._bucket.encryption()
+        client.put_object(Bucket=self._bucket.name, Key=self._key(name), Body=data, **conditions)
 
     def _listed(self, prefix: str = "") -> Iterator[tuple[str, int]]:
         """Yield name and size of each object, also of the markers that Hadoop writes for folders."""
@@ -272,7 +271,8 @@ class S3Files(Archive):
 
     def _pages(self, **arguments: str) -> Iterator[dict[str, Any]]:
         with self._client() as client:
-            yield from client.get_paginator("list_objects_v2").paginate(Bucket=self._bucket.name, **arguments)
+            for page in client.get_paginator("list_objects_v2").paginate(Bucket=self._bucket.name, **arguments):
+                yield self._bucket.checked(page, "Name")
 
     def _key(self, name: str) -> str:
         return self._prefix + name
