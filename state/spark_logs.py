@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from state.checkpoint.folder import CheckpointFolder, batch_numbers, damaged, read_object
+from state.checkpoint.folder import CheckpointFolder, batch_numbers, damaged, parse_json, read_object
 from state.checkpoint.layout import COMMITS_FOLDER, METADATA_FILE, OFFSETS_FOLDER, SOURCES_FOLDER, STATE_FOLDER
 from state.errors import CorruptState
 
@@ -42,7 +42,7 @@ def parse_log(content: bytes) -> tuple[str, list[Any]]:
     version = _VERSION.fullmatch(first)
     if version is None:
         raise ValueError(first)
-    return version[1], [json.loads(line) if line.startswith("{") else line for line in lines]
+    return version[1], [parse_json(line.encode()) if line.startswith("{") else line for line in lines]
 
 
 def require_readable_commit(folder: LogFolder, batch: int) -> None:

@@ -116,4 +116,6 @@ def _row(folder: Files, problem: str | None, limits: Limits, at: int) -> JobStat
                 problem = "a restore of it was interrupted: run the same restore again, which completes it"
             elif not folder.exists(JOB_FILE):
                 problem = f"{JOB_FILE} is missing: restore the job from a savepoint"
+        except Exception as error:  # noqa: BLE001 -- one checkpoint, which may be anyone's, must not hide the others
+            problem = f"it has content that Panekeeper never writes ({type(error).__name__}: {error})"
     return damaged_status(folder.root, problem)

@@ -17,7 +17,7 @@ from recovery.jobs.health import Limits, with_health
 from recovery.jobs.job_status import JobStatus, NewestSavepoint
 from recovery.storage.local_files import LocalFiles
 from recovery.storage.s3_files import S3Files
-from state.checkpoint.clock import format_time, now_us
+from state.checkpoint.clock import LAST_US, format_time, now_us
 from state.checkpoint.folder import CheckpointFolder
 from state.checkpoint.job_record import is_flushed
 from state.checkpoint.last_savepoint import read_last_savepoint
@@ -115,7 +115,7 @@ def _state(owner: LeaseOwner | None, end: Mapping[str, Any], *, running: bool, f
 
 
 def _progress(report: Mapping[str, Any], now: int, *, running: bool) -> dict[str, Any]:
-    progress, still_open = report.get("progress") or {}, report.get("open") or {}
+    progress, still_open = _object(report.get("progress")), _object(report.get("open"))
     ended, watermark = progress.get("at"), progress.get("watermark")
     return {
         "last_batch_at": _time(ended),
@@ -129,6 +129,10 @@ def _progress(report: Mapping[str, Any], now: int, *, running: bool) -> dict[str
         "no_tick_since": _time(progress.get("no_tick_since")) if running else None,
         "tick_error": progress.get("tick_error") if running else None,
     }
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _newest_savepoint(folder: CheckpointFolder, now: int) -> NewestSavepoint | None:
@@ -158,9 +162,14 @@ def _not_resumable_reason(
     return None
 
 
-def _age(now: int, us: int | None) -> float | None:
-    return None if us is None else round((now - us) / 1e6, 1)
+def _age(now: int, us: Any) -> float | None:
+    return round((now - us) / 1e6, 1) if _is_time(us) else None
 
 
-def _time(us: int | None) -> str | None:
-    return None if us is None else format_time(us)
+def _time(us: Any) -> str | None:
+    return format_time(us) if _is_time(us) else None
+
+
+def _is_time(us: Any) -> bool:
+    """Return whether a field of a report, which may have been altered, is a time in us since the epoch."""
+    return isinstance(us, int) and 0 <= us <= LAST_US

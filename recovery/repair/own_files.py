@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from recovery.repair.finding import Action, Finding, unrepairable
 from recovery.savepoint.restore_paths import RestorePaths
 from recovery.storage.files import Files
+from state.checkpoint.claims import read_unaccounted
 from state.checkpoint.folder import CheckpointFolder, read_object
 from state.checkpoint.job_record import read_record, read_tables
 from state.checkpoint.layout import (
@@ -25,7 +26,7 @@ from state.checkpoint.layout import (
 from state.checkpoint.owner import read_owner
 from state.checkpoint.reset_intent import read_reset_intent
 from state.checkpoint.restore_markers import superseded_by
-from state.checkpoint.run_record import read_code, read_order
+from state.checkpoint.run_record import read_code, read_order, read_runs
 from state.errors import CheckpointError, CorruptState
 
 _Read = Callable[[CheckpointFolder], object]
@@ -38,7 +39,7 @@ _ONLY_REPORTS = (
 _SET_ASIDE: dict[str, tuple[_Read, str]] = {
     STOPPED_FILE: (lambda folder: read_object(folder, STOPPED_FILE), _ONLY_REPORTS),
     RUNS_FILE: (
-        lambda folder: read_object(folder, RUNS_FILE),
+        read_runs,
         "it counts starts only; state handlers see run and attempt begin at 1 again",
     ),
     TABLES_FILE: (read_tables, "each start of the job writes it"),
@@ -48,7 +49,7 @@ _SET_ASIDE: dict[str, tuple[_Read, str]] = {
         "each run of the job writes it; start it on as many cores as before, if a batch is unfinished",
     ),
     UNACCOUNTED_FILE: (
-        lambda folder: read_object(folder, UNACCOUNTED_FILE),
+        read_unaccounted,
         "it names processes that may only be paused; make sure that they are gone before you restore or reset the job",
     ),
 }

@@ -14,7 +14,7 @@ from recovery.storage.archive import Archive, ByteSink
 from recovery.storage.parallel import map_parallel
 from recovery.storage.s3_bucket import MISSING, Bucket, code_of
 from recovery.storage.s3_options import S3Options
-from state.checkpoint.folder import spark_url
+from state.checkpoint.folder import parse_json, spark_url
 
 _ALREADY_EXISTS = {"412", "PreconditionFailed", "ConditionalRequestConflict"}
 _MULTIPART_COPY_SIZE = 64 * 1024 * 1024
@@ -207,7 +207,7 @@ class S3Files(Archive):
             ValueError: it is no JSON.
         """
         try:
-            return json.loads(self.read(name))
+            return parse_json(self.read(name))
         except FileNotFoundError:
             return None
 

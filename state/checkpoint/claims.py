@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 from typing import Any
 
-from state.checkpoint.folder import CheckpointFolder, batch_numbers, read_object
+from state.checkpoint.folder import CheckpointFolder, batch_numbers, damaged, read_object
 from state.checkpoint.layout import CLAIMS_FOLDER, OFFSETS_FOLDER, UNACCOUNTED_FILE, claim_file, control_file_number
 from state.checkpoint.owner import LeaseOwner, read_owner
 from state.errors import CheckpointError
@@ -84,7 +84,7 @@ def note_takeover(folder: CheckpointFolder, lost: LeaseOwner | None) -> None:
     """
     if lost is None or lost.is_on_this_machine:
         return
-    known = _read(folder)
+    known = read_unaccounted(folder)
     if all(one["token"] != lost.token for one in known):
         batch = max(batch_numbers(folder, OFFSETS_FOLDER), default=-1)
         folder.write_json(UNACCOUNTED_FILE, {"processes": [*known, asdict(lost) | {"batch": batch}]}, replace=True)
@@ -102,14 +102,25 @@ def unaccounted_after(folder: CheckpointFolder, batch: int) -> list[LeaseOwner]:
         CheckpointError: the lease is damaged.
     """
     owner = read_owner(folder)
-    found = [LeaseOwner.from_fields(one) for one in _read(folder) if one["batch"] + 1 > batch]
+    found = [LeaseOwner.from_fields(one) for one in read_unaccounted(folder) if one["batch"] + 1 > batch]
     if owner is not None and not owner.is_on_this_machine and owner.token not in [one.token for one in found]:
         found.append(owner)
     return found
 
 
-def _read(folder: CheckpointFolder) -> list[dict[str, Any]]:
-    return list((read_object(folder, UNACCOUNTED_FILE) or {}).get("processes", ()))
+def read_unaccounted(folder: CheckpointFolder) -> list[dict[str, Any]]:
+    """Return the processes that lost the lease and may only be paused: fields of an owner, and the batch before it.
+
+    Raises:
+        CorruptState: the file is damaged.
+    """
+    found = (read_object(folder, UNACCOUNTED_FILE) or {}).get("processes", [])
+    try:
+        if all(isinstance(one["batch"], int) and LeaseOwner.from_fields(one) for one in found):
+            return list(found)
+    except (TypeError, KeyError):
+        pass
+    raise damaged(folder, UNACCOUNTED_FILE, "it names no processes")
 
 
 def newest_claim_number(folder: CheckpointFolder) -> int:

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
+LAST_US = 253_402_300_799_000_000
+"""The last second that a calendar of four digits has, us since the epoch: what is later cannot be shown."""
 _LOCK_POLL_SECONDS = 0.05
 
 

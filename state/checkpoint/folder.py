@@ -7,8 +7,10 @@ that create the same file, one gets `FileExistsError`.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import stat
 import uuid
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,6 +18,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from state.errors import CorruptState
+
+_MAX_JSON = 64 * 2**20
 
 
 class CheckpointFolder(Protocol):
@@ -74,13 +78,17 @@ class LocalFolder:
     def read_json(self, name: str) -> Any:
         """Return the content of a JSON file, None if it is not there. Raises `ValueError` if it is no JSON."""
         try:
-            return json.loads((self.path / name).read_bytes())
+            return parse_json(self.read(name))
         except (FileNotFoundError, NotADirectoryError):
             return None
 
     def read(self, name: str) -> bytes:
         """Return the content of a small file. Raises `FileNotFoundError` if there is none of that name."""
-        return (self.path / name).read_bytes()
+        path = self.path / name
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as stream:  # a pipe waits for no writer
+            if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+                raise OSError(errno.EINVAL, "it is no file, but a device or the like", str(path))
+            return stream.read()
 
     def write_json(self, name: str, value: Any, *, replace: bool = False) -> None:
         """Write a JSON file, whole or not at all, also after a power cut.
@@ -119,6 +127,16 @@ class LocalFolder:
         """Remove a file; nothing happens if it is not there."""
         _remove_checksum(self.path / name)
         (self.path / name).unlink(missing_ok=True)
+
+
+def parse_json(content: bytes) -> Any:
+    """Return the value that a small file holds. Raises `ValueError` if it is no JSON, or larger than any of ours."""
+    if len(content) > _MAX_JSON:
+        raise ValueError(f"it has more than {_MAX_JSON} bytes")
+    try:
+        return json.loads(content)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 def damaged(folder: CheckpointFolder, name: str, why: str) -> CorruptState:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields
 
+from state.checkpoint.clock import LAST_US
 from state.checkpoint.folder import CheckpointFolder
 from state.checkpoint.layout import SAVEPOINT_FILE
 
@@ -37,6 +38,11 @@ def read_last_savepoint(folder: CheckpointFolder) -> LastSavepoint | None:
     """Return the newest savepoint; None if none was made of the checkpoint in this folder, or the file is damaged."""
     try:
         value = folder.read_json(SAVEPOINT_FILE)
-        return None if value is None else LastSavepoint(**{one.name: value[one.name] for one in fields(LastSavepoint)})
+        found = None if value is None else LastSavepoint(**{one.name: value[one.name] for one in fields(LastSavepoint)})
     except (ValueError, TypeError, KeyError):
         return None
+    if found is None or not (
+        isinstance(found.at, int) and isinstance(found.location, str) and 0 <= found.at <= LAST_US
+    ):
+        return None
+    return found

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from state.checkpoint.clock import format_time
+from state.checkpoint.clock import LAST_US, format_time
 from state.checkpoint.folder import CheckpointFolder
 from state.checkpoint.layout import RUNNING_FILE, STOPPED_FILE
 from state.checkpoint.process import PROCESS_ID, boot_id, is_alive, pid_namespace, started_at
@@ -19,6 +19,15 @@ from state.errors import CheckpointError
 
 HEARTBEAT_TIMEOUT_US = 60_000_000
 """A job on another host has crashed if its last heartbeat is older; of one on this host the process is looked up."""
+_STORED: tuple[tuple[str, type, int], ...] = (
+    *((name, str, 0) for name in ("name", "host", "token", "what", "space", "boot", "process")),
+    *((name, int, LAST_US) for name in ("since", "seen")),
+    *((name, int, 2**31 - 1) for name in ("pid",)),
+    *((name, int, 2**63 - 1) for name in ("started", "claim")),
+    *((name, dict, 0) for name in ("before", "tables")),
+)
+"""Fields of an owner: the type of each, and the greatest value of a number."""
+_OPTIONAL = ("started", "space", "boot", "process", "before", "tables")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,8 +90,18 @@ class LeaseOwner:
 
     @staticmethod
     def from_fields(stored: Mapping[str, Any]) -> LeaseOwner:
-        """Return the owner with these stored fields; others are ignored. Raises `TypeError` if one is missing."""
-        return LeaseOwner(**{one.name: stored[one.name] for one in fields(LeaseOwner) if one.name in stored})
+        """Return the owner with these stored fields; others are ignored.
+
+        Raises:
+            TypeError: one is missing, or no value that it can have.
+        """
+        owner = LeaseOwner(**{one.name: stored[one.name] for one in fields(LeaseOwner) if one.name in stored})
+        for name, kind, most in _STORED:
+            value = getattr(owner, name)
+            is_allowed = value is None if name in _OPTIONAL else False
+            if not is_allowed and (not isinstance(value, kind) or (most and not 0 <= value <= most)):
+                raise TypeError(name)
+        return owner
 
     @property
     def is_on_this_machine(self) -> bool:
@@ -150,7 +169,8 @@ def read_end(folder: CheckpointFolder) -> dict[str, Any]:
         value = folder.read_json(STOPPED_FILE)
     except ValueError:
         return {}
-    return value if isinstance(value, dict) else {}
+    numbers = [value.get(name, 0) for name in ("at", "since")] if isinstance(value, dict) else [None]
+    return value if all(isinstance(one, int) and 0 <= one <= LAST_US for one in numbers) else {}
 
 
 def read_report(folder: CheckpointFolder) -> dict[str, Any]:
@@ -177,12 +197,13 @@ def previous_run(folder: CheckpointFolder, crashed: LeaseOwner | None) -> Previo
         crashed: the owner of the lease that a crashed job has left; None if the last job released its lease.
     """
     last, end = _last(folder, crashed)
-    if not last:
-        return None
-    seen, clean = (end["at"], end.get("state") != "failed") if end else (last["seen"], False)
-    if last.get("has_run", True):
-        return PreviousRun(name=last["name"], since_us=last["since"], seen_us=seen, clean=clean)
-    return None if last["before"] is None else PreviousRun(**last["before"])
+    try:
+        seen, clean = (end["at"], end.get("state") != "failed") if end else (last["seen"], False)
+        if last.get("has_run", True):
+            return PreviousRun(name=last["name"], since_us=last["since"], seen_us=seen, clean=clean)
+        return None if last["before"] is None else PreviousRun(**last["before"])
+    except (KeyError, TypeError):
+        return None  # there was none, or its file was altered
 
 
 def written_tables(folder: CheckpointFolder, crashed: LeaseOwner | None) -> dict[str, Any] | None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from state.checkpoint.folder import CheckpointFolder, batch_numbers, read_object
+from state.checkpoint.folder import CheckpointFolder, batch_numbers, damaged, read_object
 from state.checkpoint.layout import CODE_FILE, COMMITS_FOLDER, OFFSETS_FOLDER, ORDER_FILE, RUNS_FILE
 from state.errors import CorruptState
 
@@ -35,13 +35,25 @@ class RunRecord:
 
 def begin_run(folder: CheckpointFolder) -> RunRecord:
     """Count one more run of the job and return its record. Called by the driver, before the query starts."""
-    stored = read_object(folder, RUNS_FILE) or {"runs": 0, "begun": None, "attempts": 0}
+    stored = read_runs(folder)
     offsets, commits = batch_numbers(folder, OFFSETS_FOLDER), batch_numbers(folder, COMMITS_FOLDER)
     begun = offsets[-1] if offsets and offsets[-1:] != commits[-1:] else None
     attempts = 0 if begun is None else 1 + (stored["attempts"] if stored["begun"] == begun else 0)
     runs = stored["runs"] + 1
     folder.write_json(RUNS_FILE, {"runs": runs, "begun": begun, "attempts": attempts}, replace=True)
     return RunRecord(number=runs, no_batch_committed=not commits, interrupted_batch=begun, attempt=attempts + 1)
+
+
+def read_runs(folder: CheckpointFolder) -> dict[str, Any]:
+    """Return how often the job was started: runs; begun, the batch that was unfinished then; and attempts at it.
+
+    Raises:
+        CorruptState: the file is damaged.
+    """
+    stored = read_object(folder, RUNS_FILE) or {"runs": 0, "begun": None, "attempts": 0}
+    if not all(isinstance(stored.get(name), int) for name in ("runs", "attempts")) or "begun" not in stored:
+        raise damaged(folder, RUNS_FILE, "it lacks a number")
+    return stored
 
 
 def is_new(folder: CheckpointFolder) -> bool:

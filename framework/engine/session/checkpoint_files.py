@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from framework.engine.session.file_manager import FORMAT_SETTING, MANAGER_SETTING, file_manager
 from framework.engine.session.s3_settings import EXCLUSIVE_CREATE, is_s3
 from framework.engine.session.spark_errors import full_text
-from state.checkpoint.folder import LocalFolder, local_path
+from state.checkpoint.folder import LocalFolder, local_path, parse_json
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,7 +44,7 @@ class CheckpointFiles:
     def read_json(self, name: str) -> Any:
         """Return the content of a JSON file, None if it is not there. Raises `ValueError` if it is no JSON."""
         try:
-            return json.loads(self.read(name))
+            return parse_json(self.read(name))
         except FileNotFoundError:
             return None
 

@@ -1,0 +1,102 @@
+"""Small files of a checkpoint with content that Panekeeper never writes: JSON of other types, pipes, devices."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recovery.jobs.fleet import list_jobs
+from recovery.jobs.status import status
+from recovery.repair.repair import repair
+from state.checkpoint.claims import newest_claim, unaccounted_after
+from state.checkpoint.layout import (
+    JOB_FILE,
+    RUNNING_FILE,
+    RUNS_FILE,
+    SAVEPOINT_FILE,
+    STOPPED_FILE,
+    UNACCOUNTED_FILE,
+    claim_file,
+)
+from state.checkpoint.owner import previous_run, read_owner, written_tables
+from state.checkpoint.run_record import begin_run
+from state.errors import CheckpointError, CorruptState, PanekeeperError
+from tests.recovery.conftest import FakeCheckpoint
+
+OWNER = {"name": "readings", "host": "other", "pid": 1, "started": 1, "token": "t", "since": 0, "seen": 0}
+WHOLE: dict[str, dict[str, Any]] = {
+    RUNNING_FILE: OWNER | {"progress": {"at": 1, "watermark": 1}, "open": {"panes": 1}},
+    claim_file(1): OWNER | {"claim": 1},
+    STOPPED_FILE: OWNER | {"at": 1, "state": "ended", "before": None, "has_run": True, "tables": {}},
+    SAVEPOINT_FILE: {"name": "one", "location": "/s", "at": 1, "batch": 1},
+    JOB_FILE: {},
+}
+VALUES = [None, "x", [], 10**30, -1, float("inf"), {"a": 1}]
+
+
+def altered() -> list[tuple[str, bytes]]:
+    """Each file, each field with each value, without it, and some that are no objects."""
+    whole = [(file, field) for file, fields in WHOLE.items() for field in fields]
+    contents = [(file, json.dumps(WHOLE[file] | {field: value}).encode()) for file, field in whole for value in VALUES]
+    contents += [(file, json.dumps({k: v for k, v in WHOLE[file].items() if k != one}).encode()) for file, one in whole]
+    return contents + [(file, content) for file in WHOLE for content in (b"[" * 100_000, b"[]", b"1", b"{}", b"")]
+
+
+def test_each_is_an_error_of_ours_or_none_and_hides_no_other_job(tmp_path: Path) -> None:
+    """A start reads the same files; one is refused, or knows nothing of the run before."""
+    ours = FakeCheckpoint(tmp_path / "ours").run()
+    job = FakeCheckpoint(tmp_path / "theirs").run(2)
+    for file, content in altered():
+        job.put(file, content.decode())
+        with suppress(CheckpointError):
+            status(job.files)
+        assert [one.checkpoint for one in list_jobs([tmp_path])] == [ours.root, job.root]
+        with suppress(PanekeeperError):
+            owner = read_owner(job.files)
+            previous_run(job.files, owner)
+            written_tables(job.files, owner)
+        newest_claim(job.files)
+        job.files.remove(file)
+        if file == JOB_FILE:
+            job = FakeCheckpoint(tmp_path / "theirs").run(2)
+
+
+@pytest.mark.parametrize("file", [JOB_FILE, RUNNING_FILE, STOPPED_FILE, SAVEPOINT_FILE])
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_a_pipe_or_a_device_in_place_of_a_file_does_not_keep_anyone_waiting(
+    tmp_path: Path, file: str, kind: str
+) -> None:
+    """A device gives bytes without end: the other jobs of the folder are listed, and this one is damaged."""
+    ours, job = FakeCheckpoint(tmp_path / "ours").run(), FakeCheckpoint(tmp_path / "theirs").run()
+    path = job.folder / file
+    path.unlink(missing_ok=True)
+    os.mkfifo(path) if kind == "pipe" else path.symlink_to("/dev/zero")
+    one, other = list_jobs([tmp_path])
+    assert (one.checkpoint, one.state) == (ours.root, "new")
+    assert (other.checkpoint, other.state) == (job.root, "damaged")
+    assert "it is no file, but a device or the like" in str(other.why)
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        (RUNS_FILE, '{"runs": "x", "begun": null, "attempts": 0}'),
+        (RUNS_FILE, '{"runs": 1, "attempts": 0}'),
+        (UNACCOUNTED_FILE, '{"processes": 1}'),
+        (UNACCOUNTED_FILE, '{"processes": [{}]}'),
+        (UNACCOUNTED_FILE, json.dumps({"processes": [OWNER | {"batch": "x"}]})),
+    ],
+)
+def test_what_a_start_or_a_restore_refuses_a_repair_finds(job: FakeCheckpoint, file: str, content: str) -> None:
+    """Else its advice, to repair the checkpoint, would lead nowhere."""
+    job.put(file, content)
+    with pytest.raises(CorruptState, match=f"{file} .* is damaged.*panekeeper repair"):
+        begin_run(job.files) if file == RUNS_FILE else unaccounted_after(job.files, 1)
+    assert [one.file for one in repair(job.root).findings] == [file]
+    begin_run(job.files)
+    assert unaccounted_after(job.files, 1) == []
