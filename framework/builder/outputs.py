@@ -181,7 +181,7 @@ class DeltaJob:
         trigger: QueryTrigger = "immediate",
         accept_changed_code: int | None = None,
     ) -> Job:
-        """Start the job, or resume it from `checkpoint`. Returns once the first batch runs.
+        """Start the job, or resume it from `checkpoint`. Returns once the first batch runs; `Job.await_end` waits.
 
         Args:
             checkpoint: a folder of this job's own, on any file system that Spark can write (for S3: `s3a://bucket/path`

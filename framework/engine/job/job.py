@@ -19,6 +19,7 @@ from framework.engine.job import query as streaming
 from framework.engine.job.callbacks import BatchCallbacks, OnCallbackError
 from framework.engine.job.progress import report_fields
 from framework.engine.job.run_totals import BatchReport, RunTotals, StageClock
+from framework.engine.job.shutdown.program_end import unattended_jobs
 from framework.engine.job.shutdown.signals import SignalRequests
 from framework.engine.job.shutdown.spark_shutdown import spark_shutdown
 from framework.engine.job.status import Drained, JobState, Status
@@ -55,7 +56,7 @@ class Job:
         launch.lease.set_job(self._end_state, self._end_after_loss)
         launch.lease.set_report(self.report)
         self._start_query()
-        spark_shutdown.add(self, launch.files.spark)
+        spark_shutdown.add(unattended_jobs.add(self), launch.files.spark)
 
     @property
     def finished(self) -> bool:
@@ -145,9 +146,8 @@ class Job:
                 self._drained.clear()
                 self._run_command("drain", self._drained, deadline)
         except TimeoutError as error:
-            later = "it ends after its running batch; if it is killed before, it resumes with the same batch"
-            what = f"job {self._launch.name!r} has not drained within {deadline.seconds:g} s; {later}"
-            raise DrainTimeout(what) from error
+            what = f"job {self._launch.name!r} has not drained within {deadline.seconds:g} s; it ends after its batch"
+            raise DrainTimeout(f"{what}; if it is killed before, it resumes with the same batch") from error
         require_all_batches_committed(self._launch.files)
         return self._totals.drained(self._launch.name)
 
@@ -269,6 +269,7 @@ class Job:
             streaming.end_after_batch(self._query, self._launch.files.spark)
 
     def _has_ended(self, seconds: float) -> bool:
+        unattended_jobs.remove(self)
         try:
             ended = streaming.has_ended(self._query, seconds)
         except StreamingQueryException as error:
