@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -12,6 +11,7 @@ from recovery.savepoint.manifest import Manifest
 from recovery.storage.archive import Archive
 from recovery.storage.blobs import download
 from state.checkpoint.compatibility import Change, Compatibility
+from state.checkpoint.folder import parse_json
 from state.checkpoint.layout import CODE_FILE
 
 _LISTENER = re.compile(r"listener \d+ (\w+)(?:\.(.*))?")
@@ -34,7 +34,7 @@ def saved_code(archive: Archive, manifest: Manifest) -> dict[str, Any] | None:
         if file.path == CODE_FILE:
             download(archive, file, content)
     try:
-        found = json.loads(content.getvalue() or b"null")
+        found = parse_json(content.getvalue() or b"null")
     except ValueError:  # a damaged one was saved as it was; each start writes it again
         return None
     return found if isinstance(found, dict) else None

@@ -189,11 +189,22 @@ def _savepoint_before(
     record = found.record
     name = f"{record.name[:60]}-before-rescale-{record.epoch}-{found.batch}"
     if archive.exists(manifest_file(name)):
-        earlier = show(archive, name)
-        if (earlier.job_id, earlier.epoch, earlier.batch) == (record.id, record.epoch, found.batch):
+        if _is_of(archive, name, found):
+            return name
+        name = f"{name[-80:].lstrip('.')}-{record.id}"  # it is that of a clone, which has its name, or damaged
+        if archive.exists(manifest_file(name)) and _is_of(archive, name, found):
             return name
     savepoint(found.folder.root, name, to=archive, s3=s3, progress=progress, spark=spark)
     return name
+
+
+def _is_of(archive: Archive, name: str, found: CheckpointSnapshot) -> bool:
+    """Return whether a savepoint is of a checkpoint as it is now."""
+    try:
+        earlier = show(archive, name)
+    except SavepointError:
+        return False
+    return (earlier.job_id, earlier.epoch, earlier.batch) == (found.record.id, found.record.epoch, found.batch)
 
 
 def _groups_per_partition(record: JobRecord, partitions: int) -> Counter[int]:

@@ -13,12 +13,14 @@ import pytest
 from recovery.cli.upgrade import RESCALE
 from recovery.errors import SavepointRefused
 from recovery.savepoint.checkpoint_copy import rewrite_paths
-from recovery.upgrade.rescale import keep_in_force, rescale
+from recovery.savepoint.checkpoint_reader import read_checkpoint
+from recovery.savepoint.manifest import manifest_file
+from recovery.upgrade.rescale import _savepoint_before, keep_in_force, rescale
 from state.checkpoint.job_record import read_record, write_record
-from state.checkpoint.layout import RESTORING_SUFFIX
+from state.checkpoint.layout import JOB_FILE, RESTORING_SUFFIX
 from state.checkpoint.run_record import last_batches
 from state.upgrade.history import BEFORE, in_force
-from tests.recovery.conftest import FakeCheckpoint
+from tests.recovery.conftest import FakeCheckpoint, savepoint
 from tests.recovery.storage.memory_archive import MemoryArchive
 
 SPARK: Any = object()
@@ -90,3 +92,22 @@ def test_the_command_prints_how_to_undo_it_and_how_groups_are_distributed() -> N
         "at most 3 key groups share a shuffle partition",
         "2 shuffle partitions have no key group and do nothing",
     ]
+
+
+@pytest.mark.parametrize("change", ["of a clone", "damaged"])
+def test_a_savepoint_of_another_job_under_the_name_of_that_before_a_rescaling_is_in_nobodys_way(
+    job: FakeCheckpoint, archive: MemoryArchive, change: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A clone has the name of its original, and may have its epoch and batch; a rescaling takes no name from a user."""
+    monkeypatch.setattr("recovery.upgrade.rescale.savepoint", savepoint)
+    found = read_checkpoint(job.files)
+    names = [_savepoint_before(found, archive, None, SPARK, None) for _ in range(2)]
+    assert names == ["readings-before-rescale-0-2"] * 2
+    first = names[0]
+    if change == "damaged":
+        archive.files[manifest_file(first)] = b""
+    else:
+        found = replace(found, record=replace(found.record, id="ba9876543210"))
+        job.put(JOB_FILE, json.dumps(found.record.to_json()))
+    names = [_savepoint_before(found, archive, None, SPARK, None) for _ in range(2)]
+    assert names == [f"{first}-{found.record.id}"] * 2
