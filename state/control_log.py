@@ -206,7 +206,11 @@ def _numbers_in(folder: LogFolder, source: str, choose: Callable[[list[str]], li
     """Yield the control files that the chosen files of a source's log name, each with its entry."""
     log = f"{SOURCES_FOLDER}/{source}"
     for name in choose(folder.names(log)):
-        for line in folder.read(f"{log}/{name}").decode().splitlines():
+        try:
+            lines = folder.read(f"{log}/{name}").decode().splitlines()
+        except UnicodeDecodeError as error:
+            raise damaged_log(folder, f"{log}/{name}") from error
+        for line in lines:
             value = _parsed(folder, f"{log}/{name}", line)
             number = _control_number(value)
             if number is not None:

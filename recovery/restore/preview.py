@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from recovery.errors import ArchiveError, SavepointError, SavepointRefused, TableVersionLost
+from framework.engine.session.delta_log import cut_short_commit
+from recovery.errors import ArchiveError, DamagedSavepoint, SavepointError, SavepointRefused, TableVersionLost
 from recovery.savepoint.checkpoint_reader import read_checkpoint
 from recovery.savepoint.manifest import Manifest
+from recovery.savepoint.manifest_rules import MAX_EPOCH
 from recovery.storage.delta_log import newest_version
 from recovery.storage.files import Files
 from recovery.storage.locations import files_at
@@ -90,9 +92,16 @@ def preview_restore(
     Raises:
         SavepointRefused: the folder holds something else than a checkpoint of this job.
         TableVersionLost: a table no longer holds the version of the savepoint.
+        DamagedSavepoint: its epoch is beyond all bounds.
     """
     if epoch is None:
         epoch = max(manifest.epoch, _current_epoch(manifest, checkpoint)) + 1
+    if epoch > MAX_EPOCH:
+        raise DamagedSavepoint(
+            f"the restored job would have epoch {epoch}, and no savepoint of it could be made: no job is reset or "
+            f"restored {MAX_EPOCH} times. Savepoint {manifest.name!r}, or {checkpoint.root}, is not what Panekeeper "
+            "writes; use another one, or another folder"
+        )
     return RestorePreview(
         name=manifest.name,
         checkpoint=checkpoint.root,
@@ -152,9 +161,11 @@ def _table_changes(
     session = session_for((table.path for table in manifest.tables.values()), spark, s3)
     changes = {}
     for role, table in manifest.tables.items():
+        files = files_at(table.path, s3)
+        if files is not None and (damage := cut_short_commit(files)) is not None:
+            raise SavepointError(f"{damage}, and run the same restore again")
         if not tables_are_back:
             require_version(session, table, s3)
-        files = files_at(table.path, s3)
         old = version_of(session, table.path) if files is None else newest_version(files)
         changes[role] = TableVersionChange(path=table.path, old=old, new=table.version)
     return changes

@@ -9,13 +9,12 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Any
 
 from recovery.errors import SavepointError
 from recovery.jobs.record import require_current_record
 from recovery.storage.files import Files
 from state.checkpoint import layout
-from state.checkpoint.folder import CheckpointFolder, batch_numbers
+from state.checkpoint.folder import CheckpointFolder, batch_numbers, read_object
 from state.checkpoint.job_record import JobRecord, read_record, read_tables
 from state.checkpoint.layout import (
     FLUSHED_FILE,
@@ -174,7 +173,7 @@ def _is_part_of_batch(folder: Files, path: str, batch: int, ends: list[int | Non
         case "state":
             return _state_version(parts) <= batch + 1  # a batch writes the version after its number
     if path == FLUSHED_FILE:
-        return int(_json(folder, path)["batch"]) <= batch
+        return _flushed_batch(folder) <= batch
     return path not in NOT_COPIED and not path.startswith(f"{layout.CLAIMS_FOLDER}/")
 
 
@@ -212,8 +211,8 @@ def damaged_source_entries(folder: Files, batch: int) -> dict[str, bool]:
     return found
 
 
-def _json(folder: CheckpointFolder, name: str) -> Any:
-    try:
-        return folder.read_json(name)
-    except ValueError as error:
-        raise damaged_log(folder, name) from error
+def _flushed_batch(folder: CheckpointFolder) -> int:
+    found = (read_object(folder, FLUSHED_FILE) or {}).get("batch")
+    if not isinstance(found, int):
+        raise damaged_log(folder, FLUSHED_FILE)
+    return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -11,10 +10,10 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from framework.engine.session.delta_log import LOG, cut_short_commit
 from recovery.errors import SavepointError
 from recovery.storage.files import Files
-
-LOG = "_delta_log"
+from state.checkpoint.folder import parse_json
 
 _COMMIT = re.compile(r"(\d{20})\.json")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(\..*)?\.parquet")
@@ -37,7 +36,7 @@ def newest_version(table: Files) -> int:
     """Return a table's newest version.
 
     Raises:
-        SavepointError: there is no Delta table.
+        SavepointError: there is no Delta table, or nobody can read it.
     """
     versions = _versions(table.names(LOG), _COMMIT)
     if not versions:
@@ -45,6 +44,8 @@ def newest_version(table: Files) -> int:
             f"{table.root} holds no Delta table ({LOG} has no commit), and the checkpoint names it as one; "
             "bring the table back, or restore the job from a savepoint"
         )
+    if (damage := cut_short_commit(table)) is not None:
+        raise SavepointError(f"{damage}, and start the job again")
     return max(versions)
 
 
@@ -70,7 +71,7 @@ def table_properties(table: Files) -> dict[str, str] | None:
             break  # it has the properties up to here, also of commits that were cleaned up
         set_here = [one["metaData"] for one in commit if "metaData" in one]
         if set_here:
-            return dict(set_here[-1].get("configuration", {}))
+            return dict(set_here[-1].get("configuration") or {})
     return None if checkpoint is None else _checkpointed_properties(table, checkpoint)
 
 
@@ -155,8 +156,13 @@ def _versions(names: Iterable[str], kind: re.Pattern[str]) -> set[int]:
 def _newest_first(table: Files) -> Iterator[tuple[int, list[dict[str, Any]]]]:
     """Yield version and actions of each commit, read one at a time: a caller may stop early in a long log."""
     for version in sorted(_versions(table.names(LOG), _COMMIT), reverse=True):
-        text = table.read(f"{LOG}/{version:020d}.json").decode()
-        yield version, [json.loads(line) for line in text.splitlines() if line]
+        name = f"{LOG}/{version:020d}.json"
+        try:
+            commit = [dict(parse_json(line)) for line in table.read(name).splitlines() if line]
+        except (TypeError, ValueError) as error:
+            what = cut_short_commit(table) or f"{name} in {table.root} is no commit of Delta's: put a copy of it back"
+            raise SavepointError(f"{what}, and start the job again") from error
+        yield version, commit
 
 
 def _batch_of_commit(commit: list[dict[str, Any]], transaction: str) -> int:
@@ -166,7 +172,7 @@ def _batch_of_commit(commit: list[dict[str, Any]], transaction: str) -> int:
 
 
 def _commit_time(commit: list[dict[str, Any]]) -> int:
-    return max((one["commitInfo"]["timestamp"] for one in commit if "commitInfo" in one), default=0)
+    return max((one["commitInfo"].get("timestamp") or 0 for one in commit if "commitInfo" in one), default=0)
 
 
 def _is_restore(commit: list[dict[str, Any]]) -> bool:

@@ -92,6 +92,13 @@ def test_a_damaged_log_is_not_written_again(folder: LocalFolder) -> None:
         control_files_read(folder)
 
 
+def test_a_log_that_is_no_text_is_damaged(folder: LocalFolder) -> None:
+    """As any other damage: no error of Python's, which a repair and a savepoint would end by."""
+    folder.write("sources/1/11", b"\xff\xfe", replace=True)
+    with pytest.raises(CorruptState, match="sources/1/11 .* is truncated or altered"):
+        control_files_read(folder)
+
+
 def test_hadoops_checksum_of_the_old_content_goes_with_it(folder: LocalFolder) -> None:
     """With it Spark would take the new content for damaged."""
     checksum = folder.path / "sources/1/.9.compact.crc"

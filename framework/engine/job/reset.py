@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from framework.declarations.errors import CheckpointInUse, NotConfirmed, SinkError
+from framework.engine.session.delta_log import is_delta_table
 from framework.engine.sink.fault_points import fault_point
 from framework.engine.sink.fencing import fence
 from state.checkpoint.claims import unaccounted_after
@@ -130,10 +131,8 @@ def _require_no_paused_process(files: CheckpointFiles) -> None:
 
 def _view_of_the_job(files: CheckpointFiles, declared: str | None) -> str | None:
     """Return the view that the job writes to: that of its last start, whatever the declaration says now."""
-    from delta.tables import DeltaTable
-
     recorded = read_tables(files).get("view")
-    if declared is not None and declared != recorded and DeltaTable.isDeltaTable(files.spark, declared):
+    if declared is not None and declared != recorded and is_delta_table(files.spark, declared):
         own = "no view" if recorded is None else f"the view {recorded}"
         raise SinkError(
             f"the reset would empty the view {declared}, and the job of {files.root} was last started with {own}. "
@@ -146,16 +145,15 @@ def _view_of_the_job(files: CheckpointFiles, declared: str | None) -> str | None
 def _truncate_view(files: CheckpointFiles, view: str | None) -> None:
     from delta.tables import DeltaTable
 
-    if view is not None and DeltaTable.isDeltaTable(files.spark, view):
+    if view is not None and is_delta_table(files.spark, view):
         DeltaTable.forPath(files.spark, view).delete()
 
 
 def _open_panes(files: CheckpointFiles, tables: Tables) -> int:
     """Return how many panes the last batch left open, from the metrics table."""
-    from delta.tables import DeltaTable
     from pyspark.sql import functions as F  # noqa: N812
 
-    if not DeltaTable.isDeltaTable(files.spark, tables.metrics):
+    if not is_delta_table(files.spark, tables.metrics):
         return 0
     metrics = files.spark.read.format("delta").load(tables.metrics)
     last = metrics.agg(F.max_by("open_panes", F.struct("batch_time", "batch")).alias("open")).first()

@@ -1,13 +1,90 @@
-"""What Delta's own log of a table says, read through Spark: nothing is written."""
+"""What Delta's own log of a table says, read through Spark, or as files: nothing is written."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from framework.declarations.errors import SinkError
+from framework.engine.session.checkpoint_files import CheckpointFiles
+from framework.engine.session.spark_errors import first_line
+from state.checkpoint.folder import local_path, parse_json
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from state.spark_logs import LogFolder
+
+LOG = "_delta_log"
+_VERSION = re.compile(r"(\d{20})\.(json|checkpoint\..*parquet)")
+
+
+def is_delta_table(spark: SparkSession, path: str) -> bool:
+    """Return whether there is a Delta table in a folder.
+
+    Args:
+        spark: the session that reaches the folder.
+        path: the folder.
+
+    Raises:
+        SinkError: there is one, and it cannot be read.
+    """
+    from delta.tables import DeltaTable
+
+    try:
+        return bool(DeltaTable.isDeltaTable(spark, path))
+    except Exception as error:
+        raise unreadable_table(spark, path, error) from error
+
+
+def unreadable_table(spark: SparkSession, path: str, error: Exception) -> SinkError:
+    """Return the error of a table that cannot be read.
+
+    Args:
+        spark: the session that reaches its folder.
+        path: its folder.
+        error: of Spark.
+    """
+    damage = cut_short_commit(CheckpointFiles(spark, path))
+    if damage is not None:
+        return SinkError(f"{damage}, and start the job again, which runs an unfinished batch again")
+    return SinkError(
+        f"the Delta table {path} cannot be read: {first_line(error)}. If a newer program has changed it, take a "
+        "version of Delta that has the table's features, or remove the feature; it has kept its rows"
+    )
+
+
+def cut_short_commit(table: LogFolder) -> str | None:
+    """Return what to do about a commit of a table that was cut short, as a sentence without its end; None: none was.
+
+    Neither Spark nor the library makes the operating system write through: a power cut may leave the name of the last
+    commits, and not what was in them. Delta then reads no version of the table, or takes an empty one for a commit of
+    nothing. No object store does this.
+
+    Args:
+        table: its folder.
+    """
+    if local_path(table.root) is None:
+        return None
+    found = [match for name in table.names(LOG) if (match := _VERSION.fullmatch(name))]
+    checkpoint = max((one[1] for one in found if one[2] != "json"), default="")
+    for commit in (one[0] for one in found if one[2] == "json" and one[1] > checkpoint):
+        if not _is_commit(table.read(f"{LOG}/{commit}")):
+            return (
+                f"{LOG}/{commit} in {table.root} was cut short, as by a power cut, and what was in it is lost: remove "
+                f"all files in {LOG} whose number is {int(commit[:20])} or greater"
+            )
+    return None
+
+
+def _is_commit(content: bytes) -> bool:
+    try:
+        actions = [parse_json(line) for line in content.splitlines() if line]
+    except ValueError:
+        return False
+    return bool(actions) and all(isinstance(action, dict) for action in actions)
 
 
 def table_metadata(spark: SparkSession, path: str) -> Mapping[str, Any]:

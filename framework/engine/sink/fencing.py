@@ -14,9 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from delta.tables import DeltaTable
-
 from framework.declarations.errors import SinkError
+from framework.engine.session.delta_log import is_delta_table
 from framework.engine.sink import spark_commits
 from framework.engine.sink.small_commits import FENCED, OWNER
 from framework.engine.sink.small_tables import SmallTables
@@ -46,7 +45,7 @@ def fence(
     records, small = [*epochs], small or SmallTables()
     for role, path in tables.items():
         ids = [record.transaction(role) for record in records]
-        if not ids or path is None or not DeltaTable.isDeltaTable(spark, path):
+        if not ids or path is None or not is_delta_table(spark, path):
             continue
         if not small.commit(spark, path, lambda to, ids=ids: to.fence(ids)):  # type: ignore[misc]  # bound in the loop
             nothing = spark.read.format("delta").load(path).limit(0)

@@ -30,7 +30,7 @@ from framework.declarations.errors import OutputNotWritable, SchemaMismatch, Sin
 from framework.engine.flow.pipeline import spark_schema
 from framework.engine.session.checkpoint_files import CheckpointFiles
 from framework.engine.session.columns import quoted
-from framework.engine.session.delta_log import table_metadata
+from framework.engine.session.delta_log import is_delta_table, table_metadata, unreadable_table
 from framework.engine.session.spark_errors import first_line
 from framework.engine.sink.downtime import DOWNTIME
 from framework.engine.sink.small_commit_checks import NEW_TABLE
@@ -185,7 +185,7 @@ def create_or_check(
     described: dict[str, Mapping[str, Any]] = {}
     for path, schema in tables.schemas(spec).items():
         files = CheckpointFiles(spark, path)
-        exists = DeltaTable.isDeltaTable(spark, path)
+        exists = is_delta_table(spark, path)
         if not exists and path in written:
             raise SinkError(
                 f"the table {path} is gone, and this checkpoint has written to it: made again, it would lack all "
@@ -227,7 +227,7 @@ def require_no_rows(spark: SparkSession, tables: Tables) -> None:
         SinkError: one of them holds the results of another checkpoint.
     """
     for role, path in asdict(tables).items():
-        if path is not None and DeltaTable.isDeltaTable(spark, path):
+        if path is not None and is_delta_table(spark, path):
             _metadata(spark, path)
             _require_no_rows(spark, role, path, SmallTables())
 
@@ -245,10 +245,7 @@ def _metadata(spark: SparkSession, path: str) -> Mapping[str, Any]:
     try:
         return table_metadata(spark, path)
     except Exception as error:
-        raise SinkError(
-            f"the Delta table {path} cannot be read: {first_line(error)}. If a newer program has changed it, take a "
-            "version of Delta that has the table's features, or remove the feature; it has kept its rows"
-        ) from error
+        raise unreadable_table(spark, path, error) from error
 
 
 def is_free(files: CheckpointFolder) -> bool:

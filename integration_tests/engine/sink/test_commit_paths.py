@@ -19,6 +19,7 @@ from framework.engine.sink import spark_commits
 from framework.engine.sink.small_commits import SmallCommits
 from integration_tests.engine.readings import FILES, LOG
 from panekeeper import Event, EventType, JobFailed, Operator, TimeInterval, agg, windowed
+from recovery.upkeep.compaction import compact
 from state.checkpoint.job_record import JobRecord
 from state.checkpoint.layout import JOB_FILE
 
@@ -234,3 +235,17 @@ def test_the_view_has_the_newest_row_of_each_pane_whatever_an_operator_emits(
     view = readings.rows("view")
     found = [(row["newest"], row["pane_start"] and row["pane_start"].minute, row["event"]) for row in view]
     assert sorted(found) == [("newest", 0, "close"), ("newest", 1, "close"), ("newest", 9, "insertion")]
+
+
+@pytest.mark.extended
+def test_tables_in_a_folder_that_the_library_does_not_reach_are_written_by_spark(readings: Readings) -> None:
+    """It panics about a bracket in the name; a backtick is quoted where Spark compacts them."""
+    for rows in FILES:
+        readings.put(*rows)
+    tables = readings.folder / "o[1]`t"
+    job = readings.computed().to_delta(tables / "log", view=tables / "view")
+    assert job.start(checkpoint=readings.checkpoint, trigger="available_now").await_end(timeout=300)
+    assert readings.log("o[1]`t/log") == LOG
+    assert readings.log("o[1]`t/view") == VIEW
+    assert writers(readings, "o[1]`t/log") == {"Apache-Spark"}
+    assert compact(readings.spark, str(tables / "log"))[1] == 1

@@ -160,6 +160,9 @@ def test_a_table_that_this_version_of_delta_cannot_read_is_an_error_that_names_i
     (log / f"{newest + 1:020d}.json").write_text(line)
     with pytest.raises(SinkError, match=r"/view cannot be read: .*fromTheFuture"):
         readings.start()
+    (log / f"{newest + 1:020d}.json").write_text(line[:20])
+    with pytest.raises(SinkError, match=rf"/view was cut short, .* number is {newest + 1} or greater"):
+        readings.start()
     shutil.rmtree(log)
     (readings.folder / "view" / "data.csv").write_text("1,2")
     with pytest.raises(SinkError, match=r"the table .*/view is gone, and this checkpoint has written to it"):

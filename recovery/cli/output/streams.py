@@ -13,7 +13,7 @@ from recovery.cli.subcommand import ExitCode
 def to_the_end(run: Callable[[], int], name: str) -> int:
     """Run a command and flush what it has printed; return its exit code.
 
-    A reader that ends early, as `head`, ends the command without a word. A result that cannot be written, as to a full
+    A reader that ends early, as `head`, ends the command silently. A result that cannot be written, as to a full
     disk, is an error.
 
     Args:

@@ -23,7 +23,7 @@ def without_reader() -> TextIO:
 
 
 @pytest.mark.parametrize("command", ["--completion bash", "status --json-schema", "status {}", "status {} --json"])
-def test_a_reader_that_has_ended_ends_the_command_without_a_word(
+def test_a_reader_that_has_ended_ends_the_command_silently(
     job: FakeCheckpoint, command: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """As `panekeeper --completion bash | head`: by its exit code, and no traceback, also not as Python ends."""

@@ -21,6 +21,7 @@ from recovery.savepoint.catalog import show, verify
 from recovery.savepoint.checkpoint_copy import temporary_copy
 from recovery.savepoint.create import Savepoint
 from recovery.savepoint.manifest import manifest_file
+from recovery.savepoint.manifest_rules import MAX_EPOCH
 from recovery.savepoint.restore_paths import RestorePaths
 from recovery.savepoint.signature import KEY_VARIABLE
 from recovery.storage.archive import Archive
@@ -269,3 +270,18 @@ def test_without_a_key_a_signed_savepoint_is_used_as_any_other(
     assert show(archive, "one") == made.manifest
     with temporary_copy(archive, made.manifest) as folder:
         assert (Path(folder) / "metadata").read_text() == job.contents()["metadata"]
+
+
+def test_a_savepoint_after_which_no_other_one_could_be_made_is_refused(
+    job: FakeCheckpoint, archive: MemoryArchive, tmp_path: Path
+) -> None:
+    """The restored job would have an epoch that no manifest may have: nothing could be saved or rescaled any more."""
+    savepoint(job.folder, "one", to=archive)
+    record = json.loads(job.contents()[JOB_FILE]) | {"epoch": MAX_EPOCH}
+    add_file(archive, JOB_FILE, json.dumps(record).encode())
+    forge(archive, lambda content: content.update(epoch=MAX_EPOCH))
+    before = job.contents()
+    for folder in (job.folder, tmp_path / "new"):
+        with pytest.raises(DamagedSavepoint, match="would have epoch 100001, and no savepoint of it could be made"):
+            restore(archive, "one", checkpoint=folder)
+    assert job.contents() == before

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from recovery.errors import SavepointError
 from recovery.savepoint.checkpoint_reader import read_checkpoint
 from recovery.savepoint.create import table_versions
 from recovery.storage.delta_log import has_version
@@ -97,3 +98,22 @@ def test_a_log_that_was_cleaned_up_no_longer_has_its_old_versions(tmp_path: Path
         (tmp_path / "_delta_log" / f"{version:020d}.json").unlink()
     (tmp_path / "_delta_log" / f"{4:020d}.checkpoint.parquet").touch()
     assert [version for version in range(7) if has_version(LocalFiles(tmp_path), version)] == [4, 5]
+
+
+@pytest.mark.parametrize("content", [b"", b"\0" * 40, b'{"commitInfo": {"timest'], ids=["empty", "zeros", "half"])
+@pytest.mark.parametrize("begin", [False, True], ids=["stopped", "interrupted"])
+def test_a_commit_that_a_power_cut_left_short_is_named_with_what_to_do(
+    job: FakeCheckpoint, archive: MemoryArchive, tmp_path: Path, content: bytes, *, begin: bool
+) -> None:
+    """No savepoint is made of such a table, which none could be restored to; the commits before it are read again."""
+    for version in range(4):
+        commit(tmp_path / "log", version, at=version)
+    (tmp_path / "log/_delta_log" / f"{2:020d}.json").write_bytes(content)
+    job.tables(log=str(tmp_path / "log"), view=None)
+    if begin:
+        job.begin()
+    with pytest.raises(SavepointError, match=r"0002.json in .*log was cut short.* number is 2 or greater, and start"):
+        savepoint(job.folder, "one", to=archive)
+    for version in (2, 3):
+        (tmp_path / "log/_delta_log" / f"{version:020d}.json").unlink()
+    assert savepoint(job.folder, "one", to=archive).manifest.tables["log"].version == 1
