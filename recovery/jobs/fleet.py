@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from framework.declarations.errors import PanekeeperError
+from framework.engine.session.delta_log import LOG
 from recovery.errors import ArchiveError, ArchiveNotFound
 from recovery.jobs.health import Limits
 from recovery.jobs.job_status import JobStatus
 from recovery.jobs.status import damaged_status, is_restore_interrupted, status
-from recovery.storage.delta_log import LOG
 from recovery.storage.files import Files
 from recovery.storage.locations import Location, files_at
 from recovery.storage.parallel import map_parallel

@@ -15,6 +15,7 @@ from recovery.savepoint.manifest_rules import MAX_MANIFEST_BYTES
 from recovery.savepoint.signature import manifest_key
 from recovery.storage.archive import Archive
 from recovery.storage.blobs import LimitedSink, find_damaged, is_blob
+from recovery.storage.local_files import LocalFiles
 from recovery.storage.locations import LocationOrArchive, open_archive
 from recovery.storage.s3_options import S3Options
 from state.checkpoint.clock import now_utc
@@ -220,8 +221,11 @@ def prune(
 
 
 def _unfinished(archive: Archive) -> dict[str, int]:
-    """Return name -> size of what a savepoint is storing, or has left that was killed; not in folders below ours."""
-    found = [archive.unfinished(folder) for folder in _FOLDERS]
+    """Return name -> size of what a savepoint is storing, or has left that was killed; not in folders below ours.
+
+    Only on a local disk has such a file a name.
+    """
+    found = [archive.unfinished(folder) for folder in _FOLDERS] if isinstance(archive, LocalFiles) else []
     return {file: size for one in found for file, size in one.items() if file.count("/") == 1}
 
 

@@ -128,16 +128,3 @@ class Archive(Protocol):
             name: of the stored file.
         """
         ...
-
-    def unfinished(self, prefix: str) -> dict[str, int]:
-        """List what calls of `put_file` and the like have left that were killed, if the storage keeps such files.
-
-        `remove` removes them. `sizes` does not list them.
-
-        Args:
-            prefix: what their names begin with.
-
-        Returns:
-            Name -> size in bytes; also of a file that is being stored now.
-        """
-        return {}

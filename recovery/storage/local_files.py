@@ -153,7 +153,13 @@ class LocalFiles(LocalFolder):
         return {name: size for name, size in self._listed(prefix).items() if not name.endswith(_PART_SUFFIX)}
 
     def unfinished(self, prefix: str) -> dict[str, int]:
-        """Return name -> size in bytes of files that are being stored, or were when their process was killed."""
+        """Return name -> size in bytes of files that are being stored, or were when their process was killed.
+
+        `sizes` does not list them, and `remove` removes them.
+
+        Args:
+            prefix: what their names begin with.
+        """
         return {name: size for name, size in self._listed(prefix).items() if _PART.fullmatch(name.rpartition("/")[2])}
 
     def _listed(self, prefix: str) -> dict[str, int]:

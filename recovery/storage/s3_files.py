@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from recovery.errors import ArchiveError, SavepointRefused
-from recovery.storage.archive import Archive, ByteSink
+from recovery.storage.archive import ByteSink
 from recovery.storage.parallel import map_parallel
 from recovery.storage.s3_bucket import MISSING, Bucket, code_of
 from recovery.storage.s3_options import S3Options
@@ -21,7 +21,7 @@ _MULTIPART_COPY_SIZE = 64 * 1024 * 1024
 _MAX_KEYS_OF_A_DELETE = 1000  # S3 deletes no more in one call
 
 
-class S3Files(Archive):
+class S3Files:
     """The `Files` under a prefix of a bucket.
 
     Args:

@@ -38,11 +38,9 @@ def read_last_savepoint(folder: CheckpointFolder) -> LastSavepoint | None:
     """Return the newest savepoint; None if none was made of the checkpoint in this folder, or the file is damaged."""
     try:
         value = folder.read_json(SAVEPOINT_FILE)
-        found = None if value is None else LastSavepoint(**{one.name: value[one.name] for one in fields(LastSavepoint)})
+        if value is None or not (isinstance(value["location"], str) and isinstance(value["at"], int)):
+            return None
+        found = LastSavepoint(**{one.name: value[one.name] for one in fields(LastSavepoint)})
     except (ValueError, TypeError, KeyError):
         return None
-    if found is None or not (
-        isinstance(found.at, int) and isinstance(found.location, str) and 0 <= found.at <= LAST_US
-    ):
-        return None
-    return found
+    return found if 0 <= found.at <= LAST_US else None

@@ -19,14 +19,12 @@ from state.errors import CheckpointError
 
 HEARTBEAT_TIMEOUT_US = 60_000_000
 """A job on another host has crashed if its last heartbeat is older; of one on this host the process is looked up."""
-_STORED: tuple[tuple[str, type, int], ...] = (
-    *((name, str, 0) for name in ("name", "host", "token", "what", "space", "boot", "process")),
-    *((name, int, LAST_US) for name in ("since", "seen")),
-    *((name, int, 2**31 - 1) for name in ("pid",)),
-    *((name, int, 2**63 - 1) for name in ("started", "claim")),
-    *((name, dict, 0) for name in ("before", "tables")),
-)
-"""Fields of an owner: the type of each, and the greatest value of a number."""
+_TYPES: dict[str, type] = {
+    **dict.fromkeys(("name", "host", "token", "what", "space", "boot", "process"), str),
+    **dict.fromkeys(("before", "tables"), dict),
+}
+_GREATEST = {"since": LAST_US, "seen": LAST_US, "pid": 2**31 - 1, "started": 2**63 - 1, "claim": 2**63 - 1}
+"""Number of an owner -> its greatest value; none is negative."""
 _OPTIONAL = ("started", "space", "boot", "process", "before", "tables")
 
 
@@ -96,10 +94,12 @@ class LeaseOwner:
             TypeError: one is missing, or no value that it can have.
         """
         owner = LeaseOwner(**{one.name: stored[one.name] for one in fields(LeaseOwner) if one.name in stored})
-        for name, kind, most in _STORED:
+        for name in (*_TYPES, *_GREATEST):
             value = getattr(owner, name)
-            is_allowed = value is None if name in _OPTIONAL else False
-            if not is_allowed and (not isinstance(value, kind) or (most and not 0 <= value <= most)):
+            if value is None and name in _OPTIONAL:
+                continue
+            most = _GREATEST.get(name)
+            if not (isinstance(value, _TYPES[name]) if most is None else isinstance(value, int) and 0 <= value <= most):
                 raise TypeError(name)
         return owner
 

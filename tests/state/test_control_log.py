@@ -95,7 +95,7 @@ def test_a_damaged_log_is_not_written_again(folder: LocalFolder) -> None:
 def test_a_log_that_is_no_text_is_damaged(folder: LocalFolder) -> None:
     """As any other damage: no error of Python's, which a repair and a savepoint would end by."""
     folder.write("sources/1/11", b"\xff\xfe", replace=True)
-    with pytest.raises(CorruptState, match="sources/1/11 .* is truncated or altered"):
+    with pytest.raises(CorruptState, match=r"sources/1/11 .* is truncated or altered"):
         control_files_read(folder)
 
 

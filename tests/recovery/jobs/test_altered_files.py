@@ -36,7 +36,7 @@ WHOLE: dict[str, dict[str, Any]] = {
     SAVEPOINT_FILE: {"name": "one", "location": "/s", "at": 1, "batch": 1},
     JOB_FILE: {},
 }
-VALUES = [None, "x", [], 10**30, -1, float("inf"), {"a": 1}]
+VALUES: list[Any] = [None, "x", [], 10**30, -1, float("inf"), {"a": 1}]
 
 
 def altered() -> list[tuple[str, bytes]]:
