@@ -8,6 +8,7 @@ that create the same file, one gets `FileExistsError`.
 from __future__ import annotations
 
 import errno
+import io
 import json
 import os
 import stat
@@ -85,10 +86,10 @@ class LocalFolder:
     def read(self, name: str) -> bytes:
         """Return the content of a small file. Raises `FileNotFoundError` if there is none of that name."""
         path = self.path / name
-        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as stream:  # a pipe waits for no writer
+        with io.FileIO(path, opener=_open_at_once) as stream:
             if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
                 raise OSError(errno.EINVAL, "it is no file, but a device or the like", str(path))
-            return stream.read()
+            return stream.readall()
 
     def write_json(self, name: str, value: Any, *, replace: bool = False) -> None:
         """Write a JSON file, whole or not at all, also after a power cut.
@@ -127,6 +128,11 @@ class LocalFolder:
         """Remove a file; nothing happens if it is not there."""
         _remove_checksum(self.path / name)
         (self.path / name).unlink(missing_ok=True)
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """Open a file; a pipe in its place does not wait for a writer."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def parse_json(content: bytes) -> Any:

@@ -11,6 +11,7 @@ import pytest
 from recovery.cli.main import main
 from recovery.cli.subcommand import ExitCode
 from recovery.errors import ArchiveDenied, ArchiveError
+from recovery.storage.local_files import LocalFiles
 from recovery.storage.locations import open_archive
 from recovery.storage.s3_options import S3Options
 from state.checkpoint.layout import JOB_FILE
@@ -92,10 +93,10 @@ def test_an_error_of_the_disk_is_one_line_too(
     assert main(["status", str(job.folder)]) == ExitCode.FAILED
     assert capsys.readouterr().err == f"panekeeper status: {record} cannot be used: Is a directory\n"
 
-    def refuse(path: Path) -> bytes:
-        raise PermissionError(13, "Permission denied", str(path))
+    def refuse(folder: LocalFiles, name: str) -> bytes:
+        raise PermissionError(13, "Permission denied", str(folder.path / name))
 
-    monkeypatch.setattr(Path, "read_bytes", refuse)
+    monkeypatch.setattr(LocalFiles, "read", refuse)
     assert main(["savepoint", str(job.folder), "one", "--to", str(job.folder) + "-saved", "--json"]) == ExitCode.FAILED
     printed = capsys.readouterr()
     words = f"{job.folder / JOB_FILE} cannot be used: Permission denied; run this as the user who runs the job"
