@@ -89,7 +89,7 @@ class SequenceRecord:
     """
 
     clock: int = NO_WATERMARK
-    """Largest wall-clock time acted on, us."""
+    """Largest time that all partitions have acted on, us. By the wall clock a row moves that of its own only."""
     ready: int = NO_WATERMARK
     """When the window was first ready for input: batch periods and the one partition of an unpartitioned window
     count from it."""

@@ -109,13 +109,12 @@ def counted_updates(window: Batched, round_rows: RoundRows, partitions: Partitio
 
 
 def insert_all_waiting(
-    codes: np.ndarray, sizes: np.ndarray, at: int, partitions: Partitions, retain: int | None
+    codes: np.ndarray, sizes: np.ndarray, at: np.ndarray, partitions: Partitions, retain: int | None
 ) -> BatchUpdates:
-    """Return the updates of a flush: all waiting rows enter at once."""
+    """Return the updates of a flush: all waiting rows enter at once, each partition at its instant."""
     high = sizes[codes]
     low = np.zeros_like(high) if retain is None else np.maximum(high - retain, 0)
-    instants = np.full(len(codes), at)
-    return _updates(codes, instants, np.zeros_like(codes), low, high, partitions, Cause.END, Reason.FLUSH)
+    return _updates(codes, at, np.zeros_like(codes), low, high, partitions, Cause.END, Reason.FLUSH)
 
 
 def _updates(

@@ -42,12 +42,12 @@ class WindowContents(Protocol):
         """Add the rows of a round, evaluate the policies and emit what follows."""
         ...
 
-    def on_mark(self, codes: np.ndarray, at: int) -> None:
-        """Handle a window mark, which concerns these partitions."""
+    def on_mark(self, codes: np.ndarray, at: np.ndarray) -> None:
+        """Handle a window mark, which concerns these partitions, each at its instant."""
         ...
 
-    def on_flush(self, codes: np.ndarray, at: int) -> None:
-        """Fire what no firing has shown yet; called once, before the window takes no more rows."""
+    def on_flush(self, codes: np.ndarray, at: np.ndarray) -> None:
+        """Fire what no firing has shown yet, each partition at its instant; called once, at the end of the window."""
         ...
 
     def emit_contents(self, kind: EventType, codes: np.ndarray, at: np.ndarray) -> None:
@@ -114,23 +114,25 @@ class RowContents:
         self.rewrite_all |= bool(result.sparse)
         buffer.retain(stays)
 
-    def on_mark(self, codes: np.ndarray, at: int) -> None:
+    def on_mark(self, codes: np.ndarray, at: np.ndarray) -> None:
         """Tumble in every partition, empty ones too, if the window tumbles at marks."""
         if tumbles_at_marks(self._window):
             self._tumble(codes, at, Reason.PUNCTUATION)
 
-    def on_flush(self, codes: np.ndarray, at: int) -> None:
+    def on_flush(self, codes: np.ndarray, at: np.ndarray) -> None:
         """Tumble, fire, or insert all waiting rows, by the kind of window."""
         partitions = self._partitions
         if isinstance(self._window, Tumbling):
-            self._tumble(codes[partitions.size[codes] > 0], at, Reason.FLUSH)
+            some = partitions.size[codes] > 0
+            self._tumble(codes[some], at[some], Reason.FLUSH)
         elif isinstance(self._window, Sliding):
-            unseen = codes[partitions.since[codes] > 0]
-            self._output.emit([self._whole_content_event(EventType.TRIGGER, unseen, at, Reason.FLUSH)], self._offsets())
+            unseen = partitions.since[codes] > 0
+            event = self._whole_content_event(EventType.TRIGGER, codes[unseen], at[unseen], Reason.FLUSH)
+            self._output.emit([event], self._offsets())
         else:
-            waiting = codes[partitions.waiting[codes] > 0]
-            sizes = partitions.size.copy()
-            updates = insert_all_waiting(waiting, sizes, at, partitions, self._window.retain)
+            some = partitions.waiting[codes] > 0
+            waiting, sizes = codes[some], partitions.size.copy()
+            updates = insert_all_waiting(waiting, sizes, at[some], partitions, self._window.retain)
             self._output.emit(updates.events(), self._offsets())
             partitions.inside[waiting], partitions.waiting[waiting] = sizes[waiting], 0
 
@@ -166,17 +168,16 @@ class RowContents:
         """Store the rows."""
         self._buffer.save(rewrite=self.rewrite_all)
 
-    def _tumble(self, codes: np.ndarray, at: int, reason: Reason) -> None:
+    def _tumble(self, codes: np.ndarray, at: np.ndarray, reason: Reason) -> None:
         tumbles = tumble_all(codes, self._partitions.size, at, reason)
         self._output.emit([tumbles.events()], self._offsets())
         self.remove_partitions(codes)
         self._partitions.inside[codes] = 0
 
-    def _whole_content_event(self, kind: EventType, codes: np.ndarray, at: int, reason: Reason) -> EventTable:
+    def _whole_content_event(self, kind: EventType, codes: np.ndarray, at: np.ndarray, reason: Reason) -> EventTable:
         low = np.zeros(len(codes), dtype=np.int64)
-        instants = np.full(len(codes), at)
         high = self._partitions.inside[codes]
-        return timer_events(kind, (codes, instants), low, high, cause=Cause.END, reason=reason)
+        return timer_events(kind, (codes, at), low, high, cause=Cause.END, reason=reason)
 
     def _offsets(self) -> np.ndarray:
         return self._buffer.offsets(len(self._partitions.live))
@@ -210,14 +211,15 @@ class AggregateContents:
         self._emit(tumbles, self._aggregates.fold(rows, tumbles, table, round_.order, round_.seq))
         self._partitions.inside[:] = rows.sizes - tumbles.final_begin(len(rows.old_counts))
 
-    def on_mark(self, codes: np.ndarray, at: int) -> None:
+    def on_mark(self, codes: np.ndarray, at: np.ndarray) -> None:
         """Tumble in every partition, if the window tumbles at marks."""
         if tumbles_at_marks(self._window):
             self._tumble(codes, at, Reason.PUNCTUATION)
 
-    def on_flush(self, codes: np.ndarray, at: int) -> None:
+    def on_flush(self, codes: np.ndarray, at: np.ndarray) -> None:
         """Tumble in every partition that has rows."""
-        self._tumble(codes[self._partitions.size[codes] > 0], at, Reason.FLUSH)
+        some = self._partitions.size[codes] > 0
+        self._tumble(codes[some], at[some], Reason.FLUSH)
 
     def emit_contents(self, kind: EventType, codes: np.ndarray, at: np.ndarray) -> None:
         """Do nothing: aggregates have results of tumbles only."""
@@ -236,10 +238,10 @@ class AggregateContents:
         """Return `NEVER`: rows leave by tumbles."""
         return NEVER
 
-    def _tumble(self, codes: np.ndarray, at: int, reason: Reason) -> None:
+    def _tumble(self, codes: np.ndarray, at: np.ndarray, reason: Reason) -> None:
         none = np.empty(0, dtype=np.int64)
         size = self._partitions.size
-        no_new = RoundRows.of(none, none, size, np.full(len(size), at), after_outage=False)
+        no_new = RoundRows.of(none, none, size, np.zeros_like(size), after_outage=False)
         tumbles = tumble_all(codes, size, at, reason)
         self._emit(tumbles, self._aggregates.fold(no_new, tumbles, self._aggregates.no_rows, none, none))
         self._partitions.inside[codes] = 0

@@ -22,8 +22,8 @@ class OutageCounts:
     @classmethod
     def of(cls, record: SequenceRecord, partitions: Partitions) -> OutageCounts:
         """Return the present counts."""
-        live = partitions.live
-        return cls(record.clock, record.firings, int(np.count_nonzero(live)), int(partitions.size[live].sum()))
+        live, now = partitions.live, partitions.latest(record.clock)
+        return cls(now, record.firings, int(np.count_nonzero(live)), int(partitions.size[live].sum()))
 
     def difference_to(self, before: OutageCounts, *, overdue: int, now: int) -> dict[str, int]:
         """Return what happened since `before`, at the instant `now` (us); `overdue` timers had become due meanwhile.

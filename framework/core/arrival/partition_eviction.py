@@ -1,4 +1,4 @@
-"""Partition eviction: how rows are split into rounds, so that it happens in time.
+"""Partition eviction: which partitions age out in a round, and how rows are split into rounds, so that it is in time.
 
 The least recently *inserted* one is first; a firing does not count as use. Limits are checked after a whole insertion,
 its trigger and tumble included, and the partition of the row may itself be evicted (docs/semantics.md section 4.1).
@@ -45,3 +45,30 @@ def _split_by_age(age: int, codes: np.ndarray, at: np.ndarray, partitions: Parti
     rounds[order] = passed - base
     for number in range(int(rounds.max(initial=0)) + 1):
         yield np.flatnonzero(rounds == number)
+
+
+def age_out(
+    age: int | None, ends: np.ndarray, partitions: Partitions, *, after_outage: bool, waits: bool
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the last instant (us) of a round for each partition; the partitions that age out in it, and when.
+
+    What is overdue is evicted now, not in the past. A partition is evicted before the window batch of that instant,
+    which waits for rows: only what is due earlier is in its round, even if no more rows of the instant come (`waits`).
+
+    Args:
+        age: at which a partition is evicted, us; None if none is.
+        ends: the last instant of the round for each partition, by code, if it stays.
+        partitions: with the last insertions of the round.
+        after_outage: whether what is overdue happens now.
+        waits: whether the round has the window batches of its last instant, too.
+    """
+    if age is None:
+        none = np.empty(0, dtype=np.int64)
+        return ends, none, none
+    due = partitions.last_at + age
+    aged_out = np.flatnonzero(partitions.live & (due <= ends))
+    if after_outage:
+        return ends, aged_out, ends[aged_out]
+    end_at = ends.copy()
+    end_at[aged_out] = due[aged_out] - waits
+    return end_at, aged_out, due[aged_out]

@@ -125,6 +125,14 @@ class Partitions:
         for code in codes.tolist():
             self.base[code] = self.oldest[code] = None
 
+    def now(self, codes: np.ndarray, clock: int) -> np.ndarray:
+        """Return the present time (us) of each partition: that of its last insertion, if the clock is behind it."""
+        return np.maximum(np.where(self.live[codes], self.last_at[codes], clock), clock)
+
+    def latest(self, clock: int) -> int:
+        """Return the greatest of these times (us), and of the clock."""
+        return int(self.last_at[self.live].max(initial=clock))
+
     @property
     def by_newest_row(self) -> np.ndarray:
         """The codes of the live partitions, in the order of their newest rows, the least recent first."""

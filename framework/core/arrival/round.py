@@ -16,6 +16,9 @@ from framework.core.arrival.partitions import NEVER, Partitions
 from framework.core.stable_order import ranked
 from framework.declarations.errors import InputError
 
+_NOT_IN_ROUND = -(2**62)
+"""The end of a round, us, of a partition for which it does nothing."""
+
 MOST_TIMERS = 2**26
 """How often timers may be due in one round, over all partitions; each takes some hundred bytes."""
 
@@ -95,6 +98,11 @@ class Round:
     order: np.ndarray
     events: list[EventTable]
     is_last_at_instant: bool
+
+
+def ends_of(some: np.ndarray, end: int) -> np.ndarray:
+    """Return the last instant (us) of a round for each partition: `end` for some; nothing happens to the others."""
+    return np.where(some, end, _NOT_IN_ROUND)
 
 
 def count_before(

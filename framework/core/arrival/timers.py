@@ -16,6 +16,7 @@ from framework.core.arrival.batched import skip_overdue
 from framework.core.arrival.contents import WindowContents
 from framework.core.arrival.partitions import NEVER, Partitions
 from framework.core.arrival.policies.evaluate import timer_period
+from framework.core.arrival.round import ends_of
 from framework.declarations.errors import InputError
 from framework.declarations.windows import ArrivalWindow, Batched
 
@@ -43,23 +44,28 @@ class Timers:
         """Return the next instant at which a timer does something; `NEVER` without one."""
         return int(self._partitions.due[self._partitions.live & ~self._idle()].min(initial=NEVER))
 
-    def pass_idle(self, now: int) -> None:
-        """Pass the instants before `now` of partitions without rows, where nobody sees them."""
+    def pass_idle(self, now: int, some: np.ndarray) -> None:
+        """Pass the instants before `now` of those of some partitions that have no rows: nobody sees them."""
         if self._period is None:
             return
         due = self._partitions.due
-        passed = np.flatnonzero(self._partitions.live & self._idle() & (due < now))
+        passed = np.flatnonzero(some & self._partitions.live & self._idle() & (due < now))
         due[passed] += -(-(now - due[passed]) // self._period) * self._period
 
-    def is_outage(self, now: int) -> bool:
-        """Return whether the clock comes so late that `catch_up` applies."""
-        if self._period is None or self._window.catch_up == "each":
-            return False
-        due = self.next_due()
-        return due != NEVER and now - due > max(_OUTAGE_US, _OUTAGE_PERIODS * self._period)
+    def too_late(self, now: int) -> np.ndarray:
+        """Return for which partitions the clock comes so late that `catch_up` applies.
 
-    def end_of_round(self, now: int) -> int:
-        """Return where a round on the way to `now` must end, so that not too many timers are due in it.
+        Each for itself: others of its key group must not matter (docs/semantics.md section 10.1).
+        """
+        due = self._partitions.due
+        if self._period is None or self._window.catch_up == "each":
+            return np.zeros(len(due), dtype=bool)
+        latest = now - max(_OUTAGE_US, _OUTAGE_PERIODS * self._period)
+        late: np.ndarray = self._partitions.live & ~self._idle() & (due < latest)
+        return late
+
+    def end_of_round(self, now: int, some: np.ndarray) -> int:
+        """Return where a round of some partitions on the way to `now` must end: not too many timers are due in it.
 
         It is `now` unless each missed period fires. Idle partitions pass their instants until then.
 
@@ -68,8 +74,8 @@ class Timers:
         """
         if self._period is None or self._window.catch_up != "each":
             return now
-        self.pass_idle(now)
-        due = self._partitions.due[self._partitions.live & (self._partitions.due <= now)]
+        self.pass_idle(now, some)
+        due = self._partitions.due[some & self._partitions.live & (self._partitions.due <= now)]
         periods = _count(due, now, self._period)
         if periods <= MOST_AT_ONCE:
             return now
@@ -84,14 +90,14 @@ class Timers:
             )
         return end
 
-    def skip_overdue(self, now: int) -> None:
+    def skip_overdue(self, now: int, some: np.ndarray) -> None:
         """Skip overdue timers without firing; the next period counts from now, window batches keep to their grid."""
         if self._period is None:
             return
         if isinstance(self._window, Batched):
-            skip_overdue(self._period, self._partitions, np.full(len(self._partitions.live), now))
+            skip_overdue(self._period, self._partitions, ends_of(some, now))
         else:
-            late = self._partitions.live & (self._partitions.due <= now)
+            late = some & self._partitions.live & (self._partitions.due <= now)
             self._partitions.due[late] = now + self._period
 
     def _idle(self) -> np.ndarray:

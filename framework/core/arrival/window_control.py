@@ -40,7 +40,9 @@ class ArrivalWindowControl:
     @property
     def now(self) -> datetime | None:
         """The time of the last tick or row; None before the first."""
-        return None if self._record.clock == NO_WATERMARK else to_datetime(self._record.clock)
+        if self._record.clock == NO_WATERMARK:
+            return None
+        return to_datetime(self._partitions.latest(self._record.clock))
 
     def evict_partition(self, key: Any) -> None:
         """Evict a partition, if it is live.
@@ -63,7 +65,8 @@ class ArrivalWindowControl:
             raise LifecycleError(f"nothing can be emitted for {key!r}: no row and no time has come to this window yet")
         code = code_of(self._keys, key)
         self._partitions.grow()
-        self._results.add_drained(code, self._record.clock, columns)
+        at = self._partitions.now(np.array([code]), self._record.clock)
+        self._results.add_drained(code, int(at[0]), columns)
 
     def partitions(self) -> list[OpenPartition]:
         """Return the live partitions, in the order in which their keys came up."""

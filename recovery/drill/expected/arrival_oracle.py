@@ -105,10 +105,7 @@ class NaiveWindow(ABC):
             yield now, sensor
 
     def resume(self, now: int) -> None:
-        """Begin a run: a timer that became due during the outage fires as `catch_up` says.
-
-        A clock that was set back sets back the arrival times, too.
-        """
+        """Begin a run: overdue timers of windows with rows fire by `catch_up`; arrival times go back with the clock."""
         for part in self.parts.values():
             part.last = min(part.last, now)
             part.held = [(row, min(at, now)) for row, at in part.held]
@@ -118,6 +115,8 @@ class NaiveWindow(ABC):
             self.advance(now)
         self.clock = now
         for sensor, part in [*self.parts.items()]:
+            if self.period and not (part.held or part.waiting):
+                part.due += max(0, -((part.due - now) // self.period)) * self.period
             if self.period and part.due <= now:
                 part.due = self.next_due(now)
                 self.on_timer(sensor, part, "OVERDUE")

@@ -64,8 +64,7 @@ def make_tumbles(
     return Tumbles(code=code, high=high, low=low, at=at, row=row, cause=cause, phase=phase, reason=reason)
 
 
-def tumble_all(codes: np.ndarray, sizes: np.ndarray, at: int, reason: Reason) -> Tumbles:
+def tumble_all(codes: np.ndarray, sizes: np.ndarray, at: np.ndarray, reason: Reason) -> Tumbles:
     """Return the tumble of these partitions with all that they have, now: at a window mark, or at the end."""
-    instants = np.full(len(codes), at)
     none = np.zeros_like(codes)
-    return make_tumbles(codes, sizes[codes], instants, none, cause=Cause.END, phase=Phase.TRIGGER, reason=reason)
+    return make_tumbles(codes, sizes[codes], at, none, cause=Cause.END, phase=Phase.TRIGGER, reason=reason)

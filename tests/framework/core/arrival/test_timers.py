@@ -70,6 +70,12 @@ def reasons(outcome: BatchOutcome) -> list[str]:
     return [] if outcome.results is None else outcome.results.column("reason").to_pylist()
 
 
+def fired(outcome: BatchOutcome) -> list[tuple[str, float, str]]:
+    """Return the partition, the instant (s) and the reason of each result row."""
+    found = [] if outcome.results is None else outcome.results.to_pylist()
+    return [(row["key"], row["fired_at"].timestamp(), row["reason"]) for row in found]
+
+
 @pytest.mark.parametrize("kind", WINDOWS)
 def test_partitions_without_rows_keep_no_timer(kind: str) -> None:
     """Once the last row has left nothing is due, and no batch runs until a row comes."""
@@ -108,10 +114,38 @@ def test_eight_suspended_hours_with_five_thousand_keys_are_at_most_one_firing_ea
     group = KeyGroup(WINDOWS[kind])
     group.run(tick(9), rows(10, *keys))
     late = 10 + 8 * HOUR
-    outcome = group.run(tick(late) if by == "tick" else rows(late, keys[0]))
+    outcome = group.run(tick(late) if by == "tick" else rows(late, *keys))
     overdue = [reason for reason in reasons(outcome) if reason == "OVERDUE"]
     assert len(overdue) == (5000 if kind == "tumbling" else 0)
     assert len(reasons(outcome)) == len(overdue)
+
+
+def test_rows_that_come_before_the_clock_move_the_time_of_their_own_partitions() -> None:
+    """Others wait for the tick: whether they share a key group with these rows must not matter."""
+    group = KeyGroup(Tumbling(Time(1)))
+    group.run(tick(9), rows(10, "a", "b"))
+    late = 10 + 8 * HOUR
+    assert fired(group.run(rows(late, "a"))) == [("a", late, "OVERDUE")]
+    assert fired(group.run(tick(late + 0.5))) == [("b", late + 0.5, "OVERDUE")]
+    assert fired(group.run(tick(late + 9))) == [("a", late + 1, "TIME")]
+
+
+def test_an_outage_is_decided_for_each_timer() -> None:
+    """A timer that is late by a thousand periods and a half is of an outage, one of a thousand less a half is not."""
+    group = KeyGroup(Sliding(evict=Time(HOUR), trigger=Time(1)))
+    group.run(tick(9), rows(10, "a"))
+    group.run(rows(10.75, "b"))
+    by_key = [key for key, _, _ in fired(group.run(tick(1011.5)))]
+    assert {key: by_key.count(key) for key in "ab"} == {"a": 1, "b": 1000}
+
+
+def test_an_idle_partition_keeps_its_timetable_across_a_stop() -> None:
+    """None of its timers was overdue: which instants passed before the stop, and which after it, nobody sees."""
+    group = KeyGroup(Tumbling(Time(4)))
+    group.run(tick(9), rows(10, "a"))
+    group.run(tick(14))
+    group.run(tick(101, resume=True), rows(103, "a"))
+    assert fired(group.run(tick(110))) == [("a", 106, "TIME")]
 
 
 def test_a_late_tick_skips_what_is_overdue_if_declared() -> None:
