@@ -36,13 +36,13 @@ class ArrivalWindowControl:
         self._keys = keys
         self._partitions = partitions
         self._results = results
+        self._latest = NO_WATERMARK
 
     @property
     def now(self) -> datetime | None:
         """The time of the last tick or row; None before the first."""
-        if self._record.clock == NO_WATERMARK:
-            return None
-        return to_datetime(self._partitions.latest(self._record.clock))
+        now = self._now()
+        return None if now == NO_WATERMARK else to_datetime(now)
 
     def evict_partition(self, key: Any) -> None:
         """Evict a partition, if it is live.
@@ -52,6 +52,7 @@ class ArrivalWindowControl:
         """
         if not self._keys.schema.names:
             raise LifecycleError(f"partition {key!r} cannot be evicted: the window is not partitioned")
+        self._now()
         self._window.on_evict_partitions(key_row(self._keys, key, "cannot be evicted"))
 
     def emit(self, key: Any, columns: dict[str, Any]) -> None:
@@ -65,8 +66,13 @@ class ArrivalWindowControl:
             raise LifecycleError(f"nothing can be emitted for {key!r}: no row and no time has come to this window yet")
         code = code_of(self._keys, key)
         self._partitions.grow()
-        at = self._partitions.now(np.array([code]), self._record.clock)
-        self._results.add_drained(code, int(at[0]), columns)
+        at = int(self._partitions.now(np.array([code]), self._record.clock)[0])
+        self._results.add_drained(code, at if self._partitions.live[code] else self._now(), columns)
+
+    def _now(self) -> int:
+        """Return the latest time (us) of the window so far; that of a partition counts though it is evicted now."""
+        self._latest = self._partitions.latest(max(self._record.clock, self._latest))
+        return self._latest
 
     def partitions(self) -> list[OpenPartition]:
         """Return the live partitions, in the order in which their keys came up."""

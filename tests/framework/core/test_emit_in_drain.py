@@ -52,6 +52,20 @@ def test_a_handler_emits_in_drain_and_nowhere_else() -> None:
         run(spec(InDrain(act, phase="checkpoint")), MemoryStore(), 0, rows(("a", 7)))
 
 
+def test_it_is_emitted_at_the_time_of_the_partition_or_of_the_window_if_there_is_none() -> None:
+    """Rows by the wall clock are later than the last tick; a partition that is evicted first has none any more."""
+
+    def act(ctx: StateContext) -> None:
+        ctx.evict_partition("b")
+        for key in ("a", "b", "new"):
+            ctx.emit(key, total=0)
+
+    early = Rows(rows(("a", 1), at=6).table, has_stream_clock=False)
+    late = Rows(rows(("b", 1), at=7).table, has_stream_clock=False)
+    found = emitted(act, Tick(5), early, late, window=Tumbling(Count(2)))
+    assert [(row["key"], row["fired_at"].microsecond) for row in found] == [("a", 6), ("b", 7), ("new", 7)]
+
+
 @pytest.mark.parametrize(
     ("act", "error", "said"),
     [
