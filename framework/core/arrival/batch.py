@@ -19,7 +19,8 @@ from framework.core.outcome import BatchOutcome
 from framework.core.partition_keys import PartitionKeys
 from framework.core.quarantine import USER_ERROR, FiringPlace, Quarantine
 from framework.core.steps import ArrivalClock, EvictPartitions, Flush, Mark, PortStep, Rows, Tick
-from framework.declarations.windows import Tumbling, columns_of_policies
+from framework.declarations.policy import column_read_by
+from framework.declarations.windows import Tumbling
 from state.records import SequenceRecord
 from state.store import KeyGroupStore
 
@@ -128,9 +129,14 @@ def _build_tumbling_aggregates(spec: JobSpec, quarantine: Quarantine) -> Tumblin
 
 
 def _policy_value_type(spec: JobSpec) -> pa.DataType:
-    """Return the type in which partitions store numbers of their policies."""
-    read = columns_of_policies(spec.arrival_window)
-    if any(running_policy(policy).stores_own_numbers for policy, _ in read):
-        return pa.float64()
-    kinds = [spec.columns.field(column).type for _, column in read]
-    return pa.float64() if any(pa.types.is_floating(kind) for kind in kinds) else pa.int64()
+    """Return the type in which partitions store numbers of the policy that fires, which alone stores any.
+
+    Doubles do not hold every integer that it may have read, so the columns of other policies do not count.
+    """
+    window = spec.arrival_window
+    firing = window.evict if isinstance(window, Tumbling) else getattr(window, "trigger", None)
+    column = None if firing is None else column_read_by(firing)
+    if column is None:
+        return pa.int64()
+    is_floating = pa.types.is_floating(spec.columns.field(column).type)
+    return pa.float64() if is_floating or running_policy(firing).stores_own_numbers else pa.int64()

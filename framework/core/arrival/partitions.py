@@ -83,10 +83,11 @@ class Partitions:
         for name, spec in PARTITION_COLUMNS.items():
             if spec.stored:
                 getattr(self, name)[codes] = table.column(spec.stored).to_numpy()
+        to_number = int if pa.types.is_integer(self.value_type) else float  # may have been stored as the other
         for name, stored in VALUE_COLUMNS.items():
             values = getattr(self, name)
             for code, value in zip(codes.tolist(), table.column(stored).to_pylist(), strict=True):
-                values[code] = value
+                values[code] = None if value is None else to_number(value)
         self.live[codes] = True
         return codes
 

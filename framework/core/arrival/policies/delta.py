@@ -54,13 +54,14 @@ class DeltaPolicy(RunningPolicy):
         The content is that before the row, from which the row has evicted nothing yet.
         """
         new, size = self._subtractable(values(self._declared.attribute))
+        exact = new.dtype.kind == "i"  # of integers the difference counts: the sum of a base and a size may be rounded
         fired: list[int] = []
         last: dict[int, int] = {}
         for row, (code, value) in enumerate(zip(round_rows.code.tolist(), new.tolist(), strict=True)):
             base = partitions.base[code]
             if base is None:
                 partitions.base[code] = value
-            elif value > base + size:
+            elif value - base > size if exact else value > base + size:
                 partitions.base[code] = value
                 fired.append(row)
                 last[code] = row

@@ -95,3 +95,27 @@ def test_decimals_are_evicted_and_fire_like_other_numbers() -> None:
         results = KeyGroupRunner(job, MemoryStore()).run([Rows(rows)]).results
         assert results is not None
         assert results.column("n").to_pylist() == expected
+
+
+NANOSECOND_COLUMNS = pa.schema([("celsius", pa.float64()), ("ns", pa.int64())])
+
+
+@pytest.mark.parametrize("begin", [0, 1_764_000_000_000_000_000])
+@pytest.mark.parametrize("split", [1, 2, 3, 5])
+@pytest.mark.parametrize("evict", [Count(9), Delta("celsius", 100.0)])
+def test_large_integers_fire_by_their_exact_difference_in_every_split(evict: Any, split: int, begin: int) -> None:
+    """Also with a size that is a float, as 1e9, and beside a column of floats: doubles hold no such nanoseconds."""
+    spec = JobSpec(
+        window=Sliding(evict=evict, trigger=Delta("ns", 1e9)),
+        keys=pa.schema([]),
+        columns=NANOSECOND_COLUMNS,
+        aggregates={"n": agg.count()},
+        output=pa.schema([("n", pa.int64())]),
+    )
+    store, found = MemoryStore(), []
+    rows = [begin + step for step in (1, 1_000_000_001, 1_000_000_002, 2_000_000_002, 2_000_000_003)]
+    for part in filter(None, (rows[:split], rows[split:])):
+        table = pa.table({"celsius": [20.5] * len(part), "ns": part, ARRIVAL_TIME: [1] * len(part)})
+        results = KeyGroupRunner(spec, store).run([Rows(table)]).results
+        found += [] if results is None else results.column("n").to_pylist()
+    assert found == [2, 4]
