@@ -112,7 +112,8 @@ def test_large_integers_fire_by_their_exact_difference_in_every_split(evict: Any
         aggregates={"n": agg.count()},
         output=pa.schema([("n", pa.int64())]),
     )
-    store, found = MemoryStore(), []
+    store = MemoryStore()
+    found: list[int] = []
     rows = [begin + step for step in (1, 1_000_000_001, 1_000_000_002, 2_000_000_002, 2_000_000_003)]
     for part in filter(None, (rows[:split], rows[split:])):
         table = pa.table({"celsius": [20.5] * len(part), "ns": part, ARRIVAL_TIME: [1] * len(part)})
