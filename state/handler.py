@@ -23,7 +23,7 @@ from typing import Any, ClassVar, Protocol
 import pyarrow as pa
 
 from state.errors import LifecycleError, StateVersionError
-from state.user_values import to_json
+from state.user_values import snapshot, to_json
 
 
 class CheckpointReason(Enum):
@@ -126,7 +126,7 @@ class StateContext:
                     f"the state {name!r} cannot be kept: {error}; write numbers, text, bytes, times, lists and dicts "
                     "of them, or a pyarrow.Table"
                 ) from None
-        self._values[name] = value
+        self._values[name] = value if isinstance(value, pa.Table) else snapshot(value)
 
     def read(self, name: str, default: Any = None) -> Any:
         """Return what was written under a name, or the default. Only in `reset`."""

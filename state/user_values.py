@@ -7,6 +7,7 @@ beside them. What has no such form is refused when it is written, not found brok
 from __future__ import annotations
 
 import base64
+import copy
 import math
 from collections.abc import Callable, Mapping
 from datetime import date, datetime, timedelta
@@ -23,6 +24,26 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "$tuple": lambda items: tuple(from_json(item) for item in items),
     "$dict": lambda pairs: {from_json(key): from_json(value) for key, value in pairs},
 }
+
+
+_NEVER_CHANGE = (str, bytes, int, float, date, timedelta, Decimal, type(None))
+
+
+def snapshot(value: Any) -> Any:
+    """Return a value that stays as it is now: of a list or a dict, which its owner may change later, a copy.
+
+    >>> row = [1]
+    >>> taken = snapshot(row)
+    >>> row.append(2)
+    >>> taken
+    [1]
+    """
+    if isinstance(value, _NEVER_CHANGE):
+        return value
+    try:
+        return copy.deepcopy(value)
+    except Exception:  # noqa: BLE001 -- whatever its class raises: it fits no column and no state, and is refused there
+        return value
 
 
 def to_json(value: Any) -> Any:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from framework.declarations.errors import DeclarationError, LifecycleError
+from state.user_values import snapshot
 
 
 class Origin(NamedTuple):
@@ -28,6 +30,7 @@ class EmitBuffer:
     def __init__(self, output: pa.Schema) -> None:
         self._output = output
         self._names = frozenset(output.names)
+        self._may_change = [one.name for one in output if pa.types.is_nested(one.type) or _is_binary(one.type)]
         self._rows: list[dict[str, Any]] = []
         self._origins: list[Origin] = []
         self._completed: list[tuple[pa.Table, list[Origin]]] = []
@@ -38,6 +41,9 @@ class EmitBuffer:
     def __call__(self, **columns: Any) -> None:
         """Emit one row. Raises `DeclarationError` for a column that the output does not declare."""
         self._check(columns)
+        for name in self._may_change:
+            if name in columns:  # rows are made later, and an operator may go on with its list
+                columns[name] = snapshot(columns[name])
         self._rows.append(columns)
         self._origins.append(self.origin)
 
@@ -50,7 +56,8 @@ class EmitBuffer:
         missing = pa.nulls(rows.num_rows)
         columns = [rows.column(n) if n in rows.column_names else missing for n in self._output.names]
         aligned = pa.table(columns, names=self._output.names).cast(self._output)
-        self._completed.append((aligned, [self.origin] * rows.num_rows))
+        own = aligned.take(pa.array(np.arange(rows.num_rows)))  # a copy: Arrow refers to the memory of numpy's arrays
+        self._completed.append((own, [self.origin] * rows.num_rows))
 
     def end_of_window(self, *, always: bool) -> None:
         """Mark the last row of the current event, for the window mark; `always`: if there is none, emit nulls."""
@@ -111,6 +118,10 @@ class EmitBuffer:
                 f"the operator emitted the column {unknown[0]!r}; its declared output is "
                 f"{', '.join(self._output.names)}"
             )
+
+
+def _is_binary(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
 
 
 def one_row(output: pa.Schema, columns: dict[str, Any]) -> pa.Table:

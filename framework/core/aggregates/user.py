@@ -22,6 +22,7 @@ from framework.core.aggregates.ranges import PartialColumns, merge_ranges
 from framework.core.aggregates.sparse_fold import fold_changed_cells
 from framework.declarations.errors import InputError
 from framework.declarations.user_aggregate import UserAggregate
+from state.user_values import snapshot
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +59,7 @@ class UserContentAggregate(ContentAggregate):
             for value in values[high:end]:
                 state = state if value is None else self.user.add(state, value)
             low, high = start, end
-            results[at] = self.user.result(state)
+            results[at] = snapshot(self.user.result(state))  # it may be the state, which slides on
         return _column(self.user, "result()", results, self.output)
 
 

@@ -128,6 +128,30 @@ class Keeping(StateHandler):
         type(self).found = ctx.read("value")
 
 
+class Counting(StateHandler):
+    """Writes its list, and a part of it under another name, and changes it meanwhile."""
+
+    found: ClassVar[Any] = None
+
+    def checkpoint(self, ctx: StateContext) -> None:
+        values = [1]
+        ctx.write("first", values)
+        values.append(2)
+        ctx.write("both", {"values": values})
+        values.clear()
+
+    def reset(self, ctx: StateContext) -> None:
+        type(self).found = (ctx.read("first"), ctx.read("both"))
+
+
+def test_a_state_is_what_it_was_when_it_was_written() -> None:
+    """Whatever the handler does afterwards to its lists and dicts."""
+    store = MemoryStore()
+    run(spec(Counting()), store, 0, Tick(1))
+    run(spec(Counting()), store, 1, Tick(2))
+    assert Counting.found == ([1], {"values": [1, 2]})
+
+
 PLAIN = st.recursive(
     st.none()
     | st.booleans()
