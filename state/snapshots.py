@@ -18,11 +18,15 @@ from typing import IO, Any
 _PLAIN = re.compile(r"(?!\.\.?$)[\w.-]+", re.ASCII)
 _PIECE = 65_536
 _MAX_METADATA = 64 * 2**20
+_MAX_ENTRY = 2**30
+"""Packed or not: none of Spark's is as large, and behind more than 4 GB Java looks for the next one elsewhere."""
+_LINE_END = re.compile(r"\r\n?|\n")
+"""Where a line ends for Java; Python knows more such places."""
 
 _HEADER = struct.Struct("<4s5H3I2H")
 _BEGINS, _DESCRIPTOR = b"PK\x03\x04", b"PK\x07\x08"
 _HAS_DESCRIPTOR = 8
-_DEFLATED = 8
+_STORED, _DEFLATED = 0, 8
 
 
 def require_plain_names_in_snapshot(snapshot: IO[bytes]) -> None:
@@ -30,13 +34,14 @@ def require_plain_names_in_snapshot(snapshot: IO[bytes]) -> None:
 
     Args:
         snapshot: the zip file, which is read as Java reads it: from its beginning, whatever the directory at its end
-            says.
+            says. What Java and others might read differently, and Spark never writes, is refused.
 
     Raises:
         ValueError: a name is a path, or they are not what Spark writes.
     """
     for content in _metadata(snapshot):
-        _require_plain(content.partition(b"\n")[2].decode())
+        for text in _LINE_END.split(content.decode(), maxsplit=1)[1:]:
+            _require_plain(text)
 
 
 def require_plain_ids(commit: bytes) -> None:
@@ -45,7 +50,7 @@ def require_plain_ids(commit: bytes) -> None:
     Raises:
         ValueError: one of them is a path.
     """
-    for line in commit.decode().splitlines()[1:]:
+    for line in _LINE_END.split(commit.decode())[1:]:
         _require_plain(line)
 
 
@@ -63,8 +68,12 @@ def _plain_object(pairs: list[tuple[str, Any]]) -> None:
     """Check an object of JSON, also a name that is there twice."""
     for _, value in pairs:
         for text in _texts(value):
-            if _PLAIN.fullmatch(text) is None:
-                raise ValueError(f"{text[:200]!r} is no name of a file")
+            _require_name(text)
+
+
+def _require_name(text: str) -> None:
+    if _PLAIN.fullmatch(text) is None:
+        raise ValueError(f"{text[:200]!r} is no name of a file")
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_plain_object)
@@ -81,35 +90,49 @@ def _texts(value: Any) -> Iterator[str]:
 def _metadata(file: IO[bytes]) -> Iterator[bytes]:
     """Yield the content of each entry that Spark takes for the metadata."""
     while len(header := file.read(_HEADER.size)) == _HEADER.size and header[:4] == _BEGINS:
-        _, _, flags, method, _, _, _, packed, _, name_size, extra_size = _HEADER.unpack(header)
-        is_metadata = file.read(name_size).endswith(b"metadata")
-        file.read(extra_size)
-        content = bytearray()
-        for piece in _inflated(file) if method == _DEFLATED else _stored(file, packed):
-            if is_metadata:
-                content += piece
-            if len(content) > _MAX_METADATA:
-                raise ValueError("the metadata are too large")
+        _, _, flags, method, _, _, _, _, _, name_size, extra_size = _HEADER.unpack(header)
+        name = file.read(name_size).decode(errors="replace")
+        if len(file.read(extra_size)) < extra_size or not name:
+            return  # cut short
+        _require_name(name)
+        if method == _STORED:  # Java goes by the size that is not the packed one, or by that in an extra field
+            raise ValueError(f"{name[:200]!r} is not deflated")
+        if method != _DEFLATED:
+            return  # Java reads no further
+        is_metadata = name.lower() == "metadata"
+        content = _content(file, _MAX_METADATA if is_metadata else _MAX_ENTRY, is_kept=is_metadata)
         if is_metadata:
-            yield bytes(content)
+            yield content
         if flags & _HAS_DESCRIPTOR:
             file.read(12 if file.read(4) == _DESCRIPTOR else 8)
 
 
-def _stored(file: IO[bytes], size: int) -> Iterator[bytes]:
-    while size > 0 and (piece := file.read(min(size, _PIECE))):
-        size -= len(piece)
-        yield piece
+def _content(file: IO[bytes], limit: int, *, is_kept: bool) -> bytes:
+    """Read a deflated entry to its end, and return what it holds if that is to be kept."""
+    content, size = bytearray(), 0
+    for piece in _inflated(file):
+        size += len(piece)
+        if size > limit:
+            raise ValueError(f"an entry has more than {limit} bytes and is too large")
+        if is_kept:
+            content += piece
+    return bytes(content)
 
 
 def _inflated(file: IO[bytes]) -> Iterator[bytes]:
     """Yield what a deflated entry holds, and leave the file at its end; nothing more where it is damaged."""
     inflate = zlib.decompressobj(-zlib.MAX_WBITS)
-    data = b""
+    packed = 0
     try:
-        while not inflate.eof and (data or (data := file.read(_PIECE))):
-            yield inflate.decompress(data, _PIECE)
-            data = inflate.unconsumed_tail
+        while not inflate.eof:
+            data = inflate.unconsumed_tail or file.read(_PIECE)
+            piece = inflate.decompress(data, _PIECE)  # also at the end of the file: a piece may be held back
+            if not data and not piece:
+                return
+            packed += len(data) - len(inflate.unconsumed_tail)
+            if packed > _MAX_ENTRY:
+                raise ValueError(f"an entry has more than {_MAX_ENTRY} packed bytes and is too large")
+            yield piece
     except zlib.error:
         return
     file.seek(-len(inflate.unused_data), 1)
