@@ -30,6 +30,7 @@ from state.spark_logs import (
     needed_entries,
     require_readable_offsets,
     source_ends,
+    text_lines,
 )
 
 _COMPACT = ".compact"
@@ -172,7 +173,7 @@ def _prune(folder: PrunableFolder, name: str, before: int, present: Collection[i
     entry = name.rpartition("/")[2].removesuffix(_COMPACT)
     if not name.endswith(_COMPACT):
         return 0
-    version, *lines = folder.read(name).decode().splitlines()
+    version, *lines = text_lines(folder.read(name))
 
     def is_needed(line: str) -> bool:
         value = _parsed(folder, name, line)
@@ -207,7 +208,7 @@ def _numbers_in(folder: LogFolder, source: str, choose: Callable[[list[str]], li
     log = f"{SOURCES_FOLDER}/{source}"
     for name in choose(folder.names(log)):
         try:
-            lines = folder.read(f"{log}/{name}").decode().splitlines()
+            lines = text_lines(folder.read(f"{log}/{name}"))
         except UnicodeDecodeError as error:
             raise damaged_log(folder, f"{log}/{name}") from error
         for line in lines:
@@ -219,7 +220,7 @@ def _numbers_in(folder: LogFolder, source: str, choose: Callable[[list[str]], li
 
 def _parsed(folder: LogFolder, name: str, line: str) -> dict[str, Any]:
     try:
-        return dict(json.loads(line)) if line.startswith("{") else {}
+        return dict(json.loads(line)) if line.lstrip().startswith("{") else {}
     except ValueError as error:
         raise damaged_log(folder, name) from error
 

@@ -20,6 +20,8 @@ NO_OFFSET = "-"
 """What Spark logs of a source that had nothing yet."""
 _VERSION = re.compile(r"v(\d+)")
 _ENTRY = re.compile(r"(\d+)(?:\.compact)?")
+_LOG_OFFSET = re.compile(r'\s*\{\s*"logOffset"\s*:\s*(\d{1,18})\s*\}\s*', re.ASCII)
+_LINE_END = re.compile(r"\r\n?|\n")
 
 
 class LogFolder(CheckpointFolder, Protocol):
@@ -38,11 +40,17 @@ def log_lines(folder: LogFolder, name: str) -> list[Any]:
 def parse_log(content: bytes) -> tuple[str, list[Any]]:
     """Return the version of a file, and its lines as `log_lines` does. Raises `ValueError` if it is no log of Spark."""
     # The log of a Kafka source begins with a zero byte, for Spark 2.1.
-    first, *lines = content.removeprefix(b"\0").decode().splitlines()
+    first, *lines = text_lines(content.removeprefix(b"\0"))
     version = _VERSION.fullmatch(first)
     if version is None:
         raise ValueError(first)
-    return version[1], [parse_json(line.encode()) if line.startswith("{") else line for line in lines]
+    return version[1], [parse_json(line.encode()) if line.lstrip().startswith("{") else line for line in lines]
+
+
+def text_lines(content: bytes) -> list[str]:
+    """Return the lines of a file as Spark reads it. Python ends a line at more characters, which JSON may hold."""
+    lines = _LINE_END.split(content.decode())
+    return lines if lines[-1] else lines[:-1]
 
 
 def require_readable_commit(folder: LogFolder, batch: int) -> None:
@@ -70,7 +78,7 @@ def source_ends(folder: LogFolder, batch: int) -> list[int | None]:
 
     A line that cannot be read stands for a source without a log: `require_readable_offsets` reports it.
     """
-    return [_log_offset(line) for line in folder.read(f"{OFFSETS_FOLDER}/{batch}").decode().splitlines()[2:]]
+    return [_log_offset(line) for line in text_lines(folder.read(f"{OFFSETS_FOLDER}/{batch}"))[2:]]
 
 
 def has_read(ends: Sequence[int | None], source: int, entry: int) -> bool:
@@ -109,11 +117,9 @@ def with_partitions_in_order(content: bytes, orders: Mapping[str, Sequence[str]]
 
 
 def _log_offset(line: str) -> int | None:
-    try:
-        value = json.loads(line)
-    except ValueError:
-        return None
-    return value["logOffset"] if isinstance(value, dict) and set(value) == {"logOffset"} else None
+    """Return the entry that a line names as Spark writes it; what Spark only reads is the line of no file source."""
+    match = _LOG_OFFSET.fullmatch(line)
+    return None if match is None else int(match[1])
 
 
 def require_readable_id(folder: CheckpointFolder) -> None:
@@ -221,7 +227,7 @@ def remove_unread_entries(folder: LogFolder) -> list[str]:
         The removed files. A compact one stays if files that it stands for are gone.
     """
     batches = batch_numbers(folder, OFFSETS_FOLDER)
-    newest = folder.read(f"{OFFSETS_FOLDER}/{batches[-1]}").decode().splitlines()[2:] if batches else None
+    newest = text_lines(folder.read(f"{OFFSETS_FOLDER}/{batches[-1]}"))[2:] if batches else None
     removed: list[str] = []
     for source in sorted(map(int, filter(str.isdecimal, folder.names(SOURCES_FOLDER)))):
         if newest is None or newest[source : source + 1] == [NO_OFFSET]:

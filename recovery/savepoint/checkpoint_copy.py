@@ -13,6 +13,7 @@ from pathlib import Path, PurePosixPath
 from urllib.parse import quote
 
 from recovery.errors import DamagedSavepoint
+from recovery.savepoint.checkpoint_reader import files_ahead
 from recovery.savepoint.manifest import Manifest
 from recovery.storage.archive import Archive, ByteSink
 from recovery.storage.blobs import ProgressCallback, SavedFile, TransferProgress, download
@@ -42,7 +43,9 @@ def write_checkpoint(
         progress: called after each file.
 
     Raises:
-        DamagedSavepoint: a file is missing or altered; what was written so far stays there.
+        DamagedSavepoint: a file is missing or altered, or has content that Panekeeper never writes; what was written so
+            far stays there.
+        CorruptState: Spark's logs in it are truncated or altered.
         SavepointRefused: a link leads out of the folder.
     """
     old, done = manifest.checkpoint, 0
@@ -50,6 +53,8 @@ def write_checkpoint(
         done += file.size
         if progress is not None:
             progress(TransferProgress(sent=done, reused=0, total=manifest.size))
+    for path in files_ahead(into, manifest.batch):
+        raise _never_written(path, "no batch of it has read this file, and a start would")
 
 
 @contextmanager
@@ -222,10 +227,14 @@ def _checked(path: str, into: ByteSink) -> Iterator[ByteSink]:
             else:
                 require_plain_names_in_snapshot(copy)
         except ValueError as error:
-            raise DamagedSavepoint(
-                f"{path} in the savepoint has content that Spark never writes ({error}); do not use this savepoint, "
-                "and find out who can write to its location"
-            ) from error
+            raise _never_written(path, str(error)) from error
+
+
+def _never_written(path: str, why: str) -> DamagedSavepoint:
+    return DamagedSavepoint(
+        f"{path} in the savepoint has content that Spark never writes ({why}); do not use this savepoint, and find out "
+        "who can write to its location"
+    )
 
 
 class _Both:

@@ -164,9 +164,7 @@ def _is_part_of_batch(folder: Files, path: str, batch: int, ends: list[int | Non
         case "offsets" | "commits":
             return name.isdigit() and int(name) <= batch
         case "sources":
-            end = ends[int(parts[1])] if int(parts[1]) < len(ends) else None
-            number = _NUMBER.fullmatch(name)
-            return end is None or number is None or int(number[1]) <= end
+            return _has_read_entry(folder, path, ends)
         case layout.CONTROL_FOLDER:  # without commands that only a later batch reads; the others keep the numbering
             control_number = control_file_number(name)
             return control_number is None or control_number in processed
@@ -175,6 +173,42 @@ def _is_part_of_batch(folder: Files, path: str, batch: int, ends: list[int | Non
     if path == FLUSHED_FILE:
         return _flushed_batch(folder) <= batch
     return path not in NOT_COPIED and not path.startswith(f"{layout.CLAIMS_FOLDER}/")
+
+
+def _has_read_entry(folder: Files, path: str, ends: list[int | None]) -> bool:
+    """Return whether a file of a source's log is no entry, or one that was read; where a topic of Kafka began is none.
+
+    A file source of which Spark has logged no offset, or none in the form in which it writes it, has read nothing.
+    """
+    parts = PurePosixPath(path).parts
+    number, source = _NUMBER.fullmatch(parts[-1]), parts[1]
+    if number is None or not source.isdecimal():
+        return True
+    end = ends[int(source)] if int(source) < len(ends) else None
+    if end is not None:
+        return int(number[1]) <= end
+    return not any(isinstance(line, dict) and "path" in line for line in log_lines(folder, path))
+
+
+def files_ahead(folder: Files, batch: int) -> list[str]:
+    """Return the files of a checkpoint's sources and of its control stream that no batch up to this one has read.
+
+    A savepoint has none. A start would run a batch of whatever files and commands they name.
+
+    Args:
+        folder: the checkpoint.
+        batch: its last committed batch.
+
+    Raises:
+        CorruptState: Spark's logs are truncated or altered.
+    """
+    read_by_start = (f"{layout.SOURCES_FOLDER}/", f"{layout.CONTROL_FOLDER}/")
+    paths = sorted(path for path in _walk(folder) if path.startswith(read_by_start))
+    if not paths:
+        return []
+    ends = source_ends(folder, batch)
+    processed = control_files_within(control_files_read(folder), ends)
+    return [path for path in paths if not _is_part_of_batch(folder, path, batch, ends, processed)]
 
 
 def _state_version(parts: tuple[str, ...]) -> int:

@@ -16,7 +16,14 @@ from typing import Any
 from recovery.savepoint.checkpoint_reader import COPIED, NOT_COPIED
 from recovery.storage.blobs import SavedFile
 from recovery.storage.delta_log import SavedTable
-from state.checkpoint.layout import COMMITS_FOLDER, JOB_FILE, OFFSETS_FOLDER, SOURCES_FOLDER, STATE_FOLDER
+from state.checkpoint.layout import (
+    CLAIMS_FOLDER,
+    COMMITS_FOLDER,
+    JOB_FILE,
+    OFFSETS_FOLDER,
+    SOURCES_FOLDER,
+    STATE_FOLDER,
+)
 
 MAX_MANIFEST_BYTES = 256 * 2**20
 MAX_FILES = 1_000_000
@@ -165,7 +172,8 @@ def _path(value: Any) -> str:
         raise RuleBroken(f"the path {path[:200]!r} of a file leads out of the checkpoint")
     if unicodedata.normalize("NFC", path) != path:
         raise RuleBroken(f"the path {path[:200]!r} of a file is not normalized")
-    if parts[0] not in COPIED or parts[-1].startswith(".") or path in NOT_COPIED:
+    is_copied = parts[0] in COPIED and path not in NOT_COPIED and not path.startswith(f"{CLAIMS_FOLDER}/")
+    if not is_copied or parts[-1].startswith("."):
         raise RuleBroken(f"{path[:200]!r} is not a file that belongs in a savepoint")
     return path
 
