@@ -45,9 +45,8 @@ def compare(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Difference]:
     ['b: 2 in the checkpoint, 3 now']
     """
     names = list(new) + [name for name in old if name not in new]
-    return [
-        Difference(field=name, old=old.get(name), new=new.get(name)) for name in names if old.get(name) != new.get(name)
-    ]
+    found = [Difference(field=name, old=old.get(name), new=new.get(name)) for name in names]
+    return [one for one in found if one.old != one.new and repr(one.old) != repr(one.new)]  # NaN is not equal to itself
 
 
 def _show(value: Any) -> str:

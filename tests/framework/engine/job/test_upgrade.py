@@ -51,6 +51,29 @@ class Checkpoint:
         return upgraded_record(self.files, self.known, declaration, accepted=accepted)
 
 
+class Fill(agg.UserAggregate):
+    """Has a parameter that is no number, and so does not equal itself."""
+
+    def __init__(self) -> None:
+        self.missing = float("nan")
+
+    def zero(self) -> float:
+        return 0.0
+
+    def add(self, state: float, value: float) -> float:
+        return state + value
+
+    def result(self, state: float) -> float:
+        return state
+
+
+def test_a_parameter_that_is_no_number_has_not_changed() -> None:
+    """Else no second start of the job would be possible, and no flush either."""
+    declaration = {"aggregate": {"n": agg.user(Fill(), "n", "double").declaration()}}
+    recorded = json.loads(json.dumps(as_recorded(declaration, 4)))
+    assert [one for one in compare_declarations(recorded, as_recorded(declaration, 4)) if one.differences] == []
+
+
 def test_a_declaration_that_did_not_change_records_nothing(tmp_path: Path) -> None:
     """In whatever order its aggregates are, and whatever batch is unfinished."""
     checkpoint = Checkpoint(tmp_path, declared(low="min", high="max"), begun=8)
