@@ -53,6 +53,8 @@ def _health(status: JobStatus, limits: Limits) -> tuple[Health, str]:
 
 def _behind(status: JobStatus, limits: Limits) -> Iterator[str]:
     silent, lag, rows = status.heartbeat_age or 0, status.watermark_lag, status.rows_behind
+    if silent < -HEARTBEAT_TIMEOUT_US / 1e6:
+        yield "its last heartbeat is in the future, so whether it runs is not known: a clock is wrong"
     if silent > HEARTBEAT_TIMEOUT_US / 1e6:
         yield f"its process has sent no heartbeat for {_seconds(silent)}"
     if status.tick_error is not None:

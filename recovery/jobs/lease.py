@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from framework.declarations.errors import CheckpointError, CheckpointInUse
 from framework.engine.job.lease import Lease, acquire
+from framework.engine.job.lease_errors import if_it_crashed
 from recovery.errors import SavepointError, SavepointRefused
 from state.checkpoint.clock import now_us
 from state.checkpoint.folder import CheckpointFolder
@@ -37,11 +38,8 @@ def require_stopped(folder: CheckpointFolder, *, now: Callable[[], int] = now_us
     owner = running_on(folder, now=now)
     if owner is None:
         return
-    if owner.what != "job":
-        raise SavepointRefused(f"{folder.root} is in use: {owner} runs on it; wait until it has ended")
-    raise SavepointRefused(
-        f"{folder.root} is in use: {owner} runs on it; drain it first: panekeeper drain {folder.root}"
-    )
+    what = "wait until it has ended" if owner.what != "job" else f"drain it first: panekeeper drain {folder.root}"
+    raise SavepointRefused(f"{folder.root} is in use: {owner} runs on it; {what}{if_it_crashed(folder, owner, now())}")
 
 
 @contextmanager

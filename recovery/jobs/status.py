@@ -21,7 +21,7 @@ from state.checkpoint.clock import LAST_US, format_time, now_us
 from state.checkpoint.folder import CheckpointFolder
 from state.checkpoint.job_record import is_flushed
 from state.checkpoint.last_savepoint import read_last_savepoint
-from state.checkpoint.layout import JOB_FILE, RESTORING_SUFFIX
+from state.checkpoint.layout import JOB_FILE, RESET_FILE, RESTORING_SUFFIX
 from state.checkpoint.owner import LeaseOwner, read_end, read_owner, read_report
 from state.checkpoint.restore_markers import superseded_by
 from state.checkpoint.run_record import last_batches
@@ -156,6 +156,10 @@ def _not_resumable_reason(
     successor = superseded_by(folder)
     if successor is not None:
         return f"it was restored to {successor}: start the job there, and remove this folder"
+    if folder.exists(RESET_FILE):
+        return (
+            "a reset of it to the initial state was begun: the next start completes it, and begins from the beginning"
+        )
     begun, committed = -1 if offset is None else offset, -1 if commit is None else commit
     if not 0 <= begun - committed <= 1:  # a batch that was begun and not committed is run again
         return "its offsets and commits do not belong together: restore it from a savepoint"

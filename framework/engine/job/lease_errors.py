@@ -6,7 +6,7 @@ from framework.declarations.errors import CheckpointError, CheckpointInUse
 from framework.engine.session.spark_errors import first_line
 from state.checkpoint.clock import format_time
 from state.checkpoint.folder import CheckpointFolder
-from state.checkpoint.layout import RUNNING_FILE
+from state.checkpoint.layout import CLAIMS_FOLDER, RUNNING_FILE
 from state.checkpoint.owner import HEARTBEAT_TIMEOUT_US, LeaseOwner
 
 _SECONDS = HEARTBEAT_TIMEOUT_US // 1_000_000
@@ -23,22 +23,29 @@ def in_use(folder: CheckpointFolder, owner: LeaseOwner, how: str, now: int) -> C
     """
     if owner.what != "job":
         return CheckpointInUse(
-            f"{owner} {how} on {folder.root}; wait until it has ended{_if_it_crashed(folder, owner, now)}"
+            f"{owner} {how} on {folder.root}; wait until it has ended{if_it_crashed(folder, owner, now)}"
         )
     return CheckpointInUse(
         f"{owner} {how} on the checkpoint {folder.root}, and two jobs would overwrite each other's state. Stop that "
         f"one first (`panekeeper drain {folder.root}`, or stop() in its program); or give this job a folder of its "
-        f"own{_if_it_crashed(folder, owner, now)}."
+        f"own{if_it_crashed(folder, owner, now)}."
     )
 
 
-def _if_it_crashed(folder: CheckpointFolder, owner: LeaseOwner, now: int) -> str:
+def if_it_crashed(folder: CheckpointFolder, owner: LeaseOwner, now: int) -> str:
+    """Return what to do if the owner of a lease is gone, to be added to a message; empty if that is known here.
+
+    Args:
+        folder: the checkpoint.
+        owner: who holds its lease.
+        now: the time, us since the epoch.
+    """
     if owner.is_on_this_machine:
         return ""
     if owner.seen > now + HEARTBEAT_TIMEOUT_US:
         return (
             f". Its last heartbeat is of {format_time(owner.seen)}, which is in the future: the clock of its host or "
-            f"of this one is wrong. If that process is gone, remove {RUNNING_FILE} in {folder.root}"
+            f"of this one is wrong. If that process is gone, remove {RUNNING_FILE} and {CLAIMS_FOLDER} in {folder.root}"
         )
     return f". If that process has crashed, this one may start {_SECONDS} s after its last heartbeat"
 

@@ -21,6 +21,7 @@ from recovery.jobs.health import Limits, with_health
 from recovery.jobs.job_status import JobStatus
 from state.checkpoint.clock import now_us
 from state.checkpoint.layout import FLUSHED_FILE, JOB_FILE, RUNNING_FILE, RUNS_FILE
+from state.checkpoint.reset_intent import ResetIntent, write_reset_intent
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 
 if TYPE_CHECKING:
@@ -204,6 +205,7 @@ RUNS = JobStatus(
         (replace(RUNS, state="failed", running=False), Limits(), "down", "its own log has the cause"),
         (replace(RUNS, state="lost", running=False), Limits(), "down", "without releasing its lease"),
         (replace(RUNS, state="flushed", running=False, resumable=False, why_not="x"), Limits(), "healthy", "finished"),
+        (replace(RUNS, heartbeat_age=-3600.0), Limits(), "behind", "in the future"),
         (replace(RUNS, resumable=False, why_not="mixed up"), Limits(), "unusable", "mixed up"),
     ],
 )
@@ -212,6 +214,15 @@ def test_health_is_one_word_and_its_reason(status: JobStatus, limits: Limits, he
     found = with_health(status, limits)
     assert found.health == health
     assert why in found.why
+
+
+def test_a_job_whose_state_the_next_start_discards_cannot_be_resumed(tmp_path: Path) -> None:
+    """A reset to its initial state was killed: whatever batches are committed, a start completes it."""
+    job = FakeCheckpoint(tmp_path / "a").run(2)
+    write_reset_intent(job.files, ResetIntent(epoch=1, view=None))
+    (found,) = list_jobs([tmp_path])
+    assert (found.resumable, found.health) == (False, "unusable")
+    assert "a reset of it to the initial state was begun" in found.why
 
 
 def test_check_exits_by_health_and_a_list_by_the_worst(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

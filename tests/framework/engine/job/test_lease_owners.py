@@ -8,7 +8,9 @@ import pytest
 
 from framework.engine.job.lease import acquire
 from panekeeper import CheckpointInUse
-from state.checkpoint.layout import RUNNING_FILE
+from recovery.errors import SavepointRefused
+from recovery.jobs.lease import require_stopped
+from state.checkpoint.layout import RUNNING_FILE, claim_file
 from tests.framework.engine.job.lease_fakes import SECOND, Clock, Memory, left_by
 
 
@@ -33,9 +35,29 @@ def test_a_heartbeat_in_the_future_names_the_way_out() -> None:
     with pytest.raises(CheckpointInUse) as raised:
         acquire(folder, "second", now=Clock(SECOND))
     assert "is of 1970-01-02T00:00:00Z, which is in the future" in str(raised.value)
-    assert "If that process is gone, remove panekeeper/running.json in memory" in str(raised.value)
+    assert "If that process is gone, remove panekeeper/running.json and panekeeper/claims in memory" in str(
+        raised.value
+    )
     folder.remove(RUNNING_FILE)
     acquire(folder, "second", now=Clock(SECOND)).release("ended")
+
+
+def test_a_claim_in_the_future_has_the_same_way_out() -> None:
+    """Without the other file it says that a job is being started, which would keep others out for ever."""
+    folder, way_out = Memory(), r"remove panekeeper/running\.json and panekeeper/claims in memory"
+    lost = acquire(folder, "first", now=Clock(86_400 * SECOND))
+    for file in (RUNNING_FILE, claim_file(1)):
+        folder.write_json(file, folder.read_json(file) | {"host": "elsewhere"}, replace=True)
+    with pytest.raises(SavepointRefused, match=way_out):
+        require_stopped(folder, now=Clock(SECOND))
+    with pytest.raises(CheckpointInUse, match=way_out):
+        acquire(folder, "second", now=Clock(SECOND))
+    folder.remove(RUNNING_FILE)
+    with pytest.raises(CheckpointInUse, match=way_out):
+        acquire(folder, "second", now=Clock(SECOND))
+    folder.remove(claim_file(1))
+    acquire(folder, "second", now=Clock(SECOND)).release("ended")
+    lost.release("failed")
 
 
 def test_a_lease_of_an_older_version_is_respected() -> None:
