@@ -21,6 +21,8 @@ from typing import Any, Protocol
 from state.errors import CorruptState
 
 _MAX_JSON = 64 * 2**20
+_MAX_CONTENT = 2**30
+"""Of a file that is read as a whole: no log of Spark or Delta is as large."""
 
 
 class CheckpointFolder(Protocol):
@@ -87,8 +89,11 @@ class LocalFolder:
         """Return the content of a small file. Raises `FileNotFoundError` if there is none of that name."""
         path = self.path / name
         with io.FileIO(path, opener=_open_at_once) as stream:
-            if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+            found = os.fstat(stream.fileno())
+            if not stat.S_ISREG(found.st_mode):
                 raise OSError(errno.EINVAL, "it is no file, but a device or the like", str(path))
+            if found.st_size > _MAX_CONTENT:  # which need not take room on the disk, but would in memory
+                raise OSError(errno.EFBIG, f"it has {found.st_size} bytes, too many for a small file", str(path))
             return stream.readall()
 
     def write_json(self, name: str, value: Any, *, replace: bool = False) -> None:

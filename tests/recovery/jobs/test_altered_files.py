@@ -82,6 +82,17 @@ def test_a_pipe_or_a_device_in_place_of_a_file_does_not_keep_anyone_waiting(
     assert "it is no file, but a device or the like" in str(other.why)
 
 
+@pytest.mark.parametrize("file", [JOB_FILE, RUNNING_FILE, STOPPED_FILE, SAVEPOINT_FILE])
+def test_a_file_with_a_size_and_no_content_takes_no_memory(tmp_path: Path, file: str) -> None:
+    """A terabyte of it takes no room on the disk: the other jobs of the folder are listed."""
+    ours, job = FakeCheckpoint(tmp_path / "ours").run(), FakeCheckpoint(tmp_path / "theirs").run()
+    (job.folder / file).touch()
+    os.truncate(job.folder / file, 2**40)
+    assert [one.checkpoint for one in list_jobs([tmp_path])] == [ours.root, job.root]
+    with pytest.raises(OSError, match="it has 1099511627776 bytes"):
+        job.files.read(file)
+
+
 @pytest.mark.parametrize(
     ("file", "content"),
     [
