@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 Place = str | os.PathLike[str]
 
+_S3 = ("s3", "s3a", "s3n")
+
 
 def tables_in_folders(path: Place, others: Mapping[str, Place | None]) -> Tables:
     """Return the tables of a job, each by its folder.
@@ -41,6 +43,12 @@ def qualified_path(path: Place) -> str:
     if not os.fspath(path):
         raise DeclarationError("the path of a folder is empty; give a folder, as ./checkpoint, or a URL")
     name = os.fspath(path).rstrip("/") or "/"
+    scheme, _, rest = name.partition("://")
+    if scheme in _S3 and not {"@", ":"}.isdisjoint(rest.partition("/")[0]):  # a secret may hold a slash
+        raise DeclarationError(
+            "credentials do not belong in a URL of S3, which stands in files and messages; give s3a://bucket/path, and "
+            "let Spark find them (environment, profile or role)"
+        )
     if (url := spark_url(name)) != name:
         raise DeclarationError(f"{name} is not a URL that Spark can read: write {url}")
     return name if ":/" in name else os.path.abspath(name)  # noqa: PTH100 -- resolve() would follow links

@@ -43,6 +43,16 @@ def test_tables_are_all_given_by_folder_or_all_by_name(given: dict[str, Any], wo
         COMPUTATION.to_delta(**given)
 
 
+@pytest.mark.parametrize("scheme", ["s3", "s3a", "s3n"])
+@pytest.mark.parametrize("secret", ["AKIA:hunter2@", "AKIA:hun/ter2@", "AKIA@"])
+def test_credentials_in_a_url_are_refused_and_not_repeated(scheme: str, secret: str) -> None:
+    """It would stand in the checkpoint, in savepoints and in every message about the folder."""
+    with pytest.raises(DeclarationError, match="credentials do not belong in a URL") as refused:
+        COMPUTATION.to_delta(f"{scheme}://{secret}bucket/log")
+    assert not any(word in str(refused.value) for word in ("AKIA", "hun", "ter2"))
+    assert COMPUTATION.to_delta("abfss://box@account.dfs.core.windows.net/log").tables.log.startswith("abfss://box@")
+
+
 FOLDERS = {
     "./db.table": "db.table",
     "out/db.table": "out/db.table",
