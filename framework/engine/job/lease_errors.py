@@ -40,14 +40,19 @@ def if_it_crashed(folder: CheckpointFolder, owner: LeaseOwner, now: int) -> str:
         owner: who holds its lease.
         now: the time, us since the epoch.
     """
-    if owner.is_on_this_machine:
-        return ""
+    if owner.is_on_this_machine:  # without the time at which it started, another process may have its number by now
+        is_sure = owner.started is not None
+        return "" if is_sure else f". If process {owner.pid} is another one now, as after a reboot, {_remove(folder)}"
     if owner.seen > now + HEARTBEAT_TIMEOUT_US:
         return (
             f". Its last heartbeat is of {format_time(owner.seen)}, which is in the future: the clock of its host or "
-            f"of this one is wrong. If that process is gone, remove {RUNNING_FILE} and {CLAIMS_FOLDER} in {folder.root}"
+            f"of this one is wrong. If that process is gone, {_remove(folder)}"
         )
     return f". If that process has crashed, this one may start {_SECONDS} s after its last heartbeat"
+
+
+def _remove(folder: CheckpointFolder) -> str:
+    return f"remove {RUNNING_FILE} and {CLAIMS_FOLDER} in {folder.root}"
 
 
 def lost_lease(folder: CheckpointFolder, owner: LeaseOwner) -> CheckpointInUse:

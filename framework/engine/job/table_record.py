@@ -62,7 +62,8 @@ def require_no_later_batch(
         raise CheckpointError(
             f"the checkpoint {folder.root} is an older copy: it has begun no batch after {last}, and the {role} {path} "
             f"of job {record.name!r} {ahead}. It would skip the batches that are run again, and rows would be lost. "
-            "Put the newest state of this folder back; or restore a savepoint, which takes the tables back, too"
+            "Put the newest state of this folder back; or restore a savepoint, which takes the tables back, too; or, "
+            "if there is neither, reset the job to its initial state, or give it a new checkpoint folder and new tables"
         )
 
 

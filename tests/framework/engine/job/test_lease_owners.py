@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict
 
 import pytest
@@ -11,6 +12,7 @@ from panekeeper import CheckpointInUse
 from recovery.errors import SavepointRefused
 from recovery.jobs.lease import require_stopped
 from state.checkpoint.layout import RUNNING_FILE, claim_file
+from state.checkpoint.process import started_at
 from tests.framework.engine.job.lease_fakes import SECOND, Clock, Memory, left_by
 
 
@@ -58,6 +60,20 @@ def test_a_claim_in_the_future_has_the_same_way_out() -> None:
     folder.remove(claim_file(1))
     acquire(folder, "second", now=Clock(SECOND)).release("ended")
     lost.release("failed")
+
+
+def test_where_only_the_number_of_a_process_is_known_the_way_out_is_named() -> None:
+    """As on macOS: after a reboot any other process may have it, for as long as it runs."""
+    folder = Memory()
+    owner = left_by(folder, started=None, boot=None, process="another", pid=os.getppid())
+    with pytest.raises(CheckpointInUse) as raised:
+        acquire(folder, "second", now=Clock(10**15))
+    assert f"If process {owner.pid} is another one now, as after a reboot, remove panekeeper/running.json and" in str(
+        raised.value
+    )
+    left_by(folder, boot=None, process="another", pid=os.getppid(), started=started_at(os.getppid()))
+    with pytest.raises(CheckpointInUse, match=r"a folder of its own\.$"):
+        acquire(folder, "second", now=Clock(10**15))
 
 
 def test_a_lease_of_an_older_version_is_respected() -> None:
