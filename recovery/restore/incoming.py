@@ -8,10 +8,11 @@ import uuid
 from collections.abc import Callable
 from dataclasses import replace
 
-from recovery.errors import DamagedSavepoint
+from recovery.errors import DamagedSavepoint, SavepointRefused
 from recovery.restore.intent import RestoreIntent
 from recovery.restore.interrupted import read_record_or_none
 from recovery.savepoint.checkpoint_copy import rewrite_paths, write_checkpoint
+from recovery.savepoint.checkpoint_reader import COPIED
 from recovery.savepoint.manifest import Manifest
 from recovery.savepoint.restore_paths import RestorePaths
 from recovery.storage.archive import Archive
@@ -19,10 +20,38 @@ from recovery.storage.blobs import ProgressCallback
 from recovery.storage.files import Files
 from state.checkpoint.job_record import read_record, read_tables
 from state.checkpoint.last_savepoint import read_last_savepoint, write_last_savepoint
-from state.checkpoint.layout import JOB_FILE, TABLES_FILE, UNACCOUNTED_FILE
+from state.checkpoint.layout import CLAIMS_FOLDER, JOB_FILE, RUNNING_FILE, TABLES_FILE, UNACCOUNTED_FILE
 
 Transform = Callable[[Files], None]
 """Changes a copy before it replaces the checkpoint; called with its files."""
+
+
+def require_free_for_copy(paths: RestorePaths, manifest: Manifest) -> None:
+    """Refuse to write the copy to a folder that is somebody else's: all that is there is removed first.
+
+    Args:
+        paths: of the checkpoint, of which no restore was interrupted after its copy was complete.
+        manifest: the savepoint.
+
+    Raises:
+        SavepointRefused: the folder holds more than what an earlier restore of the job has left.
+    """
+    copy = paths.incoming
+    if not copy.sizes():
+        return
+    record = read_record_or_none(copy)
+    if record is None or not set(copy.names("")) <= {*COPIED}:
+        why = "it holds other files"
+    elif record.name != manifest.job:
+        why = f"it is the checkpoint of job {record.name!r}"
+    elif copy.exists(RUNNING_FILE) or copy.names(CLAIMS_FOLDER):
+        why = "a job has run on it"
+    else:
+        return
+    raise SavepointRefused(
+        f"{copy.root} is there, and a restore of {paths.checkpoint.root} writes its copy there: {why}. Move it "
+        "to another place, or, if it is what an earlier restore has left, remove it; then run the same restore again"
+    )
 
 
 def write_incoming(

@@ -37,7 +37,7 @@ from recovery.errors import ArchiveError, SavepointError, SavepointRefused, Tabl
 from recovery.jobs.lease import require_stopped
 from recovery.restore.confirmed_tables import require_confirmed, unconfirmed_tables
 from recovery.restore.exclusive import epochs_to_fence, only_restore, require_no_paused_process, without_jobs
-from recovery.restore.incoming import Transform, write_incoming
+from recovery.restore.incoming import Transform, require_free_for_copy, write_incoming
 from recovery.restore.intent import RestoreIntent, read_intent, remove_intent, write_intent
 from recovery.restore.interrupted import completes_interrupted, find_savepoint, is_copy
 from recovery.restore.preview import RestorePreview, has_table_versions, preview_restore
@@ -176,6 +176,8 @@ def _preview(
     spark: SparkSession | None,
 ) -> RestorePreview:
     """Do step 1; `intent` is that of an interrupted restore that this one completes."""
+    if intent is None and abandoned is None:
+        require_free_for_copy(paths, manifest)
     epoch, is_back = _next_epoch(intent, abandoned, manifest), intent is not None and intent.has_done("tables")
     try:
         return preview_restore(manifest, paths.checkpoint, epoch=epoch, tables_are_back=is_back, s3=s3, spark=spark)

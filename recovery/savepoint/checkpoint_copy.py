@@ -20,7 +20,7 @@ from recovery.storage.blobs import ProgressCallback, SavedFile, TransferProgress
 from recovery.storage.files import Files
 from recovery.storage.local_files import LocalFiles
 from recovery.storage.parallel import map_parallel
-from state.checkpoint.layout import COMMITS_FOLDER, STATE_FOLDER
+from state.checkpoint.layout import COMMITS_FOLDER, JOB_FILE, STATE_FOLDER
 from state.snapshots import require_plain_ids, require_plain_names_in_snapshot
 
 _IN_MEMORY = 2**20
@@ -32,7 +32,7 @@ _NOT_QUOTED = "/:@!$&'()*+,;=~"
 def write_checkpoint(
     archive: Archive, manifest: Manifest, *, into: Files, checkpoint_path: str, progress: ProgressCallback | None = None
 ) -> None:
-    """Write the files of a savepoint into a new folder.
+    """Write the files of a savepoint into a new folder; first the one that says which job it is of.
 
     Args:
         archive: where the savepoint is.
@@ -49,10 +49,12 @@ def write_checkpoint(
         SavepointRefused: a link leads out of the folder.
     """
     old, done = manifest.checkpoint, 0
-    for file, _ in map_parallel(lambda file: _write(archive, file, into, old, checkpoint_path), manifest.files):
-        done += file.size
-        if progress is not None:
-            progress(TransferProgress(sent=done, reused=0, total=manifest.size))
+    first = [file for file in manifest.files if file.path == JOB_FILE]
+    for files in (first, [file for file in manifest.files if file not in first]):
+        for file, _ in map_parallel(lambda file: _write(archive, file, into, old, checkpoint_path), files):
+            done += file.size
+            if progress is not None:
+                progress(TransferProgress(sent=done, reused=0, total=manifest.size))
     for path in files_ahead(into, manifest.batch):
         raise _never_written(path, "no batch of it has read this file, and a start would")
 
