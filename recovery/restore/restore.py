@@ -42,6 +42,7 @@ from recovery.restore.intent import RestoreIntent, read_intent, remove_intent, w
 from recovery.restore.interrupted import completes_interrupted, find_savepoint, is_copy
 from recovery.restore.preview import RestorePreview, has_table_versions, preview_restore
 from recovery.restore.superseded import checkpoints_with_same_tables, mark_superseded
+from recovery.savepoint.checkpoint_reader import COPIED
 from recovery.savepoint.manifest import Manifest
 from recovery.savepoint.overlap import require_no_overlap
 from recovery.savepoint.restore_paths import RestorePaths
@@ -51,7 +52,7 @@ from recovery.storage.locations import Location, LocationOrArchive, checkpoint_a
 from recovery.storage.s3_options import S3Options
 from state.checkpoint.folder import batch_numbers
 from state.checkpoint.job_record import read_record
-from state.checkpoint.layout import COMMITS_FOLDER
+from state.checkpoint.layout import COMMITS_FOLDER, JOB_FILE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -157,8 +158,14 @@ def require_replaceable(paths: RestorePaths) -> None:
     """Refuse a checkpoint that cannot be renamed; checked before the tables are restored.
 
     Raises:
-        SavepointRefused: it is a mount point.
+        SavepointRefused: it is a mount point, or other files are in its folder.
     """
+    others = sorted({*paths.checkpoint.names("")} - {*COPIED}) if paths.checkpoint.exists(JOB_FILE) else []
+    if others:
+        raise SavepointRefused(
+            f"{paths.checkpoint.root} holds more than the checkpoint ({', '.join(others)}), which would be removed "
+            "with it; move it to another place, and run the same command again"
+        )
     if paths.folder.is_mount_point():
         root = paths.checkpoint.root
         raise SavepointRefused(

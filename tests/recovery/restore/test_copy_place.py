@@ -49,6 +49,21 @@ def test_a_folder_of_other_files_is_not_removed(stored_job: FakeCheckpoint, arch
     restore(archive, "one")
 
 
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_a_checkpoint_with_other_files_in_its_folder_is_not_replaced(
+    stored_job: FakeCheckpoint, archive: MemoryArchive, *, dry_run: bool
+) -> None:
+    """They would be removed with it: the files that the job reads, for example."""
+    savepoint(stored_job.root, "one", to=archive)
+    stored_job.put("in/1.json", "{}")
+    with pytest.raises(SavepointRefused, match=r"holds more than the checkpoint \(in\).*move it to another place"):
+        restore(archive, "one", dry_run=dry_run)
+    assert stored_job.files.read("in/1.json") == b"{}"
+    stored_job.files.remove("in/1.json")
+    stored_job.files.child("in").clear()
+    restore(archive, "one")
+
+
 def test_what_a_restore_left_that_was_killed_gives_way_to_the_next_one(
     stored_job: FakeCheckpoint, archive: MemoryArchive
 ) -> None:
