@@ -25,7 +25,7 @@ from framework.engine.job.reset import complete_reset
 from framework.engine.job.upgrade.start import upgraded_record, with_history
 from framework.engine.session.checkpoint_files import CheckpointFiles
 from framework.engine.session.cluster_size import task_numbers
-from framework.engine.session.environment import check_environment, class_is_loadable
+from framework.engine.session.environment import check_environment, class_is_loadable, require_names
 from framework.engine.session.required_settings import (
     DELTA_EXTENSION,
     DELTA_SETTINGS,
@@ -65,6 +65,8 @@ def check_session(spark: SparkSession, places: Iterable[str]) -> None:
             "this Spark session has no Delta: its settings name Delta's classes, but its Java side does not have them; "
             "take it from panekeeper.session(), or give spark-submit the jars of Delta"
         )
+    places = [*places]
+    require_names(spark, places)
     if any(is_s3(place) for place in places):
         require_s3(spark)
 

@@ -11,13 +11,14 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from framework.declarations.errors import SetupError
+from state.checkpoint.folder import local_path
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -74,6 +75,41 @@ def require_classes(spark: SparkSession, problem: str, option: str, *names: str)
                 f"this Spark session {problem}: take it from panekeeper.session({option}=True), and stop the one that "
                 f"runs in this process first (its Java side has no {name})"
             )
+
+
+def require_names(spark: SparkSession, places: Iterable[str]) -> None:
+    """Check that the Java side of a session can name some folders: in a locale of ASCII alone it writes `?` for `ü`.
+
+    Args:
+        spark: the session.
+        places: paths or URLs.
+
+    Raises:
+        SetupError: it cannot; it would read and write other folders than Python.
+    """
+    jvm: Any = spark._jvm  # noqa: SLF001 -- only the Java side knows how it names files
+    encoding = str(jvm.java.lang.System.getProperty("sun.jnu.encoding"))
+    for place in places:
+        if local_path(place) is not None and not can_name(place, encoding):
+            raise SetupError(
+                f"the Java side of this Spark session cannot name {place}: its locale has {encoding} only, and it "
+                "would use another folder. Start the program, or spark-submit, with the variable LC_ALL=C.UTF-8"
+            )
+
+
+def can_name(place: str, encoding: str) -> bool:
+    """Return whether the name of a folder can be written in an encoding, as Java calls it; yes if Python has no such.
+
+    >>> can_name("/data/prüf", "ANSI_X3.4-1968"), can_name("/data/prüf", "UTF-8")
+    (False, True)
+    """
+    try:
+        place.encode(encoding)
+    except UnicodeEncodeError:
+        return False
+    except LookupError:
+        return True
+    return True
 
 
 def class_is_loadable(jvm: Any, name: str) -> bool:
