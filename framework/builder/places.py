@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import posixpath
 from collections.abc import Mapping
 from dataclasses import astuple
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from framework.declarations.errors import DeclarationError
-from state.checkpoint.folder import spark_url
+from state.checkpoint.folder import local_path, spark_url
 
 if TYPE_CHECKING:
     from framework.engine.sink.tables import Tables
@@ -39,7 +41,11 @@ def tables_in_catalog(table: str, others: Mapping[str, Place | None]) -> Tables:
 
 
 def qualified_path(path: Place) -> str:
-    """Return a folder by its full name: Delta reads a relative one as the name of a table."""
+    """Return a folder by its full name: Delta reads a relative one as the name of a table.
+
+    A path without a scheme is where Spark has it: on Hadoop's default file system, which is HDFS on many clusters.
+    There it becomes a URL, so that nothing takes it for a folder of this machine.
+    """
     if not os.fspath(path):
         raise DeclarationError("the path of a folder is empty; give a folder, as ./checkpoint, or a URL")
     name = os.fspath(path).rstrip("/") or "/"
@@ -51,7 +57,37 @@ def qualified_path(path: Place) -> str:
         )
     if (url := spark_url(name)) != name:
         raise DeclarationError(f"{name} is not a URL that Spark can read: write {url}")
-    return name if ":/" in name else os.path.abspath(name)  # noqa: PTH100 -- resolve() would follow links
+    return name if ":/" in name else full_name(name, _working_directory())
+
+
+def full_name(name: str, working_directory: str) -> str:
+    """Return the full name of a path without a scheme.
+
+    Args:
+        name: the path.
+        working_directory: where a relative one begins, as a path or as a URL of Hadoop's default file system.
+
+    >>> full_name("out/log", "hdfs://host:8020/user/me"), full_name("/out/log", "hdfs://host:8020/user/me")
+    ('hdfs://host:8020/user/me/out/log', 'hdfs://host:8020/out/log')
+    """
+    if local_path(working_directory) is not None:
+        return os.path.abspath(name)  # noqa: PTH100 -- resolve() would follow links
+    url = urlsplit(working_directory)
+    path = posixpath.normpath(posixpath.join(url.path or "/", name))
+    return f"{url.scheme}://{url.netloc}/{path.lstrip('/')}"
+
+
+def _working_directory() -> str:
+    """Return where relative paths begin for Spark; the folder of this process before a session was started."""
+    from pyspark import SparkContext
+
+    context: Any = SparkContext._active_spark_context  # noqa: SLF001 -- it has no public name
+    if context is None:
+        return os.curdir
+    hadoop = context._jsc.hadoopConfiguration()  # noqa: SLF001 -- Hadoop's settings are reached through the gateway only
+    if local_path(hadoop.get("fs.defaultFS")) is not None:
+        return os.curdir
+    return str(context._jvm.org.apache.hadoop.fs.FileSystem.get(hadoop).getWorkingDirectory().toString())  # noqa: SLF001 -- as above
 
 
 def _tables(log: str, others: Mapping[str, str | None]) -> Tables:

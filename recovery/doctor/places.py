@@ -5,6 +5,8 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING, Any
 
+from framework.builder.places import qualified_path
+from framework.declarations.errors import DeclarationError
 from framework.engine.session.checkpoint_files import CheckpointFiles
 from framework.engine.session.spark_errors import first_line
 from state.checkpoint.folder import local_path
@@ -22,12 +24,16 @@ def place_problem(spark: SparkSession, place: str) -> str | None:
         spark: the session of the jobs.
         place: path or URL of a folder, which need not exist.
     """
-    if local_path(place) is not None and not str(spark.sparkContext.master).startswith("local"):
+    try:
+        folder = qualified_path(place)
+    except DeclarationError as error:
+        return str(error)
+    if ":/" not in place and local_path(folder) is not None and not str(spark.sparkContext.master).startswith("local"):
         return (
             "it is a folder of each machine: a cluster needs one that all of them share. Give it as a URL "
             "(s3a://bucket/path), or as file:///path if every machine mounts the same disk there"
         )
-    scratch = f"{place.rstrip('/')}/_panekeeper_doctor_{uuid.uuid4().hex[:8]}"
+    scratch = f"{folder.rstrip('/')}/_panekeeper_doctor_{uuid.uuid4().hex[:8]}"
     try:
         CheckpointFiles(spark, scratch).write_json("driver.json", {"written": True})
         spark.range(_ROWS).write.parquet(f"{scratch}/executors")

@@ -62,7 +62,10 @@ def list_jobs(
 def _root(root: Location, s3: S3Options | None) -> Files:
     files = files_at(root, s3)
     if files is None:
-        raise ArchiveError(f"jobs in {root} cannot be listed: it is neither on a local disk nor on S3")
+        raise ArchiveError(
+            f"jobs in {root} cannot be listed: it is neither on a local disk nor on S3; `panekeeper status` "
+            "takes the checkpoint of one job"
+        )
     if not files.exists():
         raise ArchiveNotFound(
             f"{files.root} is not there; give a folder, or s3://bucket/prefix, that holds checkpoints"

@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 
 from framework.builder.outputs import Computation
+from framework.builder.places import full_name
 from framework.engine.job.query import trigger_options
 from panekeeper import DeclarationError, minutes
 
@@ -78,6 +79,16 @@ def test_a_url_is_kept_as_it_is() -> None:
     assert COMPUTATION.to_delta("s3a://bucket.of.mine/log").tables.log == "s3a://bucket.of.mine/log"
     with pytest.raises(DeclarationError, match="write s3a://bucket/log"):
         COMPUTATION.to_delta("s3://bucket/log")
+
+
+def test_a_path_on_the_default_file_system_of_a_cluster_is_its_url() -> None:
+    """Spark writes there what has no scheme, so nothing else may take it for a folder of this machine."""
+    home = "hdfs://name-service/user/me"
+    assert full_name("/data/log", home) == "hdfs://name-service/data/log"
+    assert full_name("../log", home) == "hdfs://name-service/user/log"
+    assert full_name("//data//log", "s3a://bucket") == "s3a://bucket/data/log"
+    assert full_name("/data/log", "file:/home/me") == full_name("/data/log", ".") == "/data/log"
+    assert full_name("/", home) == "hdfs://name-service/"
 
 
 TRIGGERS: list[tuple[Any, dict[str, Any]]] = [
