@@ -121,7 +121,7 @@ def _copy_tables(
     copies = {role: top.child(_FOLDERS.get(role, role)).root for role in manifest.tables}
     session = session_for((*copies.values(), *(table.path for table in manifest.tables.values())), spark, s3)
     for table in manifest.tables.values():
-        require_version(session, table, s3)
+        require_version(lambda: session, table, s3)
     for role, table in manifest.tables.items():
         copy_table(session, table, to=copies[role], deep=deep)
     return copies

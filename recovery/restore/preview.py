@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 from framework.engine.session.delta_log import cut_short_commit
@@ -158,7 +159,8 @@ def _table_changes(
         return {}
     from recovery.storage.delta_tables import require_version, session_for, version_of
 
-    session = session_for((table.path for table in manifest.tables.values()), spark, s3)
+    paths = [table.path for table in manifest.tables.values()]
+    session = cache(lambda: session_for(paths, spark, s3))  # none is started if the library can read all tables
     changes = {}
     for role, table in manifest.tables.items():
         files = files_at(table.path, s3)
@@ -166,6 +168,6 @@ def _table_changes(
             raise SavepointError(f"{damage}, and run the same restore again")
         if not tables_are_back:
             require_version(session, table, s3)
-        old = version_of(session, table.path) if files is None else newest_version(files)
+        old = version_of(session(), table.path) if files is None else newest_version(files)
         changes[role] = TableVersionChange(path=table.path, old=old, new=table.version)
     return changes

@@ -7,7 +7,7 @@
     3  Write the intent, `<checkpoint>.restoring.json` (`intent.py`), while the lease of the checkpoint is held. From
        here on no job starts from it until the restore is complete. If the copy goes to another folder than the
        savepoint was made of, no job starts from that one any more (`superseded.py`).
-    4  Let each table refuse commits of all epochs until now, then take it to its version by Delta's RESTORE
+    4  Let each table refuse commits of all epochs until now, then take it to its version by a RESTORE
        (`recovery/storage/delta_tables.py`).
     5  Rename the old checkpoint to `<checkpoint>.replaced-<epoch>`.
     6  Rename the copy to the checkpoint.
@@ -281,7 +281,7 @@ def _restore_tables(paths: RestorePaths, manifest: Manifest, s3: S3Options | Non
     tables = {role: table.path for role, table in manifest.tables.items()}
     fence(session, tables, epochs_to_fence(paths, manifest, others))
     for role in sorted(manifest.tables, key=lambda role: role == "metrics"):
-        restore_table(session, manifest.tables[role])
+        restore_table(session, manifest.tables[role], s3)
     record = read_record(paths.incoming)
     assert record is not None  # the copy of a savepoint has one
     own(session, tables, record, take=True)

@@ -1,16 +1,17 @@
 """Where savepoints, checkpoints and tables are stored: local disk or S3, an archive of a user's own, and Delta tables.
 
-archive.py       What must a storage of savepoints do? The interface for one of your own.
-files.py         What must a folder of files do, in which a checkpoint or a table is?
-locations.py     Which of them does a path or URL name, and how is a scheme registered?
-local_files.py   Files in a local folder: written beside their place, flushed to the disk, renamed.
-s3_files.py      Files under a prefix of an S3 bucket.
-s3_bucket.py     The boto3 client of a bucket, and what its errors mean.
-s3_options.py    How is S3 reached, and how are objects encrypted?
-s3_retry.py      How long is a call tried again while S3 itself fails?
-parallel.py      Many small transfers at the same time.
-blobs.py         Files of savepoints, stored once under their checksum.
-delta_log.py     Which versions does a Delta table have? Read from its log, without Spark.
-delta_options.py How does the library `deltalake` reach a table? Without Spark.
-delta_tables.py  Delta tables at a version: is it still there, restore it, copy it. With Spark.
+archive.py        What must a storage of savepoints do? The interface for one of your own.
+files.py          What must a folder of files do, in which a checkpoint or a table is?
+locations.py      Which of them does a path or URL name, and how is a scheme registered?
+local_files.py    Files in a local folder: written beside their place, flushed to the disk, renamed.
+s3_files.py       Files under a prefix of an S3 bucket.
+s3_bucket.py      The boto3 client of a bucket, and what its errors mean.
+s3_options.py     How is S3 reached, and how are objects encrypted?
+s3_retry.py       How long is a call tried again while S3 itself fails?
+parallel.py       Many small transfers at the same time.
+blobs.py          Files of savepoints, stored once under their checksum.
+delta_log.py      Which versions does a Delta table have? Read from its log, without Spark.
+delta_options.py  How does the library `deltalake` reach a table? Without Spark.
+delta_tables.py   Delta tables at a version: is it still there, restore it, copy it.
+delta_versions.py The first two of these without Spark, for tables that the library can write.
 """

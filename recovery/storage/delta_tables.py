@@ -1,9 +1,13 @@
-"""Delta tables at the version of a savepoint: is it still there, restore it, copy it. Needs Spark."""
+"""Delta tables at the version of a savepoint: is it still there, restore it, copy it.
+
+The library `deltalake` looks and restores where it can (`delta_versions.py`): Spark takes seconds for each table. It
+does so for tables that the library cannot write, and copies all tables.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -13,15 +17,19 @@ from delta.tables import DeltaTable
 from framework.engine.session.s3_settings import is_s3, s3_settings
 from framework.engine.session.session import session
 from framework.engine.session.spark_errors import first_line
+from framework.engine.sink.small_commit_checks import UnsupportedTable
 from recovery.errors import SavepointError, TableVersionLost
+from recovery.storage import delta_versions
 from recovery.storage.delta_log import SavedTable, has_version
 from recovery.storage.locations import files_at
 from recovery.storage.s3_options import S3Options
+from state.log import logger
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _ENDPOINT = "AWS_ENDPOINT_URL_S3"
+_log = logger("restore")
 
 
 def session_for(paths: Iterable[str], spark: SparkSession | None, s3: S3Options | None = None) -> SparkSession:
@@ -61,30 +69,55 @@ def properties_of(spark: SparkSession, path: str) -> dict[str, str]:
         return dict(DeltaTable.forPath(spark, path).detail().select("properties").collect()[0][0])
 
 
-def require_version(spark: SparkSession, table: SavedTable, s3: S3Options | None = None) -> None:
+def require_version(session: Callable[[], SparkSession], table: SavedTable, s3: S3Options | None = None) -> None:
     """Check that a table can still be read at its version: its log, and that each of its files is there.
+
+    Args:
+        session: returns the session that reaches the table, if Spark is needed.
+        table: the table and its version.
+        s3: how S3 is reached.
 
     Raises:
         TableVersionLost: it cannot.
     """
     folder = files_at(table.path, s3)
-    if folder is not None and not has_version(folder, table.version):
-        raise _version_lost(table, "its log does not reach back that far, or the table is gone")
+    if folder is not None:
+        if not has_version(folder, table.version):
+            raise _version_lost(table, "its log does not reach back that far, or the table is gone")
+        try:
+            total, missing = delta_versions.missing_files(folder, table, s3)
+        except UnsupportedTable as reason:
+            _log.info("%s: Spark looks for the files of its version %d: %s", table.path, table.version, reason)
+        else:
+            _require_none_missing(table, missing, total)
+            return
+    spark = session()
     try:
         files = _read_version(spark, table).inputFiles()
     except Exception as error:
         raise _version_lost(table, first_line(error)) from error
-    missing = [file for file in files if not _file_exists(spark, file)]
-    if missing:
-        raise _version_lost(table, f"{len(missing)} of its {len(files)} files were vacuumed")
+    _require_none_missing(table, sum(not _file_exists(spark, file) for file in files), len(files))
 
 
-def restore_table(spark: SparkSession, table: SavedTable) -> None:
+def restore_table(spark: SparkSession, table: SavedTable, s3: S3Options | None = None) -> None:
     """Restore a table to its version; nothing happens if that is its newest one, or was restored last.
+
+    Args:
+        spark: the session that reaches the table.
+        table: the table and its version.
+        s3: how S3 is reached.
 
     Raises:
         SavepointError: Delta could not restore it.
     """
+    folder = files_at(table.path, s3)
+    if folder is not None:
+        try:
+            delta_versions.restore(folder, table, s3)
+        except UnsupportedTable as reason:
+            _log.info("%s: Spark restores version %d: %s", table.path, table.version, reason)
+        else:
+            return
     with _translate_errors(
         f"{table.path} could not be restored to version {table.version}", "run the same restore again"
     ):
@@ -133,6 +166,11 @@ def _file_exists(spark: SparkSession, file: str) -> bool:
     jvm: Any = spark._jvm  # noqa: SLF001 -- Hadoop's file systems are reached through the gateway only
     path = jvm.org.apache.hadoop.fs.Path(unquote(file))
     return bool(path.getFileSystem(spark._jsc.hadoopConfiguration()).exists(path))  # noqa: SLF001 -- as above
+
+
+def _require_none_missing(table: SavedTable, missing: int, total: int) -> None:
+    if missing:
+        raise _version_lost(table, f"{missing} of its {total} files were vacuumed")
 
 
 def _version_lost(table: SavedTable, why: str) -> TableVersionLost:
