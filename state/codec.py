@@ -27,6 +27,7 @@ _LENGTH = struct.Struct("<I")
 _ZSTD = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
 _PLAIN = pa.ipc.IpcWriteOptions()
 _READ = pa.ipc.IpcReadOptions(use_threads=False)
+_DECLARATION = b"panekeeper.declaration"  # of rows: the number of the one by which they are stored, unless it is 0
 _SMALL = 4096  # below this, compressing costs more than it saves
 
 
@@ -40,20 +41,34 @@ def decode_table(value: bytes) -> pa.Table:
     return _read_ipc(_unframe(value))
 
 
-def decode_rows(value: bytes, columns: pa.Schema) -> pa.Table:
+def encode_rows(rows: pa.Table, declaration: int) -> bytes:
+    """Return rows of a window as framed bytes, with the number of the declaration by which they are stored."""
+    return encode_table(rows.replace_schema_metadata({_DECLARATION: str(declaration)} if declaration else None))
+
+
+def decode_rows(value: bytes, columns: pa.Schema, carried_since: Mapping[str, int]) -> pa.Table:
     """Return stored rows with these columns, in this order: null where they were stored without one.
 
     A declaration that carries other columns than the one before reads the rows that are stored this way. Any column
     may be null, whatever was declared when the rows were stored: tables of several declarations are joined.
+
+    A column that was not carried for a while is null in the rows from before, too: whether they still have it depends
+    on how often they were stored anew meanwhile, and it may have had another type.
+
+    Args:
+        value: what `encode_rows` returned.
+        columns: the columns to return.
+        carried_since: column -> number of the declaration by which it came, or came back; none for one of the first.
 
     Raises:
         CorruptState: the bytes are damaged.
         StateVersionError: they are of another version.
     """
     table = decode_table(value)
+    stored_by = int((table.schema.metadata or {}).get(_DECLARATION, 0))
     arrays, fields = [], []
     for field in columns:
-        place = table.schema.get_field_index(field.name)
+        place = table.schema.get_field_index(field.name) if carried_since.get(field.name, 0) <= stored_by else -1
         arrays.append(table.column(place) if place >= 0 else pa.nulls(table.num_rows, field.type))
         fields.append(table.schema.field(place) if place >= 0 else field)
     return pa.table(arrays, schema=that_may_be_null(pa.schema(fields)))

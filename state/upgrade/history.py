@@ -25,6 +25,7 @@ the record and its first batch, and the next start compares with the declaration
 """
 
 _OUTPUT = "output."
+_COLUMN = "column."
 _AGE = "window.discard_age_us"
 
 
@@ -54,6 +55,8 @@ class History:
         begins: aggregate that was added -> start of the first pane that has it, us since the epoch; None: all have it.
         retired: result column of an aggregate that was removed -> its type, as text; it is null from then on.
         closed: the panes that a change of the discard age found closed; None if it never changed.
+        declaration: how many declarations of a stream came before that lack a column which one after them has.
+        carried_since: column that was added, or came back -> the number of the declaration by which it did.
     """
 
     numbers: Mapping[str, int] = field(default_factory=dict)
@@ -61,6 +64,8 @@ class History:
     begins: Mapping[str, int | None] = field(default_factory=dict)
     retired: Mapping[str, str] = field(default_factory=dict)
     closed: ClosedPanes | None = None
+    declaration: int = 0
+    carried_since: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, declaration: Mapping[str, Any]) -> History:
@@ -86,7 +91,8 @@ class History:
 
     def _check(self) -> None:
         """Raise `ValueError` unless the values are of their types."""
-        whole = [self.next_number, *self.numbers.values(), *(one for one in self.begins.values() if one is not None)]
+        whole = [self.next_number, self.declaration, *self.numbers.values(), *self.carried_since.values()]
+        whole += [*(one for one in self.begins.values() if one is not None)]
         whole += [] if self.closed is None else [*asdict(self.closed).values()]
         if not all(isinstance(one, int) for one in whole):
             raise ValueError("a number is none")
@@ -155,6 +161,7 @@ def upgraded(
         begins=begins,
         retired={name: text for name, text in columns.items() if name not in names} if names else {},
         closed=_closed(old, new, history.closed, watermark_us),
+        **_carried(old, new, history),
     )
     before = {"batch": committed, "declaration": {name: old[name] for name in old if name != BEFORE}}
     return {**new, HISTORY: asdict(after), BEFORE: before}
@@ -172,6 +179,14 @@ def begun_again(recorded: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str
 def _outputs(declaration: Mapping[str, Any]) -> dict[str, str]:
     """Return result column -> type of the aggregates of a recorded declaration."""
     return {name: declaration[f"{_OUTPUT}{name}"] for name in aggregates_of(declaration)}
+
+
+def _carried(old: Mapping[str, Any], new: Mapping[str, Any], history: History) -> dict[str, Any]:
+    """Return since when each column is carried, as fields of the history: rows from before are null in it."""
+    added = [name for name in new if name.startswith(_COLUMN) and name not in old]
+    since = {name: number for name, number in history.carried_since.items() if f"{_COLUMN}{name}" in new}
+    number = history.declaration + bool(added)
+    return {"declaration": number, "carried_since": since | {one.removeprefix(_COLUMN): number for one in added}}
 
 
 def _start_of(declaration: Mapping[str, Any], pane: int) -> int:

@@ -37,7 +37,7 @@ class ArrivalBatch:
         codes = partitions.load(record.partitions)
         self._quarantine = quarantine = Quarantine(spec, keys)
         self._results = ArrivalResults(spec, keys, record, quarantine)
-        buffer = RowBuffer(keys, spec.columns, store, record)
+        buffer = RowBuffer(keys, spec.columns, store, record, spec.history)
         self._aggregates = aggregates = _build_tumbling_aggregates(spec, quarantine)
         self._contents: RowContents | AggregateContents
         if aggregates is not None:

@@ -12,9 +12,10 @@ import pyarrow as pa
 from framework.core.job_spec import ARRIVAL_NUMBER, ARRIVAL_TIME
 from framework.core.partition_keys import PartitionKeys
 from framework.core.stable_order import distinct, stable_order
-from state.codec import decode_rows, encode_table, that_may_be_null
+from state.codec import decode_rows, encode_rows, that_may_be_null
 from state.records import SequenceRecord
 from state.store import KeyGroupStore
+from state.upgrade.history import History
 
 ROWS_KIND = "rows"
 _SEGMENT_COLUMN = "_piece"
@@ -26,8 +27,11 @@ _REWRITE_FACTOR = 2
 class RowBuffer:
     """The needed rows; `codes` (partition of each row) and `at` (arrival time, us) are parallel to `rows`."""
 
-    def __init__(self, keys: PartitionKeys, columns: pa.Schema, store: KeyGroupStore, record: SequenceRecord) -> None:
+    def __init__(
+        self, keys: PartitionKeys, columns: pa.Schema, store: KeyGroupStore, record: SequenceRecord, history: History
+    ) -> None:
         self._keys = keys
+        self._history = history
         self._store = store
         self._record = record
         fields = [
@@ -42,9 +46,10 @@ class RowBuffer:
 
     def load(self) -> None:
         """Read every stored segment, with rows that are no longer needed: `retain_newest` must follow."""
-        tables = []
+        tables, columns = [], self._schema.remove(len(self._schema) - 1)
         for segment in sorted(self._record.pieces):
-            table = decode_rows(self._store.read(ROWS_KIND, 0, segment), self._schema.remove(len(self._schema) - 1))
+            stored = self._store.read(ROWS_KIND, 0, segment)
+            table = decode_rows(stored, columns, self._history.carried_since)
             tables.append(table.append_column(_SEGMENT_COLUMN, pa.array(np.full(table.num_rows, segment))))
         if tables:
             rows = pa.concat_tables(tables)
@@ -125,7 +130,8 @@ class RowBuffer:
 
     def _write(self, rows: pa.Table) -> None:
         number = self._record.next_piece
-        self._store.write(ROWS_KIND, 0, number, encode_table(rows.drop_columns([_SEGMENT_COLUMN])))
+        value = encode_rows(rows.drop_columns([_SEGMENT_COLUMN]), self._history.declaration)
+        self._store.write(ROWS_KIND, 0, number, value)
         self._record.pieces[number] = rows.num_rows
         self._record.next_piece += 1
 

@@ -78,11 +78,11 @@ def _build_contents_and_output(
     if spec.aggregates is None:
         if spec.operator is None:
             raise ValueError("a job spec needs aggregates or an operator")
-        buffer = PaneRowBuffer(keys, spec.columns, geometry, store, record)
+        buffer = PaneRowBuffer(keys, spec.columns, geometry, store, record, spec.history)
         return buffer, OperatorPaneOutput(spec, spec.operator, buffer, keys, geometry, results)
     accumulators = bind_guarded(spec.aggregates, spec.columns, results.quarantine, spec.history)
     if any(aggregate.needs_content for aggregate in spec.aggregates.values()):
-        buffer = PaneRowBuffer(keys, spec.columns, geometry, store, record)
+        buffer = PaneRowBuffer(keys, spec.columns, geometry, store, record, spec.history)
         return buffer, AggregatePaneOutput(RowAggregateSource(buffer, accumulators, geometry), results)
     slices = SliceAggregates(accumulators, keys, geometry, store, record, spec.columns.empty_table())
     return slices, AggregatePaneOutput(slices, results)

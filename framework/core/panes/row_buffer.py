@@ -15,9 +15,10 @@ from framework.core.panes.pane_index import CellIndex
 from framework.core.partition_keys import PartitionKeys
 from framework.core.row_ranges import gather_ranges
 from framework.core.stable_order import distinct, positions_of, stable_order
-from state.codec import decode_rows, encode_table, that_may_be_null
+from state.codec import decode_rows, encode_rows, that_may_be_null
 from state.records import IntervalRecord
 from state.store import KeyGroupStore
+from state.upgrade.history import History
 
 ROWS_KIND = "rows"
 SLICE_COLUMN = "_slice"
@@ -29,9 +30,16 @@ class PaneRowBuffer:
     """The rows of the slots that this batch needs; `record.segments` has the number of segments of each slot."""
 
     def __init__(
-        self, keys: PartitionKeys, columns: pa.Schema, geometry: Geometry, store: KeyGroupStore, record: IntervalRecord
+        self,
+        keys: PartitionKeys,
+        columns: pa.Schema,
+        geometry: Geometry,
+        store: KeyGroupStore,
+        record: IntervalRecord,
+        history: History,
     ) -> None:
         self._keys = keys
+        self._history = history
         added = (EVENT_TIME, ARRIVAL_NUMBER, SLICE_COLUMN)
         self._schema = pa.schema([*that_may_be_null(columns), *(pa.field(name, pa.int64()) for name in added)])
         self._geometry = geometry
@@ -96,7 +104,8 @@ class PaneRowBuffer:
                 for segment in range(1, segments):
                     self._store.remove(ROWS_KIND, slot, segment)
                 segments = 0
-            self._store.write(ROWS_KIND, slot, segments, encode_table(pa.concat_tables(tables)))
+            value = encode_rows(pa.concat_tables(tables), self._history.declaration)
+            self._store.write(ROWS_KIND, slot, segments, value)
             self._record.segments[slot] = segments + 1
         self._new.clear()
 
@@ -117,7 +126,6 @@ class PaneRowBuffer:
     def _tables(self, slot: int) -> list[pa.Table]:
         if slot not in self._stored:
             segments = self._record.segments.get(slot, 0)
-            self._stored[slot] = [
-                decode_rows(self._store.read(ROWS_KIND, slot, segment), self._schema) for segment in range(segments)
-            ]
+            values = [self._store.read(ROWS_KIND, slot, segment) for segment in range(segments)]
+            self._stored[slot] = [decode_rows(one, self._schema, self._history.carried_since) for one in values]
         return [*self._stored[slot], *self._new.get(slot, [])]

@@ -173,6 +173,37 @@ def test_an_operator_gets_the_columns_of_its_stream_as_it_is_now(window: Window,
     assert compatible(as_recorded(old, 1), as_recorded(new, 1))
 
 
+LONG: list[Window] = [Sliding(evict=Count(50)), TimeInterval(60, discard_age=60)]
+"""They keep rows for more batches than it takes until rows are stored anew."""
+
+
+@pytest.mark.parametrize("other_type", [False, True])
+@pytest.mark.parametrize("batches", [1, 20])
+@pytest.mark.parametrize("window", LONG, ids=["sliding", "panes"])
+def test_a_column_that_comes_back_is_null_in_the_rows_from_before(
+    window: Window, batches: int, *, other_type: bool
+) -> None:
+    """However many batches there were without it: rows are stored anew by their number. Its type may be another one."""
+    with_x, without = pa.schema({"n": pa.int64(), "x": pa.float64()}), pa.schema({"n": pa.int64()})
+    again, value = (pa.schema({"x": pa.string(), "n": pa.int64()}), "p") if other_type else (with_x, 2.5)
+    store, seen, record = MemoryStore(), list[str](), dict[str, Any]()
+    batch_columns = [with_x, *[without] * batches, again]
+    for number, columns in enumerate(batch_columns):
+        job = JobSpec(window=window, keys=pa.schema([]), columns=columns, operator=ShowsRows(), output=TEXT)
+        new = recorded(job)
+        assert compatible(record or new, new)
+        record = upgraded(record or new, new, committed=number - 1, watermark_us=None, last_pane=None)
+        placed = columns.append(pa.field(EVENT_TIME, pa.int64())) if job.has_panes else columns
+        row: Row = {"n": number, "x": value if columns is again else 0.5, EVENT_TIME: 10}
+        steps: list[Step] = [Tick(1_000_000), Rows(pa.Table.from_pylist([row], schema=placed))]
+        if number >= batches:  # twice: rows are read, and then a late one joins them
+            steps.append(Watermark(60_000_000 + number))
+        outcome = KeyGroupRunner(replace(job, history=History.of(record)), store).run(steps)
+        seen += [] if outcome.results is None else outcome.results.column("text").to_pylist()
+        store = store.copy()
+    assert json.loads(seen[-1])["x"] == [None, *[None] * batches, value]
+
+
 @pytest.mark.parametrize("window", [Tumbling(Count(2)), Sliding(evict=Count(2)), TimeInterval(60)], ids=str)
 @pytest.mark.parametrize("nulls_first", [True, False])
 def test_a_partition_of_null_lives_on_in_a_stream_that_has_none_any_more(window: Window, nulls_first: bool) -> None:  # noqa: FBT001 -- both orders
