@@ -86,8 +86,10 @@ class Intake:
         self._check_columns()
 
     def _check_columns(self) -> None:
+        marks = packing.MARKS if self.has_marks and not self.has_mark_column else ()
         for name in self.user_columns:
-            if name in packing.RESERVED or name.startswith(packing.PREFIX):
+            folded = name.lower()  # as Spark finds columns
+            if name in packing.RESERVED or folded.startswith(packing.PREFIX) or folded in marks:
                 raise DeclarationError(f"the column name {name!r} is used by Panekeeper; rename the column")
         for what, names in (("partition_by", self.partition_by), ("order_by", self.order_by)):
             self.require(what, names)
