@@ -189,7 +189,7 @@ class DeltaJob:
             trigger: `"available_now"` processes what is there and ends; `"immediate"` runs until stopped; a duration
                 such as `"10 seconds"`, of a millisecond or more, begins a batch at that period until stopped.
             accept_changed_code: number of an unfinished batch that is run again although code or declaration have
-                changed since, as the error of such a start says (docs/lifecycle.md). It has no effect on others.
+                changed since, or its files are gone, as the error of such a start says (docs/lifecycle.md).
 
         Returns:
             The running job.

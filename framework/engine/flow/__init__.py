@@ -1,7 +1,7 @@
 """The streaming plan: how a row gets from a DataFrame to a key group, and its results out again.
 
 arrival_time.py      When did a row arrive, as a Spark expression?
-backlog.py           How much would the next micro-batch of a job read?
+backlog.py           How much would the next micro-batch of a job read, and is it there?
 batch_checkpoint.py  Which checkpoint is the batch that this task runs, and which watermark has it?
 code_fields.py       Which code decides the fate of a row, as fields that two runs compare?
 control_stream.py    How do time and commands reach every key group?

@@ -1,8 +1,11 @@
-"""How much would the next micro-batch of a job read? Spark takes all files that are there, if the stream has no limit.
+"""How much would the next micro-batch read, and is it there? Spark takes all files, if the stream has no limit.
 
 A micro-batch that does not fit into memory fails at every start: its offsets are logged, so it is always the same. So
 it is refused before that, at each start: the files may be there from the beginning, or have come while the job was
 down. While it runs Spark offers no place to refuse a batch before its offsets are logged (docs/decisions/0018).
+
+A batch that is run again reads the files that Spark has logged for it. One that is gone meanwhile Spark leaves out,
+without an error, and its rows would be in no table. So that is refused, too.
 """
 
 from __future__ import annotations
@@ -12,11 +15,17 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from framework.declarations.errors import SetupError
+from framework.declarations.errors import CheckpointError, SetupError
 from framework.engine.session.session import usable_memory
+from state.checkpoint.folder import batch_numbers
+from state.checkpoint.layout import OFFSETS_FOLDER, SOURCES_FOLDER
+from state.checkpoint.run_record import last_batches
+from state.spark_logs import LogFolder, has_read, log_lines, needed_entries, source_ends
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
+
+    from framework.engine.session.checkpoint_files import CheckpointFiles
 
 _LIMITS = {"maxfilespertrigger", "maxbytespertrigger"}
 _SHARE = 4
@@ -45,6 +54,58 @@ def require_bounded_batch(df: DataFrame, found: Callable[[], Iterable[str]]) -> 
                 "read all of them at once, as the stream has no limit: give it one, such as "
                 'spark.readStream.option("maxFilesPerTrigger", 10) or .option("maxBytesPerTrigger", "256m")'
             )
+
+
+def require_files_of_unfinished_batch(files: CheckpointFiles, accepted: int | None) -> None:
+    """Check that the files of a batch that is run again are still there.
+
+    Args:
+        files: the job's checkpoint.
+        accepted: number of the batch that the user wants to be run again with what there is.
+
+    Raises:
+        CheckpointError: some are gone.
+    """
+    begun, committed = last_batches(files)
+    if begun is None or begun in (committed, accepted):
+        return
+    gone = [url for url in files_of_batch(files.local_folder() or files, begun) if not _is_there(files.spark, url)]
+    if gone:
+        more = f" and {len(gone) - 1} more" if len(gone) > 1 else ""
+        raise CheckpointError(
+            f"batch {begun} of {files.root} is not finished, and files that it reads are gone: {gone[0]}{more}. "
+            "Without them their rows would be in no table, and results that a table has already would not fit. Put "
+            f"them back, under the same names; if they are lost, start(..., accept_changed_code={begun}) runs it "
+            "without them"
+        )
+
+
+def files_of_batch(folder: LogFolder, batch: int) -> Iterator[str]:
+    """Yield the URL of each file that a batch reads; but for those of the control stream, its last source."""
+    if batch and batch - 1 not in batch_numbers(folder, OFFSETS_FOLDER):
+        return  # where it begins is not known
+    ends, before = source_ends(folder, batch), source_ends(folder, batch - 1) if batch else []
+    for source, end in enumerate(ends[:-1]):
+        if end is None:
+            continue
+        for name in needed_entries(folder.names(f"{SOURCES_FOLDER}/{source}")):
+            if has_read(before, source, int(name.partition(".")[0])):
+                continue
+            for line in log_lines(folder, f"{SOURCES_FOLDER}/{source}/{name}"):
+                entry = line.get("batchId") if isinstance(line, dict) and "path" in line else None
+                if entry is not None and entry <= end and not has_read(before, source, entry):
+                    yield line["path"]
+
+
+def _is_there(spark: SparkSession, url: str) -> bool:
+    """Return whether a file exists; also if that cannot be found out, as Spark then says why when it reads."""
+    jvm: Any = spark._jvm  # noqa: SLF001 -- Hadoop's file systems are reached through the gateway only
+    try:
+        path = jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(url))
+        system = path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())  # noqa: SLF001 -- as above
+        return bool(system.exists(path))
+    except Exception:  # noqa: BLE001 -- whatever it is
+        return True
 
 
 def reads_files(df: DataFrame) -> bool:

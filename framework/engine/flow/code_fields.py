@@ -25,6 +25,18 @@ if TYPE_CHECKING:
 
 _PACKAGES = ("panekeeper", "pyspark")
 _SETTINGS = ("spark.sql.session.timeZone", "spark.sql.ansi.enabled")
+_OTHER_SETTINGS = re.compile(
+    r"spark\.sql\.(legacy\.|parser\.|decimalOperations\.|json|csv\.|xml\.|files\.ignore"
+    r"|(parquet|orc|avro)\.(?!compression|enableVectorized|columnarReader|filterPushdown|output)"
+    r"|(caseSensitive|mapKeyDedupPolicy|timestampType|columnNameOfCorruptRecord)$).*"
+)
+"""Further settings by which SQL and Spark's readers of files compute other values; most sessions set none of them."""
+_OPTIONS_OF_NO_ROW = re.compile(
+    r"paths?|max\w+pertrigger|minoffsetspertrigger|maxtriggerdelay|maxfileage|latestfirst|cleansource|sourcearchivedir"
+    r"|starting\w+|failondataloss|groupidprefix|fs\..*|kafka\.(?!isolation\.level).*|fetchoffset\..*|kafkaconsumer\..*",
+    re.IGNORECASE,
+)
+"""Options of a source that decide where it reads, and which rows the next batch gets, but not what is in a row."""
 _MAX_FIELDS = 10_000  # columns that Spark writes out for an operator of a plan
 
 # What differs between two plans of the same code: ids of expressions, objects and watermarks, seeds of random numbers,
@@ -47,6 +59,7 @@ def code_of(pipeline: Pipeline) -> dict[str, Any]:
     fields: dict[str, Any] = {name: versions.get(name) for name in _PACKAGES}
     fields["python"] = "{}.{}".format(*sys.version_info)
     fields |= {name: session.conf.get(name, None) for name in _SETTINGS}
+    fields |= {name: value for name, value in session.conf.getAll.items() if _OTHER_SETTINGS.fullmatch(name)}
     for number, port in enumerate(pipeline.ports):
         prefix = f"port {number}: " if pipeline.other_ports else ""
         fields |= {f"{prefix}{name}": value for name, value in _port_fields(port).items()}
@@ -58,6 +71,7 @@ def code_of(pipeline: Pipeline) -> dict[str, Any]:
 def _port_fields(port: InputPort) -> dict[str, Any]:
     intake = port.intake
     fields: dict[str, Any] = {
+        "source": _source_digest(intake.df),
         "stream": _stream_digest(intake.df),
         "reject": [[reason, rule] for reason, rule in intake.reject.items()],
         "order_by": list(intake.order_by),
@@ -85,6 +99,24 @@ def _user_objects(spec: JobSpec) -> Iterator[tuple[str, object]]:
     for kind, objects in (("listener", listeners), ("handler", spec.handlers)):
         for number, one in enumerate(objects):
             yield f"{kind} {number} {type(one).__name__}", one
+
+
+def _source_digest(df: DataFrame) -> str:
+    """Return how sources are read, and the types of the columns: an option may decide about each value of a row."""
+    leaves: Any = df._jdf.queryExecution().analyzed().collectLeaves()  # noqa: SLF001 -- a plan has no public form
+    options = [_options_of(leaves.apply(number)) for number in range(leaves.size())]
+    return digest([df.schema.json(), *(sorted(one.items()) for one in options)])
+
+
+def _options_of(leaf: Any) -> dict[str, str]:
+    """Return the options of a source that decide about its rows, by their names in lower case."""
+    kind = leaf.getClass().getSimpleName()
+    if kind == "StreamingRelation":
+        options = leaf.dataSource().options()
+        found = {name: options.apply(name) for name in options.keySet().mkString("\n").splitlines()}
+    else:
+        found = dict(leaf.extraOptions().asCaseSensitiveMap()) if kind == "StreamingRelationV2" else {}
+    return {name.lower(): value for name, value in found.items() if not _OPTIONS_OF_NO_ROW.fullmatch(name)}
 
 
 def _stream_digest(df: DataFrame) -> str:

@@ -21,6 +21,7 @@ from framework.declarations.errors import (
     SetupError,
     SinkError,
 )
+from framework.engine.flow.backlog import require_files_of_unfinished_batch
 from framework.engine.job.reset import complete_reset
 from framework.engine.job.upgrade.start import upgraded_record, with_history
 from framework.engine.session.checkpoint_files import CheckpointFiles
@@ -118,6 +119,7 @@ def open_checkpoint(
         require_readable_start(files)
         require_control_files(files)
         require_same_folder(files.uri(CONTROL_FOLDER), control_folder_read(files), files.root)
+        require_files_of_unfinished_batch(files, accepted)
         require_recorded_settings(files, known)
         return upgraded_record(files, known, new, accepted=accepted)
     numbers = task_numbers(files.spark, key_groups, own_query=own_query)

@@ -11,9 +11,21 @@ from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 from framework.engine.flow.code_fields import code_of
 from framework.engine.session.required_settings import session_settings
 from integration_tests.engine.readings import FILES, LOG
-from panekeeper import Count, IncompatibleCheckpoint, JobFailed, Time, TimeInterval, Tumbling, agg, windowed
+from panekeeper import (
+    CheckpointError,
+    Count,
+    IncompatibleCheckpoint,
+    JobFailed,
+    Time,
+    TimeInterval,
+    Tumbling,
+    agg,
+    windowed,
+)
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from integration_tests.engine.conftest import Readings
 
 LATE = {"late": "value = 16"}
@@ -44,6 +56,12 @@ def test_other_code_does_not_complete_a_batch_that_a_table_has(
         message = rf"batch 2 of .*\n  {next(iter(changed))}: .*\n.*accept_changed_code=2"
         with pytest.raises(IncompatibleCheckpoint, match=message):
             story.start(**changed)
+    lenient = {"spark.sql.legacy.timeParserPolicy": "LEGACY"}  # may take a row that was refused
+    with (
+        session_settings(story.spark, lenient),
+        pytest.raises(IncompatibleCheckpoint, match="timeParserPolicy"),
+    ):
+        story.start()
     story.run()
     story.put(("c", "10:09:31", 16))
     story.run(reject=LATE)
@@ -59,10 +77,18 @@ def test_other_code_does_not_complete_a_batch_that_a_table_has(
 def test_code_can_be_corrected_while_no_table_has_the_batch_and_later_if_one_insists(
     story: Readings, fail_at: Callable[[str, int], None]
 ) -> None:
-    """What fails a batch before its first commit can be corrected; then the corrected code is what counts."""
+    """What fails a batch before its first commit can be corrected; then the corrected code is what counts.
+
+    The rows of the batch must be there, too: Spark leaves out a file that is gone, without an error.
+    """
     fail_in_batch_2(story, fail_at, "before-delta")
     fail_in_batch_2(story, fail_at, "between-delta", reject={"never": "value < 0"})
     job = story.declare()
+    read = story.folder / "in" / "0002.json"
+    away = read.rename(story.folder / "0002.json")
+    with pytest.raises(CheckpointError, match=r"batch 2 .* are gone: file:\S*/in/0002\.json\. .*accept_changed_code=2"):
+        job.start(checkpoint=story.checkpoint, trigger="available_now")
+    away.rename(read)
     for accepted in (None, 1):
         with pytest.raises(IncompatibleCheckpoint, match="reject"):
             job.start(checkpoint=story.checkpoint, trigger="available_now", accept_changed_code=accepted)
@@ -94,6 +120,27 @@ def test_the_same_declaration_has_the_same_code_and_another_plan_another(reading
 
     assert tumbling(catch_up="once") == tumbling()
     assert {**tumbling(), "catch_up": "each"} == tumbling(catch_up="each")
+
+
+@pytest.mark.extended
+def test_options_of_a_source_are_code_but_where_it_is_and_how_much_a_batch_takes(readings: Readings) -> None:
+    """They decide what is in a row; so do the types of its columns, also of one that only a rule reads."""
+
+    def code(rows: DataFrame, **options: Any) -> dict[str, Any]:
+        window = windowed(rows, name="x", **options).window(Tumbling(Time(30)))
+        return code_of(window.aggregate(n=agg.count()).to_delta(readings.folder / "log").pipeline)
+
+    def read_with(columns: str = "value bigint", **options: str) -> dict[str, Any]:
+        rows = readings.spark.readStream.schema(columns).options(**options).json(str(readings.folder / "in"))
+        return code(rows, reject={"no": "value is null"})
+
+    assert read_with(maxFilesPerTrigger="7", cleanSource="off") == read_with()
+    for other in (read_with(timestampFormat="yyyy"), read_with(mode="DROPMALFORMED"), read_with("value int")):
+        assert {name for name, one in other.items() if one != read_with()[name]} == {"source"}
+
+    rates = [readings.spark.readStream.format("rate").option("rowsPerSecond", rows).load() for rows in (5, 5, 6)]
+    first, same, other_rate = [code(rate)["source"] for rate in rates]
+    assert first == same != other_rate
 
 
 @pytest.mark.extended
