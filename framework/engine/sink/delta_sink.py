@@ -41,7 +41,7 @@ from pyspark.sql.types import StructType
 from framework.core.job_spec import PORT, JobSpec
 from framework.declarations.durations import to_datetime
 from framework.declarations.errors import PanekeeperError
-from framework.engine.flow.pipeline import unpack
+from framework.engine.flow.pipeline import spark_schema, unpack
 from framework.engine.session.columns import column, quoted
 from framework.engine.sink import spark_commits
 from framework.engine.sink.batch_output import BatchOutput, run_and_collect
@@ -248,7 +248,8 @@ def _rows(packed: DataFrame, batch: BatchOutput, tag: str, schema: pa.Schema) ->
 
 
 def _as_frame(spark: SparkSession, rows: pa.Table | DataFrame) -> DataFrame:
-    return spark.createDataFrame(rows).coalesce(1) if isinstance(rows, pa.Table) else rows
+    # Without its schema, Spark would take a time without zone for one of the session's zone.
+    return spark.createDataFrame(rows, spark_schema(rows.schema)).coalesce(1) if isinstance(rows, pa.Table) else rows
 
 
 def _newest_rows(results: pa.Table | DataFrame, pane: list[str]) -> pa.Table | DataFrame:

@@ -15,10 +15,11 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from framework.declarations.errors import SinkError
 from framework.engine.flow import processor
+from framework.engine.session.required_settings import session_settings
 from framework.engine.sink import spark_commits
 from framework.engine.sink.small_commits import SmallCommits
 from integration_tests.engine.readings import FILES, LOG
-from panekeeper import Event, EventType, JobFailed, Operator, TimeInterval, agg, windowed
+from panekeeper import Count, Event, EventType, JobFailed, Operator, TimeInterval, Tumbling, agg, windowed
 from recovery.upkeep.compaction import compact
 from state.checkpoint.job_record import JobRecord
 from state.checkpoint.layout import JOB_FILE
@@ -249,3 +250,25 @@ def test_tables_in_a_folder_that_the_library_does_not_reach_are_written_by_spark
     assert readings.log("o[1]/view") == VIEW
     assert writers(readings, "o[1]/log") == {"Apache-Spark"}
     assert compact(readings.spark, str(tables / "log"))[1] == 1
+
+
+@pytest.mark.extended
+@pytest.mark.usefixtures("change_feeds")
+def test_a_time_without_zone_stays_what_it_is_if_spark_writes_it(readings: Readings) -> None:
+    """Also one that the session's zone does not have, in a night in which its clocks go forward."""
+    skipped, after = "2024-03-10 02:30:00", "2024-03-10 03:30:00"
+    with session_settings(readings.spark, {"spark.sql.session.timeZone": "America/New_York"}):
+        wall = F.expr(f"CASE WHEN value < 4 THEN TIMESTAMP_NTZ'{skipped}' ELSE TIMESTAMP_NTZ'{after}' END")
+        stream = windowed(readings.stream().withColumn("wall", wall), name="walls", partition_by="wall")
+        computed = stream.window(Tumbling(Count(1))).aggregate(total=agg.sum("value"), last=agg.last("wall"))
+        for values in ((1, 4), (2, 8)):
+            readings.put(*[("a", "10:00:10", value) for value in values])
+        given: list[str] = []
+        job = computed.to_delta(readings.folder / "log", view=readings.folder / "view")
+        job = job.foreach_batch(lambda rows, _: given.append(rows.schema["wall"].dataType.typeName()))
+        job.start(checkpoint=readings.checkpoint, trigger="available_now").await_end()
+    assert writers(readings, "view") == {"Apache-Spark"}
+    for table, totals in (("log", {1: skipped, 4: after, 2: skipped, 8: after}), ("view", {2: skipped, 8: after})):
+        found = {row["total"]: (str(row["wall"]), str(row["last"])) for row in readings.rows(table)}
+        assert found == {total: (time, time) for total, time in totals.items()}
+    assert set(given) == {"timestamp_ntz"}
