@@ -15,5 +15,6 @@ spark_windows.py     Spark's own `groupBy(window)`
 spark_per_key.py     The same windows by `transformWithStateInPandas`
 bytewax_flow.py      The same windows as a Bytewax dataflow
 results.json         What was measured last
+scaling/             Another program: what a batch costs by keys and key groups (docs/scaling.md)
 soak/                Another program: a job under load that is killed at random times (docs/soak.md)
 """

@@ -38,7 +38,7 @@ def main(arguments: list[str]) -> int:
     chosen = [w for w in workloads() if not options.only or w.name in options.only]
     work = options.out / "work"
     options.out.mkdir(parents=True, exist_ok=True)
-    with _redirect_stderr(options.out / "spark.log"):
+    with redirected_stderr(options.out / "spark.log"):
         spark = session("panekeeper-benchmarks", **{MANAGER_SETTING: ON_DISK})  # as jobs have it, for all contenders
     shutil.rmtree(work, ignore_errors=True)
     environment = RunEnvironment(spark=spark, folder=work)
@@ -62,7 +62,7 @@ def main(arguments: list[str]) -> int:
 
 
 @contextmanager
-def _redirect_stderr(path: Path) -> Iterator[None]:
+def redirected_stderr(path: Path) -> Iterator[None]:
     """Redirect the stderr of Java and its workers, started in here, to a file."""
     ours = os.dup(2)
     try:

@@ -26,9 +26,9 @@ class Median(Operator):
         emit(median=float(np.median(event.column("v"))))
 
 
-def panes(source: DataFrame, window: TimeInterval) -> Computation:
+def panes(source: DataFrame, window: TimeInterval, key_groups: int | None = None) -> Computation:
     """The greatest value and the number of rows of each key and pane."""
-    stream = windowed(source, name="panes", partition_by="key", event_time="ts")
+    stream = windowed(source, name="panes", partition_by="key", event_time="ts", key_groups=key_groups)
     return stream.window(window).aggregate(highest=agg.max("v"), n=agg.count())
 
 

@@ -9,7 +9,10 @@ import pytest
 from benchmarks.__main__ import RESULTS
 from benchmarks.pages import between_marks, pages
 from benchmarks.report import read
-from benchmarks.soak.__main__ import PAGE
+from benchmarks.scaling.__main__ import PAGE as SCALING_PAGE
+from benchmarks.scaling.__main__ import RESULTS as SCALING_RESULTS
+from benchmarks.scaling.page import page as scaling_page
+from benchmarks.soak.__main__ import PAGE as SOAK_PAGE
 from benchmarks.soak.__main__ import RESULTS as SOAK_RESULTS
 from benchmarks.soak.report import page as soak_page
 from tests.project.sources import ROOT, name_of
@@ -23,8 +26,14 @@ def test_a_page_has_the_figures_of_the_results(page: Path) -> None:
 
 def test_the_page_on_load_tests_has_the_figures_of_the_last_one() -> None:
     """Its last part is made from the results of `make soak`, which writes both."""
-    text = PAGE.read_text(encoding="utf-8")
+    text = SOAK_PAGE.read_text(encoding="utf-8")
     assert text == between_marks(text, soak_page(read(SOAK_RESULTS)))
+
+
+def test_the_page_on_scaling_has_the_figures_of_the_last_run() -> None:
+    """So have tables and picture: `python -m benchmarks.scaling --publish` writes all of them."""
+    text = SCALING_PAGE.read_text(encoding="utf-8")
+    assert text == between_marks(text, scaling_page(read(SCALING_RESULTS)))
 
 
 def test_a_page_without_marks_is_refused() -> None:
