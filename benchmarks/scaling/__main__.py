@@ -17,7 +17,7 @@ from benchmarks.contenders import RunEnvironment
 from benchmarks.pages import between_marks
 from benchmarks.scaling.page import page
 from benchmarks.scaling.plot import draw
-from benchmarks.scaling.points import WARM, points, seconds_a_batch
+from benchmarks.scaling.points import WARM, points, seconds_a_batch, warm_up
 from framework.engine.session.file_manager import MANAGER_SETTING, ON_DISK
 from panekeeper import session
 
@@ -34,9 +34,12 @@ def main(arguments: list[str]) -> int:
     with redirected_stderr(options.out / "spark.log"):
         spark = session("panekeeper-scaling", **{MANAGER_SETTING: ON_DISK})
     environment, found = RunEnvironment(spark=spark, folder=work), []
+    size = {"rows": options.rows, "files": options.files}
     try:
+        for point in warm_up():
+            seconds_a_batch(point, environment, options.cache, **size)
         for point in points():
-            seconds = seconds_a_batch(point, environment, options.cache, rows=options.rows, files=options.files)
+            seconds = seconds_a_batch(point, environment, options.cache, **size)
             print(f"{seconds:7.3f} s a batch: {point}", flush=True)
             found.append(asdict(point) | {"seconds": round(seconds, 3)})
     finally:
@@ -46,9 +49,8 @@ def main(arguments: list[str]) -> int:
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": {"cores": os.cpu_count()},
         "load": [round(load, 1), round(os.getloadavg()[0], 1)],
-        "rows": options.rows,
-        "files": options.files,
         "warm": WARM,
+        **size,
         "points": found,
     }
     _write(options, content)

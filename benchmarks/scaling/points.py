@@ -56,6 +56,11 @@ def points() -> list[Point]:
     return [*against_keys, *against_groups]
 
 
+def warm_up() -> list[Point]:
+    """Return what runs first and is not counted: Java compiles what it runs often, the results of many keys, too."""
+    return [Point(contender=name, keys=_KEYS[-1]) for name in (PANEKEEPER, SPARK)]
+
+
 def seconds_a_batch(point: Point, environment: RunEnvironment, cache: Path, *, rows: int, files: int) -> float:
     """Run a job over its rows and return the median of its steady batches, s."""
     given = write_input(cache, files=files, rows=rows, keys=point.keys)
