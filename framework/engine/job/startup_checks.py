@@ -8,7 +8,7 @@ from __future__ import annotations
 import posixpath
 import re
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from itertools import permutations
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from framework.engine.flow.pipeline import Pipeline
 
 
-def check_session(spark: SparkSession, places: Iterable[str]) -> None:
+def check_session(spark: SparkSession, places: Collection[str]) -> None:
     """Raise `SetupError` unless this session can write Delta tables, and reaches the folders that a job needs."""
     check_environment(given_delta=True)
     for name, wanted in DELTA_SETTINGS.items():
@@ -66,7 +66,6 @@ def check_session(spark: SparkSession, places: Iterable[str]) -> None:
             "this Spark session has no Delta: its settings name Delta's classes, but its Java side does not have them; "
             "take it from panekeeper.session(), or give spark-submit the jars of Delta"
         )
-    places = [*places]
     require_names(spark, places)
     if any(is_s3(place) for place in places):
         require_s3(spark)
