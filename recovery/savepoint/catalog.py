@@ -184,6 +184,9 @@ def prune(
 ) -> PruneResult:
     """Remove all but the newest savepoints of each job, and the blobs that none of the others needs.
 
+    A clone is another job, whatever its name. Newer is what has the later epoch and batch; of equal ones, what was
+    made later.
+
     While a savepoint is being made in this location, no blob is removed: the next prune does it.
 
     Args:
@@ -242,9 +245,14 @@ def _read_all(archive: Archive) -> list[Manifest]:
 
 
 def _rank(one: Manifest, manifests: list[Manifest]) -> int:
-    """Return how many savepoints of the same job are newer than this one."""
-    own = [(other.made_at, other.name) for other in manifests if other.job == one.job]
-    return sum(other > (one.made_at, one.name) for other in own)
+    """Return how many savepoints of the same checkpoint are newer than this one."""
+    own = [other for other in manifests if (other.job, other.job_id) == (one.job, one.job_id)]
+    return sum(_age(other) > _age(one) for other in own)
+
+
+def _age(one: Manifest) -> tuple[int, int, datetime, str]:
+    """Return what is greater for a newer savepoint of a checkpoint. A clock may have been wrong, batches are not."""
+    return one.epoch, one.batch, one.made_at, one.name
 
 
 def _read(archive: Archive, name: str, key: bytes | None = None) -> Manifest:

@@ -66,6 +66,26 @@ def test_no_content_is_sent_twice(history: list[tuple[str, dict[str, int]]]) -> 
     assert len(archive.puts) == len(set(archive.puts))
 
 
+def test_the_newest_savepoint_is_that_of_the_last_batch_whatever_the_clock_was(
+    job: FakeCheckpoint, archive: MemoryArchive
+) -> None:
+    """One that was made while the clock was a month ahead does not outlive those that follow."""
+    ahead = datetime(2024, 6, 1, tzinfo=UTC)
+    savepoint(job.folder, "clock-ahead", to=archive, made_at=ahead)
+    savepoint(job.run(5).folder, "newest", to=archive, made_at=ahead - timedelta(days=30))
+    assert prune(archive, keep=1).kept == ("newest",)
+
+
+def test_a_clone_of_a_job_does_not_take_the_place_of_its_savepoints(
+    tmp_path: Path, job: FakeCheckpoint, archive: MemoryArchive
+) -> None:
+    """It has the name of the job, and may save to the same location."""
+    clone = FakeCheckpoint(tmp_path / "clone", job_id="aaaaaaaaaaaa").run(9)
+    savepoint(job.folder, "production", to=archive)
+    savepoint(clone.folder, "trial", to=archive)
+    assert set(prune(archive, keep=1).kept) == {"production", "trial"}
+
+
 def test_prune_removes_nothing_while_a_manifest_cannot_be_read(job: FakeCheckpoint, archive: MemoryArchive) -> None:
     """The blobs it needs are not known."""
     savepoint(job.folder, "one", to=archive)
