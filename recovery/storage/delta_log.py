@@ -57,6 +57,14 @@ def has_version(table: Files, version: int) -> bool:
     return version in commits and all(number in commits for number in range(start + 1, version + 1))
 
 
+def was_restored_last(table: Files, version: int) -> bool:
+    """Return whether the newest commit of a table restored it to a version."""
+    _, commit = next(_newest_first(table))
+    done = next((one["commitInfo"] for one in commit if "commitInfo" in one), {})
+    parameters = done.get("operationParameters") or {}
+    return _is_restore(commit) and str(parameters.get("version")) == str(version)
+
+
 def committed_at(table: Files, version: int) -> datetime | None:
     """Return when a version was committed; None if its commit was cleaned up, or does not say."""
     time = _time_of(table, version) if has_version(table, version) else 0

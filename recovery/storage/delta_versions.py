@@ -2,6 +2,9 @@
 
 Milliseconds, where Spark takes seconds for each table: of a restore's time that was nearly all. A table that the
 library cannot be trusted to write, at its newest version or at the earlier one, is left to Spark.
+
+The library's `history` is not used: it lets no other thread of Python run while it waits for the store, not even the
+one that renews the lease.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from deltalake.exceptions import DeltaError
 
 from framework.engine.sink.small_commit_checks import UnsupportedTable
 from framework.engine.sink.small_commit_table import files_of, open_table, panic_as_unsupported
-from recovery.storage.delta_log import SavedTable
+from recovery.storage.delta_log import SavedTable, was_restored_last
 from recovery.storage.delta_options import delta_options
 from recovery.storage.files import Files
 from recovery.storage.s3_options import S3Options
@@ -49,7 +52,7 @@ def restore(folder: Files, table: SavedTable, s3: S3Options | None = None) -> No
         UnsupportedTable: Spark must restore it, if that is not done yet.
     """
     delta = _open(folder, s3)
-    if delta.version() == table.version or _was_restored_last(delta, table.version):
+    if delta.version() == table.version or was_restored_last(folder, table.version):
         return
     files_of(delta)
     files_of(_open(folder, s3, table.version))
@@ -62,9 +65,3 @@ def restore(folder: Files, table: SavedTable, s3: S3Options | None = None) -> No
 
 def _open(folder: Files, s3: S3Options | None, version: int | None = None) -> DeltaTable:
     return open_table(folder.root, delta_options(folder.root, s3), version)
-
-
-def _was_restored_last(delta: DeltaTable, version: int) -> bool:
-    newest = delta.history(1)[0]
-    parameters = newest.get("operationParameters") or {}
-    return newest.get("operation") == "RESTORE" and str(parameters.get("version")) == str(version)
