@@ -60,7 +60,7 @@ def has_version(table: Files, version: int) -> bool:
 def was_restored_last(table: Files, version: int) -> bool:
     """Return whether the newest commit of a table restored it to a version."""
     _, commit = next(_newest_first(table))
-    done = next((one["commitInfo"] for one in commit if "commitInfo" in one), {})
+    done: dict[str, Any] = next((one["commitInfo"] for one in commit if "commitInfo" in one), {})
     parameters = done.get("operationParameters") or {}
     return _is_restore(commit) and str(parameters.get("version")) == str(version)
 

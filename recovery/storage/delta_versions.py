@@ -3,8 +3,8 @@
 Milliseconds, where Spark takes seconds for each table: of a restore's time that was nearly all. A table that the
 library cannot be trusted to write, at its newest version or at the earlier one, is left to Spark.
 
-The library's `history` is not used: it lets no other thread of Python run while it waits for the store, not even the
-one that renews the lease.
+Its `restore` and `history` let no other thread of Python run while they wait for a store, not even the one that renews
+the lease: on S3 Spark restores.
 """
 
 from __future__ import annotations
@@ -51,6 +51,8 @@ def restore(folder: Files, table: SavedTable, s3: S3Options | None = None) -> No
     Raises:
         UnsupportedTable: Spark must restore it, if that is not done yet.
     """
+    if "://" in folder.root:
+        raise UnsupportedTable("the library would hold up all other threads while it waits for the store")
     delta = _open(folder, s3)
     if delta.version() == table.version or was_restored_last(folder, table.version):
         return
