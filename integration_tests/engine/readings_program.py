@@ -1,11 +1,10 @@
 """A program that processes the readings in a folder and ends; the kill tests run it as a process of its own.
 
-python readings_program.py FOLDER [immediate | changed | end-spark | executors:BATCH | POINT:BATCH]
+python readings_program.py FOLDER [immediate | changed | end-spark | POINT:BATCH]
 
-It runs on the cluster that the variable READINGS_MASTER names, else on this machine. With `end-spark` it runs until its
-Java side gets SIGTERM, after its first batch. With `changed` it has one more rule for rows. With POINT:BATCH it kills
-itself and its Java virtual machine when that batch reaches that fault point; with executors:BATCH it kills its
-executors on this machine while that batch runs.
+With `end-spark` it runs until its Java side gets SIGTERM, after its first batch. With `changed` it has one more rule
+for rows. With POINT:BATCH it kills itself and its Java virtual machine when that
+batch reaches that fault point.
 """
 
 from __future__ import annotations
@@ -13,13 +12,11 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
 from framework.engine.sink import fault_points
 from panekeeper import TimeInterval, agg, session, windowed
-from recovery.drill.faults.kill import kill_executors
 
 
 def main(folder: Path, how: str) -> None:
@@ -28,8 +25,7 @@ def main(folder: Path, how: str) -> None:
         "immediate" if how in ("immediate", "end-spark") else "available_now"
     )
     reject = {"late": "value = 16"} if how == "changed" else {}
-    master = {"spark.master": os.environ["READINGS_MASTER"]} if "READINGS_MASTER" in os.environ else {}
-    spark = session("readings", cores=2, **master, **{"spark.sql.shuffle.partitions": 4})
+    spark = session("readings", cores=2, **{"spark.sql.shuffle.partitions": 4})
     reader = spark.readStream.schema("sensor string, at timestamp, value bigint")
     rows = reader.option("maxFilesPerTrigger", 1).json(str(folder / "in"))
     job = (
@@ -47,23 +43,20 @@ def main(folder: Path, how: str) -> None:
 
 
 class Kill:
-    """A fault that kills the process at one place, given as POINT:BATCH; or something else there."""
+    """A fault that kills the process at one place, given as POINT:BATCH."""
 
-    def __init__(self, place: str, kill: Callable[[], object] = fault_points.kill_process) -> None:
+    def __init__(self, place: str) -> None:
         self.place = place
-        self.kill = kill
 
     def matches(self, point: str, batch: int) -> bool:
         return f"{point}:{batch}" == self.place
 
     def trigger(self) -> None:
-        self.kill()
+        fault_points.kill_process()
 
 
 if __name__ == "__main__":
     folder, how = (*sys.argv[1:], "")[:2]
-    if how.startswith("executors:"):
-        fault_points.arm(Kill(how.replace("executors", "mid-batch"), kill_executors))
-    elif ":" in how:
+    if ":" in how:
         fault_points.arm(Kill(how))
     main(Path(folder), how)

@@ -15,7 +15,6 @@ LEFT_OUT = {
     "integration_tests/kafka/test_soak.py": "Kafka and jobs that are killed are tested by themselves",
     "integration_tests/recovery/test_job_on_s3.py": "one on a local disk and savepoints on S3 are tested",
     "integration_tests/stack/test_stack.py": "needs Docker",
-    "integration_tests/yarn/test_yarn.py": "a cluster, and executors that are killed, are tested by themselves",
 }
 
 
