@@ -52,11 +52,11 @@ def test_a_prune_leaves_the_blobs_of_a_savepoint_that_is_being_made(job: FakeChe
     """Those it sends, and those it reuses, although the savepoint that brought them is removed meanwhile."""
     archive = MeanwhileArchive()
     savepoint(job.folder, "one", to=archive, made_at=NOON)
-    savepoint(FakeCheckpoint(job.folder.with_name("b")).run().folder, "newer", to=archive, made_at=later(1))
+    savepoint(FakeCheckpoint(job.folder.with_name("b")).run(4).folder, "newer", to=archive, made_at=later(1))
     done: list[PruneResult] = []
     archive.before = moment
     archive.meanwhile = lambda: done.append(prune(archive, keep=1, now=later(2)))
-    savepoint(job.run().folder, "two", to=archive, made_at=later(2))
+    savepoint(job.run(2).folder, "two", to=archive, made_at=later(2))
 
     assert (done[0].removed, done[0].blobs, done[0].being_made) == (("one",), 0, 1)
     verify(archive, "two")
