@@ -15,13 +15,13 @@ import zlib
 from collections.abc import Iterator
 from typing import IO, Any
 
+from state.spark_logs import LINE_END
+
 _PLAIN = re.compile(r"(?!\.\.?$)[\w.-]+", re.ASCII)
 _PIECE = 65_536
 _MAX_METADATA = 64 * 2**20
 _MAX_ENTRY = 2**30
 """Packed or not: none of Spark's is as large, and behind more than 4 GB Java looks for the next one elsewhere."""
-_LINE_END = re.compile(r"\r\n?|\n")
-"""Where a line ends for Java; Python knows more such places."""
 
 _HEADER = struct.Struct("<4s5H3I2H")
 _BEGINS, _DESCRIPTOR = b"PK\x03\x04", b"PK\x07\x08"
@@ -40,7 +40,7 @@ def require_plain_names_in_snapshot(snapshot: IO[bytes]) -> None:
         ValueError: a name is a path, or they are not what Spark writes.
     """
     for content in _metadata(snapshot):
-        for text in _LINE_END.split(content.decode(), maxsplit=1)[1:]:
+        for text in LINE_END.split(content.decode(), maxsplit=1)[1:]:
             _require_plain(text)
 
 
@@ -50,7 +50,7 @@ def require_plain_ids(commit: bytes) -> None:
     Raises:
         ValueError: one of them is a path.
     """
-    for line in _LINE_END.split(commit.decode())[1:]:
+    for line in LINE_END.split(commit.decode())[1:]:
         _require_plain(line)
 
 

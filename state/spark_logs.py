@@ -18,10 +18,11 @@ from state.errors import CorruptState
 
 NO_OFFSET = "-"
 """What Spark logs of a source that had nothing yet."""
+LINE_END = re.compile(r"\r\n?|\n")
+"""Where a line ends for Java. Python knows more such places, which JSON may hold."""
 _VERSION = re.compile(r"v(\d+)")
 _ENTRY = re.compile(r"(\d+)(?:\.compact)?")
 _LOG_OFFSET = re.compile(r'\s*\{\s*"logOffset"\s*:\s*(\d{1,18})\s*\}\s*', re.ASCII)
-_LINE_END = re.compile(r"\r\n?|\n")
 
 
 class LogFolder(CheckpointFolder, Protocol):
@@ -48,8 +49,8 @@ def parse_log(content: bytes) -> tuple[str, list[Any]]:
 
 
 def text_lines(content: bytes) -> list[str]:
-    """Return the lines of a file as Spark reads it. Python ends a line at more characters, which JSON may hold."""
-    lines = _LINE_END.split(content.decode())
+    """Return the lines of a file as Spark reads it."""
+    lines = LINE_END.split(content.decode())
     return lines if lines[-1] else lines[:-1]
 
 
