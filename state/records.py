@@ -44,7 +44,8 @@ class IntervalRecord:
     panes: dict[int, PaneRecord] = field(default_factory=dict)
     """Open panes by number k; the pane starts at k * period + offset."""
     segments: dict[int, int] = field(default_factory=dict)
-    """Stored content: slot (bucket of event time) -> how many segments, numbered from 0."""
+    """Stored content. Of rows: slot (bucket of event time) -> how many segments, numbered from 0. Of partial
+    aggregates: first slot -> how many slots its one segment holds."""
     pending: pa.Table | None = None
     """Partitions that got late rows since the pane last fired: partition columns, `pane`, `before` (the partition
     had content in that pane already, so it has fired at least once)."""

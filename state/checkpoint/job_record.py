@@ -31,7 +31,7 @@ class JobRecord:
         epoch: number of restores and resets so far; part of the transaction ids, because a restored table still has
             the ids of commits whose rows it no longer has.
         versions: versions of the packages that wrote the checkpoint first.
-        state_version: version of the stored bytes.
+        state_version: the greatest version of the stored bytes, which is that of the last start.
         settings: Spark settings of the first start that hold for the life of the checkpoint, but are not pinned by
             Spark; those that an older checkpoint has not recorded are absent.
     """
@@ -132,9 +132,9 @@ def _version(name: str) -> str | None:
 
 def version_problem(state_version: int) -> str | None:
     """Return why a checkpoint of this state version cannot be read, and what to do; None if it can."""
-    if state_version == STATE_VERSION:
+    if state_version in range(1, STATE_VERSION + 1):
         return None
     return (
-        f"the checkpoint has state version {state_version}, this Panekeeper reads version {STATE_VERSION}; "
+        f"the checkpoint has state version {state_version}, this Panekeeper reads versions up to {STATE_VERSION}; "
         "run the version that wrote it, or flush the job there and start with a new folder"
     )

@@ -1,8 +1,7 @@
 """Partial aggregates, one cell for each partition and slice: what panes hold if nothing needs the rows.
 
-However many panes overlap, a row is folded into one cell; a firing merges the pane's range of cells. Cells are stored
-by slot (a few slices) as ("slices", slot, 0). Only slots that got rows are rewritten, so a batch costs by what is new
-and not by what is kept.
+However many panes overlap, a row is folded into one cell; a firing merges the pane's range of cells. How cells are
+stored is up to `slice_storage`.
 """
 
 from __future__ import annotations
@@ -17,17 +16,17 @@ from framework.core.panes.aggregate_output import place_of
 from framework.core.panes.geometry import Geometry
 from framework.core.panes.pane_index import CellIndex, number_cells
 from framework.core.panes.partial_rows import SLICE_COLUMN, append_states, is_partial, states_of
+from framework.core.panes.slice_storage import SliceStorage
 from framework.core.partition_keys import PartitionKeys, with_keys
-from framework.core.stable_order import distinct, positions_of
-from state.codec import decode_table, encode_table
+from framework.core.stable_order import distinct
 from state.records import IntervalRecord
 from state.store import KeyGroupStore
 
-SLICES_KIND = "slices"
+_NO_SLICE = 2**63 - 1
 
 
 class SliceAggregates:
-    """The cells that this batch reads or writes; `record.segments` has the slots that are stored."""
+    """The cells that this batch reads or writes; `record.segments` lists what is stored."""
 
     def __init__(
         self,
@@ -43,25 +42,24 @@ class SliceAggregates:
         self._no_rows = no_rows
         self._keys = keys
         self._geometry = geometry
-        self._store = store
+        self._storage = SliceStorage(store, record.segments)
         self._record = record
         self._codes = np.empty(0, dtype=np.int64)
         self._slices = np.empty(0, dtype=np.int64)
         self._states: list[State] = [[pa.array([], t) for t in a.state_types()] for a in accumulators]
-        self._loaded: set[int] = set()
-        self._changed: set[int] = set()
+        self._changed = np.empty(0, dtype=np.int64)
         self._index: CellIndex | None = None
 
     def insert(self, table: pa.Table, codes: np.ndarray, slices: np.ndarray, seq: np.ndarray) -> None:
         """Fold rows, or merge partial rows, into their cells, in arrival order."""
-        slots = distinct(self._geometry.slots(slices)).tolist()
+        slots = distinct(self._geometry.slots(slices))
         self._load(slots)
         loaded = len(self._codes)
         all_codes, all_slices = np.concatenate([self._codes, codes]), np.concatenate([self._slices, slices])
         # The loaded cells come first and are distinct, so their numbers stay the same.
         cells, self._codes, self._slices = number_cells(all_codes, all_slices)
         self._states = self._joined(table, cells[loaded:], len(self._codes), slices, seq)
-        self._changed.update(slots)
+        self._changed = distinct(np.concatenate([self._changed, slots]))
         self._index = None
 
     def _joined(
@@ -118,13 +116,10 @@ class SliceAggregates:
 
     def retain(self, open_panes: np.ndarray) -> None:
         """Remove every slot, and every cell in memory, that is no part of an open pane."""
-        slots = set(self._geometry.slots_of_panes(open_panes).tolist()) if len(open_panes) else set()
-        for slot in [s for s in self._record.segments if s not in slots]:
-            self._store.remove(SLICES_KIND, slot, 0)
-            del self._record.segments[slot]
-        self._changed &= slots
-        first = int(self._geometry.slice_range(open_panes)[0].min()) if len(open_panes) else 0
-        keep = (self._slices >= first) if len(open_panes) else np.zeros(len(self._slices), dtype=bool)
+        slots = self._geometry.slots_of_panes(open_panes) if len(open_panes) else open_panes
+        self._storage.retain(slots)
+        self._changed = self._changed[np.isin(self._changed, slots)]
+        keep = self._slices >= self._first_slice(open_panes)
         if not keep.all():
             self._codes, self._slices = self._codes[keep], self._slices[keep]
             self._states = [[c.filter(pa.array(keep)) for c in state] for state in self._states]
@@ -132,36 +127,47 @@ class SliceAggregates:
 
     def save(self) -> None:
         """Write the slots that got rows."""
-        for slot, at in positions_of(self._geometry.slots(self._slices)):
-            if slot not in self._changed:
-                continue
-            table = with_keys(pa.table({SLICE_COLUMN: self._slices[at]}), self._keys, self._codes[at])
-            here = [[column.take(pa.array(at)) for column in state] for state in self._states]
-            self._store.write(SLICES_KIND, slot, 0, encode_table(append_states(table, here, self._numbers())))
-            self._record.segments[slot] = 1
-        self._changed.clear()
+        if len(self._changed):
+            self._storage.write(self._changed, self._geometry.slots(self._slices), self._stored_cells)
+            self._changed = self._changed[:0]
+
+    def _stored_cells(self, at: np.ndarray) -> pa.Table:
+        """Return the cells at these positions as they are stored."""
+        table = with_keys(pa.table({SLICE_COLUMN: self._slices[at]}), self._keys, self._codes[at])
+        here = [[column.take(pa.array(at)) for column in state] for state in self._states]
+        return append_states(table, here, self._numbers())
+
+    def _first_slice(self, open_panes: np.ndarray) -> int:
+        """Return the first slice of the oldest of these panes; no slice is as great if there is none."""
+        return int(self._geometry.slice_range(open_panes)[0].min(initial=_NO_SLICE))
 
     def _cells_of(self, panes: np.ndarray) -> CellIndex:
-        self._load(self._geometry.slots_of_panes(distinct(panes)).tolist())
+        self._load(self._geometry.slots_of_panes(distinct(panes)))
         if self._index is None:
             self._index = CellIndex(self._codes, self._slices, self._geometry)
         return self._index
 
-    def _load(self, slots: list[int]) -> None:
-        for slot in slots:
-            if slot in self._loaded:
-                continue
-            self._loaded.add(slot)
-            if slot in self._record.segments:
-                self._add(decode_table(self._store.read(SLICES_KIND, slot, 0)))
-
-    def _add(self, table: pa.Table) -> None:
-        table = table.combine_chunks()
-        self._codes = np.concatenate([self._codes, self._keys.encode(table)])
-        self._slices = np.concatenate([self._slices, table.column(SLICE_COLUMN).to_numpy()])
+    def _load(self, slots: np.ndarray) -> None:
+        """Load the cells in these slots, and what is stored with them; none that only closed panes had."""
+        tables = self._storage.read(slots)
+        if not tables:
+            return
+        columns = pa.schema([*self._keys.schema, pa.field(SLICE_COLUMN, pa.int64())])
+        cells = pa.concat_tables([table.select(columns.names).cast(columns) for table in tables]).combine_chunks()
+        states = [
+            [pa.concat_arrays(parts) for parts in zip(*(self._stored(table, one) for table in tables), strict=True)]
+            for one in self._accumulators
+        ]
+        slices = cells.column(SLICE_COLUMN).to_numpy()
+        at = np.flatnonzero(slices >= self._first_slice(np.fromiter(self._record.panes, dtype=np.int64)))
+        if len(at) < len(slices):
+            cells, slices = cells.take(pa.array(at)), slices[at]
+            states = [[column.take(pa.array(at)) for column in state] for state in states]
+        self._codes = np.concatenate([self._codes, self._keys.encode(cells)])
+        self._slices = np.concatenate([self._slices, slices])
         self._states = [
-            [pa.concat_arrays([held, column]) for held, column in zip(state, self._stored(table, one), strict=True)]
-            for one, state in zip(self._accumulators, self._states, strict=True)
+            [pa.concat_arrays([held, column]) for held, column in zip(state, loaded, strict=True)]
+            for state, loaded in zip(self._states, states, strict=True)
         ]
         self._index = None
 

@@ -24,6 +24,7 @@ from framework.engine.sink.fault_points import fault_point
 from state.checkpoint.compatibility import compare_declarations
 from state.checkpoint.job_record import JobRecord, read_record, write_record
 from state.checkpoint.run_record import last_batches
+from state.codec import STATE_VERSION
 from state.log import logger
 from state.records import IntervalRecord
 from state.spark_logs import offset_lines
@@ -73,9 +74,9 @@ def upgraded_record(
 
 
 def record_upgrade(files: CheckpointFiles, record: JobRecord) -> None:
-    """Record the declaration of this start, if it is another one than that of the last start."""
-    before = read_record(files)
-    if before is None or before.declaration == record.declaration:
+    """Record the declaration and the state version of this start, if they are others than those of the last start."""
+    before, record = read_record(files), replace(record, state_version=STATE_VERSION)
+    if before is None or (before.declaration, before.state_version) == (record.declaration, record.state_version):
         return
     fault_point("during-upgrade", 1)
     write_record(files, record)

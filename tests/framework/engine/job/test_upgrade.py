@@ -17,7 +17,8 @@ from panekeeper import TimeInterval, agg
 from state.checkpoint.compatibility import Compatibility, as_recorded, compare_declarations
 from state.checkpoint.folder import LocalFolder
 from state.checkpoint.job_record import JobRecord, read_record, write_record
-from state.errors import CorruptState
+from state.codec import STATE_VERSION
+from state.errors import CorruptState, StateVersionError
 from state.upgrade.history import BEFORE, HISTORY, History, begun_again, in_force, upgraded
 
 
@@ -81,6 +82,24 @@ def test_a_declaration_that_did_not_change_records_nothing(tmp_path: Path) -> No
     assert record is checkpoint.known
     record_upgrade(checkpoint.files, record)
     assert read_record(checkpoint.files) == checkpoint.known
+
+
+def test_a_start_raises_the_state_version_before_it_writes_state_of_that_version(tmp_path: Path) -> None:
+    """Whoever knows only the older one refuses the job then, and does not take new values for old ones."""
+    checkpoint = Checkpoint(tmp_path, declared(), begun=8)
+    checkpoint.known = replace(checkpoint.known, state_version=1)
+    write_record(checkpoint.files, checkpoint.known)
+    record_upgrade(checkpoint.files, checkpoint.start(declared()))
+    assert read_record(checkpoint.files) == replace(checkpoint.known, state_version=STATE_VERSION)
+
+
+@pytest.mark.parametrize("version", [0, STATE_VERSION + 1, None, "1"])
+def test_a_record_of_a_state_version_that_is_not_known_is_refused(tmp_path: Path, version: Any) -> None:
+    """It says which one, and what to do."""
+    checkpoint = Checkpoint(tmp_path, declared())
+    write_record(checkpoint.files, replace(checkpoint.known, state_version=version))
+    with pytest.raises(StateVersionError, match=f"state version {version}, .* versions up to {STATE_VERSION}; run the"):
+        read_record(checkpoint.files)
 
 
 def test_a_changed_declaration_begins_between_two_batches(tmp_path: Path) -> None:

@@ -1,0 +1,208 @@
+"""How partial aggregates of slices are stored: in runs of slots, whatever a batch changes, however large cells are."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from framework.core.job_spec import EVENT_TIME, JobSpec
+from framework.core.key_group import KeyGroupRunner
+from framework.core.panes.slice_storage import SLICES_KIND, SliceStorage
+from framework.core.steps import Rows, Step, Watermark
+from panekeeper import TimeInterval, agg
+from state.codec import decode_header, decode_table, encode_header, encode_table
+from state.store import MemoryStore
+
+RUN = 2**15
+S = 1_000_000
+
+
+class CountingStore(MemoryStore):
+    """Counts the calls, each of which is a round trip in Spark."""
+
+    calls = 0
+
+    def find(self, kind: str, slot: int, seq: int) -> bytes | None:
+        """Count a read."""
+        self.calls += 1
+        return super().find(kind, slot, seq)
+
+    def write(self, kind: str, slot: int, seq: int, value: bytes) -> None:
+        """Count a write."""
+        self.calls += 1
+        super().write(kind, slot, seq, value)
+
+    def remove(self, kind: str, slot: int, seq: int) -> None:
+        """Count a removal."""
+        self.calls += 1
+        super().remove(kind, slot, seq)
+
+
+@dataclass
+class Stored:
+    """A key group's slices, and what should be in them."""
+
+    store: MemoryStore = field(default_factory=MemoryStore)
+    runs: dict[int, int] = field(default_factory=dict)
+    cells: set[tuple[int, int]] = field(default_factory=set)
+    """(slot, number of the cell) of all cells of open slots."""
+    n_cells: int = 0
+    first_open: int = -(2**62)
+
+    def add(self, slots: list[int], size: int = 10) -> None:
+        """Run a batch, after a restart, that adds cells of so many bytes."""
+        storage = SliceStorage(self.store, self.runs)
+        numbers = range(self.n_cells, self.n_cells + len(slots))
+        self.n_cells += len(slots)
+        self.cells |= set(zip(slots, numbers, strict=True))
+        added = pa.table({"slot": slots, "number": list(numbers), "content": [b"x" * size] * len(slots)})
+        changed = np.unique(slots)
+        memory = pa.concat_tables([*storage.read(changed), added])
+        memory = memory.filter(pc.greater_equal(memory.column("slot"), self.first_open))
+        storage.write(changed, memory.column("slot").to_numpy(), lambda at: memory.take(pa.array(at)).combine_chunks())
+
+    def close(self, before: int) -> None:
+        """Close all slots before this one, as a watermark does."""
+        self.first_open = max(before, self.first_open)
+        self.cells = {cell for cell in self.cells if cell[0] >= self.first_open}
+        open_slots = np.array(sorted({slot for slot, _ in self.cells}), dtype=np.int64)
+        SliceStorage(self.store, self.runs).retain(open_slots)
+
+    def tables(self) -> list[pa.Table]:
+        """The stored values, by their first slots."""
+        return [decode_table(self.store.read(SLICES_KIND, first, 0)) for first in sorted(self.runs)]
+
+
+SLOTS = st.lists(st.integers(-6, 6) | st.sampled_from([-(10**15), 10**15]), min_size=1, max_size=8)
+
+
+@given(
+    batches=st.lists(st.tuples(SLOTS, st.none() | st.integers(-6, 7)), min_size=1, max_size=6),
+    size=st.sampled_from([10, RUN // 3, 2 * RUN]),
+)
+def test_every_cell_is_stored_once_in_a_run_of_its_own(batches: list[tuple[list[int], int | None]], size: int) -> None:
+    """Runs do not overlap, none of several slots is large, and a value goes when the last of its slots is closed."""
+    stored = Stored()
+    for slots, close in batches:
+        stored.add([max(slot, stored.first_open) for slot in slots], size)  # no row falls into a slot that is closed
+        if close is not None:
+            stored.close(close)
+        tables, firsts = stored.tables(), sorted(stored.runs)
+        found = [(row["slot"], row["number"]) for table in tables for row in table.to_pylist()]
+        assert sorted(cell for cell in found if cell[0] >= stored.first_open) == sorted(stored.cells)
+        assert set(stored.store.entries) == {(SLICES_KIND, first, 0) for first in firsts}
+        assert all(first + stored.runs[first] <= after for first, after in pairwise(firsts))
+        for first, table in zip(firsts, tables, strict=True):
+            own = table.column("slot").to_pylist()
+            assert (min(own), max(own)) == (first, first + stored.runs[first] - 1)
+            assert len(set(own)) == 1 or len(own) * size <= RUN
+            assert max(own) >= stored.first_open
+
+
+def test_a_value_without_a_changed_slot_is_not_rewritten() -> None:
+    """Not even if those around it are: a batch costs by what is new."""
+    stored = Stored()
+    for slot in (3, 1, 5):
+        stored.add([slot])
+    before = dict(stored.store.entries)
+    stored.add([1, 5, 2, 4])
+    assert stored.runs == {1: 2, 3: 1, 4: 2}
+    assert stored.store.entries[SLICES_KIND, 3, 0] == before[SLICES_KIND, 3, 0]
+
+
+COLUMNS = pa.schema([("key", pa.string()), ("v", pa.int64()), ("name", pa.string())])
+WINDOW = TimeInterval(60, creation_period=20, discard_age=360)
+
+
+def job() -> JobSpec:
+    """Panes of a minute; cells with long texts, so that a run has few of them."""
+    aggregates = {"n": agg.sum("v"), "last": agg.last("name")}
+    output = pa.schema([("n", pa.int64()), ("last", pa.string())])
+    return JobSpec(
+        window=WINDOW, keys=pa.schema([COLUMNS.field(0)]), columns=COLUMNS, aggregates=aggregates, output=output
+    )
+
+
+def rows(seconds: range, text: int) -> Rows:
+    """A row of each of three keys, every so many seconds, with a name of so many letters."""
+    triples = [(key, at) for at in seconds for key in "abc"]
+    columns = {
+        "key": [key for key, _ in triples],
+        "v": [at for _, at in triples],
+        "name": [f"{at}".ljust(text) for _, at in triples],
+        EVENT_TIME: [at * S for _, at in triples],
+    }
+    return Rows(pa.table(columns, schema=COLUMNS.append(pa.field(EVENT_TIME, pa.int64()))))
+
+
+def results(stores: list[MemoryStore], batches: list[list[Step]]) -> list[dict[str, Any]]:
+    """Run each batch on its store, which has what the one before has left; return the result rows, sorted."""
+    done = [KeyGroupRunner(job(), store).run(steps).results for store, steps in zip(stores, batches, strict=True)]
+    return in_order([row for table in done if table is not None for row in table.to_pylist()])
+
+
+def in_order(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The result rows by pane and key, whatever batch they came with."""
+    return sorted(found, key=lambda row: (row["pane_start"], row["key"], row["refinement"]))
+
+
+DAY = range(0, 86_400, 20)
+
+
+def test_a_batch_that_replays_a_day_costs_few_calls_of_the_store() -> None:
+    """4,320 slots of three cells: they are written, read again by the watermark, and removed."""
+    store = CountingStore()
+    found = results([store] * 3, [[rows(DAY, 1)], [Watermark(50_000 * S)], [Watermark(90_000 * S)]])
+    assert len(found) == 3 * (4_320 + 2)
+    assert store.calls < 200
+    assert not store.entries
+
+
+@pytest.mark.parametrize("text", [1, 9_000])
+def test_late_rows_find_their_cells_in_whatever_run_they_are(text: int) -> None:
+    """In runs of many slots, and in those of one or two; the results are those of one batch."""
+    late = rows(range(1, 300, 60), text)
+    store = MemoryStore()
+    batches = [[rows(range(0, 300, 20), text)], [late], [rows(range(40, 300, 120), text)], [Watermark(1_000 * S)]]
+    assert results([store] * 4, batches) == results([MemoryStore()], [[step for batch in batches for step in batch]])
+
+
+@pytest.mark.parametrize("text", [1, 9_000])
+def test_slices_that_version_1_stored_each_for_itself_are_read_and_joined(text: int) -> None:
+    """As the first batch after an update does it."""
+    batches: list[list[Step]] = [[rows(range(0, 600, 20), text)], [Watermark(100 * S), rows(range(90, 640, 100), text)]]
+    old, new = MemoryStore(), MemoryStore()
+    last: list[Step] = [Watermark(2_000 * S)]
+    expected = results([new] * 3, [*batches, last])
+    first = results([old], batches[:1])
+    old = as_version_1(old)
+    assert len(old.entries) == 30
+    assert in_order(first + results([old] * 2, [batches[1], last])) == expected
+    assert not old.entries
+
+
+def as_version_1(store: MemoryStore) -> MemoryStore:
+    """The same state as version 1 of the format has it: a value for each slot, and its number in each frame."""
+    fields, tables = decode_header(store.header or b"")
+    single = MemoryStore()
+    for first, _ in fields["segments"]:
+        cells = decode_table(store.read(SLICES_KIND, first, 0))
+        for slot in set(cells.column("_slice").to_pylist()):
+            own = cells.filter(pc.equal(cells.column("_slice"), slot))
+            single.entries[SLICES_KIND, slot, 0] = _frame_1(encode_table(own))
+    fields["segments"] = [[slot, 1] for _, slot, _ in sorted(single.entries)]
+    single.header = _frame_1(encode_header(fields, tables))
+    return single
+
+
+def _frame_1(value: bytes) -> bytes:
+    return value[:3] + struct.pack("<B", 1) + value[4:]
