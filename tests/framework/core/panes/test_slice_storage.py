@@ -172,7 +172,12 @@ def test_late_rows_find_their_cells_in_whatever_run_they_are(text: int) -> None:
     """In runs of many slots, and in those of one or two; the results are those of one batch."""
     late = rows(range(1, 300, 60), text)
     store = MemoryStore()
-    batches = [[rows(range(0, 300, 20), text)], [late], [rows(range(40, 300, 120), text)], [Watermark(1_000 * S)]]
+    batches: list[list[Step]] = [
+        [rows(range(0, 300, 20), text)],
+        [late],
+        [rows(range(40, 300, 120), text)],
+        [Watermark(1_000 * S)],
+    ]
     assert results([store] * 4, batches) == results([MemoryStore()], [[step for batch in batches for step in batch]])
 
 
