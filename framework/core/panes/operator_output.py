@@ -69,9 +69,13 @@ class OperatorPaneOutput:
 
     def on_transitions(self, transitions: list[PaneTransition]) -> None:
         """INITIAL_FULL, TRIGGER and CLOSE of each pane, in the order of the panes' ends."""
-        for transition in transitions:
+        needed = [transition for transition in transitions if self._needs(transition)]
+        if not needed:
+            return
+        self._buffer.load(np.array([transition.pane for transition in needed], dtype=np.int64))
+        for transition in needed:
             codes, panes = self._buffer.pairs(np.array([transition.pane], dtype=np.int64))
-            if not len(codes) or not self._needs(transition):
+            if not len(codes):
                 continue
             rows, offsets = self._buffer.content(codes, panes)
             rows = rows.drop_columns([EVENT_TIME])

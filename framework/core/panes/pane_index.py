@@ -6,10 +6,13 @@ binary searches, for any number of pairs at once.
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 from framework.core.panes.geometry import Geometry
 from framework.core.partition_keys import first_seen
+from framework.core.row_ranges import gather_ranges
 from framework.core.stable_order import distinct, stable_order
 
 _FAR = 2**31
@@ -71,8 +74,38 @@ class CellIndex:
         return np.searchsorted(self._sorted, low), np.searchsorted(self._sorted, high)
 
     def pairs(self, panes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return (codes, panes) of every partition that has rows in each pane, pane by pane, codes ascending."""
-        present = distinct(self._sorted // self._places.span)
-        codes, repeated = np.tile(present, len(panes)), np.repeat(panes, len(present))
+        """Return (codes, panes) of every partition that has rows in each of these ascending panes, codes ascending.
+
+        They are looked for among all pairs, or, where partitions have rows in few of the panes, cell by cell.
+        """
+        n_pairs = len(self._present) * len(panes)
+        if n_pairs > len(self._cells):
+            first, end = self._places_among(panes)
+            if n_pairs > (end - first).sum():
+                return self._pairs_of_cells(panes, first, end)
+        codes, repeated = np.tile(self._present, len(panes)), np.repeat(panes, len(self._present))
         low, high = self.ranges(codes, repeated)
         return codes[low < high], repeated[low < high]
+
+    @cached_property
+    def _cells(self) -> np.ndarray:
+        """The cells with rows, ascending, as `_sorted` has them."""
+        return distinct(self._sorted)
+
+    @cached_property
+    def _present(self) -> np.ndarray:
+        """The partitions with rows, ascending."""
+        return distinct(self._cells // self._places.span)
+
+    def _places_among(self, panes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return, for each cell, the place of the first of these panes that has it, and the place after the last."""
+        slices = self._places.slices(self._cells % self._places.span)
+        first = np.searchsorted(panes, self._geometry.oldest_pane(slices))
+        return first, np.maximum(first, np.searchsorted(panes, self._geometry.newest_pane(slices), side="right"))
+
+    def _pairs_of_cells(self, panes: np.ndarray, first: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return (codes, panes) as `pairs`, from what `_places_among` returned."""
+        at, offsets = gather_ranges(first, end)
+        n_codes = int(self._present[-1]) + 1
+        found = distinct(at * n_codes + np.repeat(self._cells // self._places.span, np.diff(offsets)))
+        return found % n_codes, panes[found // n_codes]

@@ -55,14 +55,15 @@ class PendingRefinements:
         """Return whether any partition of the pane is pending."""
         return pane in self._panes
 
-    def not_pending(self, pane: int, codes: np.ndarray) -> np.ndarray:
-        """Return those of the codes that are not pending."""
-        pending = self._panes.get(pane)
-        return codes if not pending else np.array([c for c in codes.tolist() if c not in pending], dtype=np.int64)
+    def have(self, codes: np.ndarray, panes: np.ndarray) -> np.ndarray:
+        """Return whether the partition is pending in the pane, pair by pair."""
+        pairs = zip(codes.tolist(), panes.tolist(), strict=True)
+        return np.array([code in self._panes.get(pane, ()) for code, pane in pairs], dtype=bool)
 
-    def add(self, pane: int, codes: np.ndarray, before: np.ndarray) -> None:
-        """Note partitions that must fire again."""
-        self._panes.setdefault(pane, {}).update(zip(codes.tolist(), before.tolist(), strict=True))
+    def add(self, codes: np.ndarray, panes: np.ndarray, before: np.ndarray) -> None:
+        """Note partitions that must fire again, pair by pair."""
+        for code, pane, had_rows in zip(codes.tolist(), panes.tolist(), before.tolist(), strict=True):
+            self._panes.setdefault(pane, {})[code] = had_rows
 
     def of(self, pane: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the pending codes of a pane, ascending, and whether each had rows before."""

@@ -59,6 +59,10 @@ class PaneRowBuffer:
             self._new.setdefault(slot, []).append(table.take(pa.array(at)))
         self._index = None
 
+    def load(self, panes: np.ndarray) -> None:
+        """Load the rows of all these panes at once; one by one, all rows would be sorted again for each."""
+        self._index_of(panes)
+
     def holds(self, codes: np.ndarray, panes: np.ndarray) -> np.ndarray:
         """Return whether the partition has a row in the pane, pair by pair."""
         index = self._index_of(panes)

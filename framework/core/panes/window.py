@@ -20,6 +20,7 @@ import pyarrow as pa
 from framework.core.job_spec import EVENT_TIME
 from framework.core.panes.geometry import Geometry
 from framework.core.panes.late_rows import Assignment, assign, assign_slices, first_open_pane, lateness_text
+from framework.core.panes.pane_index import CellIndex
 from framework.core.panes.partial_rows import NUMBER_COLUMN, SLICE_COLUMN
 from framework.core.panes.refinements import FiringCounts, PendingRefinements
 from framework.core.partition_keys import PartitionKeys
@@ -223,15 +224,12 @@ class TimeIntervalWindow:
 
     def _mark_pending(self, codes: np.ndarray, slices: np.ndarray) -> None:
         """Note the partitions that must fire again, and whether they have fired before; called before the insertion."""
-        for pane, state in self.record.panes.items():
-            if not state.complete:
-                continue
-            first, end = self.geometry.slice_range(np.array([pane]))
-            has_rows = (slices >= first) & (slices < end)
-            if has_rows.any():
-                fresh = self.pending.not_pending(pane, distinct(codes[has_rows]))
-                if len(fresh):
-                    self.pending.add(pane, fresh, self.contents.holds(fresh, np.full(len(fresh), pane)))
+        complete = np.array(sorted(pane for pane, state in self.record.panes.items() if state.complete), dtype=np.int64)
+        codes, panes = CellIndex(codes, slices, self.geometry).pairs(complete)
+        fresh = ~self.pending.have(codes, panes)
+        codes, panes = codes[fresh], panes[fresh]
+        if len(codes):
+            self.pending.add(codes, panes, self.contents.holds(codes, panes))
 
     # -- decide ----------------------------------------------------------------------------------------------
 
