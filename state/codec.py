@@ -20,7 +20,7 @@ from state.errors import CorruptState, StateVersionError
 STATE_VERSION = 2
 """Raised by one whenever stored bytes change meaning; every older version is read or refused by name.
 
-2: a segment of partial aggregates may hold several slots (`IntervalRecord.segments`). Those of version 1 hold one.
+2: a segment of a pane's content may hold several slots (`IntervalRecord`). Those of version 1 hold one.
 """
 
 _MAGIC = b"PKS"

@@ -44,8 +44,10 @@ class IntervalRecord:
     panes: dict[int, PaneRecord] = field(default_factory=dict)
     """Open panes by number k; the pane starts at k * period + offset."""
     segments: dict[int, int] = field(default_factory=dict)
-    """Stored content. Of rows: slot (bucket of event time) -> how many segments, numbered from 0. Of partial
-    aggregates: first slot -> how many slots its one segment holds."""
+    """Stored partial aggregates: first slot (bucket of event time) -> how many slots its segment holds. In version 1,
+    stored rows, too: slot -> how many segments, numbered from 0."""
+    row_runs: dict[tuple[int, int], int] = field(default_factory=dict)
+    """Stored rows: first slot and number of a segment -> how many slots it holds."""
     pending: pa.Table | None = None
     """Partitions that got late rows since the pane last fired: partition columns, `pane`, `before` (the partition
     had content in that pane already, so it has fired at least once)."""
@@ -58,6 +60,7 @@ class IntervalRecord:
             "flushed": self.flushed,
             "panes": [[k, p.complete, p.rounds, p.has_counts] for k, p in sorted(self.panes.items())],
             "segments": sorted(self.segments.items()),
+            "row_runs": [[*run, slots] for run, slots in sorted(self.row_runs.items())],
         }
         return encode_header(fields, {} if self.pending is None else {"pending": self.pending})
 
@@ -73,6 +76,7 @@ class IntervalRecord:
             flushed=fields["flushed"],
             panes={k: PaneRecord(complete, rounds, has_counts) for k, complete, rounds, has_counts in fields["panes"]},
             segments=dict(fields["segments"]),
+            row_runs={(first, number): slots for first, number, slots in fields.get("row_runs", [])},
             pending=tables.get("pending"),
         )
 

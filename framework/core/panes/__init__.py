@@ -5,9 +5,9 @@ window.py            when does a pane complete, fire again and close?
 late_rows.py         which panes does a row join, and what becomes of a late one?
 geometry.py          where are panes and slices?
 slice_aggregates.py  what does a pane hold: partial aggregates by slice
-slice_storage.py     how are they stored?
 partial_rows.py      how are rows folded before they reach their key group?
 row_buffer.py        what does a pane hold: rows, for an operator or an aggregate that cannot be merged
+slot_runs.py         how are partial aggregates and rows stored?
 pane_index.py        which rows does a partition have in a pane?
 refinements.py       which partitions must fire again, and how often has each fired?
 aggregate_output.py  how does a firing become result rows of aggregates?

@@ -1,7 +1,6 @@
 """Rows, each kept once: what panes hold for an operator, or for an aggregate that cannot be merged.
 
-The rows of one batch and slot are one segment, ("rows", slot, n), written once and removed as a whole when the slot
-holds no part of an open pane. A slot that is read in many segments is rewritten as one.
+How they are stored is up to `slot_runs`.
 """
 
 from __future__ import annotations
@@ -12,22 +11,20 @@ import pyarrow as pa
 from framework.core.job_spec import ARRIVAL_NUMBER, EVENT_TIME
 from framework.core.panes.geometry import Geometry
 from framework.core.panes.pane_index import CellIndex
+from framework.core.panes.slot_runs import RowStorage
 from framework.core.partition_keys import PartitionKeys
 from framework.core.row_ranges import gather_ranges
-from framework.core.stable_order import distinct, positions_of, stable_order
-from state.codec import decode_rows, encode_rows, that_may_be_null
+from framework.core.stable_order import distinct, stable_order
+from state.codec import that_may_be_null
 from state.records import IntervalRecord
 from state.store import KeyGroupStore
 from state.upgrade.history import History
 
-ROWS_KIND = "rows"
 SLICE_COLUMN = "_slice"
-_MAX_SEGMENTS_PER_SLOT = 16
-"""A slot of this many segments is rewritten as one if it is in memory."""
 
 
 class PaneRowBuffer:
-    """The rows of the slots that this batch needs; `record.segments` has the number of segments of each slot."""
+    """The rows of the slots that this batch needs."""
 
     def __init__(
         self,
@@ -39,24 +36,21 @@ class PaneRowBuffer:
         history: History,
     ) -> None:
         self._keys = keys
-        self._history = history
         added = (EVENT_TIME, ARRIVAL_NUMBER, SLICE_COLUMN)
         self._schema = pa.schema([*that_may_be_null(columns), *(pa.field(name, pa.int64()) for name in added)])
         self._geometry = geometry
-        self._store = store
         self._record = record
-        self._stored: dict[int, list[pa.Table]] = {}
-        self._new: dict[int, list[pa.Table]] = {}
+        self._storage = RowStorage(store, record, self._schema, history)
+        self._new = self._schema.empty_table()
         self._index: CellIndex | None = None
         self._rows: pa.Table | None = None
-        self._loaded_slots: set[int] = set()
+        self._loaded = np.empty(0, dtype=np.int64)
+        """The slots whose rows are indexed, ascending."""
 
     def insert(self, table: pa.Table, codes: np.ndarray, slices: np.ndarray, seq: np.ndarray) -> None:
         """Add rows; their codes are computed again from the key columns."""
         table = table.append_column(ARRIVAL_NUMBER, pa.array(seq)).append_column(SLICE_COLUMN, pa.array(slices))
-        table = table.select(self._schema.names).cast(self._schema)
-        for slot, at in positions_of(self._geometry.slots(slices)):
-            self._new.setdefault(slot, []).append(table.take(pa.array(at)))
+        self._new = pa.concat_tables([self._new, table.select(self._schema.names).cast(self._schema)])
         self._index = None
 
     def load(self, panes: np.ndarray) -> None:
@@ -91,45 +85,33 @@ class PaneRowBuffer:
 
     def retain(self, open_panes: np.ndarray) -> None:
         """Remove every slot that holds no part of an open pane."""
-        slots = set(self._geometry.slots_of_panes(open_panes).tolist()) if len(open_panes) else set()
-        for slot in [s for s in self._record.segments if s not in slots]:
-            for segment in range(self._record.segments.pop(slot)):
-                self._store.remove(ROWS_KIND, slot, segment)
-        self._new = {slot: tables for slot, tables in self._new.items() if slot in slots}
-        self._stored = {slot: tables for slot, tables in self._stored.items() if slot in slots}
+        slots = self._geometry.slots_of_panes(open_panes) if len(open_panes) else open_panes
+        self._storage.retain(slots)
+        self._new = self._new.filter(pa.array(np.isin(self._slots_of(self._new), slots)))
         self._index = None
 
     def save(self) -> None:
-        """Write the new rows, one segment for each slot."""
-        for slot, new in sorted(self._new.items()):
-            tables, segments = new, self._record.segments.get(slot, 0)
-            if slot in self._stored and segments >= _MAX_SEGMENTS_PER_SLOT:
-                tables = [*self._stored[slot], *new]
-                for segment in range(1, segments):
-                    self._store.remove(ROWS_KIND, slot, segment)
-                segments = 0
-            value = encode_rows(pa.concat_tables(tables), self._history.declaration)
-            self._store.write(ROWS_KIND, slot, segments, value)
-            self._record.segments[slot] = segments + 1
-        self._new.clear()
+        """Write the new rows."""
+        if self._new.num_rows:
+            open_panes = np.fromiter(self._record.panes, dtype=np.int64)
+            first_open = int(self._geometry.slots(self._geometry.slice_range(open_panes)[0]).min())
+            self._storage.write(self._new, first_open, self._slots_of)
+            self._new = self._new.slice(0, 0)
+
+    def _slots_of(self, rows: pa.Table) -> np.ndarray:
+        return self._geometry.slots(rows.column(SLICE_COLUMN).to_numpy())
 
     def _index_of(self, panes: np.ndarray) -> CellIndex | None:
-        wanted = set(self._geometry.slots_of_panes(distinct(panes)).tolist())
-        if self._index is None or not wanted <= self._loaded_slots:
-            self._loaded_slots |= wanted
-            tables = [table for slot in sorted(self._loaded_slots) for table in self._tables(slot)]
-            if not tables:
+        wanted = self._geometry.slots_of_panes(distinct(panes))
+        if self._index is None or not np.isin(wanted, self._loaded).all():
+            self._loaded = distinct(np.concatenate([self._loaded, wanted]))
+            self._storage.read(wanted)
+            new = self._new.filter(pa.array(np.isin(self._slots_of(self._new), self._loaded)))
+            rows = pa.concat_tables([*self._storage.tables, new]).combine_chunks()
+            if not rows.num_rows:
                 return None
             # By arrival first: rows of one cell then stay in arrival order, in however many segments they are stored.
-            rows = pa.concat_tables(tables).combine_chunks()
             self._rows = rows.take(pa.array(stable_order(rows.column(ARRIVAL_NUMBER).to_numpy())))
             codes, slices = self._keys.encode(self._rows), self._rows.column(SLICE_COLUMN).to_numpy()
             self._index = CellIndex(codes, slices, self._geometry)
         return self._index
-
-    def _tables(self, slot: int) -> list[pa.Table]:
-        if slot not in self._stored:
-            segments = self._record.segments.get(slot, 0)
-            values = [self._store.read(ROWS_KIND, slot, segment) for segment in range(segments)]
-            self._stored[slot] = [decode_rows(one, self._schema, self._history.carried_since) for one in values]
-        return [*self._stored[slot], *self._new.get(slot, [])]

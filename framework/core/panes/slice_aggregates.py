@@ -1,7 +1,7 @@
 """Partial aggregates, one cell for each partition and slice: what panes hold if nothing needs the rows.
 
 However many panes overlap, a row is folded into one cell; a firing merges the pane's range of cells. How cells are
-stored is up to `slice_storage`.
+stored is up to `slot_runs`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from framework.core.panes.aggregate_output import place_of
 from framework.core.panes.geometry import Geometry
 from framework.core.panes.pane_index import CellIndex, number_cells
 from framework.core.panes.partial_rows import SLICE_COLUMN, append_states, is_partial, states_of
-from framework.core.panes.slice_storage import SliceStorage
+from framework.core.panes.slot_runs import SliceStorage
 from framework.core.partition_keys import PartitionKeys, with_keys
 from framework.core.stable_order import distinct
 from state.records import IntervalRecord

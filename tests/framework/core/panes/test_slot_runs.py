@@ -1,4 +1,4 @@
-"""How partial aggregates of slices are stored: in runs of slots, whatever a batch changes, however large cells are."""
+"""How partial aggregates and rows are stored: in runs of slots, whatever a batch changes, however large they are."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from framework.core.aggregates.binding import bind
 from framework.core.job_spec import EVENT_TIME, JobSpec
 from framework.core.key_group import KeyGroupRunner
-from framework.core.panes.slice_storage import SLICES_KIND, SliceStorage
+from framework.core.panes.slot_runs import ROWS_KIND, SLICES_KIND, SliceStorage
 from framework.core.steps import Rows, Step, Watermark
 from panekeeper import TimeInterval, agg
 from state.codec import decode_header, decode_table, encode_header, encode_table
@@ -121,15 +122,10 @@ def test_a_value_without_a_changed_slot_is_not_rewritten() -> None:
 
 COLUMNS = pa.schema([("key", pa.string()), ("v", pa.int64()), ("name", pa.string())])
 WINDOW = TimeInterval(60, creation_period=20, discard_age=360)
-
-
-def job() -> JobSpec:
-    """Panes of a minute; cells with long texts, so that a run has few of them."""
-    aggregates = {"n": agg.sum("v"), "last": agg.last("name")}
-    output = pa.schema([("n", pa.int64()), ("last", pa.string())])
-    return JobSpec(
-        window=WINDOW, keys=pa.schema([COLUMNS.field(0)]), columns=COLUMNS, aggregates=aggregates, output=output
-    )
+CONTENTS: dict[str, dict[str, agg.Aggregate]] = {
+    "cells": {"n": agg.sum("v"), "last": agg.last("name")},
+    "rows": {"n": agg.collect("v"), "last": agg.last("name")},
+}
 
 
 def rows(seconds: range, text: int) -> Rows:
@@ -144,9 +140,13 @@ def rows(seconds: range, text: int) -> Rows:
     return Rows(pa.table(columns, schema=COLUMNS.append(pa.field(EVENT_TIME, pa.int64()))))
 
 
-def results(stores: list[MemoryStore], batches: list[list[Step]]) -> list[dict[str, Any]]:
+def results(content: str, stores: list[MemoryStore], batches: list[list[Step]]) -> list[dict[str, Any]]:
     """Run each batch on its store, which has what the one before has left; return the result rows, sorted."""
-    done = [KeyGroupRunner(job(), store).run(steps).results for store, steps in zip(stores, batches, strict=True)]
+    aggregates = CONTENTS[content]
+    output = pa.schema([(name, bind(one, COLUMNS).output) for name, one in aggregates.items()])
+    keys = pa.schema([COLUMNS.field("key")])
+    spec = JobSpec(window=WINDOW, keys=keys, columns=COLUMNS, aggregates=aggregates, output=output)
+    done = [KeyGroupRunner(spec, store).run(steps).results for store, steps in zip(stores, batches, strict=True)]
     return in_order([row for table in done if table is not None for row in table.to_pylist()])
 
 
@@ -158,52 +158,66 @@ def in_order(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
 DAY = range(0, 86_400, 20)
 
 
-def test_a_batch_that_replays_a_day_costs_few_calls_of_the_store() -> None:
-    """4,320 slots of three cells: they are written, read again by the watermark, and removed."""
+@pytest.mark.parametrize("content", CONTENTS)
+def test_a_batch_that_replays_a_day_costs_few_calls_of_the_store(content: str) -> None:
+    """4,320 slots of three cells, or rows: they are written, read again by the watermark, and removed."""
     store = CountingStore()
-    found = results([store] * 3, [[rows(DAY, 1)], [Watermark(50_000 * S)], [Watermark(90_000 * S)]])
+    found = results(content, [store] * 3, [[rows(DAY, 1)], [Watermark(50_000 * S)], [Watermark(90_000 * S)]])
     assert len(found) == 3 * (4_320 + 2)
-    assert store.calls < 200
+    assert store.calls < 300
     assert not store.entries
 
 
 @pytest.mark.parametrize("text", [1, 9_000])
-def test_late_rows_find_their_cells_in_whatever_run_they_are(text: int) -> None:
+@pytest.mark.parametrize("content", CONTENTS)
+def test_late_rows_find_what_is_stored_in_whatever_run_it_is(content: str, text: int) -> None:
     """In runs of many slots, and in those of one or two; the results are those of one batch."""
-    late = rows(range(1, 300, 60), text)
+    late: list[list[Step]] = [[rows(range(first, 300, step), text)] for first, step in ((1, 60), (40, 120), (0, 7))]
+    batches: list[list[Step]] = [[rows(range(0, 300, 20), text)], *late, [Watermark(1_000 * S)]]
+    whole: list[Step] = [step for batch in batches for step in batch]
     store = MemoryStore()
-    batches: list[list[Step]] = [
-        [rows(range(0, 300, 20), text)],
-        [late],
-        [rows(range(40, 300, 120), text)],
-        [Watermark(1_000 * S)],
-    ]
-    assert results([store] * 4, batches) == results([MemoryStore()], [[step for batch in batches for step in batch]])
+    assert results(content, [store] * len(batches), batches) == results(content, [MemoryStore()], [whole])
+    assert not store.entries
+
+
+def test_rows_of_one_slot_in_many_values_are_joined() -> None:
+    """Forty batches of late rows, each of which makes the pane fire again."""
+    store = MemoryStore()
+    batches: list[list[Step]] = [[rows(range(0, 60, 20), 1), Watermark(100 * S)]]
+    batches += [[rows(range(30, 31), 1), Watermark((101 + number) * S)] for number in range(40)]
+    found = results("rows", [store] * len(batches), batches)
+    assert max(len(row["n"]) for row in found) == 43
+    assert len([kind for kind, _, _ in store.entries if kind == ROWS_KIND]) < 20
 
 
 @pytest.mark.parametrize("text", [1, 9_000])
-def test_slices_that_version_1_stored_each_for_itself_are_read_and_joined(text: int) -> None:
+@pytest.mark.parametrize("content", CONTENTS)
+def test_slots_that_version_1_stored_each_for_itself_are_read_and_joined(content: str, text: int) -> None:
     """As the first batch after an update does it."""
-    batches: list[list[Step]] = [[rows(range(0, 600, 20), text)], [Watermark(100 * S), rows(range(90, 640, 100), text)]]
-    old, new = MemoryStore(), MemoryStore()
+    first: list[Step] = [rows(range(0, 600, 20), text)]
+    second: list[Step] = [Watermark(100 * S), rows(range(90, 640, 100), text)]
     last: list[Step] = [Watermark(2_000 * S)]
-    expected = results([new] * 3, [*batches, last])
-    first = results([old], batches[:1])
+    old = MemoryStore()
+    expected = results(content, [MemoryStore()], [[*first, *second, *last]])
+    before = results(content, [old], [first])
     old = as_version_1(old)
     assert len(old.entries) == 30
-    assert in_order(first + results([old] * 2, [batches[1], last])) == expected
+    assert in_order(before + results(content, [old] * 2, [second, last])) == expected
     assert not old.entries
 
 
 def as_version_1(store: MemoryStore) -> MemoryStore:
     """The same state as version 1 of the format has it: a value for each slot, and its number in each frame."""
     fields, tables = decode_header(store.header or b"")
+    assert bool(fields["segments"]) != bool(fields["row_runs"])
     single = MemoryStore()
-    for first, _ in fields["segments"]:
-        cells = decode_table(store.read(SLICES_KIND, first, 0))
-        for slot in set(cells.column("_slice").to_pylist()):
-            own = cells.filter(pc.equal(cells.column("_slice"), slot))
-            single.entries[SLICES_KIND, slot, 0] = _frame_1(encode_table(own))
+    for (kind, _, number), value in store.entries.items():
+        assert number == 0
+        content = decode_table(value)
+        for slot in set(content.column("_slice").to_pylist()):
+            own = content.filter(pc.equal(content.column("_slice"), slot))
+            single.entries[kind, slot, 0] = _frame_1(encode_table(own))
+    del fields["row_runs"]
     fields["segments"] = [[slot, 1] for _, slot, _ in sorted(single.entries)]
     single.header = _frame_1(encode_header(fields, tables))
     return single
