@@ -161,6 +161,18 @@ def overlapping() -> Workload:
     )
 
 
+def many_panes() -> Workload:
+    """A thousand panes a batch, of twenty rows each, as in a replay."""
+    peer = SparkContender(name=SPARK, query=spark_windows.panes_query("100 milliseconds"))
+    us = _us(panekeeper_jobs.panes_query(TimeInterval(0.1)))
+    return Workload(
+        name="many-panes",
+        what="TimeInterval(0.1): max and count, 20,000 rows and 1,000 panes a batch",
+        us=replace(us, share=_MIDDLE, files=12),
+        peers=[WorkloadEntry(contender=peer, share=_MIDDLE, files=12, aim=1.0)],
+    )
+
+
 def contents() -> Workload:
     """All rows of a pane in a Python function."""
     return Workload(
@@ -235,6 +247,7 @@ def workloads() -> list[Workload]:
             for view in (False, True)
         ),
         overlapping(),
+        many_panes(),
         contents(),
         kept("kept-aggregates", "max and count", panekeeper_jobs.panes_query),
         kept("kept-contents", "median of the rows", panekeeper_jobs.medians),
