@@ -10,7 +10,15 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Transaction, write_deltalake
+from deltalake import (
+    ColumnProperties,
+    CommitProperties,
+    DeltaTable,
+    PostCommitHookProperties,
+    Transaction,
+    WriterProperties,
+    write_deltalake,
+)
 from deltalake.exceptions import DeltaError
 
 from framework.declarations.errors import SchemaMismatch
@@ -26,6 +34,7 @@ from framework.engine.sink.small_commit_storage import require_plain_name
 _COMMITS_AN_OPEN = 50  # a table kept open takes longer with each commit: 8 ms at first, 25 after a hundred
 _NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 _STATS_ARE_WHOLE_MS = pa.scalar(1000, pa.duration("us"))
+_EXACT_DIGITS = 15  # a decimal of so many digits is the same one after it was a double
 
 
 class OpenTable:
@@ -78,10 +87,12 @@ class OpenTable:
 
     def append(self, rows: pa.Table, once: CommitProperties) -> None:
         """Write a file and commit it, under the transaction in `once`. The rows are in the file in their order."""
+        rows = self._aligned(rows).combine_chunks()  # the library writes several chunks in any order
         write_deltalake(
             self._delta,
-            self._aligned(rows).combine_chunks(),  # the library writes several chunks in any order
+            rows,
             mode="append",
+            writer_properties=_file_properties(self._schema, rows),
             commit_properties=once,
             post_commithook_properties=_NO_HOOKS,
         )
@@ -123,6 +134,7 @@ class OpenTable:
             " AND ".join(conditions),
             source_alias="s",
             target_alias="t",
+            writer_properties=_file_properties(self._schema),
             commit_properties=once,
             post_commithook_properties=_NO_HOOKS,
         )
@@ -216,6 +228,35 @@ def _end_of(files: pa.Table, column: str) -> pa.Scalar | None:
     # Spark's statistics are of whole milliseconds, cut off.
     greatest = pc.max(files.column(name)).cast(pa.timestamp("us", tz="UTC"))
     return pc.add(greatest, _STATS_ARE_WHOLE_MS)
+
+
+def _file_properties(schema: pa.Schema, rows: pa.Table | None = None) -> WriterProperties:
+    """Return how a file is written: with the limits of those columns only by which a query may skip it.
+
+    The library writes the least and the greatest value of a decimal as a double, or as the nearest 64-bit integer, and
+    those of floats without NaN, which for Spark is greater than every number. By them a query for such a value would
+    skip the file, and not find the row.
+
+    Args:
+        schema: the columns.
+        rows: what the file will have; None if that is not known, as of one that a merge replaces.
+    """
+    exact = [field.name for field in schema if _has_exact_limits(field, rows)]
+    return WriterProperties(
+        compression="SNAPPY",
+        # Fields of a struct cannot be named here: they have no limits.
+        default_column_properties=ColumnProperties(statistics_enabled="NONE"),
+        column_properties={name: ColumnProperties(statistics_enabled="PAGE") for name in exact},
+    )
+
+
+def _has_exact_limits(field: pa.Field, rows: pa.Table | None) -> bool:
+    kind = field.type
+    if pa.types.is_decimal(kind):
+        return bool(kind.precision <= _EXACT_DIGITS)
+    if pa.types.is_floating(kind):
+        return rows is not None and not pc.any(pc.is_nan(rows.column(field.name))).as_py()
+    return not pa.types.is_nested(kind)
 
 
 def _conditions(keys: Sequence[str], since: str | None, begin: pa.Scalar | None) -> list[str]:

@@ -8,8 +8,10 @@ import time
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
+import pytest
 from deltalake import DeltaTable
 
 from framework.engine.sink.small_commits import SmallCommits
@@ -82,3 +84,45 @@ def test_a_checkpoint_of_the_log_is_written_where_spark_would_and_old_commits_go
     assert {f"{n:020d}.json" for n in range(4, 10)} <= names
     assert sorted(DeltaTable(path).to_pyarrow_table().column("sensor").to_pylist()) == [f"s{n}" for n in range(9)]
     assert not SmallCommits(path).append(pa.table({"sensor": ["again"]}, schema=LOG), APP, 8)
+
+
+def limits(path: str) -> dict[str, tuple[Any, Any]]:
+    """Column -> least and greatest value, by the statistics of the newest file in the log."""
+    commit = Path(path) / f"_delta_log/{DeltaTable(path).version():020d}.json"
+    (added,) = [one["add"] for line in commit.read_text().splitlines() if "add" in (one := json.loads(line))]
+    statistics = json.loads(added["stats"])
+    return {name: (least, statistics["maxValues"].get(name)) for name, least in statistics["minValues"].items()}
+
+
+VALUES: dict[str, pa.Array] = {
+    "nan": pa.array([1.5, float("nan")]),
+    "nan32": pa.array([1.5, float("nan")], pa.float32()),
+    "cents": pa.array([Decimal("1234567890123456.78"), Decimal(0)], pa.decimal128(18, 2)),
+    "account": pa.array([Decimal(10**20 + 1), Decimal(0)], pa.decimal128(38, 0)),
+    "worst": pa.array([{"delay": float("nan")}, {"delay": 1.0}]),
+}
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_no_statistics_leave_out_a_value(tmp_path: Path, name: str) -> None:
+    """By such limits a query for the value would skip the file, and the row would be in no result."""
+    rows = pa.table({name: VALUES[name], "key": [1, 2], "refinement": [0, 0]})
+    path = make(tmp_path / "log", rows.schema)
+    commits = SmallCommits(path)
+    commits.append(rows, APP, 0)
+    assert limits(path) == {"key": (1, 2), "refinement": (0, 0)}
+    commits.merge(rows.slice(0, 1), APP, 1, keys=["key"], newer_by="refinement")
+    assert limits(path) == {"key": (1, 2), "refinement": (0, 0)}
+
+
+def test_a_column_has_statistics_where_they_are_exact(tmp_path: Path) -> None:
+    """They are what a query skips files by. A merge cannot see whether the file that it replaces has NaN."""
+    price = pa.array([Decimal("999999999999.99"), Decimal("-0.01")], pa.decimal128(14, 2))
+    rows = pa.table({"a.b": ["x", "y"], "price": price, "load": [1.5, -2.0], "n": [1, 1]})
+    path = make(tmp_path / "log", rows.schema)
+    commits = SmallCommits(path)
+    commits.append(rows, APP, 0)
+    exact = {"a.b": ("x", "y"), "price": (-0.01, 999999999999.99), "n": (1, 1)}
+    assert limits(path) == exact | {"load": (-2.0, 1.5)}
+    commits.merge(rows, APP, 1, keys=["a.b"], newer_by="n")
+    assert limits(path) == exact
