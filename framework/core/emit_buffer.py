@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from framework.declarations.arrow_types import has_whole_numbers, require_whole
 from framework.declarations.errors import DeclarationError, LifecycleError
 from state.user_values import snapshot
 
@@ -31,6 +32,7 @@ class EmitBuffer:
         self._output = output
         self._names = frozenset(output.names)
         self._may_change = [one.name for one in output if pa.types.is_nested(one.type) or _is_binary(one.type)]
+        self._whole = [one for one in output if has_whole_numbers(one.type)]
         self._rows: list[dict[str, Any]] = []
         self._origins: list[Origin] = []
         self._completed: list[tuple[pa.Table, list[Origin]]] = []
@@ -98,7 +100,7 @@ class EmitBuffer:
     def _complete_row(self) -> None:
         if self._rows:
             try:
-                self._completed.append((pa.Table.from_pylist(self._rows, schema=self._output), self._origins))
+                self._completed.append((self._table(self._rows), self._origins))
             except (pa.ArrowException, TypeError, ValueError, OverflowError):
                 self._complete_one_by_one()
             self._rows, self._origins = [], []
@@ -107,9 +109,14 @@ class EmitBuffer:
         """Complete the rows that fit the output, and note the origin of each of the others."""
         for row, origin in zip(self._rows, self._origins, strict=True):
             try:
-                self._completed.append((pa.Table.from_pylist([row], schema=self._output), [origin]))
+                self._completed.append((self._table([row]), [origin]))
             except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
                 self._misfits.append((origin, error))
+
+    def _table(self, rows: list[dict[str, Any]]) -> pa.Table:
+        for column in self._whole:
+            require_whole((row.get(column.name) for row in rows), column.type)
+        return pa.Table.from_pylist(rows, schema=self._output)
 
     def _check(self, names: Iterable[str]) -> None:
         if not self._names.issuperset(names):

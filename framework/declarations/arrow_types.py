@@ -1,9 +1,12 @@
-"""Arrow types as a user writes them: an Arrow type, the name of one, or a Python type."""
+"""Arrow types as a user writes them: an Arrow type, the name of one, or a Python type; and which values they take."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
 from typing import Any, get_args, get_origin
 
+import numpy as np
 import pyarrow as pa
 
 from framework.declarations.errors import DeclarationError
@@ -56,3 +59,56 @@ def _is_lossy(kind: pa.DataType) -> bool:
     if pa.types.is_nested(kind):
         return any(_is_lossy(kind.field(place).type) for place in range(kind.num_fields))
     return bool(pa.types.is_floating(kind) and kind != pa.float64())
+
+
+def has_whole_numbers(kind: pa.DataType) -> bool:
+    """Return whether values of a type are whole numbers, or have some in them."""
+    if pa.types.is_nested(kind):
+        return any(has_whole_numbers(kind.field(place).type) for place in range(kind.num_fields))
+    return bool(pa.types.is_integer(kind) or pa.types.is_temporal(kind))
+
+
+def require_whole(values: Iterable[Any], kind: pa.DataType) -> None:
+    """Refuse what Arrow would cut off without an error: 1.5 is no integer, and no time.
+
+    Args:
+        values: of which an array of this type is to be made.
+        kind: the type.
+
+    Raises:
+        pa.ArrowInvalid: a number that is to become a whole one, or one in a list, a struct or a map, is none.
+    """
+    if not has_whole_numbers(kind):
+        return
+    if not pa.types.is_nested(kind):
+        for value in values:
+            if not _is_whole(value):
+                raise pa.ArrowInvalid(f"{value} is no whole number, and would be cut off to be of type {kind}")
+        return
+    for value in values:
+        for part, inner in _parts(value, kind):
+            require_whole(part, inner)
+
+
+def _is_whole(value: Any) -> bool:
+    if isinstance(value, float | np.floating):
+        return float(value).is_integer()
+    return not isinstance(value, Decimal) or value == value.to_integral_value()
+
+
+def _parts(value: Any, kind: pa.DataType) -> list[tuple[Iterable[Any], pa.DataType]]:
+    """Return the values in a nested one, with their types; nothing for what does not fit: Arrow refuses that."""
+    if pa.types.is_struct(kind):
+        fields = [kind.field(place) for place in range(kind.num_fields)]
+        if isinstance(value, Mapping):
+            return [([value.get(field.name)], field.type) for field in fields]
+        return [([one], field.type) for one, field in zip(value, fields, strict=False)] if _is_list(value) else []
+    if pa.types.is_map(kind):
+        pairs = [*(value.items() if isinstance(value, Mapping) else value if _is_list(value) else ())]
+        pairs = [pair for pair in pairs if _is_list(pair) and len(pair) == 2]  # noqa: PLR2004 -- key and value
+        return [([key for key, _ in pairs], kind.key_type), ([item for _, item in pairs], kind.item_type)]
+    return [(value, kind.value_type)] if _is_list(value) and hasattr(kind, "value_type") else []
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list | tuple | np.ndarray)

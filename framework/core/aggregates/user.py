@@ -20,6 +20,7 @@ from framework.core.aggregates.content import ContentAggregate
 from framework.core.aggregates.protocol import Accumulator, State
 from framework.core.aggregates.ranges import PartialColumns, merge_ranges
 from framework.core.aggregates.sparse_fold import fold_changed_cells
+from framework.declarations.arrow_types import require_whole
 from framework.declarations.errors import InputError
 from framework.declarations.user_aggregate import UserAggregate
 from state.user_values import snapshot
@@ -72,10 +73,12 @@ class UserPartialAggregate(Accumulator):
     user: UserAggregate
     kind: pa.DataType
     own: Callable[[Any], Any] = field(init=False, repr=False, compare=False)
+    is_whole: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         # merge() may change and return an argument; a nested state is shared by overlapping ranges, so it gets a copy.
         object.__setattr__(self, "own", copy.deepcopy if pa.types.is_nested(self.kind) else _identity)
+        object.__setattr__(self, "is_whole", pa.types.is_integer(self.kind))
 
     def state_types(self) -> list[pa.DataType]:
         return [self.kind]
@@ -87,8 +90,11 @@ class UserPartialAggregate(Accumulator):
         states = state[0].to_pylist()
         states.extend(self.user.zero() for _ in range(n_cells - len(states)))
         for cell, value in zip(cells.tolist(), combine(rows.column(self.inputs[0])).to_pylist(), strict=True):
-            if value is not None:
-                states[cell] = self.user.add(states[cell], value)
+            if value is None:
+                continue
+            states[cell] = new = self.user.add(states[cell], value)
+            if self.is_whole and type(new) is not int:  # it could be whole again at the end of the batch
+                _column(self.user, "the state", [new], self.kind)
         return [_column(self.user, "the state", states, self.kind)]
 
     def merge_ranges(self, state: State, lo: Ints, hi: Ints) -> State:
@@ -124,6 +130,7 @@ def _objects(values: list[Any]) -> Values:
 
 def _column(user: UserAggregate, what: str, values: list[Any], kind: pa.DataType) -> pa.Array:
     try:
+        require_whole(values, kind)
         return pa.array(values, kind)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
         name = type(user).__name__
