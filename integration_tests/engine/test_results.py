@@ -225,7 +225,7 @@ def test_poison_rows_are_quarantined_and_the_job_starts_again(readings: Readings
     poison = ["utf8", "no arrival", "too far", "year 10000"]
     at = "10:00:10"
     readings.put(
-        *((sensor, at, 1) for sensor in poison),
+        *((sensor, f"{at}.123456", 1) for sensor in poison),
         *[("sum", at, 2**62), ("sum", at, 2**62), ("unlucky", at, 13), ("negative", at, -7)],
         *[("good", at, 1), ("good", at, 2), ("nan", at, 1), ("nan", at, 2)],
     )
@@ -247,6 +247,7 @@ def test_poison_rows_are_quarantined_and_the_job_starts_again(readings: Readings
     assert quarantine["EVENT_TIME_OUT_OF_RANGE"]["event_time"] is None
     assert "is outside of the years 1 to 9999" in quarantine["EVENT_TIME_OUT_OF_RANGE"]["detail"]
     assert "more than 1 day, 0:00:00 ahead of its batch" in quarantine["FUTURE_ARRIVAL_TIME"]["detail"]
+    assert '"at":"2024-05-01T10:00:10.123456Z"' in quarantine["NULL_ARRIVAL_TIME"]["row"]
     stacks = [row["detail"] for row in readings.rows("log_quarantine") if row["reason"] == "USER_ERROR"]
     assert any("13 brings bad luck" in stack and "in result" in stack for stack in stacks)
     assert any("-7 is negative" in stack and "in add" in stack for stack in stacks)

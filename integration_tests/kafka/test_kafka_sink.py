@@ -12,6 +12,8 @@ from integration_tests.kafka.conftest import SECONDS, Topic, expected
 from panekeeper import DeclarationError, JobFailed, KafkaSink, OutputNotWritable
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from framework.builder.outputs import DeltaJob
 
 pytestmark = pytest.mark.xdist_group("kafka")
@@ -82,3 +84,20 @@ def test_a_job_resumes_when_the_broker_of_its_sink_is_back(topic: Topic) -> None
     topic.send(4)
     run(topic, topic.declare().with_sink(sink(topic, results)))
     assert len(list(topic.broker.read(results))) == 8
+
+
+@pytest.mark.extended
+def test_each_pane_has_a_key_and_a_value_of_its_own_where_clocks_are_set_back(spark: SparkSession) -> None:
+    """In Berlin it was 02:00 twice on that night: a topic that Kafka compacts by key would have lost the first pane."""
+    before = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
+    try:
+        times = spark.sql("VALUES (1603584000000001L), (1603587600000001L), (null)").toDF("us")
+        rows = times.selectExpr("timestamp_micros(us) pane_start", "CAST(timestamp_micros(us) AS TIMESTAMP_NTZ) own")
+        sink = KafkaSink("x", {"kafka.bootstrap.servers": "x"}, key="pane_start")
+        found = [(row.key, json.loads(row.value)) for row in sink.messages(rows, writer="w", batch=0).collect()]
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", before)
+    assert [key for key, _ in found] == ["2020-10-25T00:00:00.000001Z", "2020-10-25T01:00:00.000001Z", None]
+    assert [value["pane_start"] for _, value in found] == [key for key, _ in found]
+    assert [value["own"] for _, value in found] == ["2020-10-25T02:00:00.000001"] * 2 + [None]

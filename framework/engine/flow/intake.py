@@ -33,7 +33,7 @@ from framework.declarations.suggestions import did_you_mean
 from framework.engine.flow import arrival_time, packing
 from framework.engine.flow.policy_columns import require_subtractable
 from framework.engine.flow.row_checks import RowChecks
-from framework.engine.session.columns import column
+from framework.engine.session.columns import AS_JSON, column
 from state.key_groups import MAX_KEY_GROUPS
 
 if TYPE_CHECKING:
@@ -239,7 +239,7 @@ class Intake:
             reason.alias("reason"),
             checks.detail(reason).alias("detail"),
             checks.event_us().alias("event_time"),
-            F.to_json(row, {"ignoreNullFields": "false"}).alias("row"),
+            F.to_json(row, AS_JSON).alias("row"),
         )
         return F.to_json(rejected)
 

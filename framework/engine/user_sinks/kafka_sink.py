@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
+from pyspark.sql.types import TimestampType
 
 from framework.declarations.errors import DeclarationError, OutputNotWritable
-from framework.engine.session.columns import column
+from framework.engine.session.columns import AS_JSON, column
 from framework.engine.session.kafka import kafka_problem, require_kafka, require_topic
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class KafkaSink:
         topic: the topic, which must exist.
         options: options of Spark's Kafka connector; `kafka.bootstrap.servers` at least, and credentials.
         key: the columns whose values are the key of a message, and so decide its Kafka partition: as text if it is one
-            column, else as a JSON object. None: no key.
+            column (a time in UTC), else as a JSON object. None: no key.
 
     Raises:
         DeclarationError: the topic is empty, or the address of the servers is missing.
@@ -75,39 +76,40 @@ class KafkaSink:
         Raises:
             OutputNotWritable: Kafka did not take them; the batch is run again at the next start.
         """
-        version = next((name for name in _VERSIONS if name in results.columns), None)
-        headers = {"writer": F.lit(writer), "batch": F.lit(batch)}
-        if version is not None:
-            headers["version"] = column(version)
-        messages = results.select(
-            self._key_of().alias("key"),
-            F.to_json(F.struct(*map(column, results.columns)), _JSON).alias("value"),
-            F.array(*[_header(name, value) for name, value in headers.items()]).alias("headers"),
-        )
+        writing = self.messages(results, writer=writer, batch=batch).write.format("kafka").options(**self.options)
         try:
-            messages.write.format("kafka").options(**self.options).option("topic", self.topic).save()
+            writing.option("topic", self.topic).save()
         except PySparkException as error:
             problem = kafka_problem(str(error))
             if problem is None:
                 raise
             raise OutputNotWritable(f"results were not sent to topic {self.topic!r}: {problem}") from error
 
+    def messages(self, results: DataFrame, *, writer: str, batch: int) -> DataFrame:
+        """Return the rows as messages: key, value and headers."""
+        version = next((name for name in _VERSIONS if name in results.columns), None)
+        headers = {"writer": F.lit(writer), "batch": F.lit(batch)}
+        if version is not None:
+            headers["version"] = column(version)
+        return results.select(
+            self._key_of(results.schema).alias("key"),
+            F.to_json(F.struct(*map(column, results.columns)), AS_JSON).alias("value"),
+            F.array(*[_header(name, value) for name, value in headers.items()]).alias("headers"),
+        )
+
     @property
     def _key_columns(self) -> list[str]:
         return [] if self.key is None else [self.key] if isinstance(self.key, str) else list(self.key)
 
-    def _key_of(self) -> Column:
+    def _key_of(self, schema: StructType) -> Column:
         names = self._key_columns
+        if len(names) == 1 and isinstance(schema[names[0]].dataType, TimestampType):
+            # As text in the session's zone, two times would be one where clocks are set back.
+            alone = F.to_json(F.struct(column(names[0]).alias("key")), AS_JSON)
+            return F.get_json_object(alone, "$.key")
         if len(names) == 1:
             return column(names[0]).cast("string")
-        return F.to_json(F.struct(*map(column, names)), _JSON) if names else F.lit(None).cast("string")
-
-
-_JSON: dict[str, Any] = {
-    "ignoreNullFields": "false",
-    "timeZone": "UTC",
-    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
-}
+        return F.to_json(F.struct(*map(column, names)), AS_JSON) if names else F.lit(None).cast("string")
 
 
 def _header(name: str, value: Column) -> Column:
