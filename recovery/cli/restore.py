@@ -74,7 +74,8 @@ def _format_restore(fields: dict[str, Any]) -> str:
     ]
     lines += [f"no job starts from {folder} any more: its tables go back, too" for folder in fields["superseded"]]
     lines += [
-        f"not confirmed: only the manifest names {path}; the restore needs --table {shlex.quote(path)}"
+        f"not confirmed: only the manifest names {path}, or other jobs have written to it since; the restore needs "
+        f"--table {shlex.quote(path)}"
         for path in fields["unconfirmed"]
     ]
     return "\n".join([*lines, *format_deleted(fields["deleted"] or [])])

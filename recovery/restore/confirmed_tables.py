@@ -1,20 +1,24 @@
 """Step 1 of a restore: which tables may it take back? A manifest alone does not decide that: anyone can write one.
 
 A table may go back if the checkpoint that is replaced names it as its own, if the restore that was interrupted there
-was permitted to, or if the caller names it.
+was permitted to, or if the caller names it. Several jobs may share a quarantine or downtime table: where others have
+written to it since the savepoint, the caller must name it, as their rows would be gone.
 """
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
-from recovery.errors import SavepointRefused
+from framework.engine.sink.fencing import OWNED
+from recovery.errors import SavepointError, SavepointRefused
 from recovery.restore.intent import RestoreIntent
+from recovery.restore.interrupted import read_record_or_none
 from recovery.savepoint.manifest import Manifest
 from recovery.savepoint.restore_paths import RestorePaths
+from recovery.storage.delta_log import has_version, jobs_since
 from recovery.storage.files import Files
-from recovery.storage.locations import Location, place_of
+from recovery.storage.locations import Location, files_at, place_of
 from recovery.storage.s3_options import S3Options
 from state.checkpoint.job_record import read_tables
 from state.errors import CorruptState
@@ -27,7 +31,7 @@ def unconfirmed_tables(
     tables: Collection[Location],
     s3: S3Options | None,
 ) -> tuple[str, ...]:
-    """Return the paths of the tables of a savepoint that nobody but its manifest names.
+    """Return the paths of the tables of a savepoint that nobody but its manifest names, or that others write to, too.
 
     Args:
         manifest: the savepoint.
@@ -36,9 +40,46 @@ def unconfirmed_tables(
         tables: paths that the caller names.
         s3: how S3 is reached.
     """
-    known = [*own_tables(paths.checkpoint), *(interrupted.tables if interrupted else ()), *map(str, tables)]
-    places = {place_of(path, s3) for path in known}
-    return tuple(table.path for table in manifest.tables.values() if place_of(table.path, s3) not in places)
+    known = [*own_tables(paths.checkpoint), *(interrupted.tables if interrupted else ())]
+    named = {place_of(str(path), s3) for path in tables}
+    places = {place_of(path, s3) for path in known} | named
+    shared = {} if _are_back(manifest, interrupted) else other_jobs(manifest, paths, s3)
+    return tuple(
+        table.path
+        for table in manifest.tables.values()
+        if (place := place_of(table.path, s3)) not in places or (table.path in shared and place not in named)
+    )
+
+
+def _are_back(manifest: Manifest, interrupted: RestoreIntent | None) -> bool:
+    """Return whether the tables went back before the restore was interrupted: nothing more is done to them."""
+    if interrupted is None or not interrupted.has_done("tables"):
+        return False
+    return (interrupted.name, interrupted.made_at) == (manifest.name, manifest.made_at.isoformat())
+
+
+def other_jobs(manifest: Manifest, paths: RestorePaths, s3: S3Options | None) -> dict[str, list[str]]:
+    """Return path -> names of other jobs, of the tables of a savepoint to which they have written rows since it.
+
+    Args:
+        manifest: the savepoint.
+        paths: of the checkpoint that is replaced.
+        s3: how S3 is reached. Tables that only Spark reaches are not checked.
+    """
+    record = read_record_or_none(paths.checkpoint)
+    own = {manifest.job_id} if record is None else {manifest.job_id, record.id}
+    found = {}
+    for role, table in manifest.tables.items():
+        files = files_at(table.path, s3) if role not in OWNED else None
+        if files is None or not has_version(files, table.version):
+            continue
+        try:
+            since = jobs_since(files, table.version)
+        except SavepointError:
+            continue  # the preview says what is wrong with its log
+        if others := {name for id_, name in since.items() if id_ not in own}:
+            found[table.path] = sorted(others)
+    return found
 
 
 def own_tables(checkpoint: Files) -> list[str]:
@@ -56,6 +97,7 @@ def require_confirmed(
     interrupted: RestoreIntent | None,
     checkpoint: Location | None,
     missing: Collection[str],
+    s3: S3Options | None = None,
 ) -> None:
     """Refuse a restore that changes what only the manifest names; the message has the command that permits it.
 
@@ -66,6 +108,7 @@ def require_confirmed(
         interrupted: the intent of an interrupted restore of that checkpoint, None if there is none.
         checkpoint: the folder that the caller named, None if none.
         missing: paths of tables, as from `unconfirmed_tables`.
+        s3: how S3 is reached.
 
     Raises:
         SavepointRefused: tables are missing, or the folder is not there and was not named.
@@ -75,6 +118,9 @@ def require_confirmed(
     unnamed = checkpoint is None and not is_there
     if not missing and not unnamed:
         return
+    shared = other_jobs(manifest, paths, s3) if is_there and missing else {}
+    if shared and {*missing} <= {*shared}:
+        raise SavepointRefused(_shared(manifest, location, root, {path: shared[path] for path in missing}))
     if is_there:
         why = f"the checkpoint {root} does not name {', '.join(missing)} as its own"
     else:
@@ -85,4 +131,15 @@ def require_confirmed(
     raise SavepointRefused(
         f"{why}, and a manifest may be anyone's; nothing was changed. If these paths are those of job "
         f"{manifest.job!r}, confirm them: {command}"
+    )
+
+
+def _shared(manifest: Manifest, location: str, root: str, jobs: Mapping[str, list[str]]) -> str:
+    flags = ["--checkpoint", root, *(word for path in jobs for word in ("--table", path))]
+    command = shlex.join(["panekeeper", "restore", location, manifest.name, *flags])
+    tables = "; ".join(f"{path} has rows of {', '.join(map(repr, names))}" for path, names in jobs.items())
+    return (
+        f"other jobs have written to tables of job {manifest.job!r} since savepoint {manifest.name!r}, and a restore "
+        f"would remove what they wrote: {tables}. Nothing was changed. Take a newer savepoint; or stop these jobs, "
+        f"copy their rows to another table, and confirm it: {command}"
     )

@@ -111,7 +111,7 @@ def restore(  # noqa: PLR0913 -- what, where to, and how; all but two by keyword
         intent = read_intent(paths)
         unconfirmed = unconfirmed_tables(manifest, paths, intent, tables, s3)
         if not dry_run:
-            require_confirmed(manifest, archive.location, paths, intent, checkpoint, unconfirmed)
+            require_confirmed(manifest, archive.location, paths, intent, checkpoint, unconfirmed, s3)
         has_tables = partial(has_table_versions, s3=s3, spark=spark)
         completes = intent is not None and completes_interrupted(paths, intent, archive, manifest, s3, has_tables)
         intent, abandoned = (intent, None) if completes else (None, intent)

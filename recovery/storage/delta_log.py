@@ -17,6 +17,8 @@ from state.checkpoint.folder import parse_json
 
 _COMMIT = re.compile(r"(\d{20})\.json")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(\..*)?\.parquet")
+_JOB_COMMIT = re.compile(r"(.+)/\w+@([^#]+)#\d+")
+"""Transaction id of a job's commits: its name, the role of the table, the id of its checkpoint, and the epoch."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,9 +62,29 @@ def has_version(table: Files, version: int) -> bool:
 def was_restored_last(table: Files, version: int) -> bool:
     """Return whether the newest commit of a table restored it to a version."""
     _, commit = next(_newest_first(table))
-    done: dict[str, Any] = next((one["commitInfo"] for one in commit if "commitInfo" in one), {})
-    parameters = done.get("operationParameters") or {}
-    return _is_restore(commit) and str(parameters.get("version")) == str(version)
+    return _is_restore(commit) and _restored_version(commit) == version
+
+
+def jobs_since(table: Files, version: int) -> dict[str, str]:
+    """Return id of a checkpoint -> name of its job, of the jobs whose rows a table has got since a version.
+
+    Args:
+        table: the table's folder.
+        version: what came after it, and was not discarded by a restore since, counts.
+    """
+    jobs: dict[str, str] = {}
+    last = newest_version(table)
+    for number, commit in _newest_first(table):
+        if number <= version:
+            break
+        if number > last:
+            continue
+        if _is_restore(commit):
+            last = _restored_version(commit)
+        elif any("add" in one for one in commit):
+            ids = [_JOB_COMMIT.fullmatch(str(one["txn"].get("appId"))) for one in commit if "txn" in one]
+            jobs |= {found[2]: found[1] for found in ids if found}
+    return jobs
 
 
 def committed_at(table: Files, version: int) -> datetime | None:
@@ -185,6 +207,13 @@ def _commit_time(commit: list[dict[str, Any]]) -> int:
 
 def _is_restore(commit: list[dict[str, Any]]) -> bool:
     return _operation(commit) == "RESTORE"
+
+
+def _restored_version(commit: list[dict[str, Any]]) -> int:
+    """Return to which version a commit has restored its table; -1 if it does not say."""
+    done: dict[str, Any] = next((one["commitInfo"] for one in commit if "commitInfo" in one), {})
+    version = str((done.get("operationParameters") or {}).get("version"))
+    return int(version) if version.isdecimal() else -1
 
 
 def _operation(commit: list[dict[str, Any]]) -> str | None:

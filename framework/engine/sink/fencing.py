@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
     from state.checkpoint.job_record import JobRecord
 
-_OWNED = ("log", "view", "metrics")
+OWNED = ("log", "view", "metrics")
+"""Roles of tables that no other job writes to."""
 
 
 def fence(
@@ -76,7 +77,7 @@ def own(
         SinkError: another checkpoint writes to one of them.
     """
     small, wanted = small or SmallTables(), int(record.id, 16)
-    for path in filter(None, map(tables.get, _OWNED)):
+    for path in filter(None, map(tables.get, OWNED)):
         owner = small.call(spark, path, lambda to: to.own(OWNER, wanted, take=take))
         if owner is not None and owner != wanted:
             raise SinkError(

@@ -1,0 +1,98 @@
+"""A restore of one job takes back no row that another job has written to a table that they share."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+
+from recovery.errors import SavepointRefused
+from recovery.restore.confirmed_tables import other_jobs, unconfirmed_tables
+from recovery.restore.intent import RestoreIntent
+from recovery.restore.restore import restore
+from recovery.savepoint.catalog import show
+from recovery.savepoint.restore_paths import RestorePaths
+from tests.recovery.conftest import FakeCheckpoint, savepoint
+from tests.recovery.storage.memory_archive import MemoryArchive
+
+OWN, OTHER = "readings/quarantine@0123456789ab#0", "flights/quarantine@ba9876543210#2"
+
+
+def refuse(folder: Path, transaction: str, number: int) -> None:
+    """Commit a row that a job refused."""
+    once = CommitProperties(app_transactions=[Transaction(transaction, number)])
+    write_deltalake(folder, pa.table({"row": [f"{transaction} {number}"]}), mode="append", commit_properties=once)
+
+
+@pytest.fixture
+def shared(job: FakeCheckpoint, archive: MemoryArchive, tmp_path: Path) -> Path:
+    """A quarantine of two jobs, both of which have written to it before savepoint "one" of the first."""
+    refuse(tmp_path / "quarantine", OTHER, 1)
+    refuse(tmp_path / "quarantine", OWN, 2)
+    job.tables(quarantine=str(tmp_path / "quarantine"))
+    savepoint(job.folder, "one", to=archive)
+    return tmp_path / "quarantine"
+
+
+def unconfirmed(job: FakeCheckpoint, archive: MemoryArchive, *tables: Path) -> tuple[str, ...]:
+    """Tables that the caller must name."""
+    return unconfirmed_tables(show(archive, "one"), RestorePaths(checkpoint=job.files), None, tables, None)
+
+
+def test_a_restore_that_would_remove_rows_of_another_job_is_refused(
+    job: FakeCheckpoint, archive: MemoryArchive, shared: Path
+) -> None:
+    """They would be in no table, and that job would not notice. Nothing is changed until the caller names the table."""
+    refuse(shared, OTHER, 2)
+    before = (job.contents(), DeltaTable(shared).version())
+    with pytest.raises(SavepointRefused, match=r"quarantine has rows of 'flights'.*--table \S+quarantine$"):
+        restore(archive, "one")
+    assert restore(archive, "one", dry_run=True).unconfirmed == (str(shared),)
+    assert (job.contents(), DeltaTable(shared).version()) == before
+    assert unconfirmed(job, archive, shared) == ()
+
+
+def test_a_table_that_others_have_not_written_to_since_goes_back(
+    job: FakeCheckpoint, archive: MemoryArchive, shared: Path
+) -> None:
+    """Commits of the job itself, of its earlier and later epochs, and those without rows do not count."""
+    refuse(shared, OWN, 3)
+    refuse(shared, OWN.replace("#0", "#7"), 3)
+    nothing = CommitProperties(app_transactions=[Transaction(OTHER, 2**62)])
+    table = DeltaTable(shared)
+    table.create_write_transaction([], "append", table.schema(), commit_properties=nothing)
+    refuse(shared, "loads/of/somebody", 1)
+    table = DeltaTable(shared)
+    table.optimize.compact()
+    assert unconfirmed(job, archive) == ()
+
+
+def test_rows_that_are_gone_already_do_not_count(job: FakeCheckpoint, archive: MemoryArchive, shared: Path) -> None:
+    """A restore has discarded them. Those that it has kept, and later ones, do."""
+    refuse(shared, OTHER, 2)
+    DeltaTable(shared).restore(1)
+    assert unconfirmed(job, archive) == ()
+    refuse(shared, OTHER, 3)
+    kept = DeltaTable(shared).version()
+    refuse(shared, OWN, 4)
+    DeltaTable(shared).restore(kept)
+    paths = RestorePaths(checkpoint=job.files)
+    assert other_jobs(show(archive, "one"), paths, None) == {str(shared): ["flights"]}
+
+
+@pytest.mark.parametrize(("done", "missing"), [("intended", 1), ("tables", 0)])
+def test_what_others_write_after_the_tables_went_back_is_in_no_danger(
+    job: FakeCheckpoint, archive: MemoryArchive, shared: Path, done: str, missing: int
+) -> None:
+    """The restore was killed after that step, and the same call completes it. Killed before, it would remove them."""
+    refuse(shared, OTHER, 2)
+    manifest = show(archive, "one")
+    intent = RestoreIntent(
+        location="", name="one", made_at=manifest.made_at.isoformat(), epoch=1, replaces=True, files=1, done=done
+    )
+    assert len(unconfirmed_tables(manifest, RestorePaths(checkpoint=job.files), intent, (), None)) == missing
+    later = replace(intent, name="two")
+    assert len(unconfirmed_tables(manifest, RestorePaths(checkpoint=job.files), later, (), None)) == 1
