@@ -35,7 +35,8 @@ class KafkaSink:
 
     So each result arrives at least once. A consumer has it exactly once if it skips what it has seen of the same
     `writer`, key of the window partition, pane and `version`; one that keeps the newest of each pane needs no more than
-    to compare `version`, and may read a topic that Kafka compacts by `key`.
+    to compare `version`, and may read a topic that Kafka compacts by `key`. Rows that an operator emits for panes have
+    the same `version` if they are of one firing, and none at other events: there the whole value is compared, too.
 
     Attributes:
         topic: the topic, which must exist.
