@@ -230,7 +230,7 @@ class DeltaJob:
         from framework.engine.job.job import Job
         from framework.engine.job.launch import JobLaunch
         from framework.engine.job.startup_checks import open_with_history
-        from framework.engine.job.table_record import require_all_batches, require_no_later_batch
+        from framework.engine.job.table_record import require_all_batches, require_no_other_batch
         from framework.engine.job.unfinished_batch import begin_with_code
         from framework.engine.job.upgrade.start import complete_upgrade, with_columns_found
         from framework.engine.sink.delta_sink import DeltaSink
@@ -251,13 +251,13 @@ class DeltaJob:
         small, owned = SmallTables(), written.values()
         found = create_or_check(files.spark, tables, spec, fresh=fresh, written=owned, layout=layout, small=small)
         record, pipeline = with_columns_found(record, pipeline, found)
-        spec = pipeline.spec
         last = cache(partial(small.last_transaction, files.spark))  # nobody else commits under our transactions
-        require_no_later_batch(files, record, paths, last)
+        has_rows = partial(small.has_rows, files.spark)
+        require_no_other_batch(files, record, paths, last, written=None if new else owned, has_rows=has_rows)
         lease.tables = require_all_batches(lease.tables, record, paths, found, last, committed=last_batches(files)[1])
         has_sink, code = self._sink is not None, code_of(pipeline)
         begin_with_code(files, record, code, paths, last_transaction=last, has_sink=has_sink, accepted=accepted)
-        complete_upgrade(files, record, tables, spec, small)
+        complete_upgrade(files, record, tables, (spec := pipeline.spec), small)
         write_tables(files, paths)
         if self._sink is not None:
             self._sink.prepare(files.spark, spark_schema(spec.results_schema))

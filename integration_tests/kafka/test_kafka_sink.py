@@ -89,7 +89,7 @@ def test_a_job_resumes_when_the_broker_of_its_sink_is_back(topic: Topic) -> None
 @pytest.mark.extended
 def test_each_pane_has_a_key_and_a_value_of_its_own_where_clocks_are_set_back(spark: SparkSession) -> None:
     """In Berlin it was 02:00 twice on that night: a topic that Kafka compacts by key would have lost the first pane."""
-    before = spark.conf.get("spark.sql.session.timeZone")
+    before = str(spark.conf.get("spark.sql.session.timeZone"))
     spark.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
     try:
         times = spark.sql("VALUES (1603584000000001L), (1603587600000001L), (null)").toDF("us")

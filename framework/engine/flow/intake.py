@@ -173,7 +173,7 @@ class Intake:
         extra += [column(packing.FILE_ORDER_COLUMN)] if self.by_file else []
         checks = self._checks(carried)
         checked = source.withColumn(_REASON, self._reject_reason(checks))
-        good_time = F.when(F.col(_REASON).isNull(), self._event_time())
+        good_time = F.when(F.col(_REASON).isNull() & self._is_tuple(), self._event_time())
         frame = checked.select(
             self._group().alias(packing.KEY_GROUP_COLUMN),
             good_time.alias(packing.EVENT_TIME_COLUMN),
@@ -227,10 +227,13 @@ class Intake:
 
     def _reject_reason(self, checks: RowChecks) -> Column:
         reason = checks.reason()
+        return F.when(self._is_tuple(), reason) if self.has_marks else reason
+
+    def _is_tuple(self) -> Column:
+        """Say whether a row is one of the user's, and no mark in the place of one."""
         if not self.has_marks:
-            return reason
-        is_tuple = column(packing.MARK).isNull() | (column(packing.MARK) == packing.MARK_AFTER_ROW)
-        return F.when(is_tuple, reason)
+            return F.lit(True)
+        return column(packing.MARK).isNull() | (column(packing.MARK) == packing.MARK_AFTER_ROW)
 
     def _rejected(self, checks: RowChecks) -> Column:
         reason = F.col(_REASON)

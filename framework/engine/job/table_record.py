@@ -36,6 +36,35 @@ batch (the newest version under it, -1 for none) and before (the one before that
 older version wrote this). Stored."""
 
 
+def require_no_other_batch(
+    folder: CheckpointFolder,
+    record: JobRecord,
+    tables: Mapping[str, str | None],
+    last_transaction: Callable[[str, str], int],
+    *,
+    written: Collection[str] | None,
+    has_rows: Callable[[str], bool],
+) -> None:
+    """Refuse tables with batches that are not those of the checkpoint: later ones, or of before a restore.
+
+    Args:
+        folder: the job's checkpoint.
+        record: what the checkpoint says of the job.
+        tables: role -> path of the job's tables.
+        last_transaction: returns the last version that a table has of a transaction id; -1 for none.
+        written: as for `require_no_discarded_rows`; None before the first batch of the epoch, when tables keep what
+            they have.
+        has_rows: as there.
+
+    Raises:
+        CheckpointError: a table has a batch that this checkpoint has not begun.
+        SinkError: a table has rows of batches that a restore has discarded.
+    """
+    require_no_later_batch(folder, record, tables, last_transaction)
+    if written is not None:
+        require_no_discarded_rows(record, tables, written, last_transaction, has_rows)
+
+
 def require_no_later_batch(
     folder: CheckpointFolder,
     record: JobRecord,
@@ -65,6 +94,41 @@ def require_no_later_batch(
             "Put the newest state of this folder back; or restore a savepoint, which takes the tables back, too; or, "
             "if there is neither, reset the job to its initial state, or give it a new checkpoint folder and new tables"
         )
+
+
+def require_no_discarded_rows(
+    record: JobRecord,
+    tables: Mapping[str, str | None],
+    written: Collection[str],
+    last_transaction: Callable[[str, str], int],
+    has_rows: Callable[[str], bool],
+) -> None:
+    """Refuse a table with rows of batches that a restore has discarded: it has not gone back with the others.
+
+    A savepoint has the tables that the job had then. One that was declared since still has what it got, and batches
+    that are run again come with the next epoch, which it would take for new ones.
+
+    Args:
+        record: what the checkpoint says of the job.
+        tables: role -> path of the job's tables.
+        written: paths of those that the checkpoint names as its own. Not to be called before its first batch: after a
+            reset, tables keep what they have.
+        last_transaction: returns the last version that a table has of a transaction id; -1 for none.
+        has_rows: returns whether a table has rows.
+
+    Raises:
+        SinkError: a table has such rows.
+    """
+    earlier = record.earlier_epochs(before=record.epoch)
+    for role, path in tables.items():
+        if path is None or path in written:
+            continue
+        if any(0 <= last_transaction(path, one.transaction(role)) < FENCED for one in earlier) and has_rows(path):
+            raise SinkError(
+                f"the {role} {path} has rows of job {record.name!r} from before a restore or reset, and did not go "
+                "back with it, as the savepoint was made when the job had other tables: batches that are run again "
+                "would be there twice. Remove these rows by a DELETE, or choose another folder"
+            )
 
 
 def require_all_batches(

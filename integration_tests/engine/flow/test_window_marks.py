@@ -66,3 +66,14 @@ def test_a_row_that_is_a_mark_ends_the_windows_of_every_partition(readings: Read
     readings.put(("c", None, 64))
     readings.put(("any", None, 0))
     assert run(readings, marks="value = 0") == [*first, ("b", 32), ("c", 64)]
+
+
+@pytest.mark.extended
+def test_the_time_of_a_row_that_is_a_mark_does_not_move_the_watermark(readings: Readings) -> None:
+    """A time interval ignores marks: the rows after one with a time of its own, or a wrong one, are not late."""
+    readings.put(("a", "10:00:10", 1))
+    readings.put(("mark", "23:59:59", 0))
+    readings.put(("a", "10:00:20", 2), ("a", "10:02:00", 4))
+    readings.put(("a", "10:02:01", 8))
+    readings.run(marks="sensor = 'mark'")
+    assert readings.log() == [("a", "10:00", 3, 2, 0, "WATERMARK")]

@@ -1,0 +1,36 @@
+"""A restore to a savepoint that was made when the job had other tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from framework.declarations.errors import SinkError
+from integration_tests.engine.readings import FILES, LOG
+from recovery.restore.restore import restore
+from recovery.savepoint.create import savepoint
+
+if TYPE_CHECKING:
+    from integration_tests.engine.conftest import Readings
+
+
+@pytest.mark.extended
+def test_a_table_that_the_job_had_later_is_refused_until_its_rows_are_gone(readings: Readings) -> None:
+    """It has not gone back with the others: the batches that are run again would be in it twice."""
+    for rows in FILES[:2]:
+        readings.put(*rows)
+    readings.run()
+    savepoint(readings.checkpoint, "one", to=readings.folder / "savepoints", decode=False)
+    for rows in FILES[2:]:
+        readings.put(*rows)
+    moved = readings.computed().to_delta(readings.folder / "later", view=readings.folder / "view")
+    assert moved.start(checkpoint=readings.checkpoint, trigger="available_now").await_end(timeout=300)
+    assert readings.log("later")
+
+    restore(readings.folder / "savepoints", "one", spark=readings.spark)
+    with pytest.raises(SinkError, match=r"the log \S+later has rows of job 'readings' from before a restore"):
+        moved.start(checkpoint=readings.checkpoint, trigger="available_now").await_end(timeout=300)
+    readings.run()
+    assert readings.log() == LOG
+    assert readings.log("view") == LOG[1:]
