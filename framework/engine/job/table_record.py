@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from framework.declarations.errors import CheckpointError, SinkError
 from framework.engine.sink.small_commits import FENCED
+from state.checkpoint.folder import local_path
 from state.checkpoint.run_record import last_batches
 
 if TYPE_CHECKING:
@@ -119,9 +120,9 @@ def require_no_discarded_rows(
     Raises:
         SinkError: a table has such rows.
     """
-    earlier = record.earlier_epochs(before=record.epoch)
+    earlier, own = record.earlier_epochs(before=record.epoch), {place_of(path) for path in written}
     for role, path in tables.items():
-        if path is None or path in written:
+        if path is None or place_of(path) in own:
             continue
         if any(0 <= last_transaction(path, one.transaction(role)) < FENCED for one in earlier) and has_rows(path):
             raise SinkError(
@@ -129,6 +130,12 @@ def require_no_discarded_rows(
                 "back with it, as the savepoint was made when the job had other tables: batches that are run again "
                 "would be there twice. Remove these rows by a DELETE, or choose another folder"
             )
+
+
+def place_of(path: str) -> str:
+    """Return one spelling of a table's folder on a local disk; another path as it is."""
+    local = local_path(path)
+    return path if local is None else str(local.resolve())
 
 
 def require_all_batches(

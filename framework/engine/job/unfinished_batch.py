@@ -4,7 +4,8 @@ A batch is several commits, one a table. A crash between two of them leaves a ba
 not; it is run again, and the tables that have it skip it. With other code it would be computed otherwise: a row that
 was a result may be refused now, and would be in the log and in the quarantine, or in neither. So such a start is
 refused. While no table has the batch, it is run again with whatever code there is: a function that raises can be
-corrected. A batch that a table has and the checkpoint has not begun is refused with any code (`table_record.py`).
+corrected. A batch that a table has and the checkpoint has not begun is refused with any code (`table_record.py`). Nor
+may a start declare another table in the place of one that has the batch: both would have it.
 
 Its rows must have the order that they had, too. Spark cuts files into pieces by the number of cores, and reads those of
 several files by size. Partitions of Kafka it reads as it gets them from a hash table, and after a restart sorted, as it
@@ -18,9 +19,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from framework.declarations.errors import IncompatibleCheckpoint
+from framework.engine.job.table_record import place_of
 from framework.engine.session.kafka import partition_orders
 from framework.engine.session.required_settings import file_splits, session_settings
 from state.checkpoint.fingerprint import Difference, compare
+from state.checkpoint.job_record import read_tables
 from state.checkpoint.layout import OFFSETS_FOLDER
 from state.checkpoint.run_record import last_batches, read_code, read_order, write_code, write_order
 from state.code_digest import PREFIX
@@ -60,9 +63,11 @@ def begin_with_code(
         accepted: number of the batch that the user wants to be run again with changed code.
 
     Raises:
-        IncompatibleCheckpoint: the code has changed, and a table has a batch that is not finished.
+        IncompatibleCheckpoint: the code or a table is another one, and a table has a batch that is not finished.
     """
     begun, committed = last_batches(folder)
+    if begun is not None and begun not in (committed, accepted):
+        _require_tables_of_batch(folder, record, begun, tables, last_transaction)
     stored = read_code(folder)
     if (
         begun is not None
@@ -82,6 +87,26 @@ def begin_with_code(
         if holders:
             _log.warning("batch %d of job %s is run again with changed code: %s", begun, record.name, "; ".join(lines))
     write_code(folder, code)
+
+
+def _require_tables_of_batch(
+    folder: CheckpointFolder,
+    record: JobRecord,
+    batch: int,
+    tables: Mapping[str, str | None],
+    last_transaction: Callable[[str, str], int],
+) -> None:
+    now = {role: place_of(path) for role, path in tables.items() if path is not None}
+    left = {role: path for role, path in read_tables(folder).items() if now.get(role, place_of(path)) != place_of(path)}
+    have_it = {role for role, path in left.items() if last_transaction(path, record.transaction(role)) >= batch}
+    holders = [f"the {role} {left[role]}" for role in sorted(have_it)]
+    if holders:
+        raise IncompatibleCheckpoint(
+            f"batch {batch} of job {record.name!r} in {folder.root} is not finished, but {', '.join(holders)} has it "
+            "already, and this start declares another one: rows would be in both. Start the program as it was with "
+            'trigger="available_now", which finishes the batch; then start this one. If that cannot be, '
+            f"start(..., accept_changed_code={batch}) writes the batch to the tables of now, too"
+        )
 
 
 class ReadingOrder:

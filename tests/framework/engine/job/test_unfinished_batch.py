@@ -10,7 +10,7 @@ import pytest
 from framework.declarations.errors import CorruptState, IncompatibleCheckpoint
 from framework.engine.job.unfinished_batch import ReadingOrder, begin_with_code
 from state.checkpoint.folder import LocalFolder
-from state.checkpoint.job_record import JobRecord
+from state.checkpoint.job_record import JobRecord, write_tables
 from state.checkpoint.layout import CODE_FILE
 from state.checkpoint.run_record import read_code, read_order
 
@@ -105,6 +105,28 @@ def test_a_checkpoint_without_a_record_of_the_code_takes_any(tmp_path: Path) -> 
     (tmp_path / CODE_FILE).write_text("{")
     with pytest.raises(CorruptState, match="panekeeper repair"):
         start(NEW)
+
+
+def test_a_batch_that_a_table_has_goes_to_no_other_table(tmp_path: Path) -> None:
+    """It would be in both. Another spelling is the same table, and one that has not got the batch may be left."""
+    start = Start(tmp_path)
+    write_tables(start.folder, start.tables)
+    start(OLD)
+    start.transactions |= {"/log": 7, "/new": -1}
+    start.tables["log"] = "file:/log"
+    start.transactions["file:/log"] = 7
+    start(OLD)
+    start.tables["log"] = "/new"
+    for code in (OLD, NEW):
+        with pytest.raises(IncompatibleCheckpoint, match="the log /log has it already, and this start"):
+            start(code)
+    start(OLD, accepted=7)
+    start.transactions["/view"] = 7
+    start.tables |= {"log": "/log", "view": None}
+    start(OLD)
+    start.folder.write_json("commits/7", {})
+    start.tables["log"] = "/new"
+    start(NEW)
 
 
 TASKS = "spark.sql.files.minPartitionNum"
