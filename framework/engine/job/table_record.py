@@ -54,7 +54,7 @@ def require_no_other_batch(
         tables: role -> path of the job's tables.
         last_transaction: returns the last version that a table has of a transaction id; -1 for none.
         written: as for `require_no_discarded_rows`; None before the first batch of the epoch, when tables keep what
-            they have.
+            they have, and empty if the checkpoint does not say.
         has_rows: as there.
 
     Raises:
@@ -62,7 +62,7 @@ def require_no_other_batch(
         SinkError: a table has rows of batches that a restore has discarded.
     """
     require_no_later_batch(folder, record, tables, last_transaction)
-    if written is not None:
+    if written:
         require_no_discarded_rows(record, tables, written, last_transaction, has_rows)
 
 
