@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from framework.engine.session.delta_log import LOG, cut_short_commit
@@ -173,8 +174,11 @@ def _time_of(table: Files, version: int) -> int:
 
 def _checkpointed_properties(table: Files, checkpoint: str) -> dict[str, str] | None:
     """Return the properties in a checkpoint of the log; the commit that set them may have been cleaned up."""
-    with table.local_copy(f"{LOG}/{checkpoint}") as file:
-        column = pq.read_table(file, columns=["metaData"]).column("metaData")
+    try:
+        with table.local_copy(f"{LOG}/{checkpoint}") as file:
+            column = pq.read_table(file, columns=["metaData"]).column("metaData")
+    except (pa.ArrowException, KeyError):
+        return None  # cut short, as by a power cut: Spark reads the commits instead
     found = [dict(one["configuration"] or ()) for one in column.to_pylist() if one is not None]
     return found[0] if found else None
 

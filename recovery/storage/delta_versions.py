@@ -15,7 +15,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from framework.engine.sink.small_commit_checks import UnsupportedTable
-from framework.engine.sink.small_commit_table import files_of, open_table, panic_as_unsupported
+from framework.engine.sink.small_commit_table import NO_HOOKS, files_of, open_table, panic_as_unsupported
 from recovery.storage.delta_log import SavedTable, was_restored_last
 from recovery.storage.delta_options import delta_options
 from recovery.storage.files import Files
@@ -41,7 +41,8 @@ def missing_files(folder: Files, table: SavedTable, s3: S3Options | None = None)
 def restore(folder: Files, table: SavedTable, s3: S3Options | None = None) -> None:
     """Restore a table to its version; nothing happens if that is its newest one, or was restored last.
 
-    The transaction ids of later commits stay in the table's log, as after a RESTORE by Spark.
+    The transaction ids of later commits stay in the table's log, as after a RESTORE by Spark. No commit is removed from
+    the log, however old it is: the same restore, if it is killed now, and those of other savepoints need them.
 
     Args:
         folder: the table's folder.
@@ -60,7 +61,7 @@ def restore(folder: Files, table: SavedTable, s3: S3Options | None = None) -> No
     files_of(_open(folder, s3, table.version))
     try:
         with panic_as_unsupported():
-            delta.restore(table.version)
+            delta.restore(table.version, post_commithook_properties=NO_HOOKS)
     except (DeltaError, OSError) as error:
         raise UnsupportedTable(f"the library cannot restore it: {str(error).splitlines()[0]}") from error
 

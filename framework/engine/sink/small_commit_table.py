@@ -32,7 +32,8 @@ from framework.engine.sink.small_commit_checks import (
 from framework.engine.sink.small_commit_storage import require_plain_name
 
 _COMMITS_AN_OPEN = 50  # a table kept open takes longer with each commit: 8 ms at first, 25 after a hundred
-_NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
+NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
+"""A commit is only a commit: by itself the library cleans up the log after each, by rules that are not the table's."""
 _STATS_ARE_WHOLE_MS = pa.scalar(1000, pa.duration("us"))
 _EXACT_DIGITS = 15  # a decimal of so many digits is the same one after it was a double
 
@@ -94,7 +95,7 @@ class OpenTable:
             mode="append",
             writer_properties=_file_properties(self._schema, rows),
             commit_properties=once,
-            post_commithook_properties=_NO_HOOKS,
+            post_commithook_properties=NO_HOOKS,
         )
 
     def merge(
@@ -118,7 +119,7 @@ class OpenTable:
             "append",
             self._delta.schema(),
             commit_properties=CommitProperties(app_transactions=transactions),
-            post_commithook_properties=_NO_HOOKS,
+            post_commithook_properties=NO_HOOKS,
         )
 
     def write_checkpoint(self) -> None:
@@ -136,7 +137,7 @@ class OpenTable:
             target_alias="t",
             writer_properties=_file_properties(self._schema),
             commit_properties=once,
-            post_commithook_properties=_NO_HOOKS,
+            post_commithook_properties=NO_HOOKS,
         )
         merge.when_matched_update(every, f"coalesce(s.{_quoted(newer_by)} >= t.{_quoted(newer_by)}, true)")
         merge.when_not_matched_insert(every).execute()

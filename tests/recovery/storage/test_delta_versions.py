@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,7 +11,7 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from framework.engine.sink.small_commit_checks import UnsupportedTable
-from recovery.storage.delta_log import SavedTable
+from recovery.storage.delta_log import SavedTable, has_version
 from recovery.storage.delta_versions import missing_files, restore
 from recovery.storage.local_files import LocalFiles
 
@@ -70,6 +71,17 @@ def test_a_restore_that_is_done_again_commits_nothing(table: SavedTable) -> None
     once = DeltaTable(table.path).version()
     restore(folder_of(table), table)
     assert DeltaTable(table.path).version() == once
+
+
+def test_a_restore_removes_no_commit_from_the_log_however_old_it_is(table: SavedTable) -> None:
+    """If it is killed before the next table is back, it is done again; and other savepoints need their versions, too."""
+    DeltaTable(table.path).create_checkpoint()
+    append(Path(table.path), 5)
+    for file in Path(table.path, "_delta_log").iterdir():
+        os.utime(file, (0, 0))
+    restore(folder_of(table), table)
+    assert has_version(folder_of(table), table.version)
+    assert missing_files(folder_of(table), table) == (3, 0)
 
 
 def test_a_table_at_its_version_gets_no_commit(table: SavedTable) -> None:
