@@ -63,10 +63,24 @@ def read_intent(paths: RestorePaths) -> RestoreIntent | None:
         if fields is None:
             return None
         lists = {name: tuple(fields.get(name, ())) for name in ("superseded", "tables")}
-        return RestoreIntent(**{**fields, **lists})
+        found = RestoreIntent(**{**fields, **lists})
+        _require_valid(found)
     except (AttributeError, TypeError, ValueError) as error:
         file = paths.siblings.child(paths.intent_file).root
         raise CorruptState(f"{file} is damaged ({error}); remove it and run the restore again") from error
+    return found
+
+
+def _require_valid(intent: RestoreIntent) -> None:
+    """Raise `ValueError` for a field that no restore writes: folders are named by epochs, and are removed."""
+    texts = (intent.location, intent.name, intent.made_at, *intent.tables)
+    numbers = (*intent.epochs, intent.files)
+    if not all(isinstance(one, str) for one in texts) or not isinstance(intent.replaces, bool):
+        raise ValueError("a field has a value of another type")
+    if not all(type(one) is int and one >= 0 for one in numbers):
+        raise ValueError("an epoch or the number of files is no number")
+    if intent.done not in STEPS:
+        raise ValueError(f"no step is named {str(intent.done)[:100]!r}")
 
 
 def write_intent(paths: RestorePaths, intent: RestoreIntent) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from recovery.errors import DamagedSavepoint, NoSuchSavepoint, SavepointError, SavepointRefused
+from recovery.errors import DamagedSavepoint, NoSuchSavepoint, SavepointError, SavepointRefused, UntrustedSavepoint
 from recovery.savepoint.activity import active_markers, activity_marker
 from recovery.savepoint.manifest import Manifest, checked_name, manifest_file, savepoint_of_file
 from recovery.savepoint.manifest_rules import MAX_MANIFEST_BYTES
@@ -185,7 +185,8 @@ def prune(
     """Remove all but the newest savepoints of each job, and the blobs that none of the others needs.
 
     A clone is another job, whatever its name. Newer is what has the later epoch and batch; of equal ones, what was
-    made later.
+    made later. If PANEKEEPER_MANIFEST_KEY is set, savepoints that are not signed with that key are counted for
+    themselves: whoever has made them, they do not take the place of those that are.
 
     While a savepoint is being made in this location, no blob is removed: the next prune does it.
 
@@ -196,12 +197,13 @@ def prune(
         now: the current time, for tests.
 
     Raises:
-        SavepointRefused: `keep` is below 1; or a manifest cannot be read, so that the blobs it needs are not known.
+        SavepointRefused: `keep` is below 1; or a manifest cannot be read, so that the blobs it needs are not known; or
+            the key is short.
         NoSuchSavepoint: nothing was ever saved there; the location may be misspelled.
     """
     if keep < 1:
         raise SavepointRefused(f"keep is {keep}; it must be 1 or more")
-    archive = open_archive(location, s3)
+    archive, key = open_archive(location, s3), manifest_key()
     if not _unfinished(archive) and not any(file.count("/") == 1 for one in _FOLDERS for file in archive.sizes(one)):
         raise no_savepoints(archive.location)  # before the marker, which would create the folder
     at = now or now_utc()
@@ -210,7 +212,9 @@ def prune(
             active_markers(archive, "savepoint", at)
         )  # before any manifest is read: one may be written meanwhile
         manifests = _read_all(archive)
-        kept = [one for one in manifests if _rank(one, manifests) < keep]
+        signed = [one for one in manifests if _is_signed(archive, one.name, key)]
+        others = [one for one in manifests if one not in signed]
+        kept = [one for one in manifests if _rank(one, signed if one in signed else others) < keep]
         removed = [one.name for one in manifests if one not in kept]
         for name in removed:  # manifests first: a kill leaves unneeded blobs, never a savepoint without its blobs
             archive.remove(manifest_file(name))
@@ -242,6 +246,14 @@ def _read_all(archive: Archive) -> list[Manifest]:
             )
         manifests.append(found)
     return manifests
+
+
+def _is_signed(archive: Archive, name: str, key: bytes | None) -> bool:
+    """Return whether a savepoint is signed with a key; without a key each counts as signed."""
+    try:
+        return key is None or _read(archive, name, key).name == name
+    except (UntrustedSavepoint, FileNotFoundError):  # another prune has just removed it
+        return False
 
 
 def _rank(one: Manifest, manifests: list[Manifest]) -> int:

@@ -14,6 +14,7 @@ from urllib.parse import unquote
 
 from delta.tables import DeltaTable
 
+from framework.engine.session.delta_log import first_cut_short
 from framework.engine.session.s3_settings import is_s3, s3_settings
 from framework.engine.session.session import session
 from framework.engine.session.spark_errors import first_line
@@ -84,6 +85,8 @@ def require_version(session: Callable[[], SparkSession], table: SavedTable, s3: 
     if folder is not None:
         if not has_version(folder, table.version):
             raise _version_lost(table, "its log does not reach back that far, or the table is gone")
+        if (commit := first_cut_short(folder, table.version)) is not None:  # Delta takes an empty one for no change
+            raise _version_lost(table, f"{commit} in its log was cut short, as by a power cut")
         try:
             total, missing = delta_versions.missing_files(folder, table, s3)
         except UnsupportedTable as reason:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from framework.declarations.errors import SinkError
@@ -57,7 +58,9 @@ def unreadable_table(spark: SparkSession, path: str, error: Exception) -> SinkEr
 
 
 def cut_short_commit(table: LogFolder) -> str | None:
-    """Return what to do about a commit of a table that was cut short, as a sentence without its end; None: none was.
+    """Return what to do about a commit of a table that was cut short, or is gone, as a sentence without its end.
+
+    None: there is none such.
 
     Neither Spark nor the library makes the operating system write through: a power cut may leave the name of the last
     commits, and not what was in them. Delta then reads no version of the table, or takes an empty one for a commit of
@@ -66,17 +69,56 @@ def cut_short_commit(table: LogFolder) -> str | None:
     Args:
         table: its folder.
     """
+    commit = first_cut_short(table)
+    what = "was cut short, as by a power cut"
+    if commit is None and (commit := _missing_commit(table)) is not None:
+        what = "is missing, and later ones are there"
+    if commit is None:
+        return None
+    return (
+        f"{LOG}/{commit} in {table.root} {what}, and what was in it is lost: remove all files in {LOG} whose number is "
+        f"{int(commit[:20])} or greater"
+    )
+
+
+def first_cut_short(table: LogFolder, version: int | None = None) -> str | None:
+    """Return the name of the first commit that is read for a version of a table and was cut short; None: none was.
+
+    Args:
+        table: its folder.
+        version: of the table; its newest one, if not given.
+    """
     if local_path(table.root) is None:
         return None
-    found = [match for name in table.names(LOG) if (match := _VERSION.fullmatch(name))]
+    _, commits = _newest_files(table, version)
+    return next((f"{one}.json" for one in commits if not _is_commit(table.read(f"{LOG}/{one}.json"))), None)
+
+
+def _missing_commit(table: LogFolder) -> str | None:
+    """Return the name of the first commit that a table lacks; None: it lacks none."""
+    if local_path(table.root) is None:
+        return None
+    found = {_gap(*_newest_files(table)) for _ in range(2)}  # a commit that is made now may be in no list of names
+    gap = found.pop()
+    return None if found or gap is None else f"{gap:020d}.json"  # of two that differ, the first one was none
+
+
+def _gap(checkpoint: str, commits: list[str]) -> int | None:
+    numbers = [int(one) for one in (checkpoint, *commits) if one]
+    return next((one + 1 for one, after in pairwise(numbers) if after != one + 1), None)
+
+
+def _newest_files(table: LogFolder, version: int | None = None) -> tuple[str, list[str]]:
+    """Return the number of the newest checkpoint of the log, "" for none, and those of the commits after it, in order.
+
+    Args:
+        table: its folder.
+        version: of the table, after which nothing counts.
+    """
+    last = "9" * 20 if version is None else f"{version:020d}"
+    found = [match for name in table.names(LOG) if (match := _VERSION.fullmatch(name)) and match[1] <= last]
     checkpoint = max((one[1] for one in found if one[2] != "json"), default="")
-    for commit in (one[0] for one in found if one[2] == "json" and one[1] > checkpoint):
-        if not _is_commit(table.read(f"{LOG}/{commit}")):
-            return (
-                f"{LOG}/{commit} in {table.root} was cut short, as by a power cut, and what was in it is lost: remove "
-                f"all files in {LOG} whose number is {int(commit[:20])} or greater"
-            )
-    return None
+    return checkpoint, sorted(one[1] for one in found if one[2] == "json" and one[1] > checkpoint)
 
 
 def _is_commit(content: bytes) -> bool:

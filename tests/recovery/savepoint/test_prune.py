@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from recovery.errors import NoSuchSavepoint, SavepointRefused
 from recovery.savepoint.catalog import prune, savepoints, show, verify
 from recovery.savepoint.manifest import manifest_file
+from recovery.savepoint.signature import KEY_VARIABLE
 from recovery.storage.archive import ByteSink
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 from tests.recovery.storage.memory_archive import MemoryArchive
@@ -84,6 +85,20 @@ def test_a_clone_of_a_job_does_not_take_the_place_of_its_savepoints(
     savepoint(job.folder, "production", to=archive)
     savepoint(clone.folder, "trial", to=archive)
     assert set(prune(archive, keep=1).kept) == {"production", "trial"}
+
+
+def test_an_unsigned_savepoint_does_not_take_the_place_of_a_signed_one(
+    job: FakeCheckpoint, archive: MemoryArchive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who has no key could have every savepoint removed by one of a far batch; older unsigned ones are pruned, too."""
+    savepoint(job.folder, "before-there-was-a-key", to=archive)
+    monkeypatch.setenv(KEY_VARIABLE, "a key of the job's owners")
+    savepoint(job.run().folder, "old", to=archive)
+    savepoint(job.run().folder, "new", to=archive)
+    monkeypatch.setenv(KEY_VARIABLE, "a key of somebody else")
+    savepoint(job.run(9).folder, "far", to=archive)
+    monkeypatch.setenv(KEY_VARIABLE, "a key of the job's owners")
+    assert set(prune(archive, keep=1).kept) == {"new", "far"}
 
 
 def test_prune_removes_nothing_while_a_manifest_cannot_be_read(job: FakeCheckpoint, archive: MemoryArchive) -> None:

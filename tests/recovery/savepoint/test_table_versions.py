@@ -117,3 +117,20 @@ def test_a_commit_that_a_power_cut_left_short_is_named_with_what_to_do(
     for version in (2, 3):
         (tmp_path / "log/_delta_log" / f"{version:020d}.json").unlink()
     assert savepoint(job.folder, "one", to=archive).manifest.tables["log"].version == 1
+
+
+@pytest.mark.parametrize("checkpoint", [None, 2], ids=["after a commit", "after a checkpoint of the log"])
+def test_a_commit_that_is_missing_amid_others_is_named_with_what_to_do(
+    job: FakeCheckpoint, archive: MemoryArchive, tmp_path: Path, checkpoint: int | None
+) -> None:
+    """As in a copy that is not complete, or if a later one is no commit of the table: neither Spark nor we can read it."""
+    log = tmp_path / "log" / "_delta_log"
+    for version in (0, 1, 2, 4):
+        commit(tmp_path / "log", version, at=version)
+    if checkpoint is not None:
+        (log / f"{checkpoint:020d}.checkpoint.parquet").touch()
+    job.tables(log=str(tmp_path / "log"), view=None)
+    with pytest.raises(SavepointError, match=r"0003.json in .*log is missing, .* number is 3 or greater, and start"):
+        savepoint(job.folder, "one", to=archive)
+    (log / f"{4:020d}.json").unlink()
+    assert savepoint(job.folder, "one", to=archive).manifest.tables["log"].version == 2
