@@ -10,6 +10,7 @@ import os
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+from zipfile import is_zipfile
 
 import pyspark
 
@@ -132,7 +133,15 @@ def cached_jars(libraries: JavaLibraries) -> list[Path]:
     Raises:
         SetupError: they are not in the cache and cannot be fetched.
     """
-    return sorted(cached_folder(f"jars/{libraries.folder}", lambda work: _resolve(libraries, work)).glob("*.jar"))
+    folder = cached_folder(
+        f"jars/{libraries.folder}", lambda work: _resolve(libraries, work), lambda kept: _has_jars(libraries, kept)
+    )
+    return sorted(folder.glob("*.jar"))
+
+
+def _has_jars(libraries: JavaLibraries, folder: Path) -> bool:
+    """Return whether the main jar of some libraries is in a folder, and each jar there has its end."""
+    return bool([*folder.glob(f"*{libraries.main}*.jar")]) and all(map(is_zipfile, folder.glob("*.jar")))
 
 
 def _resolve(libraries: JavaLibraries, work: Path) -> Path:
@@ -152,7 +161,7 @@ def _resolve(libraries: JavaLibraries, work: Path) -> Path:
     ]
     environment = os.environ | {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HOME": str(Path(pyspark.__file__).parent)}
     ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    if ran.returncode != 0 or not list((work / "jars").glob(f"*{libraries.main}*.jar")):
+    if ran.returncode != 0 or not _has_jars(libraries, work / "jars"):
         output = [line.strip() for line in ran.stderr.splitlines() if line.strip()]
         raise SetupError(
             f"{libraries.what} ({', '.join(libraries.coordinates)}) could not be fetched from Maven Central; "

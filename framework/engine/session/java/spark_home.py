@@ -22,7 +22,7 @@ def spark_home() -> Path:
     installed = Path(pyspark.__file__).parent
     name = f"{pyspark.__version__}-{hashlib.sha256(str(installed).encode()).hexdigest()[:12]}"
     try:
-        return cached_folder(f"spark/{name}", lambda view: _linked_view(view, installed))
+        return cached_folder(f"spark/{name}", lambda view: _linked_view(view, installed), _is_whole)
     except OSError:
         return installed
 
@@ -31,3 +31,7 @@ def _linked_view(view: Path, installed: Path) -> Path:
     for part in _LINKED_FOLDERS:
         (view / part).symlink_to(installed / part)
     return view
+
+
+def _is_whole(view: Path) -> bool:
+    return all((view / part).is_symlink() for part in _LINKED_FOLDERS)

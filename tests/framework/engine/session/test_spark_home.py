@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from zipfile import ZipFile
 
 import pyspark
 import pytest
 
 from framework.engine.session.file_manager import ON_DISK, file_manager
+from framework.engine.session.java import jars
+from framework.engine.session.java.jars import JavaLibraries, cached_jars
 from framework.engine.session.java.spark_home import spark_home
 from framework.engine.session.s3_settings import FILE_MANAGER
 
@@ -32,6 +35,38 @@ def test_the_view_is_made_once(cache: Path) -> None:
     """A second start finds it; nothing half made is left."""
     assert spark_home() == spark_home()
     assert list((cache / "spark").iterdir()) == [spark_home()]
+
+
+def test_a_view_that_lacks_a_link_is_made_again(cache: Path) -> None:
+    """What cleans up caches by age removes single files."""
+    (spark_home() / "bin").unlink()
+    assert (spark_home() / "bin" / "spark-submit").exists()
+    assert list((cache / "spark").iterdir()) == [spark_home()]
+
+
+@pytest.mark.parametrize("left", [None, b"", b"PK and not its end"], ids=["no file", "an empty file", "a part"])
+def test_java_libraries_that_are_not_whole_are_fetched_again(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, left: bytes | None
+) -> None:
+    """As after a power cut, or if something has cleaned up the cache: no job would start any more."""
+    libraries = JavaLibraries(what="some", folder="some-1", main="main", coordinates=(), left_out=())
+    fetched = []
+
+    def fetch(_: JavaLibraries, work: Path) -> Path:
+        fetched.append(work)
+        (work / "jars").mkdir()
+        for name in ("main.jar", "other.jar"):
+            with ZipFile(work / "jars" / name, "w") as jar:
+                jar.writestr("a", "b")
+        return work / "jars"
+
+    monkeypatch.setattr(jars, "_resolve", fetch)
+    whole = cached_jars(libraries)
+    for jar in whole:
+        jar.unlink() if left is None else jar.write_bytes(left)
+    assert cached_jars(libraries) == cached_jars(libraries) == whole
+    assert len(fetched) == 2
+    assert [one.name for one in (cache / "jars").iterdir()] == ["some-1"]
 
 
 def test_without_a_place_for_the_view_the_installed_spark_serves(cache: Path) -> None:
