@@ -23,6 +23,7 @@ LINE_END = re.compile(r"\r\n?|\n")
 _VERSION = re.compile(r"v(\d+)")
 _ENTRY = re.compile(r"(\d+)(?:\.compact)?")
 _LOG_OFFSET = re.compile(r'\s*\{\s*"logOffset"\s*:\s*(\d{1,18})\s*\}\s*', re.ASCII)
+_END = re.compile(LINE_END.pattern.encode())
 
 
 class LogFolder(CheckpointFolder, Protocol):
@@ -30,33 +31,48 @@ class LogFolder(CheckpointFolder, Protocol):
 
     def read(self, name: str) -> bytes:
         """Return the content of a small file. Raises `FileNotFoundError` if there is none of that name."""
-        ...
 
 
-def log_lines(folder: LogFolder, name: str) -> list[Any]:
-    """Return the lines of a file below its version; those that are JSON objects, parsed. Raises `CorruptState`."""
-    return _versioned_lines(folder, name)[1]
+def log_lines(folder: LogFolder, name: str) -> Iterator[Any]:
+    """Yield the lines of a file below its version; those that are JSON objects, parsed. Raises `CorruptState`.
+
+    One at a time: the log of a file source has one for each file that it has ever read.
+    """
+    try:
+        lines = parsed_lines(folder.read(name))
+        next(lines)
+        yield from lines
+    except ValueError as error:  # truncated, as by a disk that lost its last writes
+        raise damaged_log(folder, name) from error
 
 
-def parse_log(content: bytes) -> tuple[str, list[Any]]:
-    """Return the version of a file, and its lines as `log_lines` does. Raises `ValueError` if it is no log of Spark."""
-    # The log of a Kafka source begins with a zero byte, for Spark 2.1.
-    first, *lines = text_lines(content.removeprefix(b"\0"))
-    version = _VERSION.fullmatch(first)
+def parsed_lines(content: bytes) -> Iterator[Any]:
+    """Yield the version of a file, then its lines as `log_lines` does. Raises `ValueError` if it is no log of Spark."""
+    lines = _each_line(content.removeprefix(b"\0"))  # a Kafka source's begins with a zero byte, for Spark 2.1
+    version = _VERSION.fullmatch(first := next(lines, ""))
     if version is None:
         raise ValueError(first)
-    return version[1], [parse_json(line.encode()) if line.lstrip().startswith("{") else line for line in lines]
+    yield version[1]
+    yield from (parse_json(line.encode()) if line.lstrip().startswith("{") else line for line in lines)
 
 
 def text_lines(content: bytes) -> list[str]:
     """Return the lines of a file as Spark reads it."""
-    lines = LINE_END.split(content.decode())
-    return lines if lines[-1] else lines[:-1]
+    return [*_each_line(content)]
+
+
+def _each_line(content: bytes) -> Iterator[str]:
+    begin = 0
+    for end in _END.finditer(content):
+        yield content[begin : end.start()].decode()
+        begin = end.end()
+    if begin < len(content):
+        yield content[begin:].decode()
 
 
 def require_readable_commit(folder: LogFolder, batch: int) -> None:
     """Raise `CorruptState` if Spark could not read its commit of a batch."""
-    _ = log_lines(folder, f"{COMMITS_FOLDER}/{batch}")
+    _ = [*log_lines(folder, f"{COMMITS_FOLDER}/{batch}")]
 
 
 def require_readable_offsets(folder: LogFolder, batch: int) -> None:
@@ -67,7 +83,7 @@ def require_readable_offsets(folder: LogFolder, batch: int) -> None:
 def offset_lines(folder: LogFolder, batch: int) -> list[Any]:
     """Return what the offsets of a batch say: what it pins, then a value for each source. Raises `CorruptState`."""
     name = f"{OFFSETS_FOLDER}/{batch}"
-    lines = log_lines(folder, name)
+    lines = [*log_lines(folder, name)]
     pinned, *sources = lines or [None]
     if not sources or not isinstance(pinned, dict) or not isinstance(pinned.get("conf"), dict):
         raise damaged_log(folder, name)
@@ -144,7 +160,7 @@ def require_readable_start(folder: LogFolder) -> None:
     for source in folder.names(SOURCES_FOLDER):
         log = f"{SOURCES_FOLDER}/{source}"
         for entry in needed_entries(folder.names(log)):
-            _ = log_lines(folder, f"{log}/{entry}")
+            _ = sum(1 for _ in log_lines(folder, f"{log}/{entry}"))
     for file in damaged_descriptions(folder):
         raise damaged_log(folder, file)
 
@@ -159,7 +175,8 @@ def damaged_descriptions(folder: LogFolder) -> Iterator[str]:
         ]
         for name in names:
             try:
-                whole = bool(log_lines(folder, name)) if name.startswith(metadata) else _is_schema(folder.read(name))
+                is_metadata = name.startswith(metadata)
+                whole = bool([*log_lines(folder, name)]) if is_metadata else _is_schema(folder.read(name))
             except (CorruptState, ValueError):
                 whole = False
             if not whole:
@@ -272,17 +289,14 @@ def found_files(folder: LogFolder) -> Iterator[str]:
 
 def state_format(folder: LogFolder) -> str | None:
     """Return the format version in which Spark stores the state of the checkpoint; None before the first commit."""
-    batches = batch_numbers(folder, COMMITS_FOLDER)
-    return _versioned_lines(folder, f"{COMMITS_FOLDER}/{batches[-1]}")[0] if batches else None
+    for name in (f"{COMMITS_FOLDER}/{batch}" for batch in batch_numbers(folder, COMMITS_FOLDER)[-1:]):
+        try:
+            return str(next(parsed_lines(folder.read(name))))
+        except ValueError as error:
+            raise damaged_log(folder, name) from error
+    return None
 
 
 def damaged_log(folder: CheckpointFolder, name: str) -> CorruptState:
     """Return the error for a file of Spark's logs that cannot be read, as after a power cut."""
     return damaged(folder, name, "it is truncated or altered")
-
-
-def _versioned_lines(folder: LogFolder, name: str) -> tuple[str, list[Any]]:
-    try:
-        return parse_log(folder.read(name))
-    except ValueError as error:  # truncated, as by a disk that lost its last writes
-        raise damaged_log(folder, name) from error

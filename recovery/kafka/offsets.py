@@ -14,7 +14,7 @@ from recovery.storage.locations import Location, LocationOrArchive, files_at, op
 from recovery.storage.s3_options import S3Options
 from state.checkpoint.folder import batch_numbers
 from state.checkpoint.layout import COMMITS_FOLDER, OFFSETS_FOLDER
-from state.spark_logs import offset_lines, parse_log
+from state.spark_logs import offset_lines, parsed_lines
 
 Offsets = Mapping[str, Mapping[str, int]]
 """Topic -> number of the Kafka partition -> offset of the next message: as Spark's `startingOffsets` takes it."""
@@ -71,7 +71,7 @@ def savepoint_offsets(location: LocationOrArchive, name: str, *, s3: S3Options |
             content = io.BytesIO()
             download(open_archive(location, s3), file, content)
             try:
-                _, lines = parse_log(content.getvalue())
+                _, *lines = parsed_lines(content.getvalue())
             except ValueError:
                 raise DamagedSavepoint(f"{wanted} of savepoint {name!r} is no log of Spark; use another one") from None
             return _found(lines, manifest.batch, f"savepoint {name!r}")

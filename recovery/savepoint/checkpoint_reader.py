@@ -237,7 +237,7 @@ def damaged_source_entries(folder: Files, batch: int) -> dict[str, bool]:
     for source in sorted(map(int, filter(str.isdecimal, folder.names("sources")))):
         for log in needed_entries(folder.names(f"sources/{source}")):
             try:
-                log_lines(folder, f"sources/{source}/{log}")
+                _ = sum(1 for _ in log_lines(folder, f"sources/{source}/{log}"))
             except CorruptState:
                 end = ends[source] if ends is not None and source < len(ends) else None
                 is_later = end is not None and log.isdecimal() and int(log) > end

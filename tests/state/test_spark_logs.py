@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -139,3 +140,16 @@ def test_partitions_of_kafka_are_named_in_the_order_in_which_they_were_read() ->
     named = with_partitions_in_order(offsets, orders)
     assert named == offsets.replace(b'{"a-b":{"0":5,"1":7},"c":{"0":1}}', b'{"c":{"0":1},"a-b":{"1":7,"0":5}}')
     assert with_partitions_in_order(offsets, {"0": ["a-b-0", "c-0", "a-b-1"]}) == offsets  # a log cannot say this
+
+
+def test_the_log_of_a_source_is_read_one_line_at_a_time(tmp_path: Path) -> None:
+    """It has a line for each file that the source has ever read; as Python objects they take eight times as much."""
+    line = '{"path":"file:///in/a-file-of-a-usual-name-%08d.json","timestamp":1795454711692,"batchId":%d}'
+    text = "\n".join(["v1", *(line % (number, number) for number in range(20_000))])
+    local = LocalFiles(tmp_path)
+    local.put_bytes("sources/0/19999.compact", text.encode())
+    tracemalloc.start()
+    require_readable_start(local)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 2 * len(text)

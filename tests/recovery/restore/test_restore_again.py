@@ -217,16 +217,13 @@ def test_another_restore_takes_the_place_of_one_whose_tables_have_lost_its_versi
     assert restore(archive, "two", dry_run=True, spark=DELTA).epoch == 2
 
 
-def test_a_version_whose_log_was_cut_short_is_lost_though_a_later_checkpoint_of_the_log_is_there(
-    job: FakeCheckpoint, archive: MemoryArchive
-) -> None:
-    """Delta takes an empty commit for one without changes: the restored table would lack its rows."""
+def test_a_version_whose_log_was_cut_short_is_lost(job: FakeCheckpoint, archive: MemoryArchive) -> None:
+    """A later checkpoint hides that, and Delta takes an empty commit for no change: the table would lack its rows."""
     table = job_with_versions(job, archive)
     table.put_bytes(f"_delta_log/{1:020d}.checkpoint.parquet", b"")
     table.put_bytes(f"_delta_log/{0:020d}.json", b"")
     with pytest.raises(TableVersionLost, match=r"0000\.json in its log was cut short"):
         restore(archive, "one", spark=DELTA)
-    assert restore(archive, "two", dry_run=True, spark=DELTA).epoch == 2
 
 
 def test_tables_that_are_restored_already_may_lose_the_version(job: FakeCheckpoint, archive: MemoryArchive) -> None:

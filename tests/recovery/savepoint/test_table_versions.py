@@ -123,7 +123,7 @@ def test_a_commit_that_a_power_cut_left_short_is_named_with_what_to_do(
 def test_a_commit_that_is_missing_amid_others_is_named_with_what_to_do(
     job: FakeCheckpoint, archive: MemoryArchive, tmp_path: Path, checkpoint: int | None
 ) -> None:
-    """As in a copy that is not complete, or if a later one is no commit of the table: neither Spark nor we can read it."""
+    """As in a copy that is not complete, or if a later one is no commit of the table: Spark cannot read it either."""
     log = tmp_path / "log" / "_delta_log"
     for version in (0, 1, 2, 4):
         commit(tmp_path / "log", version, at=version)

@@ -74,7 +74,7 @@ def test_a_restore_that_is_done_again_commits_nothing(table: SavedTable) -> None
 
 
 def test_a_restore_removes_no_commit_from_the_log_however_old_it_is(table: SavedTable) -> None:
-    """If it is killed before the next table is back, it is done again; and other savepoints need their versions, too."""
+    """If it is killed before the next table is back, it is done again; and other savepoints need their versions."""
     DeltaTable(table.path).create_checkpoint()
     append(Path(table.path), 5)
     for file in Path(table.path, "_delta_log").iterdir():
