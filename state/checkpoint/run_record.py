@@ -97,7 +97,17 @@ def read_order(folder: CheckpointFolder) -> dict[str, Any] | None:
     Raises:
         CorruptState: the file is damaged.
     """
-    return read_object(folder, ORDER_FILE)
+    stored = read_object(folder, ORDER_FILE)
+    files, partitions = ({}, {}) if stored is None else (stored.get(name, {}) for name in ("files", "partitions"))
+    if not all(isinstance(one, dict) for one in (files, partitions)) or not all(map(_is_order, partitions.values())):
+        raise damaged(folder, ORDER_FILE, "it says nothing of an order")
+    if not all(value is None or isinstance(value, str) for value in files.values()):
+        raise damaged(folder, ORDER_FILE, "it has a setting that is no text")
+    return stored
+
+
+def _is_order(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)
 
 
 def write_order(folder: CheckpointFolder, order: Mapping[str, Any]) -> None:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from framework.declarations.errors import IncompatibleCheckpoint
 from framework.engine.job.table_record import place_of
 from framework.engine.session.kafka import partition_orders
-from framework.engine.session.required_settings import file_splits, session_settings
+from framework.engine.session.required_settings import file_splits, recorded_splits, session_settings
 from state.checkpoint.fingerprint import Difference, compare
 from state.checkpoint.job_record import read_tables
 from state.checkpoint.layout import OFFSETS_FOLDER
@@ -137,7 +137,7 @@ class ReadingOrder:
             before = self._folder.read(name)
             if (content := with_partitions_in_order(before, partitions)) != before:
                 self._folder.write(name, content, replace=True)
-        with session_settings(self._spark, recorded.get("files", {})):
+        with session_settings(self._spark, recorded_splits(recorded.get("files", {}))):
             yield
 
     def record(self, batch: int, query: StreamingQuery) -> None:

@@ -139,6 +139,11 @@ def file_splits(spark: SparkSession) -> dict[str, str | None]:
     return found
 
 
+def recorded_splits(recorded: Mapping[str, str | None]) -> dict[str, str | None]:
+    """Return those of some recorded settings that `file_splits` records: a file may name others, whoever wrote it."""
+    return {name: value for name, value in recorded.items() if name in (_FILE_TASKS, *_FILE_SIZES)}
+
+
 @contextmanager
 def session_settings(spark: SparkSession, settings: Mapping[str, str | None]) -> Iterator[None]:
     """Give the session these settings while the block lasts; None: not set."""

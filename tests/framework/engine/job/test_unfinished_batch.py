@@ -11,7 +11,7 @@ from framework.declarations.errors import CorruptState, IncompatibleCheckpoint
 from framework.engine.job.unfinished_batch import ReadingOrder, begin_with_code
 from state.checkpoint.folder import LocalFolder
 from state.checkpoint.job_record import JobRecord, write_tables
-from state.checkpoint.layout import CODE_FILE
+from state.checkpoint.layout import CODE_FILE, ORDER_FILE
 from state.checkpoint.run_record import read_code, read_order
 
 OLD = {"panekeeper": "0.1.0", "reject": [], "operator Spread": "code:1", "operator Spread.limit": 5}
@@ -185,3 +185,27 @@ def test_the_files_of_an_unfinished_batch_are_split_as_they_were_and_those_of_la
         assert TASKS not in now.settings  # there is no unfinished batch
     last.record(9, NO_QUERY)
     assert (read_order(folder) or {})["files"][TASKS] == "64"
+
+
+def test_a_record_of_the_order_sets_nothing_but_how_files_are_split(tmp_path: Path) -> None:
+    """It may come with a savepoint, whoever made that."""
+    folder = Start(tmp_path, begun=7, committed=6).folder
+    others = {"spark.sql.session.timeZone": "Asia/Tokyo", "spark.sql.ansi.enabled": "false"}
+    folder.write_json(ORDER_FILE, {"files": {TASKS: "2", **others}, "partitions": {}})
+    session: Any = Session(cores=64)
+    with order(folder, session).as_recorded():
+        assert session.settings[TASKS] == "2"
+        assert not others.keys() & session.settings.keys()
+
+
+@pytest.mark.parametrize(
+    "content", [{"files": []}, {"files": {TASKS: 2}}, {"partitions": {"0": "topic-1"}}, {"partitions": {"0": [1]}}]
+)
+def test_a_record_of_the_order_that_is_none_is_an_error_with_the_command_that_repairs_it(
+    tmp_path: Path, content: dict[str, Any]
+) -> None:
+    """It is not read as one."""
+    folder = Start(tmp_path).folder
+    folder.write_json(ORDER_FILE, content)
+    with pytest.raises(CorruptState, match="panekeeper repair"):
+        order(folder, Session(cores=2))
