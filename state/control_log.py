@@ -8,11 +8,10 @@ still in the folder. So lines of control files that were processed and removed c
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from state.checkpoint.folder import batch_numbers, damaged, read_object
+from state.checkpoint.folder import batch_numbers, damaged, parse_json, read_object
 from state.checkpoint.layout import (
     COMMITS_FOLDER,
     CONTROL_FOLDER,
@@ -220,9 +219,12 @@ def _numbers_in(folder: LogFolder, source: str, choose: Callable[[list[str]], li
 
 def _parsed(folder: LogFolder, name: str, line: str) -> dict[str, Any]:
     try:
-        return dict(json.loads(line)) if line.lstrip().startswith("{") else {}
+        found = dict(parse_json(line.encode())) if line.lstrip().startswith("{") else {}
     except ValueError as error:
         raise damaged_log(folder, name) from error
+    if "path" in found and not (isinstance(found["path"], str) and isinstance(found.get("batchId"), int)):
+        raise damaged_log(folder, name)
+    return found
 
 
 def _control_number(entry: dict[str, Any]) -> int | None:

@@ -99,6 +99,18 @@ def test_a_log_that_is_no_text_is_damaged(folder: LocalFolder) -> None:
         control_files_read(folder)
 
 
+@pytest.mark.parametrize(
+    "content",
+    ['{"path":["a"],"batchId":1}', '{"path":"a"}', '{"path":"a","batchId":{}}', f'{{"path":{"[" * 100_000}'],
+    ids=["a list for a path", "no batch", "an object for a batch", "nested deeply"],
+)
+def test_a_line_that_spark_never_writes_is_damage(folder: LocalFolder, content: str) -> None:
+    """It may come with a savepoint, whoever made that."""
+    put(folder, "sources/1/11", content)
+    with pytest.raises(CorruptState, match=r"sources/1/11 .* is truncated or altered"):
+        control_files_read(folder)
+
+
 def test_hadoops_checksum_of_the_old_content_goes_with_it(folder: LocalFolder) -> None:
     """With it Spark would take the new content for damaged."""
     checksum = folder.path / "sources/1/.9.compact.crc"
