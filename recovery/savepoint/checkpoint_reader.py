@@ -34,6 +34,7 @@ from state.spark_logs import (
     needed_entries,
     offset_lines,
     require_readable_commit,
+    require_readable_offsets,
     source_ends,
 )
 
@@ -206,6 +207,7 @@ def files_ahead(folder: Files, batch: int) -> list[str]:
     paths = sorted(path for path in _walk(folder) if path.startswith(read_by_start))
     if not paths:
         return []
+    require_readable_offsets(folder, batch)
     ends = source_ends(folder, batch)
     processed = control_files_within(control_files_read(folder), ends)
     return [path for path in paths if not _is_part_of_batch(folder, path, batch, ends, processed)]

@@ -12,6 +12,7 @@ from recovery.restore.restore import restore
 from recovery.savepoint.checkpoint_reader import files_ahead
 from recovery.savepoint.create import Savepoint
 from state.checkpoint.layout import claim_file, control_file
+from state.errors import CorruptState
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 from tests.recovery.restore.test_foreign_savepoint import COPIES, add_file
 from tests.recovery.storage.memory_archive import MemoryArchive
@@ -82,3 +83,16 @@ def test_what_a_source_has_found_after_its_first_offset_is_not_saved(job: FakeCh
     job.put(f"offsets/{job.batch}", offsets(job, "-", '{"logOffset":0}', "-"))
     job.put("sources/2/0", '\0v1\n{"topic":{"0":7}}')
     assert files_ahead(job.files, job.batch) == [f"sources/0/{number}" for number in range(job.batch + 1)]
+
+
+@pytest.mark.usefixtures("made")
+@pytest.mark.parametrize("content", [b"\xff\xfe", b"", b"v1\n{}"], ids=["no text", "nothing", "no settings"])
+def test_offsets_that_spark_never_writes_are_refused_before_anything_is_changed(
+    job: FakeCheckpoint, archive: MemoryArchive, content: bytes
+) -> None:
+    """What the batch has read is not known then."""
+    before = job.contents()
+    add_file(archive, f"offsets/{job.batch}", content)
+    with pytest.raises(CorruptState, match=rf"offsets/{job.batch} in .* is truncated or altered"):
+        restore(archive, "one")
+    assert job.contents() == before
