@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from recovery.errors import SavepointError
+from recovery.errors import SavepointError, SavepointRefused
 from recovery.jobs.record import require_current_record
 from recovery.storage.files import Files
+from recovery.storage.local_files import LocalFiles
 from state.checkpoint import layout
 from state.checkpoint.folder import CheckpointFolder, batch_numbers, read_object
 from state.checkpoint.job_record import JobRecord, read_record, read_tables
@@ -74,12 +75,27 @@ class CheckpointSnapshot:
         return None if read_tables(self.folder) == self.tables else layout.TABLES_FILE
 
     def files(self) -> list[str]:
-        """Return the names of the files that belong to the checkpoint as of `batch`, sorted."""
+        """Return the names of the files that belong to the checkpoint as of `batch`, sorted.
+
+        Raises:
+            SavepointRefused: one of its folders is a link, behind which nothing is listed.
+        """
+        _require_no_links(self.folder)
         ends = source_ends(self.folder, self.batch)
         processed = control_files_within(control_files_read(self.folder), ends)
         return sorted(
             path for path in _walk(self.folder) if _is_part_of_batch(self.folder, path, self.batch, ends, processed)
         )
+
+
+def _require_no_links(folder: Files) -> None:
+    links = folder.linked_folders() if isinstance(folder, LocalFiles) else []
+    for link in links:
+        if link.partition("/")[0] in COPIED:
+            raise SavepointRefused(
+                f"{link} in {folder.root} is a link to a folder, and a savepoint would lack what is in it; put that "
+                "folder itself there. To keep the checkpoint on another disk, let its own name be a link"
+            )
 
 
 def read_checkpoint(folder: Files, *, batch: int | None = None) -> CheckpointSnapshot:

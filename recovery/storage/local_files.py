@@ -58,6 +58,11 @@ class LocalFiles(LocalFolder):
         with os.scandir(self.path) as found:
             return sorted(one.name for one in found if one.is_dir() and not one.name.startswith("."))
 
+    def linked_folders(self) -> list[str]:
+        """Return the names of links to folders in this one, at any depth, sorted: `sizes` lists nothing behind them."""
+        found = (Path(inner, name) for inner, names, _ in os.walk(self.path) for name in names)
+        return sorted(one.relative_to(self.path).as_posix() for one in found if one.is_symlink())
+
     def resolved(self) -> LocalFiles:
         """Return the folder that a link leads to; this folder if it is no link."""
         return LocalFiles(self.path.resolve())

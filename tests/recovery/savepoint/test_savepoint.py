@@ -49,6 +49,22 @@ def test_a_batch_without_its_commit_is_left_out_wherever_it_wrote(
     assert (made.manifest.batch, made.manifest.unfinished) == (2, 3)
 
 
+@pytest.mark.parametrize("part", ["state", "state/0/1", "sources/0", "panekeeper"])
+def test_a_checkpoint_with_a_link_to_one_of_its_folders_is_refused(
+    job: FakeCheckpoint, archive: MemoryArchive, tmp_path: Path, part: str
+) -> None:
+    """As to put the state on a faster disk: what is behind the link would be in no savepoint."""
+    (job.folder / part).rename(tmp_path / "elsewhere")
+    (job.folder / part).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(SavepointRefused, match=f"{part} in .* is a link to a folder, and a savepoint would lack"):
+        savepoint(job.folder, "one", to=archive)
+    assert not savepoints(archive)
+    (job.folder / part).unlink()
+    (tmp_path / "elsewhere").rename(job.folder / part)
+    (tmp_path / "link").symlink_to(job.folder)
+    assert paths(savepoint(tmp_path / "link", "one", to=archive).manifest) == set(job.contents())
+
+
 def test_a_finished_job_stays_finished(stored_job: FakeCheckpoint, archive: MemoryArchive) -> None:
     """The record of a committed flush is part of the savepoint; the lease never is."""
     stored_job.put(FLUSHED_FILE, '{"batch": 2}')
