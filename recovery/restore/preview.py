@@ -12,7 +12,7 @@ from recovery.errors import ArchiveError, DamagedSavepoint, SavepointError, Save
 from recovery.savepoint.checkpoint_reader import read_checkpoint
 from recovery.savepoint.manifest import Manifest
 from recovery.savepoint.manifest_rules import MAX_EPOCH
-from recovery.storage.delta_log import newest_version
+from recovery.storage.delta_log import newest_version, was_restored_last
 from recovery.storage.files import Files
 from recovery.storage.locations import files_at
 from recovery.storage.s3_options import S3Options
@@ -78,6 +78,7 @@ def preview_restore(
     s3: S3Options | None = None,
     spark: SparkSession | None,
     tables_are_back: bool = False,
+    is_completed: bool = False,
 ) -> RestorePreview:
     """Return what a restore into `checkpoint` would change.
 
@@ -89,6 +90,7 @@ def preview_restore(
         s3: how S3 is reached.
         spark: the session that reads the tables; a new one if not given.
         tables_are_back: a restore that was interrupted had restored them, so that their versions are needed no more.
+        is_completed: this restore completes one that was interrupted, which may have restored some of them.
 
     Raises:
         SavepointRefused: the folder holds something else than a checkpoint of this job.
@@ -111,7 +113,7 @@ def preview_restore(
         forgotten=_discarded_batches(manifest, checkpoint),
         files=len(manifest.files),
         bytes=manifest.size,
-        tables=_table_changes(manifest, s3, spark, tables_are_back=tables_are_back),
+        tables=_table_changes(manifest, s3, spark, tables_are_back=tables_are_back, is_completed=is_completed),
         epoch=epoch,
     )
 
@@ -144,16 +146,21 @@ def _discarded_batches(manifest: Manifest, checkpoint: Files) -> tuple[int, int]
 
 
 def has_table_versions(manifest: Manifest, s3: S3Options | None, spark: SparkSession | None) -> bool:
-    """Return whether the tables of a savepoint still have its versions."""
+    """Return whether the tables of a savepoint, whose restore was interrupted, still have its versions."""
     try:
-        _table_changes(manifest, s3, spark)
+        _table_changes(manifest, s3, spark, is_completed=True)
     except TableVersionLost:
         return False
     return True
 
 
 def _table_changes(
-    manifest: Manifest, s3: S3Options | None, spark: SparkSession | None, *, tables_are_back: bool = False
+    manifest: Manifest,
+    s3: S3Options | None,
+    spark: SparkSession | None,
+    *,
+    tables_are_back: bool = False,
+    is_completed: bool = False,
 ) -> dict[str, TableVersionChange]:
     if not manifest.tables:
         return {}
@@ -166,7 +173,8 @@ def _table_changes(
         files = files_at(table.path, s3)
         if files is not None and (damage := cut_short_commit(files)) is not None:
             raise SavepointError(f"{damage}, and run the same restore again")
-        if not tables_are_back:
+        is_back = is_completed and files is not None and was_restored_last(files, table.version)
+        if not (tables_are_back or is_back):  # with its commit Delta may have cleaned up the log, and the version in it
             require_version(session, table, s3)
         old = version_of(session(), table.path) if files is None else newest_version(files)
         changes[role] = TableVersionChange(path=table.path, old=old, new=table.version)

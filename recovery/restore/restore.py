@@ -187,7 +187,8 @@ def _preview(
         require_free_for_copy(paths, manifest)
     epoch, is_back = _next_epoch(intent, abandoned, manifest), intent is not None and intent.has_done("tables")
     try:
-        return preview_restore(manifest, paths.checkpoint, epoch=epoch, tables_are_back=is_back, s3=s3, spark=spark)
+        done = {"tables_are_back": is_back, "is_completed": intent is not None}
+        return preview_restore(manifest, paths.checkpoint, epoch=epoch, s3=s3, spark=spark, **done)
     except TableVersionLost as error:
         if intent is None:
             raise

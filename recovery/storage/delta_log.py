@@ -61,9 +61,13 @@ def has_version(table: Files, version: int) -> bool:
 
 
 def was_restored_last(table: Files, version: int) -> bool:
-    """Return whether the newest commit of a table restored it to a version."""
-    _, commit = next(_newest_first(table))
-    return _is_restore(commit) and _restored_version(commit) == version
+    """Return whether the newest commit of a table restored it to a version, but for those of transactions alone."""
+    for _, commit in _newest_first(table):
+        if _is_restore(commit):
+            return _restored_version(commit) == version
+        if any(not one.keys() <= {"commitInfo", "txn"} for one in commit):
+            return False
+    return False
 
 
 def jobs_since(table: Files, version: int) -> dict[str, str]:

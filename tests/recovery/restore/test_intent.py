@@ -1,4 +1,4 @@
-"""The intent of a restore is a file beside the checkpoint: what it cannot be is refused, before anything is done."""
+"""The intent of a restore, a file beside the checkpoint: what it cannot be is refused, what it may be is completed."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
+from recovery.errors import TableVersionLost
 from recovery.restore.restore import restore
 from state.errors import CorruptState
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 from tests.recovery.restore.test_restore import killed_at
+from tests.recovery.restore.test_restore_again import DELTA, job_with_versions
 from tests.recovery.storage.memory_archive import MemoryArchive
 
 
@@ -48,3 +50,35 @@ def test_an_intent_that_no_restore_writes_is_refused(
     assert theirs.contents() == before
     intent.unlink()
     restore(archive, "one")
+
+
+RESTORED = {"commitInfo": {"operation": "RESTORE", "operationParameters": {"version": "0"}}}
+OWNED = {"txn": {"appId": "owner", "version": 1}}
+ROWS = {"add": {"path": "a.parquet"}}
+
+
+@pytest.mark.parametrize(
+    ("commits", "is_back"),
+    [
+        ([[RESTORED, ROWS]], True),
+        ([[RESTORED, ROWS], [{"commitInfo": {}}, OWNED]], True),
+        ([[RESTORED, ROWS], [ROWS]], False),
+        ([[OWNED]], False),
+    ],
+    ids=["restored", "and taken over", "and written to", "not restored"],
+)
+def test_a_table_that_was_restored_before_the_kill_needs_its_version_no_more(
+    job: FakeCheckpoint, archive: MemoryArchive, commits: list[list[dict[str, Any]]], *, is_back: bool
+) -> None:
+    """With the commit of a restore Spark may clean up the log, and that version with it."""
+    table = job_with_versions(job, archive)
+    for number, commit in enumerate(commits, start=2):
+        table.put_bytes(f"_delta_log/{number:020d}.json", "\n".join(map(json.dumps, commit)).encode())
+    table.put_bytes(f"_delta_log/{1:020d}.checkpoint.parquet", b"")
+    for number in (0, 1):
+        table.remove(f"_delta_log/{number:020d}.json")
+    if is_back:
+        assert restore(archive, "one", dry_run=True, spark=DELTA).epoch == 1
+    else:
+        with pytest.raises(TableVersionLost):
+            restore(archive, "one", dry_run=True, spark=DELTA)
