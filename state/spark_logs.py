@@ -34,14 +34,11 @@ class LogFolder(CheckpointFolder, Protocol):
 
 
 def log_lines(folder: LogFolder, name: str) -> Iterator[Any]:
-    """Yield the lines of a file below its version; those that are JSON objects, parsed. Raises `CorruptState`.
-
-    One at a time: the log of a file source has one for each file that it has ever read.
-    """
+    """Yield the lines of a file below its version; those that are JSON objects, parsed. Raises `CorruptState`."""
     try:
         lines = parsed_lines(folder.read(name))
         next(lines)
-        yield from lines
+        yield from lines  # not at once: a file source has one for each file that it has ever read
     except ValueError as error:  # truncated, as by a disk that lost its last writes
         raise damaged_log(folder, name) from error
 
