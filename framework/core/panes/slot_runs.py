@@ -89,7 +89,7 @@ class SliceStorage:
 
 
 class RowStorage:
-    """Rows, ("rows", first slot, number). A value is written once, so runs overlap; numbers distinguish those of a slot."""
+    """Rows, ("rows", first slot, number). A value is written once, so runs overlap; each has a number."""
 
     def __init__(self, store: KeyGroupStore, record: IntervalRecord, columns: pa.Schema, history: History) -> None:
         """Read nothing yet; `record.row_runs` is kept up to date, and `columns` are those that are read."""
