@@ -47,7 +47,7 @@ class IntervalRecord:
     """Stored partial aggregates: first slot (bucket of event time) -> how many slots its segment holds. In version 1,
     stored rows, too: slot -> how many segments, numbered from 0."""
     row_runs: dict[tuple[int, int], int] = field(default_factory=dict)
-    """Stored rows: first slot and number of a segment -> how many slots it holds."""
+    """Stored rows: first slot, and how many slots a segment holds -> how many such segments."""
     pending: pa.Table | None = None
     """Partitions that got late rows since the pane last fired: partition columns, `pane`, `before` (the partition
     had content in that pane already, so it has fired at least once)."""
@@ -60,7 +60,7 @@ class IntervalRecord:
             "flushed": self.flushed,
             "panes": [[k, p.complete, p.rounds, p.has_counts] for k, p in sorted(self.panes.items())],
             "segments": sorted(self.segments.items()),
-            "row_runs": [[*run, slots] for run, slots in sorted(self.row_runs.items())],
+            "row_runs": [[*run, values] for run, values in sorted(self.row_runs.items())],
         }
         return encode_header(fields, {} if self.pending is None else {"pending": self.pending})
 
@@ -76,7 +76,7 @@ class IntervalRecord:
             flushed=fields["flushed"],
             panes={k: PaneRecord(complete, rounds, has_counts) for k, complete, rounds, has_counts in fields["panes"]},
             segments=dict(fields["segments"]),
-            row_runs={(first, number): slots for first, number, slots in fields.get("row_runs", [])},
+            row_runs={(first, slots): values for first, slots, values in fields.get("row_runs", [])},
             pending=tables.get("pending"),
         )
 

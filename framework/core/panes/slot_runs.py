@@ -25,6 +25,9 @@ _RUN_BYTES = 2**15
 """A run of several slots has about so many at most; to rewrite them costs as much as a round trip or two."""
 _CROWD = 16
 """A slot that so many values have rows of is stored anew."""
+_BLOCK = 16
+"""Rows are stored together if their slots, divided by this, are the same. So there are few kinds of runs, and a slot
+that is read brings the rows of few others, however far apart those of a batch are."""
 
 
 class SliceStorage:
@@ -66,7 +69,7 @@ class SliceStorage:
         cells, slots = cells_at(at), slots[at]
         for first in firsts.tolist():
             self._remove(first)
-        for begin, end in _cut(slots, self._bounds()[0], _most(cells)):
+        for begin, end in _cut(slots, np.searchsorted(self._bounds()[0], slots), _most(cells)):
             first = int(slots[begin])
             self._store.write(SLICES_KIND, first, 0, encode_table(cells.slice(begin, end - begin)))
             self._runs[first] = int(slots[end - 1]) + 1 - first
@@ -89,30 +92,33 @@ class SliceStorage:
 
 
 class RowStorage:
-    """Rows, ("rows", first slot, number). A value is written once, so runs overlap; each has a number."""
+    """Rows, ("rows", first slot, number). A value is written once, so there may be several of the same run.
+
+    A run is a slot, or a whole block. The header has how many values there are of each: a pane that is open for long
+    gets one with every batch, and a list of all of them would be written with every batch.
+    """
 
     def __init__(self, store: KeyGroupStore, record: IntervalRecord, columns: pa.Schema, history: History) -> None:
         """Read nothing yet; `record.row_runs` is kept up to date, and `columns` are those that are read."""
         self._store = store
         self._columns = columns
         self._history = history
-        for slot, segments in record.segments.items():  # of state version 1
-            record.row_runs.update({(slot, number): 1 for number in range(segments)})
+        record.row_runs.update({(slot, 1): values for slot, values in record.segments.items()})  # of state version 1
         record.segments.clear()
         self._runs = record.row_runs
-        self._tables: dict[tuple[int, int], pa.Table] = {}
+        self._tables: dict[tuple[int, int], list[pa.Table]] = {}
 
     @property
     def tables(self) -> list[pa.Table]:
         """The rows of all values that were read."""
-        return [*self._tables.values()]
+        return [table for values in self._tables.values() for table in values]
 
     def read(self, slots: np.ndarray) -> None:
         """Read the values that have one of these slots, which are ascending, and are not in memory yet."""
         for run in self._runs_with(slots):
             if run not in self._tables:
-                value = self._store.read(ROWS_KIND, *run)
-                self._tables[run] = decode_rows(value, self._columns, self._history.carried_since)
+                values = (self._store.read(ROWS_KIND, run[0], _number(run, one)) for one in range(self._runs[run]))
+                self._tables[run] = [decode_rows(one, self._columns, self._history.carried_since) for one in values]
 
     def retain(self, slots: np.ndarray) -> None:
         """Remove the values that have none of these slots, which are ascending."""
@@ -129,30 +135,32 @@ class RowStorage:
             slots_of: returns the slot of each row.
         """
         crowd = self._crowd(distinct(slots_of(new)))
-        rows = pa.concat_tables([*(self._tables[run] for run in crowd), new])
+        rows = pa.concat_tables([*(table for run in crowd for table in self._tables[run]), new])
         for run in crowd:
             self._remove(run)
         slots = slots_of(rows)
         order = stable_order(slots)
         order = order[np.searchsorted(slots[order], first_open) :]
         rows, slots = rows.take(pa.array(order)), slots[order]
-        following = {first: number + 1 for first, number in sorted(self._runs)}
-        for begin, end in _cut(slots, np.empty(0, dtype=np.int64), _most(rows)):
-            first = int(slots[begin])
-            run = first, following.get(first, 0)
-            self._store.write(ROWS_KIND, *run, encode_rows(rows.slice(begin, end - begin), self._history.declaration))
-            self._runs[run] = int(slots[end - 1]) + 1 - first
+        for begin, end in _cut(slots, slots // _BLOCK, _most(rows)):
+            first, last = int(slots[begin]), int(slots[end - 1])
+            run = (first, 1) if first == last else (first // _BLOCK * _BLOCK, _BLOCK)
+            value, others = rows.slice(begin, end - begin), self._runs.get(run, 0)
+            self._store.write(ROWS_KIND, run[0], _number(run, others), encode_rows(value, self._history.declaration))
+            self._runs[run] = others + 1
+            if run in self._tables:
+                self._tables[run].append(value)
 
     def _remove(self, run: tuple[int, int]) -> None:
-        self._store.remove(ROWS_KIND, *run)
-        del self._runs[run]
+        for one in range(self._runs.pop(run)):
+            self._store.remove(ROWS_KIND, run[0], _number(run, one))
         self._tables.pop(run, None)
 
     def _crowd(self, slots: np.ndarray) -> list[tuple[int, int]]:
         """Return the values that have rows of one of these slots, of those that many have, and all in memory."""
-        firsts, ends = self._bounds([*self._runs])
+        runs = [run for run, values in self._runs.items() for _ in range(min(values, _CROWD))]
         unknown = self._bounds([run for run in self._runs if run not in self._tables])
-        many = _covers(firsts, ends, slots) >= _CROWD
+        many = _covers(*self._bounds(runs), slots) >= _CROWD
         return self._runs_with(slots[many & (_covers(*unknown, slots) == 0)])
 
     def _runs_with(self, slots: np.ndarray) -> list[tuple[int, int]]:
@@ -163,7 +171,16 @@ class RowStorage:
     def _bounds(self, runs: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
         """Return the first slot of each run, and the one after its last."""
         firsts = np.array([first for first, _ in runs], dtype=np.int64)
-        return firsts, firsts + np.array([self._runs[run] for run in runs], dtype=np.int64)
+        return firsts, firsts + np.array([slots for _, slots in runs], dtype=np.int64)
+
+
+def _number(run: tuple[int, int], place: int) -> int:
+    """Return the number of a value among all that begin with its slot, from its place among those of the same run.
+
+    >>> _number((7, 1), 3), _number((7, 2), 3)  # of one slot: as state version 1 has it
+    (3, 4294967299)
+    """
+    return (run[1] - 1) * 2**32 + place
 
 
 def _most(table: pa.Table) -> int:
@@ -190,19 +207,18 @@ def _within(slots: np.ndarray, firsts: np.ndarray, ends: np.ndarray) -> np.ndarr
     return inside
 
 
-def _cut(slots: np.ndarray, others: np.ndarray, most: int) -> Iterator[tuple[int, int]]:
-    """Yield (begin, end) of runs of ascending slots: at most so many rows, or one slot, and no other value between.
+def _cut(slots: np.ndarray, zones: np.ndarray, most: int) -> Iterator[tuple[int, int]]:
+    """Yield (begin, end) of runs of ascending slots: at most so many rows, or one slot, and all of one zone.
 
-    >>> list(_cut(np.array([1, 1, 2, 3, 7, 7, 7]), np.array([5]), 3))
+    >>> list(_cut(np.array([1, 1, 2, 3, 7, 7, 7]), np.array([0, 0, 0, 0, 1, 1, 1]), 3))
     [(0, 3), (3, 4), (4, 7)]
     """
     if not len(slots):
         return
     starts = [0, *(np.flatnonzero(np.diff(slots)) + 1).tolist(), len(slots)]
-    gaps = np.searchsorted(others, slots[starts[:-1]]).tolist()
     begin = 0
-    for (start, end), (gap_before, gap) in zip(pairwise(starts[1:]), pairwise(gaps), strict=True):
-        if end - begin > most or gap != gap_before:
+    for start, end in pairwise(starts[1:]):
+        if end - begin > most or zones[start] != zones[begin]:
             yield begin, start
             begin = start
     yield begin, len(slots)
