@@ -257,11 +257,11 @@ class DeltaJob:
         lease.tables = require_all_batches(lease.tables, record, paths, found, last, committed=last_batches(files)[1])
         has_sink, code = self._sink is not None, code_of(pipeline)
         begin_with_code(files, record, code, paths, last_transaction=last, has_sink=has_sink, accepted=accepted)
-        complete_upgrade(files, record, tables, (spec := pipeline.spec), small)
+        complete_upgrade(files, record, tables, pipeline.spec, small)
         write_tables(files, paths)
         if self._sink is not None:
-            self._sink.prepare(files.spark, spark_schema(spec.results_schema))
-        sink = DeltaSink(record=record, spec=spec, tables=tables, user_sink=self._sink, small=small)
+            self._sink.prepare(files.spark, spark_schema(pipeline.spec.results_schema))
+        sink = DeltaSink(record=record, spec=pipeline.spec, tables=tables, user_sink=self._sink, small=small)
         sink.secure_tables(files.spark)
         return Job(JobLaunch.resume(files, record, pipeline, sink, how, lease))
 

@@ -6,8 +6,6 @@ as fast (docs/decisions/0015-cpu-of-a-batch.md).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -57,21 +55,6 @@ def distinct(values: np.ndarray) -> np.ndarray:
     is_new = np.ones(len(values), dtype=np.bool_)
     is_new[1:] = ascending[1:] != ascending[:-1]
     return ascending[is_new]
-
-
-def positions_of(values: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-    """Yield each of the distinct integers, ascending, with the positions at which it stands.
-
-    >>> [(value, at.tolist()) for value, at in positions_of(np.array([7, 3, 7]))]
-    [(3, [1]), (7, [0, 2])]
-    """
-    order = stable_order(values)
-    ascending = values[order]
-    ends = [*(np.flatnonzero(ascending[1:] != ascending[:-1]) + 1).tolist(), len(values)]
-    begin = 0
-    for end in ends if len(values) else ():
-        yield int(ascending[begin]), order[begin:end]
-        begin = end
 
 
 def _order(values: np.ndarray) -> np.ndarray:

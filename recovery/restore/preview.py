@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from framework.engine.session.delta_log import cut_short_commit
 from recovery.errors import ArchiveError, DamagedSavepoint, SavepointError, SavepointRefused, TableVersionLost
+from recovery.restore.intent import RestoreIntent
 from recovery.savepoint.checkpoint_reader import read_checkpoint
 from recovery.savepoint.manifest import Manifest
 from recovery.savepoint.manifest_rules import MAX_EPOCH
@@ -77,8 +78,7 @@ def preview_restore(
     epoch: int | None = None,
     s3: S3Options | None = None,
     spark: SparkSession | None,
-    tables_are_back: bool = False,
-    is_completed: bool = False,
+    interrupted: RestoreIntent | None = None,
 ) -> RestorePreview:
     """Return what a restore into `checkpoint` would change.
 
@@ -89,8 +89,8 @@ def preview_restore(
             checkpoint there; None: it follows the one that is there.
         s3: how S3 is reached.
         spark: the session that reads the tables; a new one if not given.
-        tables_are_back: a restore that was interrupted had restored them, so that their versions are needed no more.
-        is_completed: this restore completes one that was interrupted, which may have restored some of them.
+        interrupted: the restore that this one completes, which may have restored some tables, or all: the versions of
+            these are needed no more.
 
     Raises:
         SavepointRefused: the folder holds something else than a checkpoint of this job.
@@ -113,7 +113,13 @@ def preview_restore(
         forgotten=_discarded_batches(manifest, checkpoint),
         files=len(manifest.files),
         bytes=manifest.size,
-        tables=_table_changes(manifest, s3, spark, tables_are_back=tables_are_back, is_completed=is_completed),
+        tables=_table_changes(
+            manifest,
+            s3,
+            spark,
+            tables_are_back=interrupted is not None and interrupted.has_done("tables"),
+            is_completed=interrupted is not None,
+        ),
         epoch=epoch,
     )
 

@@ -185,10 +185,9 @@ def _preview(
     """Do step 1; `intent` is that of an interrupted restore that this one completes."""
     if intent is None and abandoned is None:
         require_free_for_copy(paths, manifest)
-    epoch, is_back = _next_epoch(intent, abandoned, manifest), intent is not None and intent.has_done("tables")
+    epoch = _next_epoch(intent, abandoned, manifest)
     try:
-        done = {"tables_are_back": is_back, "is_completed": intent is not None}
-        return preview_restore(manifest, paths.checkpoint, epoch=epoch, s3=s3, spark=spark, **done)
+        return preview_restore(manifest, paths.checkpoint, epoch=epoch, interrupted=intent, s3=s3, spark=spark)
     except TableVersionLost as error:
         if intent is None:
             raise

@@ -21,7 +21,7 @@ from framework.engine.session.spark_errors import first_line
 from framework.engine.sink.small_commit_checks import UnsupportedTable
 from recovery.errors import SavepointError, TableVersionLost
 from recovery.storage import delta_versions
-from recovery.storage.delta_log import SavedTable, has_version, was_restored_last
+from recovery.storage.delta_log import SavedTable, has_version
 from recovery.storage.locations import files_at
 from recovery.storage.s3_options import S3Options
 from state.log import logger
@@ -115,8 +115,6 @@ def restore_table(spark: SparkSession, table: SavedTable, s3: S3Options | None =
     """
     folder = files_at(table.path, s3)
     if folder is not None:
-        if was_restored_last(folder, table.version):
-            return
         try:
             delta_versions.restore(folder, table, s3)
         except UnsupportedTable as reason:

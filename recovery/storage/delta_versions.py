@@ -52,10 +52,12 @@ def restore(folder: Files, table: SavedTable, s3: S3Options | None = None) -> No
     Raises:
         UnsupportedTable: Spark must restore it, if that is not done yet.
     """
+    if was_restored_last(folder, table.version):
+        return
     if "://" in folder.root:
         raise UnsupportedTable("the library would hold up all other threads while it waits for the store")
     delta = _open(folder, s3)
-    if delta.version() == table.version or was_restored_last(folder, table.version):
+    if delta.version() == table.version:
         return
     files_of(delta)
     files_of(_open(folder, s3, table.version))

@@ -73,12 +73,10 @@ class UserPartialAggregate(Accumulator):
     user: UserAggregate
     kind: pa.DataType
     own: Callable[[Any], Any] = field(init=False, repr=False, compare=False)
-    is_whole: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         # merge() may change and return an argument; a nested state is shared by overlapping ranges, so it gets a copy.
         object.__setattr__(self, "own", copy.deepcopy if pa.types.is_nested(self.kind) else _identity)
-        object.__setattr__(self, "is_whole", pa.types.is_integer(self.kind))
 
     def state_types(self) -> list[pa.DataType]:
         return [self.kind]
@@ -87,13 +85,13 @@ class UserPartialAggregate(Accumulator):
         return fold_changed_cells(self._fold, self.with_empty_columns(state), cells, n_cells, rows, seq)
 
     def _fold(self, state: State, cells: Ints, n_cells: int, rows: pa.Table, seq: Ints) -> State:
-        states = state[0].to_pylist()
+        is_whole, states = pa.types.is_integer(self.kind), state[0].to_pylist()
         states.extend(self.user.zero() for _ in range(n_cells - len(states)))
         for cell, value in zip(cells.tolist(), combine(rows.column(self.inputs[0])).to_pylist(), strict=True):
             if value is None:
                 continue
             states[cell] = new = self.user.add(states[cell], value)
-            if self.is_whole and type(new) is not int:  # it could be whole again at the end of the batch
+            if is_whole and type(new) is not int:  # it could be whole again at the end of the batch
                 _column(self.user, "the state", [new], self.kind)
         return [_column(self.user, "the state", states, self.kind)]
 

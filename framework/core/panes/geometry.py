@@ -15,6 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from framework.core.row_ranges import gather_ranges
+from framework.core.stable_order import distinct
 from framework.declarations.windows import TimeInterval
 from state.upgrade.history import ClosedPanes
 
@@ -119,7 +121,7 @@ class Geometry:
         return slices // self.slices_a_slot
 
     def slots_of_panes(self, panes: np.ndarray) -> np.ndarray:
-        """Return every slot that holds a part of these panes, ascending."""
+        """Return every slot that holds a part of these panes, ascending; none if there is no pane."""
         first, end = self.slice_range(panes)
         low, high = self.slots(first), self.slots(end - 1)
-        return np.unique(np.concatenate([np.arange(a, b + 1) for a, b in zip(low, high, strict=True)]))
+        return distinct(gather_ranges(low, high + 1)[0])

@@ -85,7 +85,7 @@ class PaneRowBuffer:
 
     def retain(self, open_panes: np.ndarray) -> None:
         """Remove every slot that holds no part of an open pane."""
-        slots = self._geometry.slots_of_panes(open_panes) if len(open_panes) else open_panes
+        slots = self._geometry.slots_of_panes(open_panes)
         self._storage.retain(slots)
         self._new = self._new.filter(pa.array(np.isin(self._slots_of(self._new), slots)))
         self._index = None
@@ -93,9 +93,8 @@ class PaneRowBuffer:
     def save(self) -> None:
         """Write the new rows."""
         if self._new.num_rows:
-            open_panes = np.fromiter(self._record.panes, dtype=np.int64)
-            first_open = int(self._geometry.slots(self._geometry.slice_range(open_panes)[0]).min())
-            self._storage.write(self._new, first_open, self._slots_of)
+            first_open = self._geometry.slots_of_panes(np.array([min(self._record.panes)]))[0]
+            self._storage.write(self._new, int(first_open), self._slots_of)
             self._new = self._new.slice(0, 0)
 
     def _slots_of(self, rows: pa.Table) -> np.ndarray:

@@ -116,7 +116,7 @@ class SliceAggregates:
 
     def retain(self, open_panes: np.ndarray) -> None:
         """Remove every slot, and every cell in memory, that is no part of an open pane."""
-        slots = self._geometry.slots_of_panes(open_panes) if len(open_panes) else open_panes
+        slots = self._geometry.slots_of_panes(open_panes)
         self._storage.retain(slots)
         self._changed = self._changed[np.isin(self._changed, slots)]
         keep = self._slices >= self._first_slice(open_panes)

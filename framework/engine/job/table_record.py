@@ -49,10 +49,10 @@ def require_no_other_batch(
     """Refuse tables with batches that are not those of the checkpoint: later ones, or of before a restore.
 
     Args:
-        folder: the job's checkpoint.
-        record: what the checkpoint says of the job.
-        tables: role -> path of the job's tables.
-        last_transaction: returns the last version that a table has of a transaction id; -1 for none.
+        folder: as for `require_no_later_batch`.
+        record: the same.
+        tables: the same.
+        last_transaction: the same.
         written: as for `require_no_discarded_rows`; None before the first batch of the epoch, when tables keep what
             they have, and empty if the checkpoint does not say.
         has_rows: as there.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -12,10 +10,10 @@ import pytest
 
 from framework.core.job_spec import EVENT_TIME, JobSpec
 from framework.core.key_group import KeyGroupRunner
-from framework.core.outcome import BatchOutcome
-from framework.core.steps import Rows, Step, Watermark
+from framework.core.steps import Rows, Watermark
 from panekeeper import TimeInterval, agg
 from state.store import MemoryStore
+from tests.framework.core.panes.batch_cost import Cost
 
 S = 1_000_000
 YEAR = 365 * 24 * 3600 * S
@@ -39,29 +37,6 @@ def rows(*triples: tuple[str, int, int]) -> Rows:
     """Rows of (key, event time in us, value)."""
     keys, times, values = zip(*triples, strict=True)
     return Rows(pa.table({"key": keys, "v": pa.array(values, pa.int64()), EVENT_TIME: pa.array(times, pa.int64())}))
-
-
-class Cost:
-    """How many Python functions a batch calls, and how many bytes it has at once."""
-
-    def __init__(self) -> None:
-        self.calls = self.bytes = 0
-
-    def of(self, job: JobSpec, store: MemoryStore, *steps: Step) -> BatchOutcome:
-        """Run a batch, and take note of its cost."""
-
-        def count(_frame: Any, event: str, _arg: Any) -> None:
-            self.calls += event == "call"
-
-        tracemalloc.start()
-        sys.setprofile(count)
-        try:
-            done = KeyGroupRunner(job, store).run(steps)
-        finally:
-            sys.setprofile(None)
-            self.bytes = tracemalloc.get_traced_memory()[1]
-            tracemalloc.stop()
-        return done
 
 
 def leap(window: TimeInterval, by: int, *, keeps_rows: bool) -> tuple[list[dict[str, Any]], Cost]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import tracemalloc
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,6 +19,7 @@ from framework.declarations.events import Event, EventType
 from framework.declarations.operator import Emit, Operator
 from panekeeper import TimeInterval, agg
 from state.store import MemoryStore
+from tests.framework.core.panes.batch_cost import Cost
 
 S = 1_000_000
 COLUMNS = pa.schema([("key", pa.int64()), ("v", pa.int64())])
@@ -44,8 +43,8 @@ COMPUTATIONS: dict[str, dict[str, Any]] = {
 }
 
 
-def fire(computation: str, n_rows: int, n_keys: int, *, late: bool = False) -> tuple[int, int]:
-    """Fire panes that have one row each, of these keys in turn; return the Python calls and the bytes it takes.
+def fire(computation: str, n_rows: int, n_keys: int, *, late: bool = False) -> Cost:
+    """Fire panes that have one row each, of these keys in turn; return what that costs.
 
     `late`: they have fired, get the same rows again, and fire again.
     """
@@ -61,25 +60,13 @@ def fire(computation: str, n_rows: int, n_keys: int, *, late: bool = False) -> t
     place = np.arange(n_rows)
     rows = pa.table({"key": place % n_keys, "v": place, EVENT_TIME: place * 60 * S})
     end = n_rows * 60 * S + 40 * S
-    store, calls = MemoryStore(), 0
+    store, cost = MemoryStore(), Cost()
     KeyGroupRunner(spec, store).run([Rows(rows), Watermark(end)] if late else [Rows(rows)])
     steps: list[Step] = [Rows(rows), Watermark(end + 1)] if late else [Watermark(end)]
-
-    def count(_frame: Any, event: str, _arg: Any) -> None:
-        nonlocal calls
-        calls += event == "call"
-
-    tracemalloc.start()
-    sys.setprofile(count)
-    try:
-        done = KeyGroupRunner(spec, store).run(steps)
-    finally:
-        sys.setprofile(None)
-        peak = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
+    done = cost.of(spec, store, *steps)
     assert done.results is not None
     assert sum(done.results.column("total").to_pylist()) == (6 if late else 3) * place.sum()
-    return calls, peak
+    return cost
 
 
 @pytest.mark.parametrize("late", [False, True])
@@ -87,13 +74,13 @@ def fire(computation: str, n_rows: int, n_keys: int, *, late: bool = False) -> t
 def test_twice_as_many_panes_cost_twice_as_much(computation: str, *, late: bool) -> None:
     """Not four times: nothing is done for all panes at each of them."""
     fire(computation, 50, 4, late=late)  # what is imported and compiled once does not count
-    once, twice = (fire(computation, rows, 4, late=late)[0] for rows in (200, 400))
+    once, twice = (fire(computation, rows, 4, late=late).calls for rows in (200, 400))
     assert twice < 2.2 * once
 
 
 def test_keys_with_rows_in_few_of_the_panes_take_the_memory_of_their_rows() -> None:
     """4,000 keys and 12,000 panes make 48 million pairs, of which 12,000 have rows."""
-    assert fire("partial aggregates", 4_000, 4_000)[1] < 40_000_000
+    assert fire("partial aggregates", 4_000, 4_000).bytes < 40_000_000
 
 
 CELLS = st.lists(st.tuples(st.integers(0, 5), st.integers(-9, 9)), min_size=1, max_size=30)
