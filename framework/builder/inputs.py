@@ -143,6 +143,8 @@ def _build(inputs: Sequence[Input], spec: JobSpec) -> Computation:
                 f"case (result columns: {', '.join(names)}); choose another name"
             )
     intake, *other_ports = [one.intake for one in inputs]
+    if not other_ports:
+        intake.require_own_watermark()
     return Computation(Pipeline(intake=intake, spec=spec, other_ports=tuple(other_ports)))
 
 

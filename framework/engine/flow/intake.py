@@ -21,8 +21,6 @@ from pyspark.sql.types import (
     DataType,
     MapType,
     StructType,
-    TimestampNTZType,
-    TimestampType,
 )
 
 from framework.core.job_spec import OnError
@@ -31,7 +29,7 @@ from framework.declarations.errors import DeclarationError
 from framework.declarations.policy import Policy
 from framework.declarations.suggestions import did_you_mean
 from framework.engine.flow import arrival_time, packing
-from framework.engine.flow.policy_columns import require_subtractable
+from framework.engine.flow.input_checks import require_no_watermark, require_subtractable, require_timestamp
 from framework.engine.flow.row_checks import RowChecks
 from framework.engine.session.columns import AS_JSON, column
 from state.key_groups import MAX_KEY_GROUPS
@@ -106,7 +104,7 @@ class Intake:
         for what, time in (("event_time", self.event_time), ("arrival_time", self.arrival_time)):
             if time is not None:
                 self.require(what, [time])
-                _require_timestamp(what, time, self._type(time))
+                require_timestamp(what, time, self._type(time))
         self._check_conditions()
 
     def _check_conditions(self) -> None:
@@ -152,6 +150,11 @@ class Intake:
     def require_fits(self, policy: Policy, name: str) -> None:
         """Raise `DeclarationError` for a column with which the policy cannot compute."""
         require_subtractable(policy, name, self._type(name))
+
+    def require_own_watermark(self) -> None:
+        """Raise `DeclarationError` if the user's stream has a watermark beside the one that event time gets."""
+        if self.event_time is not None and not self.has_mark_column:
+            require_no_watermark(self.df)
 
     def arrow_schema(self, names: Sequence[str]) -> pa.Schema:
         """Return the Arrow types of these columns, timestamps in UTC whatever the session's zone."""
@@ -266,17 +269,3 @@ class Intake:
             raise DeclarationError(f"{what}: {rule!r} is not a condition on these columns: {text}") from None
         if not isinstance(kind, BooleanType):
             raise DeclarationError(f"{what}: {rule!r} is a {kind.simpleString()}, not a condition")
-
-
-def _require_timestamp(what: str, name: str, kind: DataType) -> None:
-    if isinstance(kind, TimestampType):
-        return
-    cast = f'F.timestamp_millis("{name}") or F.timestamp_seconds("{name}")'
-    if kind.typeName() == "string":
-        cast = f'F.to_timestamp("{name}", "yyyy-MM-dd HH:mm:ss")'
-    elif isinstance(kind, TimestampNTZType) or kind.typeName() == "date":
-        cast = f'F.col("{name}").cast("timestamp")'
-    raise DeclarationError(
-        f"{what}: column {name!r} is a {kind.simpleString()}, not a timestamp; "
-        f'cast it first: df.withColumn("{name}", {cast})'
-    )
