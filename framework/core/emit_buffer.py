@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from framework.declarations.arrow_types import has_whole_numbers, require_whole
+from framework.declarations.arrow_types import may_be_cut_off, require_nothing_cut_off
 from framework.declarations.errors import DeclarationError, LifecycleError
 from state.user_values import snapshot
 
@@ -32,7 +32,7 @@ class EmitBuffer:
         self._output = output
         self._names = frozenset(output.names)
         self._may_change = [one.name for one in output if pa.types.is_nested(one.type) or _is_binary(one.type)]
-        self._whole = [one for one in output if has_whole_numbers(one.type)]
+        self._may_be_cut_off = [one for one in output if may_be_cut_off(one.type)]
         self._rows: list[dict[str, Any]] = []
         self._origins: list[Origin] = []
         self._completed: list[tuple[pa.Table, list[Origin]]] = []
@@ -114,8 +114,8 @@ class EmitBuffer:
                 self._misfits.append((origin, error))
 
     def _table(self, rows: list[dict[str, Any]]) -> pa.Table:
-        for column in self._whole:
-            require_whole((row.get(column.name) for row in rows), column.type)
+        for column in self._may_be_cut_off:
+            require_nothing_cut_off((row.get(column.name) for row in rows), column.type)
         return pa.Table.from_pylist(rows, schema=self._output)
 
     def _check(self, names: Iterable[str]) -> None:

@@ -61,24 +61,27 @@ def _is_lossy(kind: pa.DataType) -> bool:
     return bool(pa.types.is_floating(kind) and kind != pa.float64())
 
 
-def has_whole_numbers(kind: pa.DataType) -> bool:
-    """Return whether values of a type are whole numbers, or have some in them."""
+def may_be_cut_off(kind: pa.DataType) -> bool:
+    """Return whether Arrow makes values of a type of more than they hold: whole numbers, structs, or some in them."""
+    if pa.types.is_struct(kind):
+        return True
     if pa.types.is_nested(kind):
-        return any(has_whole_numbers(kind.field(place).type) for place in range(kind.num_fields))
+        return any(may_be_cut_off(kind.field(place).type) for place in range(kind.num_fields))
     return bool(pa.types.is_integer(kind) or pa.types.is_temporal(kind))
 
 
-def require_whole(values: Iterable[Any], kind: pa.DataType) -> None:
-    """Refuse what Arrow would cut off without an error: 1.5 is no integer, and no time.
+def require_nothing_cut_off(values: Iterable[Any], kind: pa.DataType) -> None:
+    """Refuse what Arrow would cut off without an error: 1.5 is no integer, and no time; a struct has its fields only.
 
     Args:
         values: of which an array of this type is to be made.
         kind: the type.
 
     Raises:
-        pa.ArrowInvalid: a number that is to become a whole one, or one in a list, a struct or a map, is none.
+        pa.ArrowInvalid: a number that is to become a whole one is none, or a struct has no field of a name; or it is so
+            for one in a list, a struct or a map.
     """
-    if not has_whole_numbers(kind):
+    if not may_be_cut_off(kind):
         return
     if not pa.types.is_nested(kind):
         for value in values:
@@ -87,7 +90,7 @@ def require_whole(values: Iterable[Any], kind: pa.DataType) -> None:
         return
     for value in values:
         for part, inner in _parts(value, kind):
-            require_whole(part, inner)
+            require_nothing_cut_off(part, inner)
 
 
 def _is_whole(value: Any) -> bool:
@@ -100,14 +103,21 @@ def _parts(value: Any, kind: pa.DataType) -> list[tuple[Iterable[Any], pa.DataTy
     """Return the values in a nested one, with their types; nothing for what does not fit: Arrow refuses that."""
     if pa.types.is_struct(kind):
         fields = [kind.field(place) for place in range(kind.num_fields)]
-        if isinstance(value, Mapping):
-            return [([value.get(field.name)], field.type) for field in fields]
-        return [([one], field.type) for one, field in zip(value, fields, strict=False)] if _is_list(value) else []
+        if isinstance(value, tuple):
+            return [([one], field.type) for one, field in zip(value, fields, strict=False)]
+        named = dict(_pairs(value))
+        if unknown := [name for name in named if name not in {field.name for field in fields}]:
+            raise pa.ArrowInvalid(f"{value} has {unknown[0]!r}, which is no field of {kind}, and would be left out")
+        return [([named.get(field.name)], field.type) for field in fields]
     if pa.types.is_map(kind):
-        pairs = [*(value.items() if isinstance(value, Mapping) else value if _is_list(value) else ())]
-        pairs = [pair for pair in pairs if _is_list(pair) and len(pair) == 2]  # noqa: PLR2004 -- key and value
+        pairs = _pairs(value)
         return [([key for key, _ in pairs], kind.key_type), ([item for _, item in pairs], kind.item_type)]
     return [(value, kind.value_type)] if _is_list(value) and hasattr(kind, "value_type") else []
+
+
+def _pairs(value: Any) -> list[tuple[Any, Any]]:
+    pairs = [*(value.items() if isinstance(value, Mapping) else value if _is_list(value) else ())]
+    return [tuple(pair) for pair in pairs if _is_list(pair) and len(pair) == 2]  # noqa: PLR2004 -- key and value
 
 
 def _is_list(value: Any) -> bool:

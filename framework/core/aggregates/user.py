@@ -20,7 +20,7 @@ from framework.core.aggregates.content import ContentAggregate
 from framework.core.aggregates.protocol import Accumulator, State
 from framework.core.aggregates.ranges import PartialColumns, merge_ranges
 from framework.core.aggregates.sparse_fold import fold_changed_cells
-from framework.declarations.arrow_types import require_whole
+from framework.declarations.arrow_types import require_nothing_cut_off
 from framework.declarations.errors import InputError
 from framework.declarations.user_aggregate import UserAggregate
 from state.user_values import snapshot
@@ -128,7 +128,7 @@ def _objects(values: list[Any]) -> Values:
 
 def _column(user: UserAggregate, what: str, values: list[Any], kind: pa.DataType) -> pa.Array:
     try:
-        require_whole(values, kind)
+        require_nothing_cut_off(values, kind)
         return pa.array(values, kind)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
         name = type(user).__name__

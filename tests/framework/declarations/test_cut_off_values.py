@@ -1,4 +1,4 @@
-"""A number that a column of whole numbers does not take is not cut off: it is in the quarantine."""
+"""What a column does not take is not cut off, be it a part of a number or a field: it is in the quarantine."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from state.store import MemoryStore
 from tests.framework.core.quarantine_batches import COLUMNS, END, KEYS, S, bad, job, rows, run, values
 
 INT = pa.int64()
+PAIR = pa.struct([("n", INT), ("share", pa.float64())])
 PANES = TimeInterval(10)
 WINDOWS = {"panes": PANES, "tumbling": Tumbling(Count(2)), "sliding": Sliding(evict=Count(2), trigger=Count(2))}
 
@@ -97,8 +98,11 @@ FITS: list[tuple[pa.DataType, Any]] = [
     (pa.float64(), 1.5),
     (pa.list_(INT), [1, None, 2.0]),
     (pa.list_(INT), np.array([1.0, 2.0])),
-    (pa.struct([("n", INT), ("share", pa.float64())]), {"n": 1, "share": 0.5, "more": 0.5}),
-    (pa.struct([("n", INT), ("share", pa.float64())]), (1, 0.5)),
+    (PAIR, {"n": 1, "share": 0.5}),
+    (PAIR, {"n": 1}),
+    (PAIR, {}),
+    (PAIR, (1, 0.5)),
+    (PAIR, [("n", 1), ("share", 0.5)]),
     (pa.map_(pa.string(), INT), {"a": 1}),
     (pa.map_(pa.string(), INT), [("a", 1)]),
     (INT, None),
@@ -112,8 +116,12 @@ MISFITS: list[tuple[pa.DataType, Any]] = [
     (pa.timestamp("us", tz="UTC"), 1.7e9 + 0.25),
     (pa.list_(INT), [1, 1.5]),
     (pa.list_(INT), np.array([1.0, 1.5])),
-    (pa.struct([("n", INT), ("share", pa.float64())]), {"n": 1.5}),
-    (pa.struct([("n", INT), ("share", pa.float64())]), (1.5, 0.5)),
+    (PAIR, {"n": 1.5}),
+    (PAIR, (1.5, 0.5)),
+    (PAIR, [("n", 1.5), ("share", 0.5)]),
+    (PAIR, {"n": 1, "share": 0.5, "more": 0.5}),
+    (PAIR, [("n", 1), ("share", 0.5), ("more", 0.5)]),
+    (pa.list_(pa.struct([("share", pa.float64())])), [{"Share": 0.5}]),
     (pa.map_(pa.string(), INT), {"a": 1.5}),
     (pa.map_(INT, pa.string()), [(1.5, "a")]),
     (pa.list_(pa.struct([("n", pa.list_(INT))])), [{"n": [1.5]}]),
@@ -125,7 +133,7 @@ MISFITS: list[tuple[pa.DataType, Any]] = [
 
 @pytest.mark.parametrize(("kind", "value"), FITS, ids=str)
 def test_what_a_column_takes(kind: pa.DataType, value: Any) -> None:
-    """Whole numbers in any form, and any number where no whole one is declared."""
+    """Whole numbers in any form, any number where no whole one is declared, structs of fields that are declared."""
     emitted = EmitBuffer(pa.schema([("n", kind)]))
     emitted(n=value)
     assert (len(emitted.pop_rows()), emitted.pop_misfits()) == (1, [])
