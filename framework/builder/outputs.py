@@ -89,12 +89,12 @@ class Computation:
     def transform(self, *, checkpoint: str | os.PathLike[str]) -> DataFrame:
         """Return the results as a streaming DataFrame, for a sink of your own.
 
-        Each call counts as a start. Rows that joined no window are not in it; use `to_delta` to keep them. Flush, drain
-        and stop belong to jobs; this is a plain DataFrame.
+        Each call is a start. Rows that joined no window are only in the tables of `to_delta`, and flush, drain and stop
+        belong to its jobs. Spark stores the state of a batch when its rows are computed: a `foreachBatch` that skips a
+        batch which it has (as Delta's `txnVersion` does) must run `batch.count()`, or the query cannot start again.
 
         Args:
-            checkpoint: the folder that the query then gets as its `checkpointLocation`, too: the control stream that
-                schedules overdue work after a restart is stored there.
+            checkpoint: the folder that the query then gets as its `checkpointLocation`, too: ticks are written there.
 
         Raises:
             CheckpointError: as `DeltaJob.start`.

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.extended
-def test_a_table_that_the_job_had_later_is_refused_until_its_rows_are_gone(readings: Readings) -> None:
+@pytest.mark.parametrize("to", ["checkpoint", "elsewhere"])
+def test_a_table_that_the_job_had_later_is_refused_until_its_rows_are_gone(readings: Readings, to: str) -> None:
     """It has not gone back with the others: the batches that are run again would be in it twice."""
     for rows in FILES[:2]:
         readings.put(*rows)
@@ -29,9 +30,10 @@ def test_a_table_that_the_job_had_later_is_refused_until_its_rows_are_gone(readi
     assert readings.log("later")
 
     before = [readings.folder / name for name in ("log", "log_quarantine", "log_metrics", "log_downtime")]
-    restore(readings.folder / "savepoints", "one", tables=before, spark=readings.spark)
+    restored = readings.folder / to
+    restore(readings.folder / "savepoints", "one", checkpoint=restored, tables=before, spark=readings.spark)
     with pytest.raises(SinkError, match=r"the log \S+later has rows of job 'readings' from before a restore"):
-        moved.start(checkpoint=readings.checkpoint, trigger="available_now").await_end(timeout=300)
-    readings.run()
+        moved.start(checkpoint=restored, trigger="available_now").await_end(timeout=300)
+    readings.declare().start(checkpoint=restored, trigger="available_now").await_end(timeout=300)
     assert readings.log() == LOG
     assert readings.log("view") == LOG[1:]

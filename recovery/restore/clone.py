@@ -104,7 +104,7 @@ def _give_identity(checkpoint: Files, tables: Mapping[str, str]) -> JobRecord:
     record = read_record(checkpoint)
     if record is None:
         raise DamagedSavepoint(f"{JOB_FILE} of the savepoint is empty; use another savepoint")
-    own = replace(record, id=uuid.uuid4().hex[:12], epoch=record.epoch + 1)
+    own = replace(record, id=uuid.uuid4().hex[:12], epoch=record.epoch + 1, former={})
     paths = {role: tables.get(role) for role in _FOLDERS}
     for name, content in ((JOB_FILE, own.to_json()), (TABLES_FILE, paths), ("metadata", {"id": str(uuid.uuid4())})):
         checkpoint.put_bytes(name, json.dumps(content).encode())

@@ -12,18 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import replace
 
 from framework.declarations.errors import CheckpointInUse
 from framework.engine.job.lease import Lease
 from recovery.errors import SavepointError, SavepointRefused
 from recovery.jobs.lease import holding
-from recovery.restore.interrupted import read_record_or_none
 from recovery.savepoint.manifest import Manifest
 from recovery.savepoint.restore_paths import RestorePaths
 from recovery.storage.files import Files
 from state.checkpoint.claims import unaccounted_after
-from state.checkpoint.job_record import JobRecord
 from state.checkpoint.layout import RUNNING_FILE, UNACCOUNTED_FILE
 
 _WHAT = "the restore of job"
@@ -85,23 +82,3 @@ def require_no_paused_process(checkpoint: Files, manifest: Manifest) -> None:
             f"write: --checkpoint {root}-restored, and start the job there. Or make sure that this process is gone, "
             f"remove {RUNNING_FILE} and {UNACCOUNTED_FILE} in {root}, and run the same restore again"
         )
-
-
-def epochs_to_fence(paths: RestorePaths, manifest: Manifest, others: Collection[Files]) -> list[JobRecord]:
-    """Return the job's record in each epoch in which a process may still have the tables open.
-
-    Args:
-        paths: of the checkpoint, whose copy is not in place yet.
-        manifest: the savepoint.
-        others: the checkpoints that the restored one supersedes.
-    """
-    new = read_record_or_none(paths.incoming)
-    assert new is not None  # the copy of a savepoint has one
-    last = {manifest.job_id: manifest.epoch}
-    for folder in (paths.checkpoint, *others):
-        record = read_record_or_none(folder)
-        if record is not None and record.name == new.name:
-            last[record.id] = max(record.epoch, last.get(record.id, 0))
-    if new.id in last:
-        last[new.id] = new.epoch - 1
-    return [it for one, newest in last.items() for it in replace(new, id=one).earlier_epochs(before=newest + 1)]

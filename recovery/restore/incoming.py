@@ -9,8 +9,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from recovery.errors import DamagedSavepoint, SavepointRefused
+from recovery.restore.former_epochs import last_known_epochs
 from recovery.restore.intent import RestoreIntent
 from recovery.restore.interrupted import read_record_or_none
+from recovery.restore.superseded import checkpoints_with_same_tables
 from recovery.savepoint.checkpoint_copy import rewrite_paths, write_checkpoint
 from recovery.savepoint.checkpoint_reader import COPIED
 from recovery.savepoint.manifest import Manifest
@@ -18,6 +20,7 @@ from recovery.savepoint.restore_paths import RestorePaths
 from recovery.storage.archive import Archive
 from recovery.storage.blobs import ProgressCallback
 from recovery.storage.files import Files
+from recovery.storage.s3_options import S3Options
 from state.checkpoint.job_record import read_record, read_tables
 from state.checkpoint.last_savepoint import read_last_savepoint, write_last_savepoint
 from state.checkpoint.layout import CLAIMS_FOLDER, JOB_FILE, RUNNING_FILE, TABLES_FILE, UNACCOUNTED_FILE
@@ -62,6 +65,7 @@ def write_incoming(
     epoch: int,
     progress: ProgressCallback | None,
     transform: Transform | None,
+    s3: S3Options | None,
 ) -> RestoreIntent:
     """Write the copy, and return the intent of the restore that will use it.
 
@@ -72,6 +76,7 @@ def write_incoming(
         epoch: the new epoch.
         progress: called after each file.
         transform: changes the copy.
+        s3: how S3 is reached.
 
     Raises:
         DamagedSavepoint: a file is missing or altered.
@@ -85,7 +90,7 @@ def write_incoming(
     if transform is not None:
         transform(copy)
         rewrite_paths(copy, old=copy.root, new=paths.checkpoint.root)
-    _write_epoch(paths, manifest, epoch)
+    _write_epoch(paths, manifest, epoch, s3)
     lost = paths.checkpoint.read_json(UNACCOUNTED_FILE)
     if lost is not None:
         copy.write_json(UNACCOUNTED_FILE, lost)
@@ -128,11 +133,15 @@ def _inconsistent(file: str, manifest: Manifest) -> DamagedSavepoint:
     )
 
 
-def _write_epoch(paths: RestorePaths, manifest: Manifest, epoch: int) -> None:
+def _write_epoch(paths: RestorePaths, manifest: Manifest, epoch: int, s3: S3Options | None) -> None:
     record = read_record(paths.incoming)
     assert record is not None  # the copy of a savepoint has one
+    others = checkpoints_with_same_tables(manifest, paths.checkpoint, s3)
+    former = last_known_epochs(record, paths.checkpoint, manifest, others, s3)
     if not _is_same_job(paths.checkpoint, manifest):
         record = replace(record, id=uuid.uuid4().hex[:12])
+    former.pop(record.id, None)
+    record = replace(record, former=former)
     paths.incoming.put_bytes(JOB_FILE, json.dumps(replace(record, epoch=epoch).to_json()).encode())
 
 

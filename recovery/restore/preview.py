@@ -12,12 +12,11 @@ from recovery.errors import ArchiveError, DamagedSavepoint, SavepointError, Save
 from recovery.restore.intent import RestoreIntent
 from recovery.savepoint.checkpoint_reader import read_checkpoint
 from recovery.savepoint.manifest import Manifest
-from recovery.savepoint.manifest_rules import MAX_EPOCH
 from recovery.storage.delta_log import newest_version, was_restored_last
 from recovery.storage.files import Files
 from recovery.storage.locations import files_at
 from recovery.storage.s3_options import S3Options
-from state.checkpoint.job_record import read_record
+from state.checkpoint.job_record import MAX_EPOCH, read_record
 from state.errors import StateError
 
 if TYPE_CHECKING:

@@ -36,7 +36,8 @@ from framework.engine.job.lease import Lease
 from recovery.errors import ArchiveError, SavepointError, SavepointRefused, TableVersionLost
 from recovery.jobs.lease import require_stopped
 from recovery.restore.confirmed_tables import require_confirmed, unconfirmed_tables
-from recovery.restore.exclusive import epochs_to_fence, only_restore, require_no_paused_process, without_jobs
+from recovery.restore.exclusive import only_restore, require_no_paused_process, without_jobs
+from recovery.restore.former_epochs import epochs_to_fence
 from recovery.restore.incoming import Transform, require_free_for_copy, write_incoming
 from recovery.restore.intent import RestoreIntent, read_intent, remove_intent, write_intent
 from recovery.restore.interrupted import completes_interrupted, find_savepoint, is_copy
@@ -122,7 +123,7 @@ def restore(  # noqa: PLR0913 -- what, where to, and how; all but two by keyword
         on_step = _checked(lease, on_step)
         with _advise_on_failure():
             if intent is None:
-                how: dict[str, Any] = {"epoch": preview.epoch, "progress": progress, "transform": transform}
+                how: dict[str, Any] = {"epoch": preview.epoch, "progress": progress, "transform": transform, "s3": s3}
                 intent = write_incoming(archive, manifest, paths, **how)  # 2
                 on_step("copied")
                 intent = replace(intent, superseded=abandoned.epochs if abandoned else ())
@@ -279,7 +280,7 @@ def _restore_tables(paths: RestorePaths, manifest: Manifest, s3: S3Options | Non
     session = session_for((table.path for table in manifest.tables.values()), spark, s3)
     others = checkpoints_with_same_tables(manifest, paths.checkpoint, s3)
     tables = {role: table.path for role, table in manifest.tables.items()}
-    fence(session, tables, epochs_to_fence(paths, manifest, others))
+    fence(session, tables, epochs_to_fence(paths, manifest, others, s3))
     for role in sorted(manifest.tables, key=lambda role: role == "metrics"):
         restore_table(session, manifest.tables[role], s3)
     record = read_record(paths.incoming)

@@ -45,7 +45,7 @@ from recovery.storage.blobs import (
     repair_damaged,
     upload,
 )
-from recovery.storage.delta_log import SavedTable, newest_version, versions_after_batch
+from recovery.storage.delta_log import SavedTable, newest_version, saved_table, versions_after_batch
 from recovery.storage.files import Files
 from recovery.storage.locations import Location, LocationOrArchive, checkpoint_at, files_at, open_archive
 from recovery.storage.parallel import map_parallel
@@ -251,7 +251,7 @@ def table_versions(
         if _may_hold_later_rows(found):
             ids = {role: found.record.transaction(role) for role in read}
             versions = versions_after_batch(read, ids, found.batch)
-    return {role: SavedTable(path=path, version=versions[role]) for role, path in found.tables.items()}
+    return {role: saved_table(path, versions[role], read.get(role)) for role, path in found.tables.items()}
 
 
 def _versions_by_spark(found: CheckpointSnapshot, s3: S3Options | None, spark: SparkSession | None) -> dict[str, int]:

@@ -21,8 +21,11 @@ from recovery.storage.blobs import SavedFile
 from recovery.storage.delta_log import SavedTable
 from state.checkpoint.last_savepoint import LastSavepoint
 
-FORMAT_VERSION = 1
-"""Goes up when the meaning of a manifest changes; every older version is read, or refused with its number."""
+FORMAT_VERSION = 2
+"""Goes up when the meaning of a manifest changes; every older version is read, or refused with its number.
+
+2: a table has the checksum of its commit.
+"""
 
 _KIND = "panekeeper savepoint"
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")

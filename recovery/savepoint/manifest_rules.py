@@ -16,6 +16,7 @@ from typing import Any
 from recovery.savepoint.checkpoint_reader import COPIED, NOT_COPIED
 from recovery.storage.blobs import SavedFile
 from recovery.storage.delta_log import SavedTable
+from state.checkpoint.job_record import MAX_EPOCH
 from state.checkpoint.layout import (
     CLAIMS_FOLDER,
     COMMITS_FOLDER,
@@ -33,8 +34,6 @@ MAX_SMALL_BYTES = 64 * 2**20
 """Of a file that is read as a whole: all but those of the state and the logs of the sources."""
 MAX_NUMBER = 2**63 - 1
 """Of a batch and a version: a long, as in Spark and Delta."""
-MAX_EPOCH = 100_000
-"""How often a job can have been reset or restored: a restore writes a number for each earlier epoch to each table."""
 ROLES = ("log", "view", "quarantine", "metrics", "downtime")
 """The tables that a job can have."""
 
@@ -133,10 +132,14 @@ def _folder(value: Any, name: str) -> str:
 def _tables(value: Any, name: str) -> dict[str, SavedTable]:
     found = {}
     for role, table in _mapping(value, name).items():
-        if role not in ROLES or not isinstance(table, dict) or set(table) != {"path", "version"}:
-            raise RuleBroken(f"{name} has more than {', '.join(ROLES)}, each with path and version")
-        path = _text(table["path"], f"the path of table {role}")
-        found[role] = SavedTable(path=path, version=_number(table["version"], f"the version of table {role}"))
+        if role not in ROLES or not isinstance(table, dict) or set(table) - {"sha256"} != {"path", "version"}:
+            raise RuleBroken(f"{name} has more than {', '.join(ROLES)}, each with path, version and sha256")
+        path, of_it = _text(table["path"], f"the path of table {role}"), f"of the commit of table {role}"
+        version = _number(table["version"], f"the version of table {role}")
+        checksum = table.get("sha256")
+        found[role] = SavedTable(
+            path=path, version=version, sha256=None if checksum is None else _checksum(checksum, of_it)
+        )
     return found
 
 
@@ -156,12 +159,17 @@ def _files(value: Any, name: str) -> tuple[SavedFile, ...]:
 def _file(value: Any) -> SavedFile:
     if not isinstance(value, dict) or set(value) != {"path", "size", "sha256"}:
         raise RuleBroken("a file needs path, size and sha256, and nothing else")
-    if not isinstance(value["sha256"], str) or _SHA256.fullmatch(value["sha256"]) is None:
-        raise RuleBroken("the sha256 of a file is not 64 hexadecimal digits")
+    checksum = _checksum(value["sha256"], "of a file")
     path, size = _path(value["path"]), _number(value["size"], "the size of a file", MAX_BYTES)
     if size > MAX_SMALL_BYTES and path.partition("/")[0] not in (STATE_FOLDER, SOURCES_FOLDER):
         raise RuleBroken(f"{path[:200]!r} has {size} bytes, and no file of its kind more than {MAX_SMALL_BYTES}")
-    return SavedFile(path=path, size=size, sha256=value["sha256"])
+    return SavedFile(path=path, size=size, sha256=checksum)
+
+
+def _checksum(value: Any, of_what: str) -> str:
+    if not isinstance(value, str) or _SHA256.fullmatch(value) is None:
+        raise RuleBroken(f"the sha256 {of_what} is not 64 hexadecimal digits")
+    return value
 
 
 def _path(value: Any) -> str:

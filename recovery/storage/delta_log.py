@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from state.checkpoint.folder import parse_json
 
 _COMMIT = re.compile(r"(\d{20})\.json")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(\..*)?\.parquet")
-_JOB_COMMIT = re.compile(r"(.+)/\w+@([^#]+)#\d+")
+_JOB_COMMIT = re.compile(r"(.+)/\w+@([^#]+)#(\d{1,6})")
 """Transaction id of a job's commits: its name, the role of the table, the id of its checkpoint, and the epoch."""
 
 
@@ -29,10 +30,13 @@ class SavedTable:
     Attributes:
         path: the table's path or URL.
         version: its newest version when the batch of the savepoint was its newest.
+        sha256: checksum of the commit of that version: another table has another one under the same number, and so has
+            a copy that was written to since; None for a table that only Spark reaches, and in older savepoints.
     """
 
     path: str
     version: int
+    sha256: str | None = None
 
 
 def newest_version(table: Files) -> int:
@@ -58,6 +62,35 @@ def has_version(table: Files, version: int) -> bool:
     commits = _versions(names, _COMMIT)
     start = max((number for number in _versions(names, _CHECKPOINT) if number <= version), default=-1)
     return version in commits and all(number in commits for number in range(start + 1, version + 1))
+
+
+def saved_table(path: str, version: int, files: Files | None) -> SavedTable:
+    """Return a table at a version, for a savepoint.
+
+    Args:
+        path: its path or URL.
+        version: whose commit the log has.
+        files: the table's folder; None: only Spark reaches it.
+
+    Raises:
+        SavepointError: the log does not have the commit any more.
+    """
+    return SavedTable(path=path, version=version, sha256=None if files is None else commit_checksum(files, version))
+
+
+def commit_checksum(table: Files, version: int) -> str:
+    """Return the checksum of the commit of a version.
+
+    Raises:
+        SavepointError: the log does not have it any more.
+    """
+    try:
+        return hashlib.sha256(table.read(_commit_file(version))).hexdigest()
+    except FileNotFoundError as error:
+        raise SavepointError(
+            f"the log of {table.root} does not have version {version} any more, which belongs to the savepoint; drain "
+            "the job and try again"
+        ) from error
 
 
 def was_restored_last(table: Files, version: int) -> bool:
@@ -92,6 +125,34 @@ def jobs_since(table: Files, version: int) -> dict[str, str]:
     return jobs
 
 
+def last_epochs(table: Files, job: str) -> dict[str, int]:
+    """Return id of a checkpoint -> the last epoch in which a job has committed to a table, also what was discarded.
+
+    Args:
+        table: the table's folder.
+        job: the name of the job.
+    """
+    epochs: dict[str, int] = {}
+    for transaction in _transactions(table):
+        found = _JOB_COMMIT.fullmatch(transaction)
+        if found and found[1] == job:
+            epochs[found[2]] = max(int(found[3]), epochs.get(found[2], 0))
+    return epochs
+
+
+def _transactions(table: Files) -> Iterator[str]:
+    """Yield the ids of the transactions of a table: the newest checkpoint of its log has all that came before it."""
+    names = table.names(LOG)
+    checkpoint = max(_versions(names, _CHECKPOINT), default=-1)
+    for number, commit in _newest_first(table):
+        if number <= checkpoint:
+            break
+        yield from (str(one["txn"].get("appId")) for one in commit if "txn" in one)
+    for name in names:
+        if _versions([name], _CHECKPOINT) == {checkpoint}:
+            yield from (str(one["appId"]) for one in _checkpointed(table, name, "txn"))
+
+
 def committed_at(table: Files, version: int) -> datetime | None:
     """Return when a version was committed; None if its commit was cleaned up, or does not say."""
     time = _time_of(table, version) if has_version(table, version) else 0
@@ -107,7 +168,8 @@ def table_properties(table: Files) -> dict[str, str] | None:
         set_here = [one["metaData"] for one in commit if "metaData" in one]
         if set_here:
             return dict(set_here[-1].get("configuration") or {})
-    return None if checkpoint is None else _checkpointed_properties(table, checkpoint)
+    found = [] if checkpoint is None else _checkpointed(table, checkpoint, "metaData")
+    return dict(found[0]["configuration"] or ()) if found else None
 
 
 def versions_after_batch(tables: Mapping[str, Files], transactions: Mapping[str, str], batch: int) -> dict[str, int]:
@@ -176,15 +238,18 @@ def _time_of(table: Files, version: int) -> int:
     return next((_commit_time(commit) for number, commit in _newest_first(table) if number <= version), 0)
 
 
-def _checkpointed_properties(table: Files, checkpoint: str) -> dict[str, str] | None:
-    """Return the properties in a checkpoint of the log; the commit that set them may have been cleaned up."""
+def _checkpointed(table: Files, checkpoint: str, action: str) -> list[dict[str, Any]]:
+    """Return the actions of a kind in a checkpoint of the log; the commits that have them may have been cleaned up."""
     try:
         with table.local_copy(f"{LOG}/{checkpoint}") as file:
-            column = pq.read_table(file, columns=["metaData"]).column("metaData")
+            column = pq.read_table(file, columns=[action]).column(action)
     except (pa.ArrowException, KeyError):
-        return None  # cut short, as by a power cut: Spark reads the commits instead
-    found = [dict(one["configuration"] or ()) for one in column.to_pylist() if one is not None]
-    return found[0] if found else None
+        return []  # cut short, as by a power cut: Spark reads the commits instead
+    return [one for one in column.to_pylist() if one is not None]
+
+
+def _commit_file(version: int) -> str:
+    return f"{LOG}/{version:020d}.json"
 
 
 def _versions(names: Iterable[str], kind: re.Pattern[str]) -> set[int]:
@@ -194,7 +259,7 @@ def _versions(names: Iterable[str], kind: re.Pattern[str]) -> set[int]:
 def _newest_first(table: Files) -> Iterator[tuple[int, list[dict[str, Any]]]]:
     """Yield version and actions of each commit, read one at a time: a caller may stop early in a long log."""
     for version in sorted(_versions(table.names(LOG), _COMMIT), reverse=True):
-        name = f"{LOG}/{version:020d}.json"
+        name = _commit_file(version)
         try:
             commit = [dict(parse_json(line)) for line in table.read(name).splitlines() if line]
         except (TypeError, ValueError) as error:

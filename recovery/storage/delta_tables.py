@@ -21,7 +21,7 @@ from framework.engine.session.spark_errors import first_line
 from framework.engine.sink.small_commit_checks import UnsupportedTable
 from recovery.errors import SavepointError, TableVersionLost
 from recovery.storage import delta_versions
-from recovery.storage.delta_log import SavedTable, has_version
+from recovery.storage.delta_log import SavedTable, commit_checksum, has_version
 from recovery.storage.locations import files_at
 from recovery.storage.s3_options import S3Options
 from state.log import logger
@@ -87,6 +87,8 @@ def require_version(session: Callable[[], SparkSession], table: SavedTable, s3: 
             raise _version_lost(table, "its log does not reach back that far, or the table is gone")
         if (commit := first_cut_short(folder, table.version)) is not None:  # Delta takes an empty one for no change
             raise _version_lost(table, f"{commit} in its log was cut short, as by a power cut")
+        if table.sha256 not in (None, commit_checksum(folder, table.version)):
+            raise _other_version(table)
         try:
             total, missing = delta_versions.missing_files(folder, table, s3)
         except UnsupportedTable as reason:
@@ -174,6 +176,15 @@ def _file_exists(spark: SparkSession, file: str) -> bool:
 def _require_none_missing(table: SavedTable, missing: int, total: int) -> None:
     if missing:
         raise _version_lost(table, f"{missing} of its {total} files were vacuumed")
+
+
+def _other_version(table: SavedTable) -> TableVersionLost:
+    return TableVersionLost(
+        f"version {table.version} of the Delta table {table.path} is not that of this savepoint: since then the "
+        "table was removed and made again, or put back from a backup and written to, so rows would be there twice, or "
+        "be missing. Nothing was changed. Use a savepoint of the job that has written this table; or move the table "
+        "away, and put that of the savepoint in its place"
+    )
 
 
 def _version_lost(table: SavedTable, why: str) -> TableVersionLost:

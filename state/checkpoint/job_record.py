@@ -5,6 +5,7 @@ The record is one JSON file, `panekeeper/job.json`, written before the first bat
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from importlib import metadata
@@ -15,6 +16,11 @@ from state.checkpoint.layout import FLUSHED_FILE, JOB_FILE, TABLES_FILE
 from state.codec import STATE_VERSION
 from state.errors import CorruptState, StateVersionError
 
+MAX_EPOCH = 100_000
+"""How often a job can have been reset or restored: a restore writes a number for each earlier epoch to each table."""
+
+_JOB_ID = re.compile(r"[0-9a-f]{12}")
+_OPTIONAL = {"settings", "former"}
 _DAMAGED = "restore this checkpoint from a savepoint, or start with a new checkpoint folder"
 _PACKAGES = ("panekeeper", "pyspark", "delta-spark", "pyarrow", "numpy")
 
@@ -34,6 +40,8 @@ class JobRecord:
         state_version: the greatest version of the stored bytes, which is that of the last start.
         settings: Spark settings of the first start that hold for the life of the checkpoint, but are not pinned by
             Spark; those that an older checkpoint has not recorded are absent.
+        former: id -> last epoch known, of the checkpoints whose place this one has taken by a restore to another
+            folder: tables may have rows of batches that the restore has discarded.
     """
 
     name: str
@@ -44,33 +52,47 @@ class JobRecord:
     versions: Mapping[str, str]
     state_version: int = STATE_VERSION
     settings: Mapping[str, str] = field(default_factory=dict)
+    former: Mapping[str, int] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the record as JSON-able fields."""
-        return asdict(self)
+        """Return the record as JSON-able fields; without `former` if there are none, so that older versions read it."""
+        return {name: value for name, value in asdict(self).items() if name != "former" or value}
 
     def transaction(self, table: str) -> str:
         """Return the id under which this job commits to one of its tables; the version is the batch's number."""
         return f"{self.name}/{table}@{self.id}#{self.epoch}"
 
     def earlier_epochs(self, *, before: int) -> list[JobRecord]:
-        """Return the record as it was, or would have been, in each epoch before this one."""
-        return [replace(self, epoch=epoch) for epoch in range(before)]
+        """Return the record as it was, or would have been, in each epoch before this one, also under former ids."""
+        of_ids = {self.id: before - 1, **self.former}
+        return [
+            replace(self, id=one, epoch=epoch, former={}) for one, last in of_ids.items() for epoch in range(last + 1)
+        ]
 
     @staticmethod
     def from_json(value: Any) -> JobRecord:
         """Return the record that `to_json` wrote. Raises `CorruptState` or `StateVersionError`."""
         names = {one.name for one in fields(JobRecord)}
-        if not isinstance(value, dict) or set(value) not in (names, names - {"settings"}):
+        if not isinstance(value, dict) or not names - _OPTIONAL <= set(value) <= names:
             fields_text = ", ".join(sorted(names))
             raise CorruptState(f"{JOB_FILE} in the checkpoint is damaged: its fields are not {fields_text}; {_DAMAGED}")
         problem = version_problem(value["state_version"])
         if problem is not None:
             raise StateVersionError(problem)
         of_its_type = isinstance(value["group_ids"], list) and isinstance(value["name"], str)
-        if not of_its_type or not isinstance(value.get("settings", {}), dict):
+        of_its_type = of_its_type and isinstance(value.get("settings", {}), dict)
+        if not of_its_type or not _are_former(value.get("former", {})):
             raise CorruptState(f"{JOB_FILE} in the checkpoint is damaged: a field is of another type; {_DAMAGED}")
         return JobRecord(**{**value, "group_ids": tuple(value["group_ids"])})
+
+
+def _are_former(value: Any) -> bool:
+    """Return whether a field is ids with epochs; a start looks for each of the epochs in each table."""
+    return (
+        isinstance(value, dict)
+        and all(_JOB_ID.fullmatch(one) and type(epoch) is int and epoch >= 0 for one, epoch in value.items())
+        and sum(epoch + 1 for epoch in value.values()) <= MAX_EPOCH
+    )
 
 
 def read_record(folder: CheckpointFolder) -> JobRecord | None:

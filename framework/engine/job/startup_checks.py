@@ -9,6 +9,7 @@ import posixpath
 import re
 import uuid
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from itertools import permutations
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -167,8 +168,7 @@ def first_record(
 ) -> JobRecord:
     """Return the record of a checkpoint in which no batch was begun, at first or since a reset.
 
-    It keeps id and epoch of a record that is there, whatever the name was: tables have the id from a start without a
-    batch, and refuse the epochs before a reset.
+    It keeps id and epochs of a record that is there, whatever the name was: its tables have them.
 
     Args:
         known: what the checkpoint has; None in a new folder.
@@ -177,16 +177,16 @@ def first_record(
         groups: representative id of each key group.
         settings: that hold for the life of the checkpoint.
     """
-    was_reset = known is not None and known.epoch > 0
-    return JobRecord(
+    before = {} if known is None or known.epoch == 0 else known.declaration
+    new = JobRecord(
         name=name,
-        id=uuid.uuid4().hex[:12] if known is None else known.id,
-        declaration=begun_again(known.declaration if known is not None and was_reset else {}, declaration),
+        id=uuid.uuid4().hex[:12],
+        declaration=begun_again(before, declaration),
         group_ids=groups,
-        epoch=0 if known is None else known.epoch,
         versions=installed_versions(),
         settings=settings,
     )
+    return new if known is None else replace(new, id=known.id, epoch=known.epoch, former=known.former)
 
 
 def _write_first_record(files: CheckpointFiles, record: JobRecord, numbers: str) -> None:

@@ -54,7 +54,7 @@ def require_no_other_batch(
         tables: the same.
         last_transaction: the same.
         written: as for `require_no_discarded_rows`; None before the first batch of the epoch, when tables keep what
-            they have, and empty if the checkpoint does not say.
+            they have, but for the view, which a reset empties; and empty if the checkpoint does not say.
         has_rows: as there.
 
     Raises:
@@ -62,7 +62,10 @@ def require_no_other_batch(
         SinkError: a table has rows of batches that a restore has discarded.
     """
     require_no_later_batch(folder, record, tables, last_transaction)
-    if written:
+    if written is None:
+        view = {role: path for role, path in tables.items() if role == "view"}
+        require_no_discarded_rows(record, view, (), last_transaction, has_rows)
+    elif written:
         require_no_discarded_rows(record, tables, written, last_transaction, has_rows)
 
 
@@ -112,8 +115,8 @@ def require_no_discarded_rows(
     Args:
         record: what the checkpoint says of the job.
         tables: role -> path of the job's tables.
-        written: paths of those that the checkpoint names as its own. Not to be called before its first batch: after a
-            reset, tables keep what they have.
+        written: paths of those that the checkpoint names as its own. Before its first batch, only to be called for the
+            view: after a reset, the other tables keep what they have.
         last_transaction: returns the last version that a table has of a transaction id; -1 for none.
         has_rows: returns whether a table has rows.
 
@@ -127,8 +130,8 @@ def require_no_discarded_rows(
         if any(0 <= last_transaction(path, one.transaction(role)) < FENCED for one in earlier) and has_rows(path):
             raise SinkError(
                 f"the {role} {path} has rows of job {record.name!r} from before a restore or reset, and did not go "
-                "back with it, as the savepoint was made when the job had other tables: batches that are run again "
-                "would be there twice. Remove these rows by a DELETE, or choose another folder"
+                "back with it, as the job had other tables when the savepoint was made, or when it was reset: batches "
+                "that are run again would be there twice. Remove these rows by a DELETE, or choose another folder"
             )
 
 

@@ -21,11 +21,11 @@ from recovery.savepoint.catalog import show, verify
 from recovery.savepoint.checkpoint_copy import temporary_copy
 from recovery.savepoint.create import Savepoint
 from recovery.savepoint.manifest import manifest_file
-from recovery.savepoint.manifest_rules import MAX_EPOCH
 from recovery.savepoint.restore_paths import RestorePaths
 from recovery.savepoint.signature import KEY_VARIABLE
 from recovery.storage.archive import Archive
 from recovery.storage.local_files import LocalFiles
+from state.checkpoint.job_record import MAX_EPOCH
 from state.checkpoint.layout import JOB_FILE, RESET_FILE, TABLES_FILE
 from state.errors import CorruptState
 from tests.recovery.conftest import FakeCheckpoint, savepoint

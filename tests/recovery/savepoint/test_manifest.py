@@ -26,7 +26,7 @@ MANIFEST = Manifest(
     unfinished=None,
     settings={"spark.sql.shuffle.partitions": "2"},
     versions={"pyspark": "4.2.0"},
-    tables={"log": SavedTable(path="/out/log", version=9)},
+    tables={"log": SavedTable(path="/out/log", version=9, sha256="cd" * 32)},
     files=tuple(SavedFile(path=path, size=3, sha256="ab" * 32) for path in FILES),
 )
 
@@ -65,6 +65,6 @@ def test_a_file_of_someone_else_is_foreign(data: bytes) -> None:
 
 def test_a_newer_format_is_reported_before_its_content_is_checked() -> None:
     """Its checksum may be computed otherwise."""
-    whole = json.loads(MANIFEST.encode()) | {"format": 2, "sha256": "?"}
-    with pytest.raises(NewerSavepoint, match="has format 2, this Panekeeper reads up to 1"):
+    whole = json.loads(MANIFEST.encode()) | {"format": 3, "sha256": "?"}
+    with pytest.raises(NewerSavepoint, match="has format 3, this Panekeeper reads up to 2"):
         Manifest.decode(json.dumps(whole).encode(), "one")

@@ -33,7 +33,10 @@ FILES = st.fixed_dictionaries(
 )
 TABLES = st.dictionaries(
     st.sampled_from([*ROLES, "../log"]) | st.text(max_size=4),
-    st.fixed_dictionaries({"path": PATHS | VALUES, "version": st.integers() | VALUES}),
+    st.fixed_dictionaries(
+        {"path": PATHS | VALUES, "version": st.integers() | VALUES},
+        optional={"sha256": st.sampled_from(["ab" * 32, "AB" * 32]) | VALUES},
+    ),
     max_size=3,
 )
 

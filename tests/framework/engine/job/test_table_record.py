@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ from framework.engine.job.lease import acquire
 from framework.engine.job.table_record import (
     ACCEPTED,
     require_all_batches,
-    require_no_discarded_rows,
     require_no_later_batch,
     with_batch,
 )
@@ -242,34 +240,3 @@ def _check_checkpoint(path: Path, *, begun: int | None, log: int, view: int) -> 
             folder.write_json(f"{name}/{last}", {})
     tables: dict[str, str | None] = {"log": "/log", "view": "/view", "quarantine": None}
     require_no_later_batch(folder, RECORD, tables, lambda table, app: versions[table] if app.endswith("ab#0") else -1)
-
-
-def require_not_discarded(tables: Tables, *, written: Collection[str], epoch: int = 1) -> None:
-    """Check the tables as a start does in a later epoch, with a checkpoint that names some of them."""
-
-    def has_rows(path: str) -> bool:
-        return bool(DeltaTable(path).to_pyarrow_table().num_rows)
-
-    require_no_discarded_rows(replace(RECORD, epoch=epoch), tables.paths, written, last_transaction, has_rows)
-
-
-def test_a_table_that_did_not_go_back_with_a_restore_is_refused(tables: Tables) -> None:
-    """The job had other tables when its savepoint was made: batches that are run again would be there twice."""
-    both = [str(path) for path in tables.paths.values()]
-    require_not_discarded(tables, written=both)
-    for epoch in (1, 2):
-        with pytest.raises(SinkError, match=r"the view \S+/view has rows of job 'readings' from before a restore"):
-            require_not_discarded(tables, written=both[:1], epoch=epoch)
-    DeltaTable(both[1]).delete()
-    require_not_discarded(tables, written=both[:1])
-
-
-def test_a_table_that_has_joined_since_the_restore_is_not_refused(tables: Tables) -> None:
-    """A start lets it refuse the epochs before, also where nothing was ever written to it in them."""
-    tables.make_again("view")
-    view = str(tables.paths["view"])
-    SmallCommits(view).fence([RECORD.transaction("view")])
-    SmallCommits(view).append(log_rows("a"), replace(RECORD, epoch=1).transaction("view"), 5)
-    require_not_discarded(tables, written=[str(tables.paths["log"])])
-    with pytest.raises(SinkError, match="choose another folder"):
-        require_not_discarded(tables, written=[str(tables.paths["log"])], epoch=2)

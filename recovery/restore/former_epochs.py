@@ -1,0 +1,70 @@
+"""Steps 2 and 4 of a restore: under which transaction ids has the job committed to its tables before?
+
+The tables refuse these from now on, and a start knows by them the rows that have not gone back with the others
+(`framework/engine/job/table_record.py`). A restore to another folder, or in place of a checkpoint that was lost, gives
+the checkpoint an id of its own: so its record names the ids that it has taken the place of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from framework.engine.sink.fencing import OWNED
+from recovery.errors import SavepointError
+from recovery.restore.interrupted import read_record_or_none
+from recovery.savepoint.manifest import Manifest
+from recovery.savepoint.restore_paths import RestorePaths
+from recovery.storage.delta_log import last_epochs
+from recovery.storage.files import Files
+from recovery.storage.locations import files_at
+from recovery.storage.s3_options import S3Options
+from state.checkpoint.job_record import JobRecord
+
+
+def last_known_epochs(
+    record: JobRecord, checkpoint: Files, manifest: Manifest, others: Collection[Files], s3: S3Options | None
+) -> dict[str, int]:
+    """Return id -> last epoch known, of the checkpoints from which the job has written to the tables.
+
+    What is gone with a checkpoint that was lost is still in the tables that no other job writes to.
+
+    Args:
+        record: of the savepoint's copy.
+        checkpoint: where it is restored to; what is there is replaced.
+        manifest: the savepoint.
+        others: the checkpoints that the restored one supersedes.
+        s3: how S3 is reached. Tables that only Spark reaches are not read.
+    """
+    last = {**record.former, manifest.job_id: manifest.epoch}
+    for folder in (checkpoint, *others):
+        found = read_record_or_none(folder)
+        if found is not None and found.name == manifest.job:
+            for one, epoch in {**found.former, found.id: found.epoch}.items():
+                last[one] = max(epoch, last.get(one, 0))
+    for role, table in manifest.tables.items():
+        files = files_at(table.path, s3) if role in OWNED else None
+        try:
+            in_table = {} if files is None else last_epochs(files, manifest.job)
+        except SavepointError:
+            continue  # the preview has said what is wrong with its log
+        last |= {one: max(epoch, in_table.get(one, 0)) for one, epoch in last.items()}
+    return last
+
+
+def epochs_to_fence(
+    paths: RestorePaths, manifest: Manifest, others: Collection[Files], s3: S3Options | None
+) -> list[JobRecord]:
+    """Return the job's record in each epoch in which a process may still have the tables open.
+
+    Args:
+        paths: of the checkpoint, whose copy is not in place yet.
+        manifest: the savepoint.
+        others: the checkpoints that the restored one supersedes.
+        s3: how S3 is reached.
+    """
+    new = read_record_or_none(paths.incoming)
+    assert new is not None  # the copy of a savepoint has one
+    last = last_known_epochs(new, paths.checkpoint, manifest, others, s3)
+    last.pop(new.id, None)
+    return replace(new, former=last).earlier_epochs(before=new.epoch)

@@ -1,0 +1,86 @@
+"""A table that has not gone back with a restore or a reset has batches that are run again."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+
+from framework.declarations.errors import SinkError
+from framework.engine.job.table_record import require_no_discarded_rows, require_no_other_batch
+from framework.engine.sink.small_commits import SmallCommits
+from state.checkpoint.folder import LocalFolder
+from tests.framework.engine.job.test_table_record import RECORD, Tables, last_transaction, tables
+from tests.framework.engine.sink.test_small_commits import log_rows
+
+__all__ = ["tables"]
+
+
+def require_not_discarded(tables: Tables, *, written: Collection[str], epoch: int = 1, **fields: Any) -> None:
+    """Check the tables as a start does in a later epoch, with a checkpoint that names some of them."""
+
+    def has_rows(path: str) -> bool:
+        return bool(DeltaTable(path).to_pyarrow_table().num_rows)
+
+    record = replace(RECORD, epoch=epoch, **fields)
+    require_no_discarded_rows(record, tables.paths, written, last_transaction, has_rows)
+
+
+def test_a_table_that_did_not_go_back_with_a_restore_is_refused(tables: Tables) -> None:
+    """The job had other tables when its savepoint was made: batches that are run again would be there twice."""
+    both = [str(path) for path in tables.paths.values()]
+    require_not_discarded(tables, written=both)
+    for epoch in (1, 2):
+        with pytest.raises(SinkError, match=r"the view \S+/view has rows of job 'readings' from before a restore"):
+            require_not_discarded(tables, written=both[:1], epoch=epoch)
+    DeltaTable(both[1]).delete()
+    require_not_discarded(tables, written=both[:1])
+
+
+def test_a_table_that_another_checkpoint_of_the_job_had_is_refused(tables: Tables) -> None:
+    """A restore to another folder, or in place of one that was lost, has taken its place, and has an id of its own."""
+    log, restored = [str(tables.paths["log"])], "ba9876543210"
+    require_not_discarded(tables, written=log, id=restored)
+    require_not_discarded(tables, written=log, id=restored, former={"a" * 12: 3})
+    for last in (0, 3):
+        with pytest.raises(SinkError, match=r"the view \S+/view has rows of job 'readings' from before a restore"):
+            require_not_discarded(tables, written=log, id=restored, former={"a" * 12: 3, RECORD.id: last})
+
+
+@pytest.mark.parametrize("role", ["log", "view"])
+def test_before_the_first_batch_only_the_view_must_be_empty(tables: Tables, tmp_path: Path, role: str) -> None:
+    """A reset empties the view that the job had last; one that it had before would keep rows that count as newer."""
+
+    def start() -> None:
+        paths = {role: tables.paths[role], "quarantine": None}
+        require_no_other_batch(
+            LocalFolder(tmp_path / "checkpoint"),
+            replace(RECORD, epoch=1),
+            paths,
+            last_transaction,
+            written=None,
+            has_rows=lambda path: bool(DeltaTable(path).to_pyarrow_table().num_rows),
+        )
+
+    if role == "log":
+        start()
+        return
+    with pytest.raises(SinkError, match=r"the view \S+/view has rows .* when it was reset: .* Remove these rows"):
+        start()
+    DeltaTable(str(tables.paths[role])).delete()
+    start()
+
+
+def test_a_table_that_has_joined_since_the_restore_is_not_refused(tables: Tables) -> None:
+    """A start lets it refuse the epochs before, also where nothing was ever written to it in them."""
+    tables.make_again("view")
+    view = str(tables.paths["view"])
+    SmallCommits(view).fence([RECORD.transaction("view")])
+    SmallCommits(view).append(log_rows("a"), replace(RECORD, epoch=1).transaction("view"), 5)
+    require_not_discarded(tables, written=[str(tables.paths["log"])])
+    with pytest.raises(SinkError, match="choose another folder"):
+        require_not_discarded(tables, written=[str(tables.paths["log"])], epoch=2)
