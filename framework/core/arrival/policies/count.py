@@ -35,13 +35,18 @@ class CountPolicy(RunningPolicy):
     def firings(
         self, round_rows: RoundRows, values: NewValues, eviction: RoundEviction, partitions: Partitions
     ) -> EventTable:
-        """Fire after every n-th row of a partition, with this row; evictions do not change the count."""
+        """Fire after every n-th row of a partition, with this row; evictions do not change the count.
+
+        The rows since the last firing may be n and more, if the size was another one (section 13.5).
+        """
         code, position, at = round_rows.rows
-        nth = partitions.since[code] + (position - round_rows.old_counts[code]) + 1
+        before = partitions.since.copy()
+        nth = before[code] + (position - round_rows.old_counts[code]) + 1
         fires = nth % self._size == 0
         end = position[fires] + 1
         count_new_rows(round_rows, partitions)
-        partitions.since[:] = np.where(partitions.live, partitions.since % self._size, partitions.since)
+        has_fired = partitions.since // self._size > before // self._size
+        partitions.since[has_fired] %= self._size
         return row_events(
             EventType.TRIGGER,
             Phase.TRIGGER,

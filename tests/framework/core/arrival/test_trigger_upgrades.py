@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from framework.core.job_spec import JobSpec
 from framework.core.key_group import KeyGroupRunner
-from framework.core.steps import Rows, Step, Tick
+from framework.core.steps import Flush, Rows, Step, Tick
 from panekeeper import Count, Delta, Sliding, Time, agg
 from state.checkpoint.compatibility import Compatibility, as_recorded, compare_declarations
 from state.store import MemoryStore
@@ -30,15 +30,17 @@ def declared(kind: str, size: int) -> JobSpec:
     return JobSpec(window=window, keys=pa.schema([]), columns=COLUMNS, aggregates={"rows": agg.count()}, output=output)
 
 
-def run(kind: str, parts: Sequence[tuple[int, Sequence[int]]]) -> list[int]:
+def run(kind: str, parts: Sequence[tuple[int, Sequence[int]]], *, flush: bool = False) -> list[int]:
     """How many rows there were at each firing. Each part is a trigger size, and values; one row a second."""
     store, second = MemoryStore(), 0
     log: list[int] = []
-    for size, values in parts:
+    for number, (size, values) in enumerate(parts, 1):
         steps: list[Step] = []
         for value in values:
             second += 1
             steps += [Tick(second * 1_000_000), Rows(pa.table({"n": [value]}, schema=COLUMNS))]
+        if flush and number == len(parts):
+            steps.append(Flush())
         outcome = KeyGroupRunner(declared(kind, size), store).run(steps)
         store = store.copy()
         log += [] if outcome.results is None else outcome.results.column("rows").to_pylist()
@@ -93,7 +95,20 @@ def test_another_size_counts_from_the_last_firing(kind: str, data: st.DataObject
     parts = [(size, data.draw(VALUES)) for size in data.draw(SIZES)]
     if not any(values for _, values in parts[:1]):
         parts[0] = (parts[0][0], [0])
-    assert run(kind, parts) == [*EXPECTED[kind](parts)]
+    firings = [*EXPECTED[kind](parts)]
+    assert run(kind, parts) == firings
+    rows = sum(len(values) for _, values in parts)
+    has_unseen = rows > max(firings, default=0)
+    assert run(kind, parts, flush=True) == firings + [rows] * has_unseen
+
+
+def test_rows_are_counted_from_the_last_firing_also_where_a_size_was_passed_by() -> None:
+    """Six rows, and a size of three: neither a flush nor a third size takes them for rows that have fired."""
+    rows = [0] * 6
+    assert run("count", [(10, rows), (3, [])], flush=True) == [6]
+    assert run("count", [(10, rows), (3, []), (10, rows)]) == [10]
+    assert run("count", [(10, rows), (3, [0]), (7, [0])]) == []
+    assert run("count", [(4, rows[:3]), (3, [0]), (4, rows)]) == [8]
 
 
 def recorded(trigger: Any, kept: int = 5) -> dict[str, Any]:
