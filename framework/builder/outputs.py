@@ -15,6 +15,7 @@ from framework.builder.named_tables import NamedTables
 from framework.builder.places import Place, qualified_path, tables_in_catalog, tables_in_folders
 from framework.declarations.errors import DeclarationError, ForeignCheckpoint
 from framework.engine.flow.pipeline import Pipeline, spark_schema, unpack
+from framework.engine.job.lease import Lease, acquire_for_start
 from framework.engine.job.query import QueryTrigger, trigger_options
 from state.checkpoint.control_files import write_control_file
 from state.checkpoint.job_record import read_record, read_tables, write_tables
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from framework.engine.job.job import Job
-    from framework.engine.job.lease import Lease
     from framework.engine.job.reset import ResetPreview
     from framework.engine.session.checkpoint_files import CheckpointFiles
     from framework.engine.sink.tables import TableLayout, Tables
@@ -202,7 +202,6 @@ class DeltaJob:
             SetupError: the session cannot run it.
             StateError: the stored state cannot be used.
         """
-        from framework.engine.job.lease import acquire_for_start
         from framework.engine.job.startup_checks import (
             check_session,
             require_no_interrupted_restore,
@@ -280,11 +279,11 @@ class DeltaJob:
 
         Raises:
             NotConfirmed: `confirm` is not the job's name; the error names what would be discarded.
-            CheckpointError: the folder belongs to another job, or a job runs on it.
+            CheckpointError: the folder belongs to another job, a job runs on it, or it was restored to another folder.
             SinkError: the declared view is not the one that the job has written.
         """
-        from framework.engine.job.lease import acquire_for_start
         from framework.engine.job.reset import reset_to_initial_state
+        from framework.engine.job.startup_checks import require_no_interrupted_restore
         from framework.engine.session.checkpoint_files import CheckpointFiles
 
         files = CheckpointFiles(self._spark, qualified_path(checkpoint))
@@ -295,6 +294,7 @@ class DeltaJob:
             raise ForeignCheckpoint(f"{files.root} holds {held}; give the folder of job {name!r}")
         with acquire_for_start(files, name) as lease:
             try:
+                require_no_interrupted_restore(files)
                 return reset_to_initial_state(files, record, self.tables, confirm=confirm)
             finally:
                 lease.roll_back()

@@ -12,6 +12,7 @@ import pytest
 
 from framework.declarations.operator import Emit
 from panekeeper import (
+    CheckpointError,
     CheckpointReason,
     Count,
     DrainTimeout,
@@ -27,6 +28,9 @@ from panekeeper import (
     Tumbling,
     windowed,
 )
+from state.checkpoint.folder import LocalFolder
+from state.checkpoint.layout import RESTORING_SUFFIX, SUPERSEDED_FILE
+from state.checkpoint.restore_markers import write_superseded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -206,6 +210,29 @@ def test_a_job_goes_back_to_its_initial_state_only_when_confirmed(
     readings.put(("c", "10:30:10", 16), ("c", "10:40:10", 32))
     readings.run()  # once more in the new epoch: Delta has the numbers of the old one's batches
     assert [row for row in readings.log("view") if row[0] == "c"] == [("c", "10:30", 16, 1, 0, "WATERMARK")]
+
+
+@pytest.mark.extended
+def test_a_checkpoint_whose_tables_are_another_ones_now_is_not_reset(readings: Readings) -> None:
+    """It was restored to another folder, or its restore was interrupted: the view belongs to the restored job."""
+    readings.put(("a", "10:00:10", 1), ("a", "10:02:10", 2))
+    readings.run()
+    view, checkpoint = readings.log("view"), LocalFolder(readings.checkpoint)
+    intent = readings.checkpoint.with_name(readings.checkpoint.name + RESTORING_SUFFIX)
+
+    def refuse(why: str) -> None:
+        with pytest.raises(CheckpointError, match=why):
+            readings.declare().reset_to_initial_state(checkpoint=readings.checkpoint, confirm="readings")
+        assert readings.log("view") == view
+
+    write_superseded(checkpoint, "/elsewhere")
+    refuse("was restored to /elsewhere, and its tables went back with it")
+    (readings.checkpoint / SUPERSEDED_FILE).unlink()
+    intent.write_text("{}")
+    refuse("a restore of .* was interrupted")
+    intent.unlink()
+    readings.declare().reset_to_initial_state(checkpoint=readings.checkpoint, confirm="readings")
+    assert readings.log("view") == []
 
 
 @pytest.mark.extended

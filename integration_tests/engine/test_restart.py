@@ -18,7 +18,7 @@ from framework.engine.session.file_manager import FORMAT_SETTING
 from framework.engine.sink.fault_points import IN_OTHER_THREADS, POINTS
 from integration_tests.engine.readings import FILES, LOG
 from integration_tests.recovery.power_cut import PowerCut
-from panekeeper import CheckpointError, CorruptState, IncompatibleCheckpoint, JobFailed
+from panekeeper import CheckpointError, CorruptState, IncompatibleCheckpoint, JobFailed, SinkError
 from recovery.repair.repair import repair
 from recovery.savepoint.state_reader import digests
 
@@ -197,6 +197,12 @@ def test_files_that_a_power_cut_shortened_are_named_and_repaired(readings: Readi
             with pytest.raises(CorruptState, match=rf"^{file} in .*panekeeper repair .*{checkpoint}"):
                 readings.start()
         (checkpoint / file).write_bytes(content)
+    commit = sorted((readings.folder / "log" / "_delta_log").glob("*.json"))[-2]
+    content = commit.read_bytes()
+    commit.write_bytes(b"")
+    with pytest.raises(SinkError, match=rf"^_delta_log/{commit.name} in .*log was cut short"):
+        readings.start()
+    commit.write_bytes(content)
     for file in repairable:
         (checkpoint / file).write_bytes(b"")
     done = repair(checkpoint)

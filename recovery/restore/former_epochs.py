@@ -15,7 +15,7 @@ from recovery.errors import SavepointError
 from recovery.restore.interrupted import read_record_or_none
 from recovery.savepoint.manifest import Manifest
 from recovery.savepoint.restore_paths import RestorePaths
-from recovery.storage.delta_log import last_epochs
+from recovery.storage.delta_log import last_epochs, owner_of
 from recovery.storage.files import Files
 from recovery.storage.locations import files_at
 from recovery.storage.s3_options import S3Options
@@ -27,7 +27,8 @@ def last_known_epochs(
 ) -> dict[str, int]:
     """Return id -> last epoch known, of the checkpoints from which the job has written to the tables.
 
-    What is gone with a checkpoint that was lost is still in the tables that no other job writes to.
+    What is gone with a checkpoint that was lost is still in the tables that no other job writes to: they name the
+    checkpoint that they belong to now, which may be in a folder that no other one leads to, with a job that runs.
 
     Args:
         record: of the savepoint's copy.
@@ -46,8 +47,11 @@ def last_known_epochs(
         files = files_at(table.path, s3) if role in OWNED else None
         try:
             in_table = {} if files is None else last_epochs(files, manifest.job)
+            owner = None if files is None else owner_of(files)
         except SavepointError:
             continue  # the preview has said what is wrong with its log
+        if owner in in_table:
+            last.setdefault(owner, 0)
         last |= {one: max(epoch, in_table.get(one, 0)) for one, epoch in last.items()}
     return last
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from framework.engine.session.delta_log import LOG, cut_short_commit
+from framework.engine.sink.small_commits import OWNER
 from recovery.errors import SavepointError
 from recovery.storage.files import Files
 from state.checkpoint.folder import parse_json
@@ -65,16 +66,7 @@ def has_version(table: Files, version: int) -> bool:
 
 
 def saved_table(path: str, version: int, files: Files | None) -> SavedTable:
-    """Return a table at a version, for a savepoint.
-
-    Args:
-        path: its path or URL.
-        version: whose commit the log has.
-        files: the table's folder; None: only Spark reaches it.
-
-    Raises:
-        SavepointError: the log does not have the commit any more.
-    """
+    """Return a table at a version; `files` is its folder, None if only Spark reaches it. As `commit_checksum`."""
     return SavedTable(path=path, version=version, sha256=None if files is None else commit_checksum(files, version))
 
 
@@ -118,7 +110,8 @@ def jobs_since(table: Files, version: int) -> dict[str, str]:
         if number > last:
             continue
         if _is_restore(commit):
-            last = _restored_version(commit)
+            to = _restored_version(commit)
+            last = last if to < 0 else to  # to a time: what it has discarded is not known
         elif any("add" in one for one in commit):
             ids = [_JOB_COMMIT.fullmatch(str(one["txn"].get("appId"))) for one in commit if "txn" in one]
             jobs |= {found[2]: found[1] for found in ids if found}
@@ -133,24 +126,33 @@ def last_epochs(table: Files, job: str) -> dict[str, int]:
         job: the name of the job.
     """
     epochs: dict[str, int] = {}
-    for transaction in _transactions(table):
+    for transaction, _ in _transactions(table):
         found = _JOB_COMMIT.fullmatch(transaction)
         if found and found[1] == job:
             epochs[found[2]] = max(int(found[3]), epochs.get(found[2], 0))
     return epochs
 
 
-def _transactions(table: Files) -> Iterator[str]:
-    """Yield the ids of the transactions of a table: the newest checkpoint of its log has all that came before it."""
+def owner_of(table: Files) -> str | None:
+    """Return the id of the checkpoint that a table belongs to; None if it does not say."""
+    owner = next((version for transaction, version in _transactions(table) if transaction == OWNER), None)
+    return None if owner is None else f"{owner:012x}"
+
+
+def _transactions(table: Files) -> Iterator[tuple[str, int]]:
+    """Yield id and version of the transactions of a table, the newest first.
+
+    The newest checkpoint of its log has the last version of each that came before it.
+    """
     names = table.names(LOG)
     checkpoint = max(_versions(names, _CHECKPOINT), default=-1)
     for number, commit in _newest_first(table):
         if number <= checkpoint:
             break
-        yield from (str(one["txn"].get("appId")) for one in commit if "txn" in one)
+        yield from ((str(one["txn"].get("appId")), int(one["txn"]["version"])) for one in commit if "txn" in one)
     for name in names:
         if _versions([name], _CHECKPOINT) == {checkpoint}:
-            yield from (str(one["appId"]) for one in _checkpointed(table, name, "txn"))
+            yield from ((str(one["appId"]), int(one["version"])) for one in _checkpointed(table, name, "txn"))
 
 
 def committed_at(table: Files, version: int) -> datetime | None:

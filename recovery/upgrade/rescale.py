@@ -13,8 +13,9 @@ the change.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from framework.engine.session.spark_errors import first_line
@@ -24,13 +25,14 @@ from recovery.restore.interrupted import require_no_interrupted_restore
 from recovery.restore.restore import require_replaceable, restore
 from recovery.savepoint.catalog import show
 from recovery.savepoint.checkpoint_reader import CheckpointSnapshot, read_checkpoint
-from recovery.savepoint.create import savepoint
+from recovery.savepoint.create import savepoint, table_versions
 from recovery.savepoint.manifest import manifest_file
 from recovery.savepoint.overlap import require_no_overlap
 from recovery.savepoint.restore_paths import RestorePaths
 from recovery.savepoint.state_reader import digests
 from recovery.storage.archive import Archive
 from recovery.storage.blobs import ProgressCallback
+from recovery.storage.delta_log import SavedTable
 from recovery.storage.files import Files
 from recovery.storage.locations import Location, LocationOrArchive, checkpoint_at, open_archive
 from recovery.storage.s3_options import S3Options
@@ -186,25 +188,32 @@ def _savepoint_before(
     progress: ProgressCallback | None,
 ) -> str:
     """Do step 1; a savepoint that a call before, which was killed, has made of this state is used again."""
-    record = found.record
-    name = f"{record.name[:60]}-before-rescale-{record.epoch}-{found.batch}"
-    if archive.exists(manifest_file(name)):
-        if _is_of(archive, name, found):
-            return name
-        name = f"{name[-80:].lstrip('.')}-{record.id}"  # it is that of a clone, which has its name, or damaged
-        if archive.exists(manifest_file(name)) and _is_of(archive, name, found):
+    tables = table_versions(found, s3, spark)
+    for name in _names(found):
+        if not archive.exists(manifest_file(name)):
+            break
+        if _is_of(archive, name, found, tables):
             return name
     savepoint(found.folder.root, name, to=archive, s3=s3, progress=progress, spark=spark)
     return name
 
 
-def _is_of(archive: Archive, name: str, found: CheckpointSnapshot) -> bool:
-    """Return whether a savepoint is of a checkpoint as it is now."""
+def _names(found: CheckpointSnapshot) -> Iterator[str]:
+    """Yield names: the first may be that of a clone, damaged, or of before somebody has changed rows of the tables."""
+    record = found.record
+    yield (name := f"{record.name[:60]}-before-rescale-{record.epoch}-{found.batch}")
+    yield (name := f"{name[-80:].lstrip('.')}-{record.id}")
+    yield from (f"{name}-{number}" for number in count(2))
+
+
+def _is_of(archive: Archive, name: str, found: CheckpointSnapshot, tables: Mapping[str, SavedTable]) -> bool:
+    """Return whether a savepoint is of a checkpoint and its tables as they are now."""
     try:
         earlier = show(archive, name)
     except SavepointError:
         return False
-    return (earlier.job_id, earlier.epoch, earlier.batch) == (found.record.id, found.record.epoch, found.batch)
+    is_same = (earlier.job_id, earlier.epoch, earlier.batch) == (found.record.id, found.record.epoch, found.batch)
+    return is_same and earlier.tables == tables
 
 
 def _groups_per_partition(record: JobRecord, partitions: int) -> Counter[int]:

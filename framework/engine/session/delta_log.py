@@ -9,9 +9,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from framework.declarations.errors import SinkError
-from framework.engine.session.checkpoint_files import CheckpointFiles
 from framework.engine.session.spark_errors import first_line
-from state.checkpoint.folder import local_path, parse_json
+from state.checkpoint.folder import LocalFolder, local_path, parse_json
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,24 +36,29 @@ def is_delta_table(spark: SparkSession, path: str) -> bool:
     try:
         return bool(DeltaTable.isDeltaTable(spark, path))
     except Exception as error:
-        raise unreadable_table(spark, path, error) from error
+        raise unreadable_table(path, error) from error
 
 
-def unreadable_table(spark: SparkSession, path: str, error: Exception) -> SinkError:
+def unreadable_table(path: str, error: Exception) -> SinkError:
     """Return the error of a table that cannot be read.
 
     Args:
-        spark: the session that reaches its folder.
         path: its folder.
         error: of Spark.
     """
-    damage = cut_short_commit(CheckpointFiles(spark, path))
-    if damage is not None:
-        return SinkError(f"{damage}, and start the job again, which runs an unfinished batch again")
-    return SinkError(
+    return damaged_log(path) or SinkError(
         f"the Delta table {path} cannot be read: {first_line(error)}. If a newer program has changed it, take a "
         "version of Delta that has the table's features, or remove the feature; it has kept its rows"
     )
+
+
+def damaged_log(path: str) -> SinkError | None:
+    """Return the error of a table whose log was cut short; None if it was not. `path` is its folder."""
+    local = local_path(path)
+    damage = None if local is None else cut_short_commit(LocalFolder(local))
+    if damage is None:
+        return None
+    return SinkError(f"{damage}, and start the job again, which runs an unfinished batch again")
 
 
 def cut_short_commit(table: LogFolder) -> str | None:

@@ -30,7 +30,7 @@ from framework.declarations.errors import OutputNotWritable, SchemaMismatch, Sin
 from framework.engine.flow.pipeline import spark_schema
 from framework.engine.session.checkpoint_files import CheckpointFiles
 from framework.engine.session.columns import quoted
-from framework.engine.session.delta_log import is_delta_table, table_metadata, unreadable_table
+from framework.engine.session.delta_log import damaged_log, is_delta_table, table_metadata, unreadable_table
 from framework.engine.session.spark_errors import first_line
 from framework.engine.sink.downtime import DOWNTIME
 from framework.engine.sink.small_commit_checks import NEW_TABLE
@@ -243,9 +243,12 @@ def _require_no_rows(spark: SparkSession, role: str, path: str, small: SmallTabl
 
 def _metadata(spark: SparkSession, path: str) -> Mapping[str, Any]:
     try:
-        return table_metadata(spark, path)
+        metadata = table_metadata(spark, path)
     except Exception as error:
-        raise unreadable_table(spark, path, error) from error
+        raise unreadable_table(path, error) from error
+    if (damage := damaged_log(path)) is not None:  # Delta takes an empty commit for no change
+        raise damage
+    return metadata
 
 
 def is_free(files: CheckpointFolder) -> bool:

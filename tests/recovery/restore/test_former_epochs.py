@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
+from framework.engine.sink.small_commits import OWNER
 from recovery.restore.clone import clone
 from recovery.restore.former_epochs import epochs_to_fence, last_known_epochs
 from recovery.restore.restore import restore
@@ -84,6 +85,23 @@ def test_the_epochs_of_a_checkpoint_that_was_lost_are_in_its_tables(
     assert last_epochs(LocalFiles(log), "readings") == {ID: 4, "c" * 12: 7}
     commit(log, f"readings/log@{ID}#5")
     assert last_epochs(LocalFiles(log), "readings")[ID] == 5
+
+
+def test_the_checkpoint_that_the_tables_belong_to_now_is_known_by_them(
+    job: FakeCheckpoint, archive: MemoryArchive, tmp_path: Path
+) -> None:
+    """It is in a folder that nothing leads to, as the one that it had superseded was removed; a job may run there."""
+    log, later = tmp_path / "log", "0f0000000002"
+    commit(log, f"readings/log@{ID}#0")
+    job.tables(log=str(log), view=None)
+    savepoint(job.folder, "one", to=archive)
+    commit(log, f"readings/log@{later}#3", f"flights/log@{'d' * 12}#3")
+    owner = CommitProperties(app_transactions=[Transaction(OWNER, int(later, 16))])
+    write_deltalake(log, pa.table({"n": [1]}), mode="append", commit_properties=owner)
+    copy = JobRecord(name="readings", id=ID, declaration={}, group_ids=(), versions={})
+    for _ in range(2):
+        assert last_known_epochs(copy, job.files, show(archive, "one"), [], None) == {ID: 0, later: 3}
+        DeltaTable(log).create_checkpoint()
 
 
 def test_tables_refuse_each_earlier_epoch_under_each_id(job: FakeCheckpoint, archive: MemoryArchive) -> None:

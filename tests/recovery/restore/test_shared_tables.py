@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -81,6 +82,23 @@ def test_rows_that_are_gone_already_do_not_count(job: FakeCheckpoint, archive: M
     DeltaTable(shared).restore(kept)
     paths = RestorePaths(checkpoint=job.files)
     assert other_jobs(show(archive, "one"), paths, None) == {str(shared): ["flights"]}
+
+
+def test_what_a_restore_to_a_time_has_discarded_counts(
+    job: FakeCheckpoint, archive: MemoryArchive, shared: Path
+) -> None:
+    """The log does not say to which version it went: the rows of the other job may still be in the table."""
+    refuse(shared, OTHER, 2)
+    kept = DeltaTable(shared).version()
+    DeltaTable(shared).delete()
+    DeltaTable(shared).restore(kept)
+    commit = shared / "_delta_log" / f"{kept + 2:020d}.json"
+    actions = [json.loads(line) for line in commit.read_text().splitlines()]
+    info = next(one["commitInfo"] for one in actions if "commitInfo" in one)
+    assert info["operation"] == "RESTORE"
+    info["operationParameters"] = {"version": None, "timestamp": "2026-01-01 10:00:00.0"}  # as Spark writes it
+    commit.write_text("\n".join(map(json.dumps, actions)))
+    assert unconfirmed(job, archive) == (str(shared),)
 
 
 @pytest.mark.parametrize(("done", "missing"), [("intended", 1), ("tables", 0)])

@@ -8,7 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from deltalake import DeltaTable, write_deltalake
 
 from recovery.cli.upgrade import RESCALE
 from recovery.errors import SavepointRefused
@@ -92,6 +94,24 @@ def test_the_command_prints_how_to_undo_it_and_how_groups_are_distributed() -> N
         "at most 3 key groups share a shuffle partition",
         "2 shuffle partitions have no key group and do nothing",
     ]
+
+
+def test_a_savepoint_of_before_rows_were_deleted_is_not_what_a_rescaling_goes_back_to(
+    job: FakeCheckpoint, archive: MemoryArchive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An interrupted rescaling has left it: the tables would go back with the state, and have the rows again."""
+    monkeypatch.setattr("recovery.upgrade.rescale.savepoint", savepoint)
+    log = str(tmp_path / "log")
+    write_deltalake(log, pa.table({"n": [1, 2]}))
+    job.tables(log=log, view=None)
+    found, names = read_checkpoint(job.files), []
+    for _ in range(4):
+        names += [_savepoint_before(found, archive, None, SPARK, None) for _ in range(2)]
+        DeltaTable(log).delete("n = 1")
+        write_deltalake(log, pa.table({"n": [1]}), mode="append")
+    first = "readings-before-rescale-0-2"
+    suffixes = ["", "-0123456789ab", "-0123456789ab-2", "-0123456789ab-3"]
+    assert names == [f"{first}{suffix}" for suffix in suffixes for _ in range(2)]
 
 
 @pytest.mark.parametrize("change", ["of a clone", "damaged"])

@@ -1,0 +1,30 @@
+"""What a start finds in the log of a table before it trusts it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from framework.engine.session.delta_log import damaged_log
+
+
+@pytest.mark.parametrize("kept", [0, 20], ids=["empty", "cut short"])
+def test_a_commit_that_is_not_whole_is_named_whatever_came_after_it(tmp_path: Path, kept: int) -> None:
+    """Delta takes an empty one for no change, so the table would lack its rows, and no batch would be run again."""
+    for number in range(4):
+        write_deltalake(tmp_path, pa.table({"n": [number]}), mode="append")
+    assert damaged_log(str(tmp_path)) is None
+    commit = tmp_path / "_delta_log" / f"{2:020d}.json"
+    commit.write_bytes(commit.read_bytes()[:kept])
+    said = str(damaged_log(tmp_path.as_uri()))
+    assert f"_delta_log/{2:020d}.json in {tmp_path} was cut short" in said
+    assert "remove all files in _delta_log whose number is 2 or greater, and start the job again" in said
+
+
+def test_a_table_in_a_store_has_whole_commits(tmp_path: Path) -> None:
+    """An object is there as a whole, or not at all."""
+    assert damaged_log("s3a://bucket/log") is None
+    assert damaged_log(str(tmp_path / "none yet")) is None
