@@ -243,9 +243,7 @@ class DeltaJob:
         for port in pipeline.ports:
             require_bounded_batch(port.intake.df, partial(found_files, files))
         written = {} if new else read_tables(files)
-        tables = self._tables
-        if self._named:
-            tables = NamedTables(tables).create(files.spark, spec, written, layout)
+        tables = NamedTables(self._tables).create(files.spark, spec, written, layout) if self._named else self._tables
         paths, fresh = asdict(tables), new and not record.epoch
         small, owned = SmallTables(), written.values()
         found = create_or_check(files.spark, tables, spec, fresh=fresh, written=owned, layout=layout, small=small)
@@ -253,7 +251,7 @@ class DeltaJob:
         last = cache(partial(small.last_transaction, files.spark))  # nobody else commits under our transactions
         has_rows = partial(small.has_rows, files.spark)
         require_no_other_batch(files, record, paths, last, written=None if new else owned, has_rows=has_rows)
-        lease.tables = require_all_batches(lease.tables, record, paths, found, last, committed=last_batches(files)[1])
+        known = require_all_batches(lease.tables, record, paths, found, last, committed=last_batches(files)[1])
         has_sink, code = self._sink is not None, code_of(pipeline)
         begin_with_code(files, record, code, paths, last_transaction=last, has_sink=has_sink, accepted=accepted)
         complete_upgrade(files, record, tables, pipeline.spec, small)
@@ -262,6 +260,7 @@ class DeltaJob:
             self._sink.prepare(files.spark, spark_schema(pipeline.spec.results_schema))
         sink = DeltaSink(record=record, spec=pipeline.spec, tables=tables, user_sink=self._sink, small=small)
         sink.secure_tables(files.spark)
+        lease.tables = known  # not before: a table that is known to this epoch refuses those before it
         return Job(JobLaunch.resume(files, record, pipeline, sink, how, lease))
 
     def reset_to_initial_state(self, *, checkpoint: str | os.PathLike[str], confirm: str | None = None) -> ResetPreview:

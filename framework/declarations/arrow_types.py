@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from decimal import Decimal
 from typing import Any, get_args, get_origin
 
@@ -121,4 +121,7 @@ def _pairs(value: Any) -> list[tuple[Any, Any]]:
 
 
 def _is_list(value: Any) -> bool:
-    return isinstance(value, list | tuple | np.ndarray)
+    """Return whether Arrow takes a value for a list: also a pandas.Series, a set, a deque, the values of a dict."""
+    if isinstance(value, np.ndarray):
+        return value.ndim > 0
+    return isinstance(value, Collection) and not isinstance(value, str | bytes | bytearray | memoryview | Mapping)

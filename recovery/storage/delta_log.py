@@ -103,16 +103,10 @@ def jobs_since(table: Files, version: int) -> dict[str, str]:
         version: what came after it, and was not discarded by a restore since, counts.
     """
     jobs: dict[str, str] = {}
-    last = newest_version(table)
-    for number, commit in _newest_first(table):
+    for number, commit in _kept(table):
         if number <= version:
             break
-        if number > last:
-            continue
-        if _is_restore(commit):
-            to = _restored_version(commit)
-            last = last if to < 0 else to  # to a time: what it has discarded is not known
-        elif any("add" in one for one in commit):
+        if not _is_restore(commit) and any("add" in one for one in commit):
             ids = [_JOB_COMMIT.fullmatch(str(one["txn"].get("appId"))) for one in commit if "txn" in one]
             jobs |= {found[2]: found[1] for found in ids if found}
     return jobs
@@ -201,14 +195,12 @@ def versions_after_batch(tables: Mapping[str, Files], transactions: Mapping[str,
 def _view_version_after(table: Files, transaction: str, batch: int) -> int | None:
     """Return the newest version before the first merge of a later batch; None if the merges do not say their batch."""
     version, is_known = newest_version(table), False
-    for number, commit in _newest_first(table):
+    for number, commit in _kept(table):
         done = _batch_of_commit(commit, transaction)
         if done > batch:
             version, is_known = number - 1, True
         elif done >= 0:
             return version
-        elif _is_restore(commit):
-            break
         elif _operation(commit) == "MERGE" and not any("txn" in one for one in commit):
             return None
     return version if is_known else None
@@ -217,13 +209,23 @@ def _view_version_after(table: Files, transaction: str, batch: int) -> int | Non
 def _version_after(table: Files, transaction: str, batch: int) -> int:
     """Return the newest version before the first commit of a later batch."""
     version = newest_version(table)
-    for number, commit in _newest_first(table):
+    for number, commit in _kept(table):
         done = _batch_of_commit(commit, transaction)
         if done > batch:
             version = number - 1
-        elif done >= 0 or _is_restore(commit):
-            break  # batches are in order in the log, and what a restore discarded is in no version after it
+        elif done >= 0:
+            break  # batches are in order in the log
     return version
+
+
+def _kept(table: Files) -> Iterator[tuple[int, list[dict[str, Any]]]]:
+    """Yield as `_newest_first`, without the commits that a restore has discarded; one to a time does not say which."""
+    last = None
+    for number, commit in _newest_first(table):
+        if last is None or number <= last:
+            yield number, commit
+            if _is_restore(commit) and (to := _restored_version(commit)) >= 0:
+                last = to
 
 
 def _version_at(table: Files, time: int) -> int:

@@ -62,6 +62,10 @@ class JobRecord:
         """Return the id under which this job commits to one of its tables; the version is the batch's number."""
         return f"{self.name}/{table}@{self.id}#{self.epoch}"
 
+    def joined(self, table: str) -> str:
+        """Return the id under which a table has the epoch in which it has become one of this job's tables."""
+        return f"{self.name}/{table}@{self.id}#joined"
+
     def earlier_epochs(self, *, before: int) -> list[JobRecord]:
         """Return the record as it was, or would have been, in each epoch before this one, also under former ids."""
         of_ids = {self.id: before - 1, **self.former}

@@ -107,7 +107,7 @@ class RowContents:
         if isinstance(self._window, Batched):
             events = [table for table in events if table.kind is not EventType.INSERTION]  # waiting rows are outside
         self._output.emit([*events, *result.events], offsets)
-        stays = np.arange(len(buffer.codes)) - offsets[buffer.codes] >= result.begin[buffer.codes]
+        stays = self._is_at_or_after(result.begin, offsets)
         for code, positions in result.sparse.items():
             stays[offsets[code] : offsets[code + 1]] = False
             stays[offsets[code] + positions] = True
@@ -131,10 +131,10 @@ class RowContents:
             self._output.emit([event], self._offsets())
         else:
             some = partitions.waiting[codes] > 0
-            waiting, sizes = codes[some], partitions.size.copy()
-            updates = insert_all_waiting(waiting, sizes, at[some], partitions, self._window.retain)
-            self._output.emit(updates.events(), self._offsets())
-            partitions.inside[waiting], partitions.waiting[waiting] = sizes[waiting], 0
+            sizes, offsets = partitions.size, self._offsets()
+            updates = insert_all_waiting(codes[some], sizes, at[some], partitions, self._window.retain)
+            self._output.emit(updates.events(), offsets)
+            self._buffer.retain(self._is_at_or_after(updates.final(partitions, sizes), offsets))
 
     def emit_contents(self, kind: EventType, codes: np.ndarray, at: np.ndarray) -> None:
         """Emit the events, if the output needs them."""
@@ -181,6 +181,12 @@ class RowContents:
 
     def _offsets(self) -> np.ndarray:
         return self._buffer.offsets(len(self._partitions.live))
+
+    def _is_at_or_after(self, begin: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+        """Return for each row whether it is the one of this number in its partition, or a later one."""
+        codes = self._buffer.codes
+        stays: np.ndarray = np.arange(len(codes)) - offsets[codes] >= begin[codes]
+        return stays
 
 
 class AggregateContents:

@@ -17,6 +17,7 @@ log of the table, and is no business of a start.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from framework.declarations.errors import CheckpointError, SinkError
@@ -110,7 +111,8 @@ def require_no_discarded_rows(
     """Refuse a table with rows of batches that a restore has discarded: it has not gone back with the others.
 
     A savepoint has the tables that the job had then. One that was declared since still has what it got, and batches
-    that are run again come with the next epoch, which it would take for new ones.
+    that are run again come with the next epoch, which it would take for new ones. It may have gone back with a restore
+    to another savepoint in between, so it must have joined in this very epoch (`framework/engine/sink/fencing.py`).
 
     Args:
         record: what the checkpoint says of the job.
@@ -125,9 +127,9 @@ def require_no_discarded_rows(
     """
     earlier, own = record.earlier_epochs(before=record.epoch), {place_of(path) for path in written}
     for role, path in tables.items():
-        if path is None or place_of(path) in own:
+        if path is None or place_of(path) in own or last_transaction(path, record.joined(role)) == record.epoch:
             continue
-        if any(0 <= last_transaction(path, one.transaction(role)) < FENCED for one in earlier) and has_rows(path):
+        if any(last_transaction(path, one.transaction(role)) >= 0 for one in earlier) and has_rows(path):
             raise SinkError(
                 f"the {role} {path} has rows of job {record.name!r} from before a restore or reset, and did not go "
                 "back with it, as the job had other tables when the savepoint was made, or when it was reset: batches "
@@ -176,7 +178,9 @@ def require_all_batches(
             properties = described.get("configuration") or {}
             last = _last_committed(known, committed)
             if properties.get(ACCEPTED) != str(last):
-                _require_same(role, known, described["id"], batch, last=last, may_have_rows=record.epoch > 0)
+                before_epoch = record.epoch and replace(record, epoch=record.epoch - 1).transaction(role)
+                is_of_epoch = not before_epoch or last_transaction(path, before_epoch) >= FENCED  # by each start
+                _require_same(role, known, described["id"], batch, last=last, epoch=record.epoch if is_of_epoch else -1)
             before = known.get("before", last) if known["batch"] == batch else last
         else:
             before = -1
@@ -205,19 +209,23 @@ def _last_committed(known: Mapping[str, Any], committed: int | None) -> int:
     return int(known.get("before", last)) if is_run_again else last
 
 
-def _require_same(role: str, known: Mapping[str, Any], id_: str, batch: int, *, last: int, may_have_rows: bool) -> None:
+def _require_same(role: str, known: Mapping[str, Any], id_: str, batch: int, *, last: int, epoch: int) -> None:
+    """Refuse a table that is behind; `epoch` is that of the checkpoint, -1 if the table is from before it."""
     path = known["path"]
-    if known["id"] != id_ and (last >= 0 or may_have_rows):
+    if known["id"] != id_ and (last >= 0 or epoch):
         what = f"is another table than the one that this checkpoint has written to: its id is {id_}, not {known['id']}"
     elif batch < last:
         newest = f"batch {batch} is" if batch >= 0 else "no batch is"
         what = f"is an older copy: {newest} the newest that it has of this job, and batch {last} was written to it"
+    elif epoch < 0:
+        what = "is an older copy: it is from before the last restore or reset, after which this job has started with it"
     else:
         return
+    results = f"Results of batches up to {last}" if last >= 0 else "Results of before that"
     raise SinkError(
-        f"the {role} {path} {what}. Results of batches up to {last} would be missing for ever, because they are not "
-        "run again. Put the table back as the job has left it; or restore a savepoint, which takes the checkpoint "
-        "back, too; or reset the job to its initial state, or give it a new checkpoint folder and new tables. If you "
-        "have filled the table again, or can do without these rows, confirm that: ALTER TABLE "
-        f"delta.`{path}` SET TBLPROPERTIES ('{ACCEPTED}' = '{last}')"
+        f"the {role} {path} {what}. {results} would be missing for ever, because they are not run again. Put the table "
+        "back as the job has left it; or restore a savepoint, which takes the checkpoint back, too; or reset the job "
+        "to its initial state, or give it a new checkpoint folder and new tables. If you have filled the table again, "
+        f"or can do without these rows, confirm that: ALTER TABLE delta.`{path}` SET TBLPROPERTIES "
+        f"('{ACCEPTED}' = '{last}')"
     )

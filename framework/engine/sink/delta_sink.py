@@ -137,7 +137,8 @@ class DeltaSink:
         """
         tables = asdict(self.tables)
         own(spark, tables, self.record, self.small)
-        fence(spark, tables, self.record.earlier_epochs(before=self.record.epoch), self.small)
+        earlier = self.record.earlier_epochs(before=self.record.epoch)
+        fence(spark, tables, earlier, self.small, joined=self.record)
 
     def _commits(self, packed: DataFrame, batch: BatchOutput) -> list[Callable[[], None]]:
         spark = packed.sparkSession

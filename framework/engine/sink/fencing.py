@@ -4,6 +4,9 @@ Fencing: a process of an earlier epoch may have been paused, and a check just be
 while it is paused again. So the tables themselves refuse it: each of its transaction ids gets a version that no batch
 reaches.
 
+Joined: a start in a later epoch commits the number of the epoch, too. A table that has it and was left out of the
+declaration since has no rows of batches that the epoch has discarded (`framework/engine/job/table_record.py`).
+
 Owners: the first start commits a transaction version to the log of each table, which stands for the id of its
 checkpoint. Delta refuses one of two such commits at the same time, so of two jobs that both start before either has
 written a row, one finds the version of the other.
@@ -34,6 +37,8 @@ def fence(
     tables: Mapping[str, str | None],
     epochs: Iterable[JobRecord],
     small: SmallTables | None = None,
+    *,
+    joined: JobRecord | None = None,
 ) -> None:
     """Let no process that runs in one of these epochs commit to the tables any more. May be repeated.
 
@@ -42,16 +47,19 @@ def fence(
         tables: role -> path; None, or no Delta table there: nothing to do.
         epochs: the job's record as it is in each of them.
         small: the tables that are open already.
+        joined: the record of the job that starts with these tables in a later epoch; the tables are to say so.
     """
     records, small = [*epochs], small or SmallTables()
     for role, path in tables.items():
-        ids = [record.transaction(role) for record in records]
-        if not ids or path is None or not is_delta_table(spark, path):
+        notes = {record.transaction(role): FENCED for record in records}
+        if joined is not None and notes:
+            notes[joined.joined(role)] = joined.epoch
+        if not notes or path is None or not is_delta_table(spark, path):
             continue
-        if not small.commit(spark, path, lambda to, ids=ids: to.fence(ids)):  # type: ignore[misc]  # bound in the loop
+        if not small.commit(spark, path, lambda to, notes=notes: to.note(notes)):  # type: ignore[misc]  # bound here
             nothing = spark.read.format("delta").load(path).limit(0)
-            for one in ids:
-                spark_commits.append(nothing, path, one, FENCED)
+            for one, version in notes.items():
+                spark_commits.append(nothing, path, one, version)
 
 
 def own(

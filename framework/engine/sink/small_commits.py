@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import re
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -167,19 +167,20 @@ class SmallCommits:
             app_id, version, lambda table, once: table.merge(rows, once, keys=keys, newer_by=newer_by, since=since)
         )
 
-    def fence(self, app_ids: Collection[str]) -> bool:
-        """Let nobody commit under these transaction ids any more: not a process that was paused, nor Spark.
+    def note(self, transactions: Mapping[str, int]) -> bool:
+        """Commit transactions without rows, unless the table has that version of them, or a later one.
 
-        A library commit under one of them raises `SinkError`; Spark skips its write silently.
+        With version `FENCED`, nobody can commit under an id any more: not a process that was paused, nor Spark. A
+        library commit under it raises `SinkError`; Spark skips its write silently.
 
         Args:
-            app_ids: transaction ids of earlier epochs.
+            transactions: id -> version.
 
         Returns:
-            Whether any of them could still be committed under until now.
+            Whether the table lacked any of them until now.
         """
         return self._commit_missing(
-            lambda table: [Transaction(one, FENCED) for one in app_ids if table.version_of(one) < FENCED]
+            lambda table: [Transaction(one, to) for one, to in transactions.items() if table.version_of(one) < to]
         )
 
     def own(self, app_id: str, version: int, *, take: bool) -> int:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import deque
 from decimal import Decimal
 from typing import Any, ClassVar
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -98,6 +100,9 @@ FITS: list[tuple[pa.DataType, Any]] = [
     (pa.float64(), 1.5),
     (pa.list_(INT), [1, None, 2.0]),
     (pa.list_(INT), np.array([1.0, 2.0])),
+    (pa.list_(INT), pd.Series([1.0, 2.0])),
+    (pa.list_(INT), deque([1, None])),
+    (pa.list_(pa.string()), {"a"}),
     (PAIR, {"n": 1, "share": 0.5}),
     (PAIR, {"n": 1}),
     (PAIR, {}),
@@ -116,6 +121,11 @@ MISFITS: list[tuple[pa.DataType, Any]] = [
     (pa.timestamp("us", tz="UTC"), 1.7e9 + 0.25),
     (pa.list_(INT), [1, 1.5]),
     (pa.list_(INT), np.array([1.0, 1.5])),
+    (pa.list_(INT), pd.Series([1.0, 1.5])),
+    (pa.list_(INT), {1.5}),
+    (pa.list_(INT), deque([1.5])),
+    (pa.list_(INT), {"a": 1.5}.values()),
+    (pa.list_(pa.list_(INT)), [pd.Series([1.5])]),
     (PAIR, {"n": 1.5}),
     (PAIR, (1.5, 0.5)),
     (PAIR, [("n", 1.5), ("share", 0.5)]),

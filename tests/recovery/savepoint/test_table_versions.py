@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,9 +17,14 @@ from tests.recovery.conftest import FakeCheckpoint, savepoint
 from tests.recovery.storage.memory_archive import MemoryArchive
 
 
-def commit(table: Path, version: int, *, at: int, batch: int | None = None, role: str = "log") -> None:
-    """Write one commit into a Delta log."""
-    actions = [{"commitInfo": {"timestamp": at, "operation": "WRITE"}}]
+def commit(
+    table: Path, version: int, *, at: int, batch: int | None = None, role: str = "log", restores: int | None = None
+) -> None:
+    """Write one commit into a Delta log; one that restores a version, if that is given."""
+    actions: list[dict[str, Any]] = [{"commitInfo": {"timestamp": at, "operation": "WRITE"}}]
+    if restores is not None:
+        of_it = {"version": str(restores), "timestamp": None}
+        actions = [{"commitInfo": {"timestamp": at, "operation": "RESTORE", "operationParameters": of_it}}]
     if batch is not None:
         actions.append({"txn": {"appId": f"readings/{role}@0123456789ab#0", "version": batch}})
     log = table / "_delta_log"
@@ -74,6 +80,23 @@ def test_the_view_is_saved_as_of_its_batch_whatever_the_clock_did(
     job.tables(**{role: str(tmp_path / role) for role in ("log", "view", "metrics")})
     made = savepoint(job.folder, "one", to=archive)
     assert {role: table.version for role, table in made.manifest.tables.items()} == {"log": 1, "view": 1, "metrics": 1}
+
+
+@pytest.mark.parametrize(("restores", "saved"), [(2, 1), (1, 4)], ids=["with the batch", "without it"])
+def test_an_uncommitted_batch_is_left_out_also_where_somebody_has_restored_the_tables(
+    job: FakeCheckpoint, archive: MemoryArchive, tmp_path: Path, restores: int, saved: int
+) -> None:
+    """Batch 3 is run again, and is in the version that a deletion by mistake was taken back to, or is not."""
+    for role in ("log", "view", "metrics"):
+        commit(tmp_path / role, 0, at=10)
+        commit(tmp_path / role, 1, at=20, batch=2, role=role)
+        commit(tmp_path / role, 2, at=30, batch=3, role=role)
+        commit(tmp_path / role, 3, at=40)
+        commit(tmp_path / role, 4, at=50, restores=restores)
+    job.begin()
+    job.tables(**{role: str(tmp_path / role) for role in ("log", "view", "metrics")})
+    made = savepoint(job.folder, "one", to=archive)
+    assert {table.version for table in made.manifest.tables.values()} == {saved}
 
 
 def test_a_job_that_is_started_while_its_tables_are_looked_up_adds_nothing_to_them(

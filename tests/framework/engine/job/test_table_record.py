@@ -44,6 +44,9 @@ class Tables:
         self.recorded = require_all_batches(
             self.recorded, self.record, self.paths, described, last_transaction, committed=self.committed
         )
+        for role in described:
+            earlier = self.record.earlier_epochs(before=self.record.epoch)
+            SmallCommits(str(self.paths[role])).note({one.transaction(role): FENCED for one in earlier})
 
     def commit(self, batch: int, *roles: str) -> None:
         """Write a row to some of the tables, as a batch of the job, which is committed."""
@@ -165,6 +168,22 @@ def test_after_a_restore_a_table_without_a_batch_has_rows_nevertheless(tables: T
     tables.make_again("log")
     with pytest.raises(SinkError, match=r"the log .* is another table"):
         tables.start()
+
+
+@pytest.mark.parametrize("role", ["log", "view"])
+def test_after_a_restore_a_backup_of_before_it_is_refused_also_without_a_batch(tables: Tables, role: str) -> None:
+    """It has no batch of the new epoch, like the table; but it does not refuse the epoch before, as that does."""
+    put_back = tables.copy(role)
+    tables.record = JobRecord(**{**RECORD.to_json(), "epoch": 1})
+    tables.start()
+    tables.start()
+    put_back()
+    with pytest.raises(
+        SinkError, match=rf"the {role} .* is an older copy: .* before the last restore or reset.* '-1'\)"
+    ):
+        tables.start()
+    DeltaTable(str(tables.paths[role])).alter.set_table_properties({ACCEPTED: "-1"}, raise_if_not_exists=False)
+    tables.start()
 
 
 def test_commits_of_others_and_an_unfinished_batch_are_accepted(tables: Tables) -> None:

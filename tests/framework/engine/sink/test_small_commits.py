@@ -161,8 +161,8 @@ def test_a_process_of_an_earlier_epoch_commits_nothing_any_more(path: str, view:
     merge(old_view, panes(("a", 1, 1.0, 0)), 0)
     for table in (path, view):
         now = SmallCommits(table)
-        assert now.fence([APP, "readings/log@0123456789ab#1"])
-        assert not now.fence([APP])
+        assert now.note({APP: FENCED, "readings/log@0123456789ab#1": FENCED})
+        assert not now.note({APP: FENCED})
         assert DeltaTable(table).transaction_version("readings/log@0123456789ab#1") == FENCED
     acts: list[Callable[[], bool]] = [
         lambda: old.append(log_rows("b"), APP, 1),
@@ -181,7 +181,7 @@ def test_a_file_whose_commit_failed_is_in_no_version_and_the_batch_can_be_repeat
     """As after a kill between the two: the rows come once, and the file is left over for VACUUM."""
     late, commits = SmallCommits(path), SmallCommits(path)
     late._table().version_of(APP)
-    commits.fence([APP])
+    commits.note({APP: FENCED})
     with pytest.raises(SinkError):
         late.append(log_rows("lost"), APP, 0)
     assert len(files(path)) == 1

@@ -13,7 +13,7 @@ from moto.server import ThreadedMotoServer
 
 from framework.declarations.errors import SinkError
 from framework.engine.sink.small_commit_storage import storage_options
-from framework.engine.sink.small_commits import SmallCommits
+from framework.engine.sink.small_commits import FENCED, SmallCommits
 
 SCHEMA = pa.schema([("sensor", pa.string()), ("firing", pa.int64())])
 
@@ -67,6 +67,6 @@ def test_two_processes_commit_side_by_side_and_each_batch_once(options: dict[str
         {"sensor": "b", "firing": 8},
         {"sensor": "c", "firing": 0},
     ]
-    SmallCommits(url, options).fence(["job one"])
+    SmallCommits(url, options).note({"job one": FENCED})
     with pytest.raises(SinkError):
         two.append(rows("d", 0), "job one", 3)

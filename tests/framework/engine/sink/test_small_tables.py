@@ -10,7 +10,7 @@ import pytest
 from deltalake import DeltaTable
 
 from framework.engine.sink.small_commit_checks import UnsupportedTable
-from framework.engine.sink.small_commits import SmallCommits, create_table
+from framework.engine.sink.small_commits import FENCED, SmallCommits, create_table
 from framework.engine.sink.small_tables import SmallTables
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def test_a_folder_that_the_library_would_not_reach_is_left_to_spark(tmp_path: Pa
     before = sorted(tmp_path.rglob("*"))
     tables = SmallTables()
     assert not tables.commit(NO_SPARK, str(own), lambda to: to.append(ROWS, "a", 0))
-    assert not tables.commit(NO_SPARK, str(own), lambda to: to.fence(["a"]))
+    assert not tables.commit(NO_SPARK, str(own), lambda to: to.note({"a": FENCED}))
     assert sorted(tmp_path.rglob("*")) == before
 
 
