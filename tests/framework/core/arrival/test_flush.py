@@ -27,7 +27,7 @@ WINDOWS = {
 }
 
 
-class Ledger(Operator):
+class Movements(Operator):
     """Emits each row that comes into the window, or leaves it."""
 
     events = frozenset({EventType.INSERTION, EventType.EVICTION, EventType.FINAL})
@@ -41,7 +41,7 @@ def booked(window: ArrivalWindow, keys: list[str], cut: int) -> dict[str, Counte
     """The rows of each event type, of a row a second and a flush, in two batches."""
     output = pa.schema({"what": pa.string(), "n": pa.int64()})
     keyed = pa.schema([COLUMNS.field("k")])
-    spec = JobSpec(window=window, keys=keyed, columns=COLUMNS, operator=Ledger(), output=output)
+    spec = JobSpec(window=window, keys=keyed, columns=COLUMNS, operator=Movements(), output=output)
     steps: list[Step] = []
     for number, key in enumerate(keys, 1):
         steps += [Tick(number * 1_000_000), Rows(pa.table({"k": [key], "n": [number]}, schema=COLUMNS))]
