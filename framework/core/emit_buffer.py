@@ -39,6 +39,7 @@ class EmitBuffer:
         self.origin = Origin(0, 0)
         self._first_table = 0
         self._misfits: list[tuple[Origin, Exception]] = []
+        self._ends: list[tuple[Origin, Origin, bool]] = []  # of a window: with the mark, without, and whether always
 
     def __call__(self, **columns: Any) -> None:
         """Emit one row. Raises `DeclarationError` for a column that the output does not declare."""
@@ -64,6 +65,7 @@ class EmitBuffer:
     def end_of_window(self, *, always: bool) -> None:
         """Mark the last row of the current event, for the window mark; `always`: if there is none, emit nulls."""
         mark = self.origin._replace(is_window_mark=True)
+        self._ends.append((mark, self.origin, always))
         origins = self._origins or (self._completed[-1][1] if self._completed else [])
         if origins and origins[-1] is self.origin:
             origins[-1] = mark
@@ -89,7 +91,7 @@ class EmitBuffer:
     def pop_rows(self) -> list[tuple[pa.Table, list[Origin]]]:
         """Return the rows emitted since the last call, with the origin of each."""
         self._complete_row()
-        taken, self._completed = self._completed, []
+        taken, self._completed, self._ends = self._completed, [], []
         return taken
 
     def pop_misfits(self) -> list[tuple[Origin, Exception]]:
@@ -112,6 +114,16 @@ class EmitBuffer:
                 self._completed.append((self._table([row]), [origin]))
             except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
                 self._misfits.append((origin, error))
+                if origin.is_window_mark:
+                    self._mark_row_before(origin)
+
+    def _mark_row_before(self, mark: Origin) -> None:
+        """Give the mark of a row that does not fit to the one before it of the event, or to a row of nulls."""
+        event, always = next((event, always) for one, event, always in self._ends if one is mark)
+        if self._completed and self._completed[-1][1][-1] is event:
+            self._completed[-1][1][-1] = mark
+        elif always:
+            self._completed.append((self._table([{}]), [mark]))
 
     def _table(self, rows: list[dict[str, Any]]) -> pa.Table:
         for column in self._may_be_cut_off:

@@ -37,3 +37,22 @@ def test_a_table_that_the_job_had_later_is_refused_until_its_rows_are_gone(readi
     readings.declare().start(checkpoint=restored, trigger="available_now").await_end(timeout=300)
     assert readings.log() == LOG
     assert readings.log("view") == LOG[1:]
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("begin", ["restore", "reset"])
+def test_a_table_that_went_back_may_be_left_out_and_declared_again(readings: Readings, begin: str) -> None:
+    """It has no row of a discarded batch: it went back with the others, or a reset lets it keep what it has."""
+    readings.put(*FILES[0], ("d", None, 3))
+    readings.run()
+    if begin == "restore":
+        savepoint(readings.checkpoint, "one", to=readings.folder / "savepoints", decode=False)
+        restore(readings.folder / "savepoints", "one", spark=readings.spark)
+    else:
+        readings.declare().reset_to_initial_state(checkpoint=readings.checkpoint, confirm="readings")
+    other = readings.computed().to_delta(
+        readings.folder / "log", view=readings.folder / "view", quarantine=readings.folder / "other"
+    )
+    assert other.start(checkpoint=readings.checkpoint, trigger="available_now").await_end(timeout=300)
+    readings.run()
+    assert [row["reason"] for row in readings.rows("log_quarantine")] == ["NULL_EVENT_TIME"]

@@ -280,11 +280,11 @@ def _restore_tables(paths: RestorePaths, manifest: Manifest, s3: S3Options | Non
     session = session_for((table.path for table in manifest.tables.values()), spark, s3)
     others = checkpoints_with_same_tables(manifest, paths.checkpoint, s3)
     tables = {role: table.path for role, table in manifest.tables.items()}
-    fence(session, tables, epochs_to_fence(paths, manifest, others, s3))
-    for role in sorted(manifest.tables, key=lambda role: role == "metrics"):
-        restore_table(session, manifest.tables[role], s3)
     record = read_record(paths.incoming)
     assert record is not None  # the copy of a savepoint has one
+    fence(session, tables, epochs_to_fence(paths, manifest, others, s3), joined=record)
+    for role in sorted(manifest.tables, key=lambda role: role == "metrics"):
+        restore_table(session, manifest.tables[role], s3)
     own(session, tables, record, take=True)
 
 

@@ -13,14 +13,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from framework.engine.session.delta_log import LOG, cut_short_commit
-from framework.engine.sink.small_commits import OWNER
 from recovery.errors import SavepointError
 from recovery.storage.files import Files
 from state.checkpoint.folder import parse_json
+from state.checkpoint.job_record import OWNER
 
 _COMMIT = re.compile(r"(\d{20})\.json")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(\..*)?\.parquet")
-_JOB_COMMIT = re.compile(r"(.+)/\w+@([^#]+)#(\d{1,6})")
+_JOB_COMMIT = re.compile(r"(.+)/\w+@([^#]+)#(\d{1,6}|joined)")
 """Transaction id of a job's commits: its name, the role of the table, the id of its checkpoint, and the epoch."""
 
 
@@ -113,24 +113,25 @@ def jobs_since(table: Files, version: int) -> dict[str, str]:
 
 
 def last_epochs(table: Files, job: str) -> dict[str, int]:
-    """Return id of a checkpoint -> the last epoch in which a job has committed to a table, also what was discarded.
+    """Return id of a checkpoint -> the last epoch in which a job has started with a table, also what was discarded.
 
     Args:
         table: the table's folder.
         job: the name of the job.
     """
     epochs: dict[str, int] = {}
-    for transaction, _ in _transactions(table):
+    for transaction, version in _transactions(table):
         found = _JOB_COMMIT.fullmatch(transaction)
         if found and found[1] == job:
-            epochs[found[2]] = max(int(found[3]), epochs.get(found[2], 0))
+            epoch = version if found[3] == "joined" else int(found[3])
+            epochs[found[2]] = max(epoch, epochs.get(found[2], 0))
     return epochs
 
 
 def owner_of(table: Files) -> str | None:
     """Return the id of the checkpoint that a table belongs to; None if it does not say."""
     owner = next((version for transaction, version in _transactions(table) if transaction == OWNER), None)
-    return None if owner is None else f"{owner:012x}"
+    return None if owner is None or owner >= 2**48 else f"{owner:012x}"
 
 
 def _transactions(table: Files) -> Iterator[tuple[str, int]]:

@@ -17,11 +17,11 @@ from urllib.parse import unquote
 from deltalake import DeltaTable
 
 from framework.engine.sink.small_commit_table import files_of, open_table
-from framework.engine.sink.small_commits import OWNER
 from recovery.errors import SavepointRefused
 from recovery.storage.delta_log import has_version
 from recovery.storage.files import Files
 from recovery.storage.parallel import map_parallel
+from state.checkpoint.job_record import OWNER
 
 _TARGET_BYTES = 100 * 1024 * 1024
 

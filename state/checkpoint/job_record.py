@@ -19,6 +19,9 @@ from state.errors import CorruptState, StateVersionError
 MAX_EPOCH = 100_000
 """How often a job can have been reset or restored: a restore writes a number for each earlier epoch to each table."""
 
+OWNER = "panekeeper/owner"
+"""Transaction id under which a table has the id of the checkpoint that writes to it, as a number (`fencing.py`)."""
+
 _JOB_ID = re.compile(r"[0-9a-f]{12}")
 _OPTIONAL = {"settings", "former"}
 _DAMAGED = "restore this checkpoint from a savepoint, or start with a new checkpoint folder"

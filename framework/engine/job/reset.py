@@ -107,15 +107,15 @@ def complete_reset(files: CheckpointFiles, record: JobRecord) -> JobRecord:
     intent = read_reset_intent(files)
     if intent is None:
         return record
-    fence(files.spark, read_tables(files), record.earlier_epochs(before=intent.epoch))
+    begun = replace(record, epoch=intent.epoch)
+    fence(files.spark, read_tables(files), begun.earlier_epochs(before=intent.epoch), joined=begun)
     _truncate_view(files, intent.view)  # 2
     for step, name in enumerate(REMOVED_BY_RESET):
         fault_point("during-reset", step)
         files.remove(name)  # 3
-    record = replace(record, epoch=intent.epoch)
-    write_record(files, record)  # 4
+    write_record(files, begun)  # 4
     remove_reset_intent(files)  # 5
-    return record
+    return begun
 
 
 def _require_no_paused_process(files: CheckpointFiles) -> None:

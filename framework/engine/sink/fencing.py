@@ -4,8 +4,9 @@ Fencing: a process of an earlier epoch may have been paused, and a check just be
 while it is paused again. So the tables themselves refuse it: each of its transaction ids gets a version that no batch
 reaches.
 
-Joined: a start in a later epoch commits the number of the epoch, too. A table that has it and was left out of the
-declaration since has no rows of batches that the epoch has discarded (`framework/engine/job/table_record.py`).
+Joined: what begins an epoch, and each start in it, commits the number of the epoch, too. A table that has it and was
+left out of the declaration since has no rows of batches that the epoch has discarded
+(`framework/engine/job/table_record.py`).
 
 Owners: the first start commits a transaction version to the log of each table, which stands for the id of its
 checkpoint. Delta refuses one of two such commits at the same time, so of two jobs that both start before either has
@@ -20,8 +21,9 @@ from typing import TYPE_CHECKING
 from framework.declarations.errors import SinkError
 from framework.engine.session.delta_log import is_delta_table
 from framework.engine.sink import spark_commits
-from framework.engine.sink.small_commits import FENCED, OWNER
+from framework.engine.sink.small_commits import FENCED
 from framework.engine.sink.small_tables import SmallTables
+from state.checkpoint.job_record import OWNER
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,7 +49,7 @@ def fence(
         tables: role -> path; None, or no Delta table there: nothing to do.
         epochs: the job's record as it is in each of them.
         small: the tables that are open already.
-        joined: the record of the job that starts with these tables in a later epoch; the tables are to say so.
+        joined: the record of the job in the epoch that begins with these tables, or has begun; they are to say so.
     """
     records, small = [*epochs], small or SmallTables()
     for role, path in tables.items():

@@ -31,9 +31,6 @@ from state.log import logger
 FENCED = 2**62
 """Transaction version of an id under which nothing may be committed any more; no batch has such a number."""
 
-OWNER = "panekeeper/owner"
-"""Transaction id under which a table has the number of the checkpoint that writes to it (`fencing.py`)."""
-
 PAUSES_S = (0.05, 0.2, 0.5, 1.0, 2.0)
 """How long to wait for another writer before each further attempt."""
 

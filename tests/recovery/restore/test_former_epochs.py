@@ -10,7 +10,6 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
-from framework.engine.sink.small_commits import OWNER
 from recovery.restore.clone import clone
 from recovery.restore.former_epochs import epochs_to_fence, last_known_epochs
 from recovery.restore.restore import restore
@@ -19,7 +18,7 @@ from recovery.savepoint.restore_paths import RestorePaths
 from recovery.storage.delta_log import last_epochs
 from recovery.storage.local_files import LocalFiles
 from state.checkpoint.folder import LocalFolder
-from state.checkpoint.job_record import JobRecord, read_record, write_record
+from state.checkpoint.job_record import OWNER, JobRecord, read_record, write_record
 from state.errors import CorruptState
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 from tests.recovery.storage.memory_archive import MemoryArchive
@@ -95,8 +94,9 @@ def test_the_checkpoint_that_the_tables_belong_to_now_is_known_by_them(
     commit(log, f"readings/log@{ID}#0")
     job.tables(log=str(log), view=None)
     savepoint(job.folder, "one", to=archive)
-    commit(log, f"readings/log@{later}#3", f"flights/log@{'d' * 12}#3")
-    owner = CommitProperties(app_transactions=[Transaction(OWNER, int(later, 16))])
+    commit(log, f"flights/log@{'d' * 12}#3")
+    joined = Transaction(f"readings/log@{later}#joined", 3)  # it has started in epoch 3, and had no rows since
+    owner = CommitProperties(app_transactions=[Transaction(OWNER, int(later, 16)), joined])
     write_deltalake(log, pa.table({"n": [1]}), mode="append", commit_properties=owner)
     copy = JobRecord(name="readings", id=ID, declaration={}, group_ids=(), versions={})
     for _ in range(2):

@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from framework.engine.sink.small_commits import OWNER, SmallCommits
+from framework.engine.sink.small_commits import SmallCommits
 from recovery.cli.main import main
 from recovery.cli.subcommand import ExitCode
 from recovery.errors import NoSuchSavepoint, SavepointRefused
 from recovery.savepoint.catalog import prune
 from recovery.upkeep.maintain import maintain
 from recovery.upkeep.report import TableUpkeep
+from state.checkpoint.job_record import OWNER
 from state.checkpoint.layout import RESET_FILE
 from tests.recovery.upkeep.conftest import JobWithTable
 

@@ -157,12 +157,12 @@ class UserEviction(RowEviction):
 
 def _checked_count(policy: UserPolicy, content: list[float], value: float) -> int:
     count = policy.evict(content, value)
-    if not 0 <= count <= len(content):
+    if not 0 <= count <= len(content) or count != int(count):
         raise InputError(
             f"{type(policy).__name__}.evict() returned {count!r} for a content of {len(content)} rows; "
             "it must return how many of them leave"
         )
-    return count
+    return int(count)
 
 
 def _checked_positions(policy: UserPolicy, uses: list[PartitionUse]) -> list[int]:

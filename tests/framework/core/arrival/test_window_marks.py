@@ -10,7 +10,7 @@ import pytest
 from framework.core.job_spec import ARRIVAL_TIME, JobSpec
 from framework.core.key_group import KeyGroupRunner
 from framework.core.steps import Mark, Rows, Step
-from panekeeper import Emit, Event, EventType, Operator, Punctuation, Tumbling, agg
+from panekeeper import Count, Emit, Event, EventType, Operator, Punctuation, Tumbling, agg
 from state.store import MemoryStore
 
 OUTPUT = pa.schema([("n", pa.int64())])
@@ -90,3 +90,47 @@ def test_a_mark_arrives_at_the_time_of_its_batch() -> None:
     results = KeyGroupRunner(job, MemoryStore()).run(steps).results
     assert results is not None
     assert results.column("fired_at").cast(pa.int64()).to_pylist() == [5, 5, 9, 9, 9, 9]
+
+
+class Means(Operator):
+    """Emits the largest value, and the mean, which is no whole number in every second window."""
+
+    events = frozenset({EventType.EVICTION})
+
+    def __init__(self, *, largest: bool) -> None:
+        self._largest = largest
+
+    def handle_event(self, event: Event, emit: Emit) -> None:
+        values = event.column("v")
+        if self._largest:
+            emit(n=int(values.max()))
+        emit(n=float(values.mean()))
+
+
+@pytest.mark.parametrize(
+    ("largest", "passes_marks", "expected"),
+    [
+        (True, False, [(3, False), (2, True), (3, True), (6, False), (5, True)]),
+        (True, True, [(3, False), (2, True), (3, True), (6, False), (5, True)]),
+        (False, False, [(2, True), (5, True)]),
+        (False, True, [(2, True), (None, True), (5, True)]),
+    ],
+)
+def test_a_row_that_does_not_fit_leaves_its_mark_to_the_one_before(
+    *, largest: bool, passes_marks: bool, expected: list[tuple[int | None, bool]]
+) -> None:
+    """Or to a row of nulls, where marks are passed on: else the next job would take two windows for one."""
+    output = pa.schema([("n", pa.int64())])
+    columns = pa.schema([("v", pa.int64())])
+    spec = JobSpec(
+        window=Tumbling(Count(2), passes_marks=passes_marks),
+        keys=pa.schema([]),
+        columns=columns,
+        operator=Means(largest=largest),
+        output=output,
+    )
+    done = KeyGroupRunner(spec, MemoryStore()).run([Rows(pa.table({"v": [1, 3, 2, 3, 4, 6]}, schema=columns))])
+    assert done.results is not None
+    assert done.rejected is not None
+    assert [(row["n"], row["window_mark"]) for row in done.results.to_pylist()] == expected
+    assert done.rejected.num_rows == 1
