@@ -118,6 +118,17 @@ class Faulty(UserPolicy):
         return returned
 
 
+@dataclass(frozen=True)
+class HalfOfThem(UserPolicy):
+    """Half of the rows leave, which is a whole number for every second content only."""
+
+    attribute: str
+
+    def evict(self, content: Sequence[float], value: float) -> int:
+        half: Any = len(content) / 2
+        return half
+
+
 def results(
     window: ArrivalWindow, batches: Sequence[Sequence[tuple[str, int]]], on_error: OnError = None, **computed: Any
 ) -> list[Any]:
@@ -198,6 +209,8 @@ def test_a_policy_that_returns_what_cannot_be_is_an_error() -> None:
     """More rows than there are, or a state that cannot be stored: what it returned is treated as if it had raised."""
     with pytest.raises(InputError, match=r"evict\(\) returned 5 for a content of 0 rows"):
         results(Sliding(evict=Faulty("v", 5)), [[("a", 1)]], "fail")
+    with pytest.raises(InputError, match=r"evict\(\) returned 0.5 for a content of 1 rows"):
+        results(Sliding(evict=HalfOfThem("v")), [[("a", 1), ("a", 2)]], "fail")
     for returned in ([1], [0, 0], [-1]):
         with pytest.raises(InputError, match=r"evict_partitions\(\) returned .* for 1 partitions"):
             results(Tumbling(Count(2), partition_eviction=Faulty("v", returned)), [[("a", 1)]], "fail")
