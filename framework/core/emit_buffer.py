@@ -39,7 +39,8 @@ class EmitBuffer:
         self.origin = Origin(0, 0)
         self._first_table = 0
         self._misfits: list[tuple[Origin, Exception]] = []
-        self._ends: list[tuple[Origin, Origin, bool]] = []  # of a window: with the mark, without, and whether always
+        self._marked: dict[int, tuple[Origin, bool]] = {}
+        """id() of an origin with a mark, which a row here has -> that of the other rows of its event; `always`."""
 
     def __call__(self, **columns: Any) -> None:
         """Emit one row. Raises `DeclarationError` for a column that the output does not declare."""
@@ -65,10 +66,10 @@ class EmitBuffer:
     def end_of_window(self, *, always: bool) -> None:
         """Mark the last row of the current event, for the window mark; `always`: if there is none, emit nulls."""
         mark = self.origin._replace(is_window_mark=True)
-        self._ends.append((mark, self.origin, always))
         origins = self._origins or (self._completed[-1][1] if self._completed else [])
         if origins and origins[-1] is self.origin:
             origins[-1] = mark
+            self._marked[id(mark)] = (self.origin, always)
         elif always:
             self._rows.append({})
             self._origins.append(mark)
@@ -91,7 +92,7 @@ class EmitBuffer:
     def pop_rows(self) -> list[tuple[pa.Table, list[Origin]]]:
         """Return the rows emitted since the last call, with the origin of each."""
         self._complete_row()
-        taken, self._completed, self._ends = self._completed, [], []
+        taken, self._completed, self._marked = self._completed, [], {}
         return taken
 
     def pop_misfits(self) -> list[tuple[Origin, Exception]]:
@@ -119,7 +120,7 @@ class EmitBuffer:
 
     def _mark_row_before(self, mark: Origin) -> None:
         """Give the mark of a row that does not fit to the one before it of the event, or to a row of nulls."""
-        event, always = next((event, always) for one, event, always in self._ends if one is mark)
+        event, always = self._marked.pop(id(mark))
         if self._completed and self._completed[-1][1][-1] is event:
             self._completed[-1][1][-1] = mark
         elif always:

@@ -14,8 +14,7 @@ from framework.engine.sink.fencing import OWNED
 from recovery.errors import SavepointError
 from recovery.restore.interrupted import read_record_or_none
 from recovery.savepoint.manifest import Manifest
-from recovery.savepoint.restore_paths import RestorePaths
-from recovery.storage.delta_log import last_epochs, owner_of
+from recovery.storage.delta_log import last_epochs, owner_of, transactions_of
 from recovery.storage.files import Files
 from recovery.storage.locations import files_at
 from recovery.storage.s3_options import S3Options
@@ -46,10 +45,10 @@ def last_known_epochs(
     for role, table in manifest.tables.items():
         files = files_at(table.path, s3) if role in OWNED else None
         try:
-            in_table = {} if files is None else last_epochs(files, manifest.job)
-            owner = None if files is None else owner_of(files)
+            transactions = {} if files is None else transactions_of(files)
         except SavepointError:
             continue  # the preview has said what is wrong with its log
+        in_table, owner = last_epochs(transactions, manifest.job), owner_of(transactions)
         if owner in in_table:
             last.setdefault(owner, 0)
         last |= {one: max(epoch, in_table.get(one, 0)) for one, epoch in last.items()}
@@ -57,18 +56,13 @@ def last_known_epochs(
 
 
 def epochs_to_fence(
-    paths: RestorePaths, manifest: Manifest, others: Collection[Files], s3: S3Options | None
+    record: JobRecord, checkpoint: Files, manifest: Manifest, others: Collection[Files], s3: S3Options | None
 ) -> list[JobRecord]:
     """Return the job's record in each epoch in which a process may still have the tables open.
 
-    Args:
-        paths: of the checkpoint, whose copy is not in place yet.
-        manifest: the savepoint.
-        others: the checkpoints that the restored one supersedes.
-        s3: how S3 is reached.
+    The arguments are those of `last_known_epochs`. A job may have been started since the copy was made, so they are
+    looked up again.
     """
-    new = read_record_or_none(paths.incoming)
-    assert new is not None  # the copy of a savepoint has one
-    last = last_known_epochs(new, paths.checkpoint, manifest, others, s3)
-    last.pop(new.id, None)
-    return replace(new, former=last).earlier_epochs(before=new.epoch)
+    last = last_known_epochs(record, checkpoint, manifest, others, s3)
+    last.pop(record.id, None)
+    return replace(record, former=last).earlier_epochs(before=record.epoch)

@@ -141,8 +141,8 @@ def _write_epoch(paths: RestorePaths, manifest: Manifest, epoch: int, s3: S3Opti
     if not _is_same_job(paths.checkpoint, manifest):
         record = replace(record, id=uuid.uuid4().hex[:12])
     former.pop(record.id, None)
-    record = replace(record, former=former)
-    paths.incoming.put_bytes(JOB_FILE, json.dumps(replace(record, epoch=epoch).to_json()).encode())
+    new = replace(record, former=former, epoch=epoch)
+    paths.incoming.put_bytes(JOB_FILE, json.dumps(new.to_json()).encode())
 
 
 def _is_same_job(checkpoint: Files, manifest: Manifest) -> bool:

@@ -282,7 +282,7 @@ def _restore_tables(paths: RestorePaths, manifest: Manifest, s3: S3Options | Non
     tables = {role: table.path for role, table in manifest.tables.items()}
     record = read_record(paths.incoming)
     assert record is not None  # the copy of a savepoint has one
-    fence(session, tables, epochs_to_fence(paths, manifest, others, s3), joined=record)
+    fence(session, tables, epochs_to_fence(record, paths.checkpoint, manifest, others, s3), joined=record)
     for role in sorted(manifest.tables, key=lambda role: role == "metrics"):
         restore_table(session, manifest.tables[role], s3)
     own(session, tables, record, take=True)

@@ -112,15 +112,15 @@ def jobs_since(table: Files, version: int) -> dict[str, str]:
     return jobs
 
 
-def last_epochs(table: Files, job: str) -> dict[str, int]:
+def last_epochs(transactions: Mapping[str, int], job: str) -> dict[str, int]:
     """Return id of a checkpoint -> the last epoch in which a job has started with a table, also what was discarded.
 
     Args:
-        table: the table's folder.
+        transactions: of the table.
         job: the name of the job.
     """
     epochs: dict[str, int] = {}
-    for transaction, version in _transactions(table):
+    for transaction, version in transactions.items():
         found = _JOB_COMMIT.fullmatch(transaction)
         if found and found[1] == job:
             epoch = version if found[3] == "joined" else int(found[3])
@@ -128,26 +128,25 @@ def last_epochs(table: Files, job: str) -> dict[str, int]:
     return epochs
 
 
-def owner_of(table: Files) -> str | None:
-    """Return the id of the checkpoint that a table belongs to; None if it does not say."""
-    owner = next((version for transaction, version in _transactions(table) if transaction == OWNER), None)
+def owner_of(transactions: Mapping[str, int]) -> str | None:
+    """Return the id of the checkpoint that a table of these transactions belongs to; None if it does not say."""
+    owner = transactions.get(OWNER)
     return None if owner is None or owner >= 2**48 else f"{owner:012x}"
 
 
-def _transactions(table: Files) -> Iterator[tuple[str, int]]:
-    """Yield id and version of the transactions of a table, the newest first.
-
-    The newest checkpoint of its log has the last version of each that came before it.
-    """
-    names = table.names(LOG)
+def transactions_of(table: Files) -> dict[str, int]:
+    """Return id -> last version of the transactions of a table; a checkpoint of its log has those before it."""
+    names, found = table.names(LOG), dict[str, int]()
     checkpoint = max(_versions(names, _CHECKPOINT), default=-1)
     for number, commit in _newest_first(table):
         if number <= checkpoint:
             break
-        yield from ((str(one["txn"].get("appId")), int(one["txn"]["version"])) for one in commit if "txn" in one)
+        for one in (one["txn"] for one in commit if "txn" in one):
+            found.setdefault(str(one.get("appId")), int(one["version"]))
     for name in names:
         if _versions([name], _CHECKPOINT) == {checkpoint}:
-            yield from ((str(one["appId"]), int(one["version"])) for one in _checkpointed(table, name, "txn"))
+            found = {str(one["appId"]): int(one["version"]) for one in _checkpointed(table, name, "txn")} | found
+    return found
 
 
 def committed_at(table: Files, version: int) -> datetime | None:

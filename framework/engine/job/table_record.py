@@ -178,9 +178,10 @@ def require_all_batches(
             properties = described.get("configuration") or {}
             last = _last_committed(known, committed)
             if properties.get(ACCEPTED) != str(last):
-                before_epoch = record.epoch and replace(record, epoch=record.epoch - 1).transaction(role)
-                is_of_epoch = not before_epoch or last_transaction(path, before_epoch) >= FENCED  # by each start
-                _require_same(role, known, described["id"], batch, last=last, epoch=record.epoch if is_of_epoch else -1)
+                is_older = record.epoch > 0 and _takes_epoch_before(record, role, path, last_transaction)
+                _require_same(
+                    role, known, described["id"], batch, last=last, may_have_rows=record.epoch > 0, is_older=is_older
+                )
             before = known.get("before", last) if known["batch"] == batch else last
         else:
             before = -1
@@ -209,15 +210,21 @@ def _last_committed(known: Mapping[str, Any], committed: int | None) -> int:
     return int(known.get("before", last)) if is_run_again else last
 
 
-def _require_same(role: str, known: Mapping[str, Any], id_: str, batch: int, *, last: int, epoch: int) -> None:
-    """Refuse a table that is behind; `epoch` is that of the checkpoint, -1 if the table is from before it."""
+def _takes_epoch_before(record: JobRecord, role: str, path: str, last_transaction: Callable[[str, str], int]) -> bool:
+    """Return whether a table takes commits of the epoch before: each start in this one has let it refuse them."""
+    return last_transaction(path, replace(record, epoch=record.epoch - 1).transaction(role)) < FENCED
+
+
+def _require_same(
+    role: str, known: Mapping[str, Any], id_: str, batch: int, *, last: int, may_have_rows: bool, is_older: bool
+) -> None:
     path = known["path"]
-    if known["id"] != id_ and (last >= 0 or epoch):
+    if known["id"] != id_ and (last >= 0 or may_have_rows):
         what = f"is another table than the one that this checkpoint has written to: its id is {id_}, not {known['id']}"
     elif batch < last:
         newest = f"batch {batch} is" if batch >= 0 else "no batch is"
         what = f"is an older copy: {newest} the newest that it has of this job, and batch {last} was written to it"
-    elif epoch < 0:
+    elif is_older:
         what = "is an older copy: it is from before the last restore or reset, after which this job has started with it"
     else:
         return

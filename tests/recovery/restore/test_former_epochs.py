@@ -14,11 +14,10 @@ from recovery.restore.clone import clone
 from recovery.restore.former_epochs import epochs_to_fence, last_known_epochs
 from recovery.restore.restore import restore
 from recovery.savepoint.catalog import show
-from recovery.savepoint.restore_paths import RestorePaths
-from recovery.storage.delta_log import last_epochs
+from recovery.storage.delta_log import last_epochs, transactions_of
 from recovery.storage.local_files import LocalFiles
 from state.checkpoint.folder import LocalFolder
-from state.checkpoint.job_record import OWNER, JobRecord, read_record, write_record
+from state.checkpoint.job_record import OWNER, JobRecord, read_record
 from state.errors import CorruptState
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 from tests.recovery.storage.memory_archive import MemoryArchive
@@ -81,9 +80,9 @@ def test_the_epochs_of_a_checkpoint_that_was_lost_are_in_its_tables(
     assert last_known_epochs(copy, job.files, manifest, [], None) == {ID: 4}
     DeltaTable(log).create_checkpoint()
     assert last_known_epochs(copy, job.files, manifest, [], None) == {ID: 4}
-    assert last_epochs(LocalFiles(log), "readings") == {ID: 4, "c" * 12: 7}
+    assert last_epochs(transactions_of(LocalFiles(log)), "readings") == {ID: 4, "c" * 12: 7}
     commit(log, f"readings/log@{ID}#5")
-    assert last_epochs(LocalFiles(log), "readings")[ID] == 5
+    assert last_epochs(transactions_of(LocalFiles(log)), "readings")[ID] == 5
 
 
 def test_the_checkpoint_that_the_tables_belong_to_now_is_known_by_them(
@@ -107,12 +106,10 @@ def test_the_checkpoint_that_the_tables_belong_to_now_is_known_by_them(
 def test_tables_refuse_each_earlier_epoch_under_each_id(job: FakeCheckpoint, archive: MemoryArchive) -> None:
     """The restored epoch is the first in which somebody may commit."""
     savepoint(job.folder, "one", to=archive)
-    paths = RestorePaths(checkpoint=job.files)
     copy = JobRecord(
         name="readings", id="ba9876543210", declaration={}, group_ids=(), versions={}, epoch=2, former={"f" * 12: 1}
     )
-    write_record(LocalFolder(Path(paths.incoming.root)), copy)
-    fenced = epochs_to_fence(paths, show(archive, "one"), [], None)
+    fenced = epochs_to_fence(copy, job.files, show(archive, "one"), [], None)
     assert [one.transaction("log").partition("@")[2] for one in fenced] == [
         "ba9876543210#0",
         "ba9876543210#1",
