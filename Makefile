@@ -26,11 +26,11 @@ test: java $(VENV)/.installed-dev $(VENV)/spark-classes.jsa ## Run the fast test
 	@echo "Tests on real Spark"
 	@$(ON_SPARK) -m "not extended and not release"
 
-test-rest: java $(VENV)/.installed-dev $(VENV)/spark-classes.jsa ## Run what `make test` leaves out (half an hour; needs Docker and `make images`)
+test-rest: java $(VENV)/.installed-dev $(VENV)/spark-classes.jsa ## Run what `make test` leaves out (half an hour or more; needs Docker and `make images`)
 	@echo "The other tests on real Spark"
 	@$(ON_SPARK) -m "extended"
 
-test-release: java $(VENV)/.installed-dev $(VENV)/spark-classes.jsa ## Run what only a release waits for: further combinations (20 minutes)
+test-release: java $(VENV)/.installed-dev $(VENV)/spark-classes.jsa ## Run what only a release waits for: further combinations (half an hour)
 	@echo "The tests on real Spark before a release"
 	@$(ON_SPARK) -m "release"
 

@@ -114,6 +114,8 @@ class Submission:
     def kill(self) -> None:
         """Kill the container with driver and Java, as a node that goes down does."""
         subprocess.run(["docker", "kill", self._name], check=False, capture_output=True)
+        assert self._process.stdout is not None
+        self.printed += self._process.stdout.read()  # what nobody reads would keep the process from ending
         self._process.wait()
 
 

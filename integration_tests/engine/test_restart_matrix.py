@@ -22,18 +22,18 @@ ROOT = Path(__file__).parents[2]
 
 
 ONE_WAY_EACH = set(zip(KINDS, cycle(way for way in WAYS if WAYS[way].stop != "kill"), strict=False))
-"""What `make test` plays: each kind comes back in one way, each way is taken. `make test-rest` plays all pairs."""
+"""What `make test` plays: each kind comes back in one way, each way is taken. A release plays all pairs."""
 
 
 def _case(kind: str, way: str, *, data: bool) -> Any:
     """One run. Those that were killed are found by one process: they were killed together.
 
-    Without a kill, a kind in a way goes on with data or without, in turn; a release waits for both.
+    Without a kill, half of the kinds in a way go on, with data or without, in turn; a release waits for all.
     """
     killed = WAYS[way].stop == "kill"
     marks = [pytest.mark.xdist_group("killed")] if killed else []
     if not data or (kind, way) not in ONE_WAY_EACH:
-        in_turn = (list(KINDS).index(kind) + list(WAYS).index(way)) % 2 == data
+        in_turn = (list(KINDS).index(kind) + list(WAYS).index(way)) % 4 == data
         marks.append(pytest.mark.extended if killed or in_turn else pytest.mark.release)
     return pytest.param(kind, way, data, marks=marks, id=f"{kind}-{way}-{'data' if data else 'nothing'}-after")
 

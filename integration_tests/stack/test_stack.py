@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 PROGRAM = "examples/flights/cluster_main.py"
 DAYS, FILES = 1, 4
-_RUN_S = 1800  # five minutes on an idle machine
+_RUN_S = 1800  # five minutes on an idle machine; less than faulthandler_timeout, so that it says what was printed
 
 
 @pytest.mark.extended
@@ -51,15 +51,18 @@ def test_a_submitted_job_is_saved_from_outside_its_cluster(
 @pytest.mark.extended
 def test_flights_from_kafka_are_right_though_every_service_failed_meanwhile(composed: services.Stack) -> None:
     """What `make stack` runs: Kafka restarted, the store away, a worker and the driver killed, a savepoint restored."""
-    done = subprocess.run(
-        [sys.executable, "-m", "examples.stack"],
+    run = subprocess.Popen(
+        [sys.executable, "-u", "-m", "examples.stack"],
         cwd=services.ROOT,
         text=True,
-        capture_output=True,
-        check=False,
-        timeout=_RUN_S,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
     )
-    printed = done.stdout + done.stderr
-    assert done.returncode == 0, printed + composed.compose("logs", "--tail", "40")
+    try:
+        printed, _ = run.communicate(timeout=_RUN_S)
+    except subprocess.TimeoutExpired:
+        run.kill()
+        printed, _ = run.communicate()
+    assert run.returncode == 0, printed + composed.compose("logs", "--tail", "40")
     assert "the driver is killed" in printed
     assert "every row equals DuckDB's result" in printed
