@@ -133,7 +133,8 @@ def require_no_discarded_rows(
             raise SinkError(
                 f"the {role} {path} has rows of job {record.name!r} from before a restore or reset, and did not go "
                 "back with it, as the job had other tables when the savepoint was made, or when it was reset: batches "
-                "that are run again would be there twice. Remove these rows by a DELETE, or choose another folder"
+                "that are run again would be there twice. Choose another folder for it; or, if you need none of its "
+                "rows, not even those of batches before the savepoint, remove them by a DELETE"
             )
 
 
