@@ -2,6 +2,7 @@
 
 lease.py       Does a job run on this checkpoint now?
 record.py      Which job does a checkpoint belong to?
+tables.py      Do its tables fit it?
 job_status.py  What does the status of a job consist of?
 status.py      How is it read?
 health.py      Is the job well, and why not?

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 from framework.declarations.durations import Duration, to_seconds
 from recovery.errors import ArchiveError, SavepointError, SavepointRefused
 from recovery.jobs.record import require_record
+from recovery.jobs.tables import require_fitting_tables
 from recovery.savepoint.activity import active_markers, activity_marker
 from recovery.savepoint.checkpoint_reader import CheckpointSnapshot, read_checkpoint
 from recovery.savepoint.manifest import Manifest, checked_name, manifest_file
@@ -117,17 +118,17 @@ def savepoint(  # noqa: PLR0913 -- all but two have a default that fits
 
     Raises:
         SavepointRefused: a running job committed no batch in time; a restore of it was interrupted; the location is
-            being pruned or lies in the checkpoint; the name is taken or cannot be one; or the key for signatures is
-            short.
+            being pruned or lies in the checkpoint; the name is taken or cannot be one; the key for signatures is
+            short; or a table belongs to another checkpoint.
+        CheckpointError, SinkError: the checkpoint or a table was put back from a backup, and they do not fit together.
         SavepointError: there is nothing to save, or a table is gone.
         ArchiveError: the location cannot be used.
         StateError: the checkpoint's record is damaged, or a stored value. No savepoint was made.
     """
     checked_name(name)
     archive = open_archive(to, s3)
-    folder = checkpoint_at(checkpoint, s3)
+    folder, key = checkpoint_at(checkpoint, s3), manifest_key()
     _require_can_save(archive, folder, s3)
-    key = manifest_key()
     _require_free_name(archive, name)
     now = made_at or now_utc()
     with activity_marker(archive, "savepoint", now):
@@ -240,9 +241,9 @@ def table_versions(
     """Return the tables at their versions as of the batch, whether a job runs or is started meanwhile.
 
     Raises:
-        SavepointRefused: tables that only Spark reaches may hold rows of a later batch.
-        SavepointError: a table is gone.
+        PanekeeperError: a table is gone, does not fit, or only Spark reaches it and it may hold rows of a later batch.
     """
+    require_fitting_tables(found.folder, found.record, found.tables, s3)
     read = {role: files for role, path in found.tables.items() if (files := files_at(path, s3)) is not None}
     if len(read) < len(found.tables):
         versions = _versions_by_spark(found, s3, spark)

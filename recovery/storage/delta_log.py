@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import takewhile
 from typing import Any
 
 import pyarrow as pa
@@ -155,17 +156,19 @@ def committed_at(table: Files, version: int) -> datetime | None:
     return datetime.fromtimestamp(time / 1000, tz=UTC) if time else None
 
 
+def table_metadata(table: Files) -> dict[str, Any] | None:
+    """Return the metadata of a table; a checkpoint of its log has it as of then. None if only Spark can read it."""
+    checkpoint = max((name for name in table.names(LOG) if name.endswith(".checkpoint.parquet")), default="")
+    later = takewhile(lambda one: f"{one[0]:020d}" > checkpoint[:20], _newest_first(table))
+    found = next((one["metaData"] for _, commit in later for one in commit if "metaData" in one), None)
+    found = found or (next(iter(_checkpointed(table, checkpoint, "metaData")), None) if checkpoint else None)
+    return None if found is None else {**found, "configuration": dict(found.get("configuration") or ())}
+
+
 def table_properties(table: Files) -> dict[str, str] | None:
     """Return the properties of a table; None if they cannot be read without Spark."""
-    checkpoint = max((name for name in table.names(LOG) if name.endswith(".checkpoint.parquet")), default=None)
-    for version, commit in _newest_first(table):
-        if checkpoint is not None and f"{version:020d}" <= checkpoint[:20]:
-            break  # it has the properties up to here, also of commits that were cleaned up
-        set_here = [one["metaData"] for one in commit if "metaData" in one]
-        if set_here:
-            return dict(set_here[-1].get("configuration") or {})
-    found = [] if checkpoint is None else _checkpointed(table, checkpoint, "metaData")
-    return dict(found[0]["configuration"] or ()) if found else None
+    metadata = table_metadata(table)
+    return None if metadata is None else dict(metadata["configuration"])
 
 
 def versions_after_batch(tables: Mapping[str, Files], transactions: Mapping[str, str], batch: int) -> dict[str, int]:

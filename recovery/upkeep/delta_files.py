@@ -17,8 +17,7 @@ from urllib.parse import unquote
 from deltalake import DeltaTable
 
 from framework.engine.sink.small_commit_table import files_of, open_table
-from recovery.errors import SavepointRefused
-from recovery.storage.delta_log import has_version
+from recovery.storage.delta_log import has_version, owner_of
 from recovery.storage.files import Files
 from recovery.storage.parallel import map_parallel
 from state.checkpoint.job_record import OWNER
@@ -57,20 +56,11 @@ class DeltaFiles:
         self._options = options
         files_of(self._open())
 
-    def require_owner(self, checkpoint: int) -> None:
-        """Refuse a table that another checkpoint writes to.
-
-        Args:
-            checkpoint: the number of the checkpoint, as its job has committed it to its tables.
-
-        Raises:
-            SavepointRefused: it belongs to another one.
-        """
-        owner = self._open().transaction_version(OWNER)
-        if owner is not None and owner != checkpoint:
-            raise SavepointRefused(
-                f"the table {self._files.root} belongs to another checkpoint (id {owner:012x}); give that one"
-            )
+    @property
+    def owner(self) -> str | None:
+        """The id of the checkpoint that the table belongs to; None if it does not say."""
+        number = self._open().transaction_version(OWNER)
+        return None if number is None else owner_of({OWNER: number})
 
     @property
     def properties(self) -> dict[str, str]:

@@ -27,6 +27,7 @@ from framework.engine.session.s3_settings import is_s3
 from framework.engine.sink.small_commit_checks import UnsupportedTable
 from recovery.errors import SavepointRefused
 from recovery.jobs.lease import holding
+from recovery.jobs.tables import require_owned
 from recovery.savepoint.retention import WEEK, parse_interval
 from recovery.storage.delta_options import delta_options
 from recovery.storage.files import Files
@@ -155,7 +156,7 @@ def _maintain_table(role: str, path: str, wanted: _Wanted) -> TableUpkeep:
     except UnsupportedTable as reason:
         report = _optimize(None, files, report, wanted) if wanted.optimize else report
         return _leave_vacuum_to_spark(files, report, str(reason), wanted) if wanted.vacuum else report
-    table.require_owner(int(wanted.record.id, 16))
+    require_owned(path, table.owner, wanted.checkpoint, wanted.record)
     report = _optimize(table, files, report, wanted) if wanted.optimize else report
     return _vacuum(table, files, report, wanted) if wanted.vacuum else report
 

@@ -25,7 +25,7 @@ def table(folder: Path, *commits: dict[str, str] | None) -> str:
     log = folder / "_delta_log"
     log.mkdir(parents=True)
     for version, properties in enumerate(commits):
-        action = {"add": {}} if properties is None else {"metaData": {"configuration": properties}}
+        action = {"add": {}} if properties is None else {"metaData": {"id": "a", "configuration": properties}}
         (log / f"{version:020d}.json").write_text(json.dumps(action))
     return str(folder)
 

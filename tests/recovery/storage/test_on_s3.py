@@ -193,13 +193,14 @@ def test_checkpoint_and_savepoints_may_both_be_on_s3(
 def test_tables_on_s3_are_saved_as_of_the_batch_while_the_job_runs(
     s3_job: FakeCheckpoint, bucket: str, archive: MemoryArchive
 ) -> None:
-    """The job commits a batch more meanwhile, whose rows are in its table; only the end of the log is read."""
+    """The job commits a batch more meanwhile, whose rows are in its table; the log is read from its checkpoint on."""
     log = checkpoint_at(f"{bucket}/tables/log")
     for version in range(6):
         actions: list[dict[str, Any]] = [{"commitInfo": {"timestamp": version, "operation": "WRITE"}}]
         if version:
             actions.append({"txn": {"appId": "readings/log@0123456789ab#0", "version": version - 1}})
         log.put_bytes(f"_delta_log/{version:020d}.json", "\n".join(map(json.dumps, actions)).encode())
+    log.put_bytes(f"_delta_log/{1:020d}.checkpoint.parquet", b"of Spark's, with nothing that is looked for")
     log.put_bytes(f"_delta_log/{0:020d}.json", b"an old commit, in which nobody needs to look")
     s3_job.tables(log=log.root, view=None)
     s3_job.lease(pid=os.getpid())

@@ -141,7 +141,7 @@ def test_the_version_before_an_interrupted_batch_is_kept(tabled: JobWithTable) -
     tabled.checkpoint.begin()
     tabled.compact()
     table = DeltaTable(tabled.table)
-    tabled.append(1)
+    tabled.append(1, to_the_table_only=True)
     tabled.compact()
     tabled.age(60)
     assert of_log(tabled).kept == 1

@@ -1,0 +1,69 @@
+"""Do the tables of a job fit its checkpoint? Either may have been put back from a backup, or taken over by a restore.
+
+A start refuses tables that do not fit. A savepoint of them would hide that: a restore of it begins an epoch of which
+the tables know nothing yet, and a job that starts in it would lack batches, or have some of them twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from framework.engine.job.table_record import require_all_batches, require_no_later_batch
+from framework.engine.sink.fencing import OWNED
+from recovery.errors import SavepointRefused
+from recovery.storage.delta_log import owner_of, table_metadata, transactions_of
+from recovery.storage.files import Files
+from recovery.storage.locations import files_at
+from recovery.storage.s3_options import S3Options
+from state.checkpoint.job_record import JobRecord
+from state.checkpoint.owner import read_owner, written_tables
+from state.checkpoint.run_record import last_batches
+
+
+def require_fitting_tables(folder: Files, record: JobRecord, tables: Mapping[str, str], s3: S3Options | None) -> None:
+    """Refuse tables with batches that the checkpoint has not begun, without some of its own, or of another checkpoint.
+
+    Args:
+        folder: the checkpoint.
+        record: what it says of its job, which may run meanwhile.
+        tables: role -> path of the tables that it names.
+        s3: how S3 is reached. Tables that only Spark reaches are not checked.
+
+    Raises:
+        SavepointRefused: a table belongs to another checkpoint.
+        CheckpointError: the checkpoint is older than a table.
+        SinkError: a table is older than the checkpoint.
+        SavepointError: the log of a table is damaged.
+    """
+    # Before the tables are read: a running job adds to them, so they may have more than this, and not less.
+    stored, (_, committed) = written_tables(folder, read_owner(folder)), last_batches(folder)
+    logs = {role: files for role, path in tables.items() if (files := files_at(path, s3)) is not None}
+    transactions = {tables[role]: transactions_of(files) for role, files in logs.items()}
+    metadata = {role: found for role, files in logs.items() if (found := table_metadata(files)) is not None}
+
+    def last_transaction(path: str, one: str) -> int:
+        return transactions[path].get(one, -1)
+
+    for role in (role for role in OWNED if role in logs):
+        require_owned(tables[role], owner_of(transactions[tables[role]]), folder, record)
+    require_no_later_batch(folder, record, {role: tables[role] for role in logs}, last_transaction)
+    known = {role: tables[role] for role in metadata}
+    require_all_batches(stored, record, known, metadata, last_transaction, committed=committed)
+
+
+def require_owned(table: str, owner: str | None, folder: Files, record: JobRecord) -> None:
+    """Refuse a table that another checkpoint writes to.
+
+    Args:
+        table: its path.
+        owner: the id of the checkpoint that it belongs to; None if it does not say.
+        folder: the checkpoint at hand.
+        record: what that says of its job.
+
+    Raises:
+        SavepointRefused: it belongs to another one.
+    """
+    if owner not in (None, record.id):
+        raise SavepointRefused(
+            f"the table {table} belongs to another checkpoint (id {owner}) than {folder.root}; give that one"
+        )
