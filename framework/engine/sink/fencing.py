@@ -74,8 +74,6 @@ def own(
 ) -> None:
     """Record that a checkpoint writes to these tables, and check that no other one does.
 
-    A table that only Spark can write is not checked.
-
     Args:
         spark: the session that reaches the tables.
         tables: role -> path; None for one that is not wanted. Several jobs may share the other tables.
@@ -89,7 +87,10 @@ def own(
     small, wanted = small or SmallTables(), int(record.id, 16)
     for path in filter(None, map(tables.get, OWNED)):
         owner = small.call(spark, path, lambda to: to.own(OWNER, wanted, take=take))
-        if owner is not None and owner != wanted:
+        if owner is None:  # only Spark can write this table
+            owner = spark_commits.own(spark, path, OWNER, wanted, take=take)
+            small.reopen(path)
+        if owner != wanted:
             raise SinkError(
                 f"the table {path} belongs to another checkpoint (id {owner:012x}), and two jobs would mix their "
                 "results there. Start the job with that checkpoint, or choose other folders for the tables; if that "

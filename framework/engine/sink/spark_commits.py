@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from delta import exceptions
 from delta.tables import DeltaTable
@@ -93,6 +93,41 @@ def merge(
     finally:
         for name in settings:
             spark.conf.unset(name)
+
+
+def own(spark: SparkSession, path: str, app_id: str, version: int, *, take: bool) -> int:
+    """Commit a transaction version unless the table has one under this id, and return the one that it has then.
+
+    An append under the version would be skipped where the table has a greater one, and of two appends at the same time
+    Delta accepts both. A transaction that has looked for the version is refused if another one commits it meanwhile.
+
+    Args:
+        spark: the session that reaches the table.
+        path: the table's folder.
+        app_id: the transaction id.
+        version: the transaction version, which stands for an owner of the table.
+        take: commit it also if the table has another one.
+
+    Raises:
+        SinkError: other writers came first at each attempt.
+    """
+    jvm: Any = spark._jvm  # noqa: SLF001 -- a commit without rows is not part of Delta's Python interface
+    delta, nothing = jvm.org.apache.spark.sql.delta, jvm.scala.Option.empty()
+    manual = getattr(delta, "DeltaOperations$ManualUpdate$").__getattr__("MODULE$")
+    found = version
+
+    def commit() -> None:
+        nonlocal found
+        transaction = delta.DeltaLog.forTable(spark._jsparkSession, path).startTransaction(nothing, nothing)  # noqa: SLF001 -- as above
+        found = int(transaction.txnVersion(app_id))
+        if found != version and (found < 0 or take):
+            actions = jvm.java.util.ArrayList()
+            actions.add(delta.actions.SetTransaction(app_id, version, nothing))
+            transaction.commit(jvm.org.apache.spark.api.python.PythonUtils.toSeq(actions), manual)
+            found = version
+
+    repeat_while_others_commit(path, commit)
+    return found
 
 
 def repeat_while_others_commit(
