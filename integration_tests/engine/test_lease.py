@@ -183,3 +183,21 @@ def test_an_older_copy_of_a_table_or_an_empty_one_is_refused(readings: Readings)
     readings.put(("a", "10:08:10", 16))
     readings.run()
     assert [row[1] for row in readings.log("view")] == ["10:06"]
+
+
+@pytest.mark.extended
+def test_an_older_copy_of_a_view_that_only_spark_can_write_is_refused(readings: Readings) -> None:
+    """Its commits count as those of any other view, whoever makes them."""
+    cached: Any = readings.spark._jvm
+    view = readings.folder / "view"
+    clustered = readings.computed().to_delta(readings.folder / "log", view=view, cluster_by="sensor")
+    for at in ("10:00:10", "10:04:10", "10:08:10"):
+        readings.put(("a", at, 1))
+        clustered.start(checkpoint=readings.checkpoint, trigger="available_now").await_end()
+        if at == "10:04:10":
+            shutil.copytree(view, readings.folder / "older")
+    shutil.rmtree(view)
+    shutil.move(readings.folder / "older", view)
+    cached.org.apache.spark.sql.delta.DeltaLog.clearCache()
+    with pytest.raises(SinkError, match=r"the view .*/view is an older copy: batch \d+ is the newest"):
+        clustered.start(checkpoint=readings.checkpoint)

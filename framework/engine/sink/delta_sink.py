@@ -197,12 +197,10 @@ class DeltaSink:
         self.small.reopen(path)
 
     def _view_has(self, spark: SparkSession, number: int) -> bool:
-        """Say whether it is known that the view has a batch: a merge of rows that are all older leaves no commit."""
+        """Say whether the view has a batch: a merge of rows that are all older leaves no commit."""
         if self.tables.view is None:
             return False
-        transaction = self.record.transaction("view")
-        last = self.small.call(spark, self.tables.view, lambda table: table.last_transaction(transaction))
-        return last is not None and last >= number
+        return self.small.last_transaction(spark, self.tables.view, self.record.transaction("view")) >= number
 
     def _commit_to_user_sink(self, rows: DataFrame, number: int) -> None:
         assert self.user_sink is not None
