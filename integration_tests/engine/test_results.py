@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
@@ -87,6 +88,40 @@ def test_a_flush_fires_what_is_open_and_finishes_the_job(readings: Readings) -> 
     assert job.status().open_panes == 0
     assert readings.log() == [*LOG, ("c", "10:05", 160, 2, 0, "FLUSH")]
     assert readings.log("view") == [*[row for row in LOG if row != LOG[0]], ("c", "10:05", 160, 2, 0, "FLUSH")]
+
+
+def test_a_flush_first_processes_what_is_there_in_as_many_batches_as_the_limit_needs(readings: Readings) -> None:
+    """Of a running job, whose windows then get nothing more; each row is in a table."""
+    for minute in range(4):
+        readings.put(("a", f"10:0{minute}:10", 1))
+    job = readings.start(trigger="immediate")
+    job.flush()
+
+    assert (job.finished, job.status().rows) == (True, 4)
+    assert [row[:3] for row in readings.log()] == [("a", f"10:0{minute}", 1) for minute in range(4)]
+    assert readings.log()[-1][-1] == "FLUSH"
+    assert readings.numbers("offsets") == readings.numbers("commits")
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("trigger", ["available_now", "1 hour"])
+def test_a_flush_ends_where_the_source_never_runs_dry(readings: Readings, trigger: str) -> None:
+    """What was there at the call is processed, also if the job had ended or waits; who awaits it waits for that, too."""
+    readings.put(("a", "10:00:10", 1))
+    job = readings.start(trigger=trigger)
+    if has_ended := trigger == "available_now":
+        job.await_end()
+    for minute in (1, 2, 3):
+        readings.put(("a", f"10:0{minute}:10", 1))
+    job.on_batch(lambda _: readings.put(("a", "10:04:10", 1)))
+    with ThreadPoolExecutor(1) as another:
+        waiting = another.submit(lambda: job.await_end() and job.finished)
+        job.flush()
+        assert waiting.result() or has_ended
+
+    assert job.finished
+    assert {("a", f"10:0{minute}", 1) for minute in range(4)} <= {row[:3] for row in readings.log()}
+    assert readings.files > job.status().rows
 
 
 def test_transform_gives_the_results_to_a_sink_of_your_own(readings: Readings) -> None:

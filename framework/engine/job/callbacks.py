@@ -58,6 +58,13 @@ class BatchCallbacks:
         """Say whether this thread runs a batch or a callback. One that waited there for a batch would wait for ever."""
         return threading.get_ident() in (self._calling_thread, self._batch_thread)
 
+    def require_outside(self, command: str) -> None:
+        """Raise `DeclarationError` if a callback gives a command that waits for a batch."""
+        if self.is_calling():
+            raise DeclarationError(
+                f"{command}() waits for a batch, so a callback of a batch cannot call it; use stop()"
+            )
+
     @contextmanager
     def in_batch(self, number: int) -> Iterator[None]:
         """Note that this thread runs a batch while the block lasts; records that it logs have its number."""

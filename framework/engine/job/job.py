@@ -5,22 +5,21 @@ It runs the query, passes each batch through the sink, and ends the query only w
 
 from __future__ import annotations
 
-import signal
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import StreamingQueryException
 
 from framework.declarations.durations import Duration
-from framework.declarations.errors import DeclarationError, DrainTimeout, JobNotRunning, PanekeeperError
+from framework.declarations.errors import DrainTimeout, JobNotRunning, PanekeeperError
 from framework.engine.job import query as streaming
 from framework.engine.job.callbacks import BatchCallbacks, OnCallbackError
 from framework.engine.job.progress import report_fields
 from framework.engine.job.run_totals import BatchReport, RunTotals, StageClock
 from framework.engine.job.shutdown.program_end import unattended_jobs
-from framework.engine.job.shutdown.signals import SignalRequests
+from framework.engine.job.shutdown.signals import await_end
 from framework.engine.job.shutdown.spark_shutdown import spark_shutdown
 from framework.engine.job.status import Drained, JobState, Status
 from framework.engine.session.spark_errors import BatchFailed, is_worker_timeout, translate
@@ -35,8 +34,6 @@ if TYPE_CHECKING:
 
     from framework.engine.job.launch import JobLaunch
     from framework.engine.sink.downtime import Downtime
-
-_MAX_ATTEMPTS = 3  # starts of a query whose Python worker was too slow to come up
 
 
 class Job:
@@ -80,19 +77,7 @@ class Job:
         Raises:
             PanekeeperError: the job failed; the error says what to do, its cause is attached.
         """
-        deadline = streaming.to_deadline(timeout)
-        with SignalRequests() as signals:
-            while not self._has_ended(0.2):
-                if signals.requested is signal.SIGTERM:
-                    with suppress(JobNotRunning):
-                        self.drain()
-                    return True
-                if signals.requested is signal.SIGINT:
-                    self.stop()
-                    raise KeyboardInterrupt
-                if deadline.has_passed():
-                    return False
-        return True
+        return await_end(self._is_over, streaming.to_deadline(timeout), drain=self.drain, stop=self.stop)
 
     def process_available(self) -> None:
         """Wait until all that the source has at this call is processed. Raises `PanekeeperError` as `await_end`."""
@@ -108,16 +93,19 @@ class Job:
     def flush(self) -> None:
         """Fire all open panes and windows, close them, and finish the job for good (docs/semantics.md section 8).
 
-        One more batch processes what the source has; its results have the reason FLUSH. Returns once the tables are
-        written. A job that has ended is started once more for it. Afterwards its checkpoint takes no more rows.
+        What the sources hold at this call is processed first, in as many batches as their limits need; one batch more
+        has the results with the reason FLUSH, and perhaps rows that came since. Returns once the tables are written. A
+        job that has ended is started once more for it. Afterwards its checkpoint takes no more rows.
 
         Raises:
             CheckpointInUse: the job has ended, and another one runs on its checkpoint now.
-            PanekeeperError: the job failed; as `await_end`.
+            PanekeeperError: the job failed; as `await_end`. It is not flushed, and may be started again.
         """
-        with self._exclusive_command("flush", deadline := Deadline(None)):
+        self._callbacks.require_outside("flush")
+        with (deadline := Deadline(None)).acquire(self._command_lock):
             if not self.finished:
                 self._launch.acquire_lease()  # it has released its lease if it has ended
+                self._process_what_is_there(deadline)
                 self._run_command("flush", self._flushed, deadline)
 
     def drain(self, timeout: Duration | None = None) -> Drained:
@@ -138,8 +126,9 @@ class Job:
             PanekeeperError: the job failed; as `await_end`.
         """
         deadline = streaming.to_deadline(timeout)
+        self._callbacks.require_outside("drain")
         try:
-            with self._exclusive_command("drain", deadline):
+            with deadline.acquire(self._command_lock):
                 if self._has_ended(0.01):
                     name, batch = self._launch.name, self._totals.batch
                     raise JobNotRunning(f"job {name!r} ended after batch {batch}: nothing to drain; start() resumes it")
@@ -192,16 +181,19 @@ class Job:
         if self._stopping.is_set():
             self.stop()
 
-    @contextmanager
-    def _exclusive_command(self, kind: ControlKind, deadline: Deadline) -> Iterator[None]:
-        if self._callbacks.is_calling():
-            raise DeclarationError(f"{kind}() waits for a batch, so a callback of a batch cannot call it; use stop()")
-        with deadline.acquire(self._command_lock):
-            yield
+    def _process_what_is_there(self, deadline: Deadline) -> None:
+        """End the query, process in another one what the sources hold now, and return once that one has ended."""
+        self._stop(deadline)
+        self._launch = self._launch.for_what_is_there()
+        while self._stopping.is_set() and not self.finished:  # a stop or drain meanwhile would leave rows
+            self._start_query()
+            while not self._has_ended(0.2):
+                deadline.require()
 
     def _run_command(self, kind: ControlKind, done: threading.Event, deadline: Deadline) -> None:
         """Write a command and wait until a batch has processed it and the query has ended. Raises `TimeoutError`."""
-        write_control_file(self._launch.files, kind)
+        if not done.is_set():
+            write_control_file(self._launch.files, kind)
         if self._launch.has_trigger_interval:  # else it is idle until its next trigger; the loop starts it again
             self._stop(deadline)
         while not (self._has_ended(0.05) and done.is_set()):
@@ -211,7 +203,7 @@ class Job:
 
     def _start_query(self) -> None:
         """Start the query and return once its first batch has begun; try again if a Python worker was slow."""
-        for attempt in range(1, _MAX_ATTEMPTS + 1):
+        for attempt in range(1, streaming.MAX_ATTEMPTS + 1):
             for event in (self._first_batch_started, self._query_started, self._stopping):
                 event.clear()
             self._failure = None
@@ -226,7 +218,7 @@ class Job:
                 try:
                     streaming.wait_for_first_batch(self._query, self._first_batch_started)
                 except StreamingQueryException as error:
-                    if attempt < _MAX_ATTEMPTS and is_worker_timeout(error):
+                    if attempt < streaming.MAX_ATTEMPTS and is_worker_timeout(error):
                         continue
                     raise self._to_panekeeper_error(error) from error
             return
@@ -267,6 +259,13 @@ class Job:
         self._tick_scheduler.schedule(self._totals.next_due())
         if self._stopping.is_set():
             streaming.end_after_batch(self._query, self._launch.files.spark)
+
+    def _is_over(self, seconds: float) -> bool:
+        """Wait so long for the job to end and say whether it has: no command, as a flush, starts its query again."""
+        if not self._has_ended(seconds) or not self._command_lock.acquire(timeout=seconds):
+            return False
+        self._command_lock.release()
+        return self._has_ended(0.01)
 
     def _has_ended(self, seconds: float) -> bool:
         unattended_jobs.remove(self)

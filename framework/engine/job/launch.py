@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from framework.declarations.errors import CheckpointError
 from framework.engine.clock.control_cleanup import ControlCleanup
 from framework.engine.clock.tick_scheduler import TickScheduler
 from framework.engine.flow.backlog import reads_files, reads_kafka
+from framework.engine.job.query import trigger_options
 from framework.engine.job.startup_checks import require_no_interrupted_restore
 from framework.engine.job.table_record import with_batch
 from framework.engine.job.unfinished_batch import ReadingOrder
@@ -139,6 +140,10 @@ class JobLaunch:
         writer = packed.writeStream.foreachBatch(take).queryName(self.name)
         with query_settings(self.files, self.record.settings):
             return writer.option("checkpointLocation", self.files.root).trigger(**self.trigger).start()
+
+    def for_what_is_there(self) -> JobLaunch:
+        """Return how to process what the sources hold at a start, in as many batches as their limits need."""
+        return replace(self, trigger=trigger_options("available_now"))
 
     def start_ticks(self) -> TickScheduler:
         """Return what writes the ticks of the wall clock, which runs if the windows wait for them."""

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 QueryTrigger = Literal["available_now", "immediate"] | Duration
 """Process what is there and end; run until stopped, a batch as soon as there are rows; or a batch at this period."""
 
+MAX_ATTEMPTS = 3
+"""Starts of a query whose Python worker was too slow to come up."""
+
 _STATES = "org.apache.spark.sql.execution.streaming.runtime"
 _IDLE_FRAMES = ("MicroBatchExecution.executeOneBatch", "util.SystemClock.waitTillTime")  # the callers of Thread.sleep
 _FRAMES_TO_CHECK = 6  # frames; the JVM's own part of a sleep is one to three of them

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Callable
+from contextlib import suppress
 from types import FrameType
 from typing import Any, Self
 
+from framework.declarations.errors import JobNotRunning
+from state.checkpoint.clock import Deadline
 from state.log import logger
 
 _log = logger("job")
@@ -41,3 +45,34 @@ class SignalRequests:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         _log.warning(_MESSAGES[self.requested])
+
+
+def await_end(
+    is_over: Callable[[float], bool], deadline: Deadline, *, drain: Callable[[], object], stop: Callable[[], object]
+) -> bool:
+    """Wait until a job ends, and end it if a signal asks for that.
+
+    Args:
+        is_over: waits for so many seconds for the end, and returns whether the job has ended.
+        deadline: until when to wait at most.
+        drain: drains the job.
+        stop: stops it.
+
+    Returns:
+        Whether it has ended.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C has ended it.
+    """
+    with SignalRequests() as signals:
+        while not is_over(0.2):
+            if signals.requested is signal.SIGTERM:
+                with suppress(JobNotRunning):
+                    drain()
+                return True
+            if signals.requested is signal.SIGINT:
+                stop()
+                raise KeyboardInterrupt
+            if deadline.has_passed():
+                return False
+    return True
