@@ -106,7 +106,7 @@ def test_a_flush_first_processes_what_is_there_in_as_many_batches_as_the_limit_n
 @pytest.mark.extended
 @pytest.mark.parametrize("trigger", ["available_now", "1 hour"])
 def test_a_flush_ends_where_the_source_never_runs_dry(readings: Readings, trigger: str) -> None:
-    """What was there at the call is processed, also if the job had ended or waits; who awaits it waits for that, too."""
+    """What was there at the call is processed, if the job had ended, too, or waits; who awaits it waits for all."""
     readings.put(("a", "10:00:10", 1))
     job = readings.start(trigger=trigger)
     if has_ended := trigger == "available_now":

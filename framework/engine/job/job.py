@@ -289,7 +289,8 @@ class Job:
 
     def _end_state(self) -> str | None:
         """Return how the job has ended, None while it runs or is being started. Called by its lease."""
-        return self._state().value if self._query_started.is_set() and not streaming.is_running(self._query) else None
+        ended = self._query_started.is_set() and not streaming.is_running(self._query)
+        return self._launch.end_run(self._state()) if ended else None
 
     def _to_panekeeper_error(self, error: BaseException) -> PanekeeperError:
         self._launch.lease.release_if_ended()

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from framework.engine.flow.pipeline import Pipeline
     from framework.engine.job.lease import Lease
+    from framework.engine.job.status import JobState
     from framework.engine.session.checkpoint_files import CheckpointFiles
     from framework.engine.sink.batch_output import BatchOutput
     from framework.engine.sink.protocol import JobSink
@@ -188,6 +189,15 @@ class JobLaunch:
             self.lease.tables = with_batch(self.lease.tables, written, batch.number)
         self._record_batch(batch)
         self.lease.require_held()  # Spark logs the commit next, also of a batch that had nothing for the tables
+
+    def end_run(self, state: JobState) -> str:
+        """Confirm what the run has committed, and return its state as the lease takes it. The lease must be held."""
+        try:
+            self.lease.require_held()
+            self.sink.confirm()
+        except Exception as error:  # noqa: BLE001 -- the job ends anyway; a start looks whether its tables are complete
+            _log.warning("what job %s has committed could not be confirmed: %s", self.name, error)
+        return state.value
 
     @property
     def name(self) -> str:

@@ -140,6 +140,10 @@ class DeltaSink:
         earlier = self.record.earlier_epochs(before=self.record.epoch)
         fence(spark, tables, earlier, self.small, joined=self.record)
 
+    def confirm(self) -> None:
+        """At the end of a run: commit again what another process has replaced. Raises `SinkError` if it cannot."""
+        self.small.confirm()
+
     def _commits(self, packed: DataFrame, batch: BatchOutput) -> list[Callable[[], None]]:
         spark = packed.sparkSession
         commits: list[Callable[[], None]] = []
@@ -165,6 +169,7 @@ class DeltaSink:
             spark, path, lambda to: to.append(rows, transaction, number)
         ):
             return
+        self.small.confirm(path)
         spark_commits.append(_as_frame(spark, rows), path, transaction, number)
         self.small.reopen(path)
 
@@ -183,6 +188,7 @@ class DeltaSink:
         if since is not None and isinstance(newest, pa.Table) and (begin := lowest(newest, since)) is not None:
             # Holds for all the panes of this batch, and spares Delta old files.
             same.append(f"t.{since} >= timestamp_micros({begin.value})")
+        self.small.confirm(path)
         with self._settings_lock:
             spark_commits.merge(
                 spark,

@@ -44,3 +44,7 @@ class JobSink(Protocol):
             The tables that have the batch in their log now, each by its role.
         """
         ...
+
+    def confirm(self) -> None:
+        """See to it that what was committed is still there. Called when a run ends, while the job holds its lease."""
+        ...

@@ -1,15 +1,21 @@
 """How the library that commits small outputs reaches a table: on a local disk, or on S3 as Hadoop's `s3a` does.
 
-On any other file system a table is written by Spark.
+On any other file system a table is written by Spark. On a local disk Spark may replace a commit that was just made, so
+it is looked at again later.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 
+from framework.declarations.errors import SinkError
 from framework.engine.sink.small_commit_checks import UnsupportedTable
 from state.checkpoint.folder import local_path
+from state.log import logger
 
 S3A_SETTINGS = (
     "endpoint",
@@ -38,8 +44,57 @@ _PROVIDERS = frozenset(
     }
 )
 
+_log = logger("sink")
 _MISREAD = re.compile(r"[\x00-\x1f\x7f%\[\\\]^|]")
 _ENDS_A_URL = re.compile(r"[#?]|\s$")
+
+
+@dataclass(frozen=True)
+class MadeCommit:
+    """A commit to a table on a local disk, as it was made, which another process may replace.
+
+    Spark looks whether the log has a commit of the version, and renames its own to that name if not: over one that was
+    made in between.
+
+    Attributes:
+        table: its folder.
+        number: of the commit in the table's log.
+        app_id: its transaction id.
+        version: its transaction version.
+        again: commits the same once more, unless the table has this version; returns whether it lacked it.
+    """
+
+    table: Path
+    number: int
+    app_id: str
+    version: int
+    again: Callable[[], bool]
+
+    @property
+    def file(self) -> Path:
+        """That of the commit."""
+        return self.table / "_delta_log" / f"{self.number:020d}.json"
+
+    def is_replaced(self) -> bool:
+        """Return whether its file is another commit now. One that is gone says nothing: logs are cleaned up."""
+        try:
+            actions = [json.loads(line) for line in self.file.read_bytes().splitlines() if line]
+        except (OSError, ValueError):
+            return False
+        made = [(one["txn"]["appId"], one["txn"]["version"]) for one in actions if "txn" in one]
+        return (self.app_id, self.version) not in made
+
+    def repeat(self) -> None:
+        """Commit the same again. Raises `SinkError` if only Spark could do that."""
+        lost = f"batch {self.version} was lost: another process has replaced {self.file}"
+        try:
+            if self.again():
+                _log.warning("%s; the batch is committed again", lost)
+        except UnsupportedTable as reason:
+            raise SinkError(
+                f"{lost}, and the batch cannot be committed again ({reason}). Start the job again: the start says what "
+                "can be done"
+            ) from reason
 
 
 def require_plain_name(url: str) -> None:

@@ -16,6 +16,7 @@ import contextlib
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -24,7 +25,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 
 from framework.declarations.errors import OutputNotWritable, SinkError
 from framework.engine.sink.small_commit_checks import UnsupportedTable, require_new_table, schema_of
-from framework.engine.sink.small_commit_storage import local_folder, require_plain_name
+from framework.engine.sink.small_commit_storage import MadeCommit, local_folder, require_plain_name
 from framework.engine.sink.small_commit_table import OpenTable
 from state.log import logger
 
@@ -104,6 +105,7 @@ class SmallCommits:
         self._options = dict(options or {})
         self._sleep = sleep
         self._open: OpenTable | None = None
+        self._made: MadeCommit | None = None  # the last one
         self._table()
 
     def last_transaction(self, app_id: str) -> int:
@@ -125,6 +127,7 @@ class SmallCommits:
         Returns:
             Whether rows were committed now; False if the table had this version.
         """
+        self.confirm()
         return self._commit(app_id, version, lambda table, once: table.append(rows, once))
 
     def merge(
@@ -160,6 +163,7 @@ class SmallCommits:
         for key in keys:
             if pa.types.is_floating(rows.schema.field(key).type):
                 raise UnsupportedTable(f"its key {key!r} is a floating-point number")
+        self.confirm()
         return self._commit(
             app_id, version, lambda table, once: table.merge(rows, once, keys=keys, newer_by=newer_by, since=since)
         )
@@ -199,6 +203,15 @@ class SmallCommits:
         """Open the table again for the next commit. To be called when the same job has committed to it by Spark."""
         self._open = None
 
+    def confirm(self) -> None:
+        """Commit the last batch again if another process has replaced its commit in the log.
+
+        Done before each commit. To be called before a commit by Spark, too, and at the end of a run.
+        """
+        if self._made is not None and self._made.is_replaced():
+            self.reopen()
+            self._made.repeat()
+
     def _commit_missing(self, missing: Callable[[OpenTable], list[Transaction]]) -> bool:
         """Commit transactions without rows, those that the table does not have; return whether there were any."""
         for pause in (*PAUSES_S, None):
@@ -221,7 +234,7 @@ class SmallCommits:
         once = CommitProperties(app_transactions=[Transaction(app_id, version)])
         for pause in (*PAUSES_S, None):
             table = self._table()
-            done = table.version_of(app_id)
+            done, before = table.version_of(app_id), table.version
             if done >= FENCED:
                 raise SinkError(
                     f"{self._url}: batch {version} is not committed, because a later epoch of the job has begun (a "
@@ -243,6 +256,9 @@ class SmallCommits:
                 raise
             else:
                 table.committed(app_id, version)
+                if self._folder is not None and table.version > before:  # a merge may have had nothing to commit
+                    again = partial(self._commit, app_id, version, act)
+                    self._made = MadeCommit(self._folder, table.version, app_id, version, again)
                 self._maintain(table)
                 return True
         raise AssertionError

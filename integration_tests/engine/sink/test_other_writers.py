@@ -11,13 +11,16 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
 from framework.engine.flow import processor
 from framework.engine.sink import fault_points, spark_commits
 from integration_tests.engine.readings import FILES, LOG
 from panekeeper import SinkError
+from tests.framework.engine.sink.test_small_commit_conflicts import replace_newest_commit
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -167,3 +170,39 @@ def test_a_table_that_this_version_of_delta_cannot_read_is_an_error_that_names_i
     (readings.folder / "view" / "data.csv").write_text("1,2")
     with pytest.raises(SinkError, match=r"the table .*/view is gone, and this checkpoint has written to it"):
         readings.start()
+
+
+class Replacement:
+    """Another process puts its own commit in the place of each commit to the log, once the batch is in all tables."""
+
+    def __init__(self, log: str) -> None:
+        self.log = log
+        self.rows = self.times = 0
+
+    def matches(self, point: str, _: int) -> bool:
+        return point == "after-delta-commit" and self.count() > self.rows
+
+    def trigger(self) -> None:
+        self.times += 1
+        row = DeltaTable(self.log).to_pyarrow_table().slice(0, 1)
+        replace_newest_commit(self.log, row.set_column(0, "sensor", pa.array([f"theirs {self.times}"])))
+        self.rows = self.count()
+
+    def count(self) -> int:
+        return len(DeltaTable(self.log).to_pyarrow_table())
+
+
+def test_a_commit_that_another_process_replaces_is_made_again(readings: Readings) -> None:
+    """Before the next one to the table, and that of the last batch before the job has ended."""
+    for rows in FILES:
+        readings.put(*rows)
+    replacement = Replacement(str(readings.folder / "log"))
+    fault_points.arm(replacement)
+    try:
+        readings.run()
+    finally:
+        fault_points.disarm(replacement)
+    assert replacement.times > 1
+    theirs = {f"theirs {number + 1}" for number in range(replacement.times)}
+    assert [row for row in readings.log() if row[0] not in theirs] == LOG
+    assert theirs == {row[0] for row in readings.log()} - {row[0] for row in LOG}

@@ -50,7 +50,7 @@ class SignalRequests:
 def await_end(
     is_over: Callable[[float], bool], deadline: Deadline, *, drain: Callable[[], object], stop: Callable[[], object]
 ) -> bool:
-    """Wait until a job ends, and end it if a signal asks for that.
+    """Wait until a job ends, and end it if a signal comes that wants that.
 
     Args:
         is_over: waits for so many seconds for the end, and returns whether the job has ended.

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, Field
+from deltalake import DeltaTable, Field, write_deltalake
 from deltalake.schema import PrimitiveType
 
 from framework.declarations.errors import OutputNotWritable, SchemaMismatch, SinkError
 from framework.engine.sink.small_commits import PAUSES_S, SmallCommits
+from framework.engine.sink.small_tables import SmallTables
 from tests.framework.engine.sink.test_small_commits import (
     APP,
     files,
@@ -21,6 +24,7 @@ from tests.framework.engine.sink.test_small_commits import (
     view,
     view_rows,
 )
+from tests.framework.engine.sink.test_small_tables import NO_SPARK
 
 __all__ = ["path", "view"]
 
@@ -78,3 +82,72 @@ def test_a_commit_whose_name_is_taken_at_each_attempt_leaves_files_and_no_row(pa
     DeltaTable(path).vacuum(retention_hours=0, enforce_retention_duration=False, full=True, dry_run=False)
     assert len(files(path)) == 2
     assert sensors(path) == ["a", "b"]
+
+
+def replace_newest_commit(path: str, rows: pa.Table) -> None:
+    """Let the append of another process take the place of the newest commit, as a rename does that has looked before.
+
+    It renames when the commit that it has not seen is there.
+    """
+    before = Path(f"{path}-before")
+    newest = f"{DeltaTable(path).version():020d}.json"
+    shutil.copytree(path, before)
+    (before / "_delta_log" / newest).unlink()
+    write_deltalake(str(before), rows, mode="append")
+    for file in files(str(before)) - files(path):
+        shutil.move(before / file, path)
+    shutil.move(before / "_delta_log" / newest, Path(path) / "_delta_log" / newest)
+    shutil.rmtree(before)
+
+
+def test_a_batch_whose_commit_was_replaced_is_committed_again_before_the_next(
+    path: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The rows of both are in the table, once; so are those of the batch that follows."""
+    commits = SmallCommits(path)
+    commits.append(log_rows("a"), APP, 0)
+    commits.append(log_rows("b"), APP, 1)
+    replace_newest_commit(path, log_rows("theirs"))
+    assert sensors(path) == ["a", "theirs"]
+    assert commits.append(log_rows("c"), APP, 2)
+    assert sensors(path) == ["a", "b", "c", "theirs"]
+    assert f"batch 1 was lost: another process has replaced {path}/" in caplog.text
+    assert SmallCommits(path).last_transaction(APP) == 2
+
+
+def test_a_merge_that_was_replaced_is_merged_again_at_the_end_of_a_run(view: str) -> None:
+    """The last batch has no next one; the rows of both are there then, once."""
+    tables = SmallTables()
+    tables.commit(NO_SPARK, view, lambda to: merge(to, panes(("a", 1, 1.0, 0), ("b", 1, 1.0, 0)), 0))
+    tables.commit(NO_SPARK, view, lambda to: merge(to, panes(("a", 1, 2.0, 1), ("c", 2, 1.0, 0)), 1))
+    replace_newest_commit(view, panes(("d", 3, 1.0, 0)))
+    assert view_rows(view) == [("a", 1, 1.0, 0), ("b", 1, 1.0, 0), ("d", 3, 1.0, 0)]
+    tables.confirm()
+    tables.confirm()
+    assert view_rows(view) == [("a", 1, 2.0, 1), ("b", 1, 1.0, 0), ("c", 2, 1.0, 0), ("d", 3, 1.0, 0)]
+
+
+def test_a_commit_that_was_cleaned_up_or_repeated_by_another_process_was_not_lost(path: str) -> None:
+    """A file that is gone says nothing, and a batch that the table has again is left alone."""
+    commits = SmallCommits(path)
+    commits.append(log_rows("a"), APP, 0)
+    replace_newest_commit(path, log_rows("theirs"))
+    SmallCommits(path).append(log_rows("a"), APP, 0)
+    commits.confirm()
+    assert commits.append(log_rows("b"), APP, 1)
+    DeltaTable(path).create_checkpoint()
+    (Path(path) / "_delta_log" / f"{DeltaTable(path).version():020d}.json").unlink()
+    commits.confirm()
+    assert sensors(path) == ["a", "b", "theirs"]
+
+
+def test_a_replaced_batch_that_only_spark_could_commit_again_ends_the_job(path: str) -> None:
+    """Nothing is committed after it: with a later batch in the table, no start would see that this one is missing."""
+    commits = SmallCommits(path)
+    commits.append(log_rows("a"), APP, 0)
+    replace_newest_commit(path, log_rows("theirs"))
+    DeltaTable(path).alter.set_table_properties({"delta.enableChangeDataFeed": "true"})  # protocol 1/4
+    for _ in range(2):
+        with pytest.raises(SinkError, match=rf"batch 0 was lost: .* replaced {path}/.*json, and the batch cannot be"):
+            commits.append(log_rows("b"), APP, 1)
+    assert sensors(path) == ["theirs"]
