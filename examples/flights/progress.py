@@ -27,7 +27,7 @@ class Figures:
     rows: int
     batch: int
     watermark: datetime | None
-    open_panes: int
+    open_panes: int | None
     firings: int
     late: int
     dropped: int
@@ -42,7 +42,7 @@ class Figures:
             "flights in": f"{self.rows:,}",
             "flights/s": f"{rate:,.0f}",
             "watermark": watermark,
-            "open panes": f"{self.open_panes:,}",
+            "open panes": "not known" if self.open_panes is None else f"{self.open_panes:,}",
             "firings": f"{self.firings:,}",
             "late": f"{self.late:,}",
             "dropped": f"{self.dropped:,}",

@@ -35,7 +35,7 @@ def _format_drain(fields: dict[str, Any]) -> str:
     if open_work is not None:
         counts = {name: open_work[name] for name in ("panes", "rows")}
         listed = ", ".join(f"{name} {count}" for name, count in counts.items() if count is not None)
-        lines.append(f"still open: {listed or 'nothing'}")
+        lines.append(f"still open: {listed or 'not known'}")
         if open_work["next_due"] is not None:
             lines.append(f"next due: {open_work['next_due']}")
     return "\n".join(lines)

@@ -72,7 +72,7 @@ class JobStatus:
         watermark_lag: how far it is behind the present.
         rows_per_second: rows read in the last minute of a job that runs.
         rows_behind: rows that its source held and it had not read; Kafka counts them.
-        open_panes: panes that still take rows.
+        open_panes: panes that still take rows; None if that is not known, as before the first batch of a run.
         state_bytes: size of its state on disk.
         no_tick_since: since when no tick of the wall clock can be written, as on a full disk; null if all is well.
         tick_error: why.

@@ -41,7 +41,7 @@ class Job:
 
     def __init__(self, launch: JobLaunch) -> None:
         self._launch = launch
-        self._totals = RunTotals()
+        self._totals = RunTotals(len(launch.record.group_ids))
         self._callbacks = BatchCallbacks(launch.name)
         self._query_started, self._first_batch_started = threading.Event(), threading.Event()
         self._stopping, self._drained, self._flushed = threading.Event(), threading.Event(), threading.Event()

@@ -172,7 +172,7 @@ class JobLaunch:
         packed: DataFrame,
         batch: BatchOutput,
         *,
-        open_panes: int,
+        open_panes: int | None,
         started_us: int,
         downtime: downtime.Downtime | None,
     ) -> None:

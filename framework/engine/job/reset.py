@@ -44,7 +44,8 @@ class ResetPreview:
         job: the job's name.
         checkpoint: its folder.
         batch: the last batch that was begun; None if there was none.
-        open_panes: panes that took rows after that batch (live partitions, for windows in arrival order).
+        open_panes: panes that took rows after that batch (live partitions, for windows in arrival order); after the one
+            before, if that batch was run again.
         epoch: the epoch that begins with the reset.
     """
 
@@ -150,11 +151,11 @@ def _truncate_view(files: CheckpointFiles, view: str | None) -> None:
 
 
 def _open_panes(files: CheckpointFiles, tables: Tables) -> int:
-    """Return how many panes the last batch left open, from the metrics table."""
+    """Return how many panes the last batch left open of which that is known, from the metrics table."""
     from pyspark.sql import functions as F  # noqa: N812
 
     if not is_delta_table(files.spark, tables.metrics):
         return 0
-    metrics = files.spark.read.format("delta").load(tables.metrics)
+    metrics = files.spark.read.format("delta").load(tables.metrics).where("open_panes IS NOT NULL")
     last = metrics.agg(F.max_by("open_panes", F.struct("batch_time", "batch")).alias("open")).first()
     return int(last["open"]) if last is not None and last["open"] is not None else 0

@@ -32,7 +32,8 @@ class BatchReport:
         rows: rows read.
         counts: where they went: admitted, refined_late, dropped_late, outside, quarantined; their sum is `rows`.
         watermark: event time before which no row is expected any more; None before the first.
-        open_panes: panes that still take rows.
+        open_panes: panes that still take rows; None in a batch that is run again after a crash: key groups without rows
+            in it report in the next one.
         firings: rows added to the log.
         seconds: how long the batch took, from its plan to its last commit.
         stages: how long each stage of it took, in seconds: "plan" (windows and state), "tables" (commits).
@@ -44,7 +45,7 @@ class BatchReport:
     rows: int
     counts: Mapping[str, int]
     watermark: datetime | None
-    open_panes: int
+    open_panes: int | None
     firings: int
     seconds: float
     stages: Mapping[str, float]
@@ -79,11 +80,12 @@ class RunTotals:
     """Adds up batches. Written by the query's thread, read by any.
 
     Args:
+        groups: how many key groups the job has.
         now: returns the time, us since the epoch.
     """
 
-    def __init__(self, now: Callable[[], int] = now_us) -> None:
-        self._now = now
+    def __init__(self, groups: int, now: Callable[[], int] = now_us) -> None:
+        self._groups, self._now = groups, now
         self._started = now()
         self._recent: deque[tuple[int, int]] = deque()  # when a batch ended (us), and its rows: of the last minute
         self._lock = threading.Lock()
@@ -98,9 +100,9 @@ class RunTotals:
         self._firings = 0
         self._ended = 0  # when the last batch did, us
 
-    def open_panes_after(self, batch: BatchOutput) -> int:
-        """Return how many panes are open once `batch` is done."""
-        return sum({**self._open, **batch.open_panes}.values())
+    def open_panes_after(self, batch: BatchOutput) -> int | None:
+        """Return how many panes are open once `batch` is done; None until each key group has reported in this run."""
+        return self._panes({**self._open, **batch.open_panes})
 
     def next_due(self) -> int | None:
         """Return the next wall-clock instant (us) at which any key group does something without a row, or None."""
@@ -132,7 +134,7 @@ class RunTotals:
                 rows=batch.counts["rows_in"],
                 counts={name: count for name, count in batch.counts.items() if name != "rows_in"},
                 watermark=_to_datetime(self._watermark),
-                open_panes=sum(self._open.values()),
+                open_panes=self._panes(self._open),
                 firings=batch.rows["results"],
                 seconds=clock.seconds,
                 stages=clock.stages,
@@ -151,7 +153,7 @@ class RunTotals:
                 batches=self._batches,
                 rows=counts.get("rows_in", 0),
                 watermark=_to_datetime(self._watermark),
-                open_panes=sum(self._open.values()),
+                open_panes=self._panes(self._open),
                 late=counts.get("refined_late", 0),
                 dropped=counts.get("dropped_late", 0),
                 outside=counts.get("outside", 0),
@@ -163,12 +165,12 @@ class RunTotals:
     def open_work(self) -> dict[str, Any]:
         """Return what the job would leave open if it ended now, as JSON-able fields; times in us."""
         with self._lock:
-            tuples = [held for held in self._tuples.values() if held is not None]
+            tuples, panes = [held for held in self._tuples.values() if held is not None], self._panes(self._open)
             return {
                 "batch": self._batch,
                 "open": {
-                    "panes": sum(self._open.values()),
-                    "tuples": sum(tuples) if tuples else None,
+                    "panes": panes,
+                    "tuples": sum(tuples) if tuples and panes is not None else None,
                     "next_due": _min(self._due),
                     "next_watermark": _min(self._due_watermarks),
                 },
@@ -200,6 +202,9 @@ class RunTotals:
             next_due=_to_datetime(still["next_due"]),
             next_watermark=_to_datetime(still["next_watermark"]),
         )
+
+    def _panes(self, of_groups: Mapping[int, int]) -> int | None:
+        return sum(of_groups.values()) if len(of_groups) >= self._groups else None
 
 
 def _min(due: Mapping[int, int | None]) -> int | None:

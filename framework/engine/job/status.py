@@ -27,7 +27,7 @@ class Status:
         batches: batches done since the start.
         rows: rows read.
         watermark: event time before which no row is expected any more; None before the first.
-        open_panes: panes that still take rows.
+        open_panes: panes that still take rows; None until each key group has reported since the start.
         late: rows that came after their pane had fired and refined it.
         dropped: rows that came after all their panes had closed; they are in the quarantine.
         outside: rows that lie in no pane (a window with gaps).
@@ -43,7 +43,7 @@ class Status:
     batches: int
     rows: int
     watermark: datetime | None
-    open_panes: int
+    open_panes: int | None
     late: int
     dropped: int
     outside: int

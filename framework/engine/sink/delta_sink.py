@@ -100,7 +100,7 @@ class DeltaSink:
         packed: DataFrame,
         batch: BatchOutput,
         *,
-        open_panes: int,
+        open_panes: int | None,
         started_us: int,
         require_lease: Callable[[], None],
         downtime: Downtime | None = None,
@@ -280,7 +280,7 @@ def last_of_each_pane(results: pa.Table, pane: list[str]) -> pa.Table:
     return results.take(last)
 
 
-def _metrics(batch: BatchOutput, open_panes: int, started_us: int) -> pa.Table:
+def _metrics(batch: BatchOutput, open_panes: int | None, started_us: int) -> pa.Table:
     row: dict[str, Any] = {
         "batch": batch.number,
         "batch_time": to_datetime(started_us),

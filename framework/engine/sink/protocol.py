@@ -25,7 +25,7 @@ class JobSink(Protocol):
         packed: DataFrame,
         batch: BatchOutput,
         *,
-        open_panes: int,
+        open_panes: int | None,
         started_us: int,
         require_lease: Callable[[], None],
         downtime: Downtime | None = None,
@@ -35,7 +35,7 @@ class JobSink(Protocol):
         Args:
             packed: the persisted output of the plan.
             batch: what `run_plan` has returned.
-            open_panes: how many panes are open after the batch.
+            open_panes: how many panes are open after the batch; None if that is not known.
             started_us: when the batch began, us since the epoch.
             require_lease: raises if another job has taken over the checkpoint; called just before each commit.
             downtime: what happened while the job was down, if this is its first batch after that.

@@ -59,8 +59,8 @@ METRICS = StructType(
         StructField("seconds", DoubleType()),
     ]
 )
-"""One row a batch: what it did. `batch_time` and `seconds` are read from the driver's clock; `late_ms` says how long
-after its instant the most overdue wall-clock work was done."""
+"""One row a batch: what it did. `open_panes` is null in one that was run again after a crash. `batch_time`, `seconds`
+are read from the driver's clock; `late_ms`: how long after its instant the most overdue wall-clock work was done."""
 
 _RESULTS = ("log", "view")
 _PROBE = ".panekeeper-can-write"

@@ -5,12 +5,14 @@ from __future__ import annotations
 import urllib.request
 from typing import TYPE_CHECKING
 
-from panekeeper import serve_metrics
+import pytest
+
+from panekeeper import NotConfirmed, PanekeeperError, TimeInterval, serve_metrics
 from recovery.jobs.status import status
 from state.checkpoint.folder import LocalFolder
 
 if TYPE_CHECKING:
-    import pytest
+    from collections.abc import Callable
 
     from integration_tests.engine.conftest import Readings
     from panekeeper import BatchReport
@@ -48,3 +50,28 @@ def test_a_job_is_scraped_and_logs_its_batches_and_no_callback_fails_it(
     records = {(one.name, one.levelname, one.job, one.batch) for one in caplog.records if one.name == "panekeeper.job"}  # type: ignore[attr-defined]
     assert {("panekeeper.job", "INFO", name, 0), ("panekeeper.job", "ERROR", name, 0)} <= records
     assert "ZeroDivisionError" not in capfd.readouterr().err
+
+
+@pytest.mark.extended
+def test_the_open_panes_of_a_batch_that_is_run_again_are_null(
+    readings: Readings, fail_at: Callable[[str, int], None]
+) -> None:
+    """Key groups without rows in it have not reported to that run; the next one has them all. A reset skips nulls."""
+    window = TimeInterval(60, discard_age=3600)
+    readings.put(*[(sensor, "10:00:10", 1) for sensor in "abcdefgh"])
+    readings.put(("a", "10:00:20", 1))
+    for batch in (1, 2):
+        fail_at("before-delta", batch)
+        with pytest.raises(PanekeeperError):
+            readings.run(window=window)
+
+    def open_panes() -> list[int | None]:
+        rows = sorted(readings.rows("log_metrics"), key=lambda row: int(row["batch"]))
+        return [row["open_panes"] for row in rows]
+
+    assert open_panes() == [3, None]
+    with pytest.raises(NotConfirmed, match="the contents of 3 open panes"):
+        readings.declare(window=window).reset_to_initial_state(checkpoint=readings.checkpoint, confirm="no")
+    readings.put(("a", "10:00:30", 1))
+    readings.run(window=window)
+    assert open_panes() == [3, None, 3]

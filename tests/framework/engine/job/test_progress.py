@@ -9,6 +9,7 @@ from typing import Any
 from framework.engine.job.lease import acquire
 from framework.engine.job.progress import QueryProgress, read_progress
 from framework.engine.job.run_totals import RunTotals, StageClock
+from framework.engine.job.status import JobState
 from framework.engine.sink.batch_output import BatchOutput
 from framework.engine.sink.tables import ROW_COUNT_COLUMNS
 from state.checkpoint.folder import LocalFolder
@@ -38,7 +39,7 @@ def batch(number: int, rows: int, **fields: Any) -> BatchOutput:
 def test_the_rate_is_that_of_the_last_minute_and_falls_to_0_in_an_idle_one() -> None:
     """Of a run that is younger than a minute, of its whole time."""
     clock = Clock()
-    totals = RunTotals(clock)
+    totals = RunTotals(1, clock)
     clock.us = 10_000_000
     totals.add(batch(0, 500), StageClock(clock.seconds))
     assert totals.progress()["rows_per_second"] == 50
@@ -57,8 +58,24 @@ def test_a_report_of_a_batch_has_the_time_of_each_stage() -> None:
         clock.us = until
         stages.end(stage)
     clock.us = 5_000_000
-    report = RunTotals(clock).add(batch(4, 1, late_us=250_000), stages)
+    report = RunTotals(1, clock).add(batch(4, 1, late_us=250_000), stages)
     assert (report.stages, report.seconds, report.late_seconds) == ({"plan": 3.0, "tables": 1.5}, 5.0, 0.25)
+
+
+def test_how_many_panes_are_open_is_not_known_before_each_key_group_has_reported() -> None:
+    """A batch that is run again has only the groups with rows in it; the others may have panes, too."""
+    totals, clock = RunTotals(2), StageClock()
+    again = batch(4, 1, open_panes={7: 2}, tuples={7: 5})
+    assert totals.open_panes_after(again) is None
+    assert totals.add(again, clock).open_panes is None
+    assert totals.status("readings", JobState.RUNNING).open_panes is None
+    assert totals.open_work()["open"] == {"panes": None, "tuples": None, "next_due": None, "next_watermark": None}
+
+    first = batch(5, 1, open_panes={7: 1, 8: 3}, tuples={7: 4, 8: 6})
+    assert totals.open_panes_after(first) == totals.add(first, clock).open_panes == 4
+    assert totals.add(batch(6, 1, open_panes={8: 0}, tuples={8: 0}), clock).open_panes == 1
+    assert totals.status("readings", JobState.RUNNING).open_panes == 1
+    assert totals.open_work()["open"] == {"panes": 1, "tuples": 4, "next_due": None, "next_watermark": None}
 
 
 def test_rows_that_a_source_holds_are_counted_where_it_has_offsets_of_rows() -> None:

@@ -34,7 +34,7 @@ class RunningJob:
         self.state = JobState.RUNNING
         self.saved: LastSavepoint | None = None
         self.spark: dict[str, Any] = {}
-        self._totals = RunTotals()
+        self._totals = RunTotals(2)
         self._callbacks = BatchCallbacks(name)
 
     def run(self, number: int, *, late_us: int | None = None, firings: int = 0, **counts: int) -> None:

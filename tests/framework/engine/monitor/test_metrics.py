@@ -52,7 +52,7 @@ def full_job(name: str = "readings") -> RunningJob:
     job.spark = {
         "rows_behind": 70,
         "state_bytes": 4096,
-        **report_fields(RunTotals(), None, failure)["progress"],
+        **report_fields(RunTotals(1), None, failure)["progress"],
         "watermark": now_us() - 90_000_000,
         "at": now_us(),
     }
