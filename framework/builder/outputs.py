@@ -229,37 +229,38 @@ class DeltaJob:
         from framework.engine.job.job import Job
         from framework.engine.job.launch import JobLaunch
         from framework.engine.job.startup_checks import open_with_history
-        from framework.engine.job.table_record import require_all_batches, require_no_other_batch
+        from framework.engine.job.table_record import require_all_batches, require_no_other_batch, require_same_roles
         from framework.engine.job.unfinished_batch import begin_with_code
         from framework.engine.job.upgrade.start import complete_upgrade, with_columns_found
         from framework.engine.sink.delta_sink import DeltaSink
+        from framework.engine.sink.fencing import require_owned
         from framework.engine.sink.small_tables import SmallTables
         from framework.engine.sink.tables import create_or_check
         from state.spark_logs import found_files
 
         record, pipeline = open_with_history(files, self._pipeline, accepted=accepted)
-        spec, layout = pipeline.spec, self._layout
-        new = is_new(files)
+        spec, layout, spark, new = pipeline.spec, self._layout, files.spark, is_new(files)
         for port in pipeline.ports:
             require_bounded_batch(port.intake.df, partial(found_files, files))
         written = {} if new else read_tables(files)
-        tables = NamedTables(self._tables).create(files.spark, spec, written, layout) if self._named else self._tables
-        paths, fresh = asdict(tables), new and not record.epoch
-        small, owned = SmallTables(), written.values()
-        found = create_or_check(files.spark, tables, spec, fresh=fresh, written=owned, layout=layout, small=small)
+        tables = NamedTables(self._tables).create(spark, spec, written, layout) if self._named else self._tables
+        paths, small, owned, fresh = asdict(tables), SmallTables(), written.values(), new and not record.epoch
+        found = create_or_check(spark, tables, spec, fresh=fresh, written=owned, layout=layout, small=small)
         record, pipeline = with_columns_found(record, pipeline, found)
-        last = cache(partial(small.last_transaction, files.spark))  # nobody else commits under our transactions
-        has_rows = partial(small.has_rows, files.spark)
+        last = cache(partial(small.last_transaction, spark))  # nobody else commits under our transactions
+        has_rows = partial(small.has_rows, spark)
+        require_owned(spark, paths, record, small)
+        require_same_roles(record, paths, written, last)
         require_no_other_batch(files, record, paths, last, written=None if new else owned, has_rows=has_rows)
         known = require_all_batches(lease.tables, record, paths, found, last, committed=last_batches(files)[1])
         has_sink, code = self._sink is not None, code_of(pipeline)
         begin_with_code(files, record, code, paths, last_transaction=last, has_sink=has_sink, accepted=accepted)
+        sink = DeltaSink(record=record, spec=pipeline.spec, tables=tables, user_sink=self._sink, small=small)
+        sink.secure_tables(spark)  # before the tables are altered, and named as the job's own
         complete_upgrade(files, record, tables, pipeline.spec, small)
         write_tables(files, paths)
         if self._sink is not None:
-            self._sink.prepare(files.spark, spark_schema(pipeline.spec.results_schema))
-        sink = DeltaSink(record=record, spec=pipeline.spec, tables=tables, user_sink=self._sink, small=small)
-        sink.secure_tables(files.spark)
+            self._sink.prepare(spark, spark_schema(pipeline.spec.results_schema))
         lease.tables = known  # not before: a table that is known to this epoch refuses those before it
         return Job(JobLaunch.resume(files, record, pipeline, sink, how, lease))
 

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from framework.engine.job.lease import Lease, acquire
 from framework.engine.session.checkpoint_files import CheckpointFiles
+from framework.engine.sink.fencing import own
+from framework.engine.sink.small_commits import SmallCommits
 from panekeeper import CheckpointInUse, IncompatibleCheckpoint, SinkError, TimeInterval
 from state.checkpoint.folder import LocalFolder
+from state.checkpoint.job_record import read_record
+from state.checkpoint.layout import TABLES_FILE
 
 if TYPE_CHECKING:
     from integration_tests.engine.conftest import Readings
@@ -142,10 +147,36 @@ def test_of_two_jobs_on_the_same_empty_tables_one_is_refused(readings: Readings)
     other = readings.computed(name="other").to_delta(readings.folder / "log", view=readings.folder / "other-view")
     with pytest.raises(SinkError, match=r"the table .*/log belongs to another checkpoint"):
         other.start(checkpoint=readings.folder / "other-checkpoint", trigger="available_now")
+    assert not (readings.folder / "other-checkpoint" / TABLES_FILE).exists(), (
+        "a savepoint of it would be of these tables"
+    )
     first.stop()
     readings.put(("a", "10:00:10", 1), ("a", "10:05:00", 2))
     readings.run().flush()
     assert [row[:2] for row in readings.log()] == [("a", "10:00"), ("a", "10:05")]
+
+
+@pytest.mark.extended
+def test_tables_that_another_checkpoint_has_taken_over_are_neither_written_nor_emptied(readings: Readings) -> None:
+    """The job was restored to another folder, and this one was put back from a backup of before."""
+    readings.put(("a", "10:00:10", 1), ("a", "10:05:00", 2))
+    readings.run()
+    record = read_record(LocalFolder(readings.checkpoint))
+    assert record is not None
+    view = readings.log("view")
+    own(readings.spark, {"view": str(readings.folder / "view")}, replace(record, id="0" * 12), take=True)
+    with pytest.raises(SinkError, match=r"/view belongs to another checkpoint \(id 000000000000\)"):
+        readings.start()
+    with pytest.raises(SinkError, match=r"/view belongs to another checkpoint \(id 000000000000\)"):
+        readings.declare().reset_to_initial_state(checkpoint=readings.checkpoint, confirm="readings")
+    assert readings.log("view") == view
+    own(readings.spark, {"view": str(readings.folder / "view")}, record, take=True)
+    commits = SmallCommits(str(readings.folder / "view"))
+    commits.note({replace(record, epoch=5).joined("view"): 5})  # the checkpoint is a copy of before some restores
+    done = readings.declare().reset_to_initial_state(checkpoint=readings.checkpoint, confirm="readings")
+    assert done.epoch == 6
+    readings.run()
+    assert readings.log("view") == view
 
 
 @pytest.mark.extended

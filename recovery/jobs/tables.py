@@ -16,6 +16,7 @@ from recovery.storage.files import Files
 from recovery.storage.locations import files_at
 from recovery.storage.s3_options import S3Options
 from state.checkpoint.job_record import JobRecord
+from state.checkpoint.layout import CODE_FILE, TABLES_FILE
 from state.checkpoint.owner import read_owner, written_tables
 from state.checkpoint.run_record import last_batches
 
@@ -30,11 +31,16 @@ def require_fitting_tables(folder: Files, record: JobRecord, tables: Mapping[str
         s3: how S3 is reached. Tables that only Spark reaches are not checked.
 
     Raises:
-        SavepointRefused: a table belongs to another checkpoint.
+        SavepointRefused: a table belongs to another checkpoint; or which tables there are is not known.
         CheckpointError: the checkpoint is older than a table.
         SinkError: a table is older than the checkpoint.
         SavepointError: the log of a table is damaged.
     """
+    if not folder.exists(TABLES_FILE) and folder.exists(CODE_FILE):
+        raise SavepointRefused(
+            f"{TABLES_FILE} in {folder.root} is gone, which says which tables belong to the job: a savepoint would "
+            "lack them. Start the job once, which writes it, and try again"
+        )
     # Before the tables are read: a running job adds to them, so they may have more than this, and not less.
     stored, (_, committed) = written_tables(folder, read_owner(folder)), last_batches(folder)
     logs = {role: files for role, path in tables.items() if (files := files_at(path, s3)) is not None}

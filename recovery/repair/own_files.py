@@ -42,7 +42,7 @@ _SET_ASIDE: dict[str, tuple[_Read, str]] = {
         read_runs,
         "it counts starts only; state handlers see run and attempt begin at 1 again",
     ),
-    TABLES_FILE: (read_tables, "each start of the job writes it"),
+    TABLES_FILE: (read_tables, "each start of the job writes it; until then no savepoint can be made"),
     CODE_FILE: (read_code, "each start of the job writes it; let the program start first that ran last"),
     ORDER_FILE: (
         read_order,

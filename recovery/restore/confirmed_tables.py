@@ -21,7 +21,7 @@ from recovery.storage.files import Files
 from recovery.storage.locations import Location, files_at, place_of
 from recovery.storage.s3_options import S3Options
 from state.checkpoint.job_record import read_tables
-from state.errors import CorruptState
+from state.errors import StateError
 
 
 def unconfirmed_tables(
@@ -40,7 +40,7 @@ def unconfirmed_tables(
         tables: paths that the caller names.
         s3: how S3 is reached.
     """
-    known = [*own_tables(paths.checkpoint), *(interrupted.tables if interrupted else ())]
+    known = [*own_tables(paths.checkpoint).values(), *(interrupted.tables if interrupted else ())]
     named = {place_of(str(path), s3) for path in tables}
     places = {place_of(path, s3) for path in known} | named
     shared = {} if _are_back(manifest, interrupted) else other_jobs(manifest, paths, s3)
@@ -59,7 +59,7 @@ def _are_back(manifest: Manifest, interrupted: RestoreIntent | None) -> bool:
 
 
 def other_jobs(manifest: Manifest, paths: RestorePaths, s3: S3Options | None) -> dict[str, list[str]]:
-    """Return path -> names of other jobs, of the tables of a savepoint to which they have written rows since it.
+    """Return path -> names of other jobs, of the tables of a savepoint whose rows of theirs a restore would change.
 
     Args:
         manifest: the savepoint.
@@ -82,12 +82,12 @@ def other_jobs(manifest: Manifest, paths: RestorePaths, s3: S3Options | None) ->
     return found
 
 
-def own_tables(checkpoint: Files) -> list[str]:
-    """Return the paths of the tables that a checkpoint names as its own; none if that file is gone or damaged."""
+def own_tables(checkpoint: Files) -> dict[str, str]:
+    """Return role -> path of the tables that a checkpoint names as its own; none if that file is gone or damaged."""
     try:
-        return [*read_tables(checkpoint).values()]
-    except (CorruptState, OSError):
-        return []
+        return read_tables(checkpoint)
+    except (StateError, OSError):
+        return {}
 
 
 def require_confirmed(
@@ -139,7 +139,8 @@ def _shared(manifest: Manifest, location: str, root: str, jobs: Mapping[str, lis
     command = shlex.join(["panekeeper", "restore", location, manifest.name, *flags])
     tables = "; ".join(f"{path} has rows of {', '.join(map(repr, names))}" for path, names in jobs.items())
     return (
-        f"other jobs have written to tables of job {manifest.job!r} since savepoint {manifest.name!r}, and a restore "
-        f"would remove what they wrote: {tables}. Nothing was changed. Take a newer savepoint; or stop these jobs, "
+        f"a restore would remove what other jobs have written to tables of job {manifest.job!r} since savepoint "
+        f"{manifest.name!r}, or bring back what a restore of theirs has removed since: {tables}. Nothing was changed. "
+        f"Take a newer savepoint; or stop these jobs, "
         f"copy their rows to another table, and confirm it: {command}"
     )

@@ -7,22 +7,25 @@ the checkpoint an id of its own: so its record names the ids that it has taken t
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from framework.engine.sink.fencing import OWNED
 from recovery.errors import SavepointError
+from recovery.restore.confirmed_tables import own_tables
 from recovery.restore.interrupted import read_record_or_none
 from recovery.savepoint.manifest import Manifest
-from recovery.storage.delta_log import last_epochs, owner_of, transactions_of
+from recovery.storage.delta_log import owner_of, transactions_of
 from recovery.storage.files import Files
 from recovery.storage.locations import files_at
 from recovery.storage.s3_options import S3Options
-from state.checkpoint.job_record import JobRecord
+from state.checkpoint.job_record import JobRecord, last_epochs
+from state.checkpoint.reset_intent import read_reset_intent
+from state.errors import StateError
 
 
 def last_known_epochs(
-    record: JobRecord, checkpoint: Files, manifest: Manifest, others: Collection[Files], s3: S3Options | None
+    former: Mapping[str, int], checkpoint: Files, manifest: Manifest, others: Collection[Files], s3: S3Options | None
 ) -> dict[str, int]:
     """Return id -> last epoch known, of the checkpoints from which the job has written to the tables.
 
@@ -30,20 +33,21 @@ def last_known_epochs(
     checkpoint that they belong to now, which may be in a folder that no other one leads to, with a job that runs.
 
     Args:
-        record: of the savepoint's copy.
+        former: of the record in the savepoint's copy.
         checkpoint: where it is restored to; what is there is replaced.
         manifest: the savepoint.
         others: the checkpoints that the restored one supersedes.
         s3: how S3 is reached. Tables that only Spark reaches are not read.
     """
-    last = {**record.former, manifest.job_id: manifest.epoch}
+    last = {**former, manifest.job_id: manifest.epoch}
     for folder in (checkpoint, *others):
         found = read_record_or_none(folder)
         if found is not None and found.name == manifest.job:
-            for one, epoch in {**found.former, found.id: found.epoch}.items():
+            for one, epoch in {**found.former, found.id: max(found.epoch, _epoch_of_reset(folder))}.items():
                 last[one] = max(epoch, last.get(one, 0))
-    for role, table in manifest.tables.items():
-        files = files_at(table.path, s3) if role in OWNED else None
+    saved = {role: table.path for role, table in manifest.tables.items()}
+    for role, path in {*saved.items(), *own_tables(checkpoint).items()}:
+        files = files_at(path, s3) if role in OWNED else None
         try:
             transactions = {} if files is None else transactions_of(files)
         except SavepointError:
@@ -55,14 +59,23 @@ def last_known_epochs(
     return last
 
 
+def _epoch_of_reset(checkpoint: Files) -> int:
+    """Return the epoch of a reset that was interrupted: some tables may have it already. 0: there is none."""
+    try:
+        intent = read_reset_intent(checkpoint)
+    except StateError:
+        return 0
+    return 0 if intent is None else intent.epoch
+
+
 def epochs_to_fence(
     record: JobRecord, checkpoint: Files, manifest: Manifest, others: Collection[Files], s3: S3Options | None
 ) -> list[JobRecord]:
     """Return the job's record in each epoch in which a process may still have the tables open.
 
-    The arguments are those of `last_known_epochs`. A job may have been started since the copy was made, so they are
-    looked up again.
+    The arguments are as above, but for the record of the savepoint's copy. A job may have been started
+    since the copy was made, so they are looked up again.
     """
-    last = last_known_epochs(record, checkpoint, manifest, others, s3)
+    last = last_known_epochs(record.former, checkpoint, manifest, others, s3)
     last.pop(record.id, None)
     return replace(record, former=last).earlier_epochs(before=record.epoch)

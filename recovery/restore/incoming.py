@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Callable
 from dataclasses import replace
 
+from framework.engine.job.table_record import begun_epoch
 from recovery.errors import DamagedSavepoint, SavepointRefused
 from recovery.restore.former_epochs import last_known_epochs
 from recovery.restore.intent import RestoreIntent
@@ -19,11 +20,14 @@ from recovery.savepoint.manifest import Manifest
 from recovery.savepoint.restore_paths import RestorePaths
 from recovery.storage.archive import Archive
 from recovery.storage.blobs import ProgressCallback
+from recovery.storage.delta_log import table_metadata
 from recovery.storage.files import Files
+from recovery.storage.locations import files_at
 from recovery.storage.s3_options import S3Options
-from state.checkpoint.job_record import read_record, read_tables
+from state.checkpoint.job_record import JobRecord, read_record, read_tables
 from state.checkpoint.last_savepoint import read_last_savepoint, write_last_savepoint
-from state.checkpoint.layout import CLAIMS_FOLDER, JOB_FILE, RUNNING_FILE, TABLES_FILE, UNACCOUNTED_FILE
+from state.checkpoint.layout import CLAIMS_FOLDER, JOB_FILE, RUNNING_FILE, STOPPED_FILE, TABLES_FILE, UNACCOUNTED_FILE
+from state.checkpoint.owner import read_end
 
 Transform = Callable[[Files], None]
 """Changes a copy before it replaces the checkpoint; called with its files."""
@@ -137,12 +141,26 @@ def _write_epoch(paths: RestorePaths, manifest: Manifest, epoch: int, s3: S3Opti
     record = read_record(paths.incoming)
     assert record is not None  # the copy of a savepoint has one
     others = checkpoints_with_same_tables(manifest, paths.checkpoint, s3)
-    former = last_known_epochs(record, paths.checkpoint, manifest, others, s3)
+    former = last_known_epochs(record.former, paths.checkpoint, manifest, others, s3)
     if not _is_same_job(paths.checkpoint, manifest):
         record = replace(record, id=uuid.uuid4().hex[:12])
     former.pop(record.id, None)
     new = replace(record, former=former, epoch=epoch)
     paths.incoming.put_bytes(JOB_FILE, json.dumps(new.to_json()).encode())
+    _record_tables(paths.incoming, manifest, new, s3)
+
+
+def _record_tables(copy: Files, manifest: Manifest, record: JobRecord, s3: S3Options | None) -> None:
+    """Record which tables go back: by this, the first start knows one that was put back from a backup meanwhile."""
+    logs = {role: (table.path, files_at(table.path, s3)) for role, table in manifest.tables.items()}
+    ids = {
+        role: (path, metadata["id"])
+        for role, (path, files) in logs.items()
+        if files is not None and (metadata := table_metadata(files)) is not None
+    }
+    if not ids:
+        return
+    copy.write_json(STOPPED_FILE, read_end(copy) | {"tables": begun_epoch(record, ids)}, replace=True)
 
 
 def _is_same_job(checkpoint: Files, manifest: Manifest) -> bool:

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 from framework.engine.session.delta_log import cut_short_commit
 from recovery.errors import ArchiveError, DamagedSavepoint, SavepointError, SavepointRefused, TableVersionLost
+from recovery.restore.former_epochs import last_known_epochs
 from recovery.restore.intent import RestoreIntent
+from recovery.restore.superseded import checkpoints_with_same_tables
 from recovery.savepoint.checkpoint_reader import read_checkpoint
 from recovery.savepoint.manifest import Manifest
 from recovery.storage.delta_log import newest_version, was_restored_last
@@ -84,8 +86,8 @@ def preview_restore(
     Args:
         manifest: the savepoint.
         checkpoint: where its copy is written.
-        epoch: the new epoch, if it is known because a restore was interrupted, which may have left any part of a
-            checkpoint there; None: it follows the one that is there.
+        epoch: the new epoch, or a later one, if a restore was interrupted, which may have left any part of a checkpoint
+            there; None: it follows the one that is there.
         s3: how S3 is reached.
         spark: the session that reads the tables; a new one if not given.
         interrupted: the restore that this one completes, which may have restored some tables, or all: the versions of
@@ -98,6 +100,10 @@ def preview_restore(
     """
     if epoch is None:
         epoch = max(manifest.epoch, _current_epoch(manifest, checkpoint)) + 1
+    if interrupted is None:  # else the copy has it already
+        others = checkpoints_with_same_tables(manifest, checkpoint, s3)
+        # The checkpoint may be an older copy: no epoch is used twice that a table knows.
+        epoch = max(epoch, 1 + max(last_known_epochs({}, checkpoint, manifest, others, s3).values()))
     if epoch > MAX_EPOCH:
         raise DamagedSavepoint(
             f"the restored job would have epoch {epoch}, and no savepoint of it could be made: no job is reset or "

@@ -12,7 +12,7 @@ from recovery.restore.confirmed_tables import own_tables
 from recovery.restore.interrupted import read_record_or_none
 from recovery.savepoint.manifest import Manifest
 from recovery.storage.files import Files
-from recovery.storage.locations import checkpoint_at
+from recovery.storage.locations import checkpoint_at, resolved_place
 from recovery.storage.s3_options import S3Options
 from state.checkpoint.restore_markers import superseded_by, write_superseded
 from state.errors import CorruptState
@@ -37,7 +37,7 @@ def checkpoints_with_same_tables(manifest: Manifest, checkpoint: Files, s3: S3Op
         except ArchiveNotFound:  # no job runs in a bucket that is gone
             break
         same_job = record is not None and record.name == manifest.job
-        if folder.root not in seen and same_job and _may_share_tables(folder, manifest):
+        if folder.root not in seen and same_job and _may_share_tables(folder, manifest, s3):
             found[folder.root] = folder
         seen.add(folder.root)
         if superseded is None or (folder := checkpoint_at(superseded, s3)).root in seen:
@@ -52,10 +52,11 @@ def _successor(folder: Files) -> str | None:
         return None  # a restore to this folder replaces the damaged file
 
 
-def _may_share_tables(folder: Files, manifest: Manifest) -> bool:
+def _may_share_tables(folder: Files, manifest: Manifest, s3: S3Options | None) -> bool:
     """Return False for a checkpoint that names its tables, and none of the savepoint."""
-    own = own_tables(folder)
-    return not own or not manifest.tables or not {table.path for table in manifest.tables.values()}.isdisjoint(own)
+    own = {resolved_place(path, s3) for path in own_tables(folder).values()}
+    saved = {resolved_place(table.path, s3) for table in manifest.tables.values()}
+    return not own or not saved or not saved.isdisjoint(own)
 
 
 def mark_superseded(manifest: Manifest, checkpoint: Files, s3: S3Options | None) -> None:

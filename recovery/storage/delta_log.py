@@ -17,12 +17,10 @@ from framework.engine.session.delta_log import LOG, cut_short_commit
 from recovery.errors import SavepointError
 from recovery.storage.files import Files
 from state.checkpoint.folder import parse_json
-from state.checkpoint.job_record import OWNER
+from state.checkpoint.job_record import OWNER, TRANSACTION
 
 _COMMIT = re.compile(r"(\d{20})\.json")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(\..*)?\.parquet")
-_JOB_COMMIT = re.compile(r"(.+)/\w+@([^#]+)#(\d{1,6}|joined)")
-"""Transaction id of a job's commits: its name, the role of the table, the id of its checkpoint, and the epoch."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,36 +95,28 @@ def was_restored_last(table: Files, version: int) -> bool:
 
 
 def jobs_since(table: Files, version: int) -> dict[str, str]:
-    """Return id of a checkpoint -> name of its job, of the jobs whose rows a table has got since a version.
+    """Return id of a checkpoint -> name of its job, of the jobs whose rows a table would lose or get at a version.
 
     Args:
         table: the table's folder.
-        version: what came after it, and was not discarded by a restore since, counts.
+        version: to which it may go back. What came after it is lost, unless a restore since has discarded it; what such
+            a restore has discarded from before it comes back.
     """
     jobs: dict[str, str] = {}
-    for number, commit in _kept(table):
-        if number <= version:
-            break
-        if not _is_restore(commit) and any("add" in one for one in commit):
-            ids = [_JOB_COMMIT.fullmatch(str(one["txn"].get("appId"))) for one in commit if "txn" in one]
+    kept_now = kept_then = newest_version(table)  # up to which version commits are kept
+    for number, commit in _newest_first(table):
+        now, then = number <= kept_now, number <= min(kept_then, version)
+        if now and then:
+            break  # from here on both keep the same
+        if _is_restore(commit):
+            to = _restored_version(commit)
+            kept_now, kept_then = (
+                to if keeps and to >= 0 else kept for keeps, kept in ((now, kept_now), (then, kept_then))
+            )
+        elif now != then and any("add" in one for one in commit):
+            ids = [TRANSACTION.fullmatch(str(one["txn"].get("appId"))) for one in commit if "txn" in one]
             jobs |= {found[2]: found[1] for found in ids if found}
     return jobs
-
-
-def last_epochs(transactions: Mapping[str, int], job: str) -> dict[str, int]:
-    """Return id of a checkpoint -> the last epoch in which a job has started with a table, also what was discarded.
-
-    Args:
-        transactions: of the table.
-        job: the name of the job.
-    """
-    epochs: dict[str, int] = {}
-    for transaction, version in transactions.items():
-        found = _JOB_COMMIT.fullmatch(transaction)
-        if found and found[1] == job:
-            epoch = version if found[3] == "joined" else int(found[3])
-            epochs[found[2]] = max(epoch, epochs.get(found[2], 0))
-    return epochs
 
 
 def owner_of(transactions: Mapping[str, int]) -> str | None:

@@ -122,6 +122,19 @@ def place_of(path: str, s3: S3Options | None = None) -> str:
     return path.rstrip("/") if files is None else files.location
 
 
+def resolved_place(path: str, s3: S3Options | None = None) -> str:
+    """Return one spelling of a path or URL, as `place_of`, also where links lead to it.
+
+    For what is to be protected. What is permitted goes by the name that was given: a link can be changed.
+
+    Args:
+        path: as a user, Spark or a manifest spells it.
+        s3: how S3 is reached.
+    """
+    local = local_path(path)
+    return place_of(path, s3) if local is None else str(local.resolve())
+
+
 def checkpoint_at(checkpoint: Location, s3: S3Options | None = None) -> Files:
     """Return the files of a checkpoint. Nothing is read yet.
 

@@ -20,7 +20,7 @@ from recovery.savepoint.create import table_versions
 from recovery.savepoint.manifest import Manifest
 from recovery.storage.archive import Archive
 from recovery.storage.files import Files
-from recovery.storage.locations import LocationOrArchive, files_at, open_archive, place_of
+from recovery.storage.locations import LocationOrArchive, files_at, open_archive, resolved_place
 from recovery.storage.s3_options import S3Options
 from state.checkpoint.folder import batch_numbers
 from state.checkpoint.last_savepoint import read_last_savepoint
@@ -41,7 +41,7 @@ class NeededVersions:
 
     def of(self, path: str, s3: S3Options | None) -> Mapping[int, list[str]]:
         """Return version -> who needs it, for the table at a path."""
-        return self.of_tables.get(place_of(path, s3), {})
+        return self.of_tables.get(resolved_place(path, s3), {})
 
 
 def needed_versions(
@@ -68,7 +68,7 @@ def needed_versions(
         SavepointRefused: the recorded location holds no savepoints, a savepoint cannot be read, or one is being made.
         SavepointError: a table is gone.
     """
-    places = {place_of(path, s3) for path in tables.values()}
+    places = {resolved_place(path, s3) for path in tables.values()}
     found: defaultdict[str, dict[int, list[str]]] = defaultdict(dict)
     archives = [open_archive(one, s3) for one in locations]
     manifests = [one for archive in archives for one in _manifests(archive, s3) or _none_in(archive)]
@@ -78,12 +78,12 @@ def needed_versions(
         _require_none_being_made(archive, now)
     used = 0
     for manifest in manifests:
-        named = {place_of(one.path, s3): one.version for one in manifest.tables.values()}
+        named = {resolved_place(one.path, s3): one.version for one in manifest.tables.values()}
         used += bool(places & set(named))
         for place in places & set(named):
             found[place].setdefault(named[place], []).append(f"savepoint {manifest.name}")
     for path, version in _versions_now(checkpoint, tables, s3).items():
-        found[place_of(path, s3)].setdefault(version, []).append("a savepoint that is made now")
+        found[resolved_place(path, s3)].setdefault(version, []).append("a savepoint that is made now")
     return NeededVersions(found, used)
 
 

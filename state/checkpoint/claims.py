@@ -14,9 +14,16 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from state.checkpoint.folder import CheckpointFolder, batch_numbers, damaged, read_object
-from state.checkpoint.layout import CLAIMS_FOLDER, OFFSETS_FOLDER, UNACCOUNTED_FILE, claim_file, control_file_number
+from state.checkpoint.layout import (
+    CLAIMS_FOLDER,
+    OFFSETS_FOLDER,
+    RUNNING_FILE,
+    UNACCOUNTED_FILE,
+    claim_file,
+    control_file_number,
+)
 from state.checkpoint.owner import LeaseOwner, read_owner
-from state.errors import CheckpointError
+from state.errors import CheckpointError, CorruptState
 
 
 def newest_claim(folder: CheckpointFolder) -> LeaseOwner | None:
@@ -75,19 +82,47 @@ def is_exclusive(folder: CheckpointFolder, owner: LeaseOwner) -> bool:
     return False
 
 
-def note_takeover(folder: CheckpointFolder, lost: LeaseOwner | None) -> None:
-    """Record the owner from which a job has taken over the lease, unless it has ended for certain.
+def note_takeover(folder: CheckpointFolder, lost: LeaseOwner | None, *, is_job: bool = True) -> None:
+    """Record the owner from which a lease is about to be taken over, unless it has ended for certain.
 
     Args:
         folder: the checkpoint.
         lost: the owner; None if the lease was free.
+        is_job: a job takes it over, and not a command, which may have to repair the file of these records.
+
+    Raises:
+        CorruptState: that file is damaged, and a job takes over.
     """
     if lost is None or lost.is_on_this_machine:
         return
-    known = read_unaccounted(folder)
+    try:
+        known = read_unaccounted(folder)
+    except CorruptState:
+        if is_job:
+            raise
+        return
     if all(one["token"] != lost.token for one in known):
         batch = max(batch_numbers(folder, OFFSETS_FOLDER), default=-1)
         folder.write_json(UNACCOUNTED_FILE, {"processes": [*known, asdict(lost) | {"batch": batch}]}, replace=True)
+
+
+def put_back(folder: CheckpointFolder, lost: LeaseOwner) -> None:
+    """Take back a takeover: the owner is in `running.json` again, so its record is not needed.
+
+    Args:
+        folder: the checkpoint.
+        lost: the owner from which the lease was taken over.
+    """
+    folder.write_json(RUNNING_FILE, asdict(lost), replace=True)
+    try:
+        known = read_unaccounted(folder)
+    except CorruptState:
+        return  # nothing was added to it
+    others = [one for one in known if one["token"] != lost.token]
+    if not others:
+        folder.remove(UNACCOUNTED_FILE)
+    elif others != known:
+        folder.write_json(UNACCOUNTED_FILE, {"processes": others}, replace=True)
 
 
 def unaccounted_after(folder: CheckpointFolder, batch: int) -> list[LeaseOwner]:

@@ -13,14 +13,18 @@ from typing import Any
 
 from state.checkpoint.folder import CheckpointFolder, damaged
 from state.checkpoint.layout import FLUSHED_FILE, JOB_FILE, TABLES_FILE
+from state.checkpoint.owner import read_owner, written_tables
 from state.codec import STATE_VERSION
-from state.errors import CorruptState, StateVersionError
+from state.errors import CheckpointError, CorruptState, StateVersionError
 
 MAX_EPOCH = 100_000
 """How often a job can have been reset or restored: a restore writes a number for each earlier epoch to each table."""
 
 OWNER = "panekeeper/owner"
 """Transaction id under which a table has the id of the checkpoint that writes to it, as a number (`fencing.py`)."""
+
+TRANSACTION = re.compile(r"(.+)/\w+@([^#]+)#(\d{1,6}|joined)")
+"""Transaction id of a job's commits: its name, the role of the table, the id of its checkpoint, and the epoch."""
 
 _JOB_ID = re.compile(r"[0-9a-f]{12}")
 _OPTIONAL = {"settings", "former"}
@@ -93,6 +97,22 @@ class JobRecord:
         return JobRecord(**{**value, "group_ids": tuple(value["group_ids"])})
 
 
+def last_epochs(transactions: Mapping[str, int], job: str) -> dict[str, int]:
+    """Return id of a checkpoint -> the last epoch in which a job has started with a table, also what was discarded.
+
+    Args:
+        transactions: id -> last version of the transactions of the table.
+        job: the name of the job.
+    """
+    epochs: dict[str, int] = {}
+    for transaction, version in transactions.items():
+        found = TRANSACTION.fullmatch(transaction)
+        if found and found[1] == job:
+            epoch = version if found[3] == "joined" else int(found[3])
+            epochs[found[2]] = max(epoch, epochs.get(found[2], 0))
+    return epochs
+
+
 def _are_former(value: Any) -> bool:
     """Return whether a field is ids with epochs; a start looks for each of the epochs in each table."""
     return (
@@ -127,14 +147,28 @@ def write_tables(folder: CheckpointFolder, tables: Mapping[str, str | None]) -> 
 
 
 def read_tables(folder: CheckpointFolder) -> dict[str, str]:
-    """Return role -> path of the job's Delta tables. Raises `CorruptState` if the file is damaged."""
+    """Return role -> path of the job's Delta tables; those that the last run knew of, if the file was set aside.
+
+    Raises:
+        CorruptState: the file is damaged.
+    """
     try:
-        tables = folder.read_json(TABLES_FILE) or {}
+        tables = folder.read_json(TABLES_FILE)
     except ValueError as error:
         raise damaged(folder, TABLES_FILE, "it is not JSON") from error
+    if tables is None:
+        return _tables_of_last_run(folder)
     if not isinstance(tables, dict) or not all(isinstance(path, str | None) for path in tables.values()):
         raise damaged(folder, TABLES_FILE, "it holds no paths")
     return {role: path for role, path in tables.items() if path is not None}
+
+
+def _tables_of_last_run(folder: CheckpointFolder) -> dict[str, str]:
+    try:
+        known = written_tables(folder, read_owner(folder)) or {}
+        return {role: str(one["path"]) for role, one in known.items()}
+    except (CheckpointError, KeyError, TypeError):
+        return {}  # there is none, or its file was altered
 
 
 def write_flushed(folder: CheckpointFolder, batch: int) -> None:

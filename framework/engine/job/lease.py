@@ -23,7 +23,7 @@ from framework.declarations.errors import CheckpointInUse, PanekeeperError
 from framework.engine.job.claim import claim, require_free
 from framework.engine.job.lease_errors import could_not_renew, lost_lease, not_writable
 from framework.engine.session.s3_settings import is_s3
-from state.checkpoint.claims import drop_claim, has_claim, newest_claim_number, note_takeover
+from state.checkpoint.claims import drop_claim, has_claim, newest_claim_number, note_takeover, put_back
 from state.checkpoint.clock import now_us
 from state.checkpoint.folder import CheckpointFolder, LocalFolder, local_path
 from state.checkpoint.layout import RUNNING_FILE, STOPPED_FILE
@@ -88,6 +88,7 @@ class Lease:
             try:
                 newest = newest_claim_number(self._folder)  # before the check: a later claim is another start's
                 self.replaced = require_free(self._folder, now, _runs_here)
+                note_takeover(self._folder, self.replaced, is_job=owner.what == "job")  # before running.json goes
                 self.previous = previous_run(self._folder, self.replaced)
                 owner = replace(owner, tables=written_tables(self._folder, self.replaced))
                 if not owner.has_run:
@@ -166,7 +167,7 @@ class Lease:
                 if self.replaced is None:
                     self._folder.remove(RUNNING_FILE)
                 else:
-                    self._folder.write_json(RUNNING_FILE, asdict(self.replaced), replace=True)
+                    put_back(self._folder, self.replaced)
                 drop_claim(self._folder, self._owner)
             except Exception as error:  # noqa: BLE001 -- as above
                 self._log.warning("the lease of %s could not be rolled back: %s", self._owner, error)
@@ -293,7 +294,6 @@ def acquire_for_start(files: CheckpointFiles, name: str) -> Iterator[Lease]:
         else acquire(LocalFolder(local), name)
     )
     try:
-        note_takeover(files, lease.replaced)
         yield lease
     except BaseException:
         lease.roll_back()

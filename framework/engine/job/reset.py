@@ -16,12 +16,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from framework.declarations.errors import CheckpointInUse, NotConfirmed, SinkError
-from framework.engine.session.delta_log import is_delta_table
+from framework.engine.session.delta_log import is_delta_table, transactions
 from framework.engine.sink.fault_points import fault_point
-from framework.engine.sink.fencing import fence
+from framework.engine.sink.fencing import OWNED, fence, require_owned
 from state.checkpoint.claims import unaccounted_after
 from state.checkpoint.folder import batch_numbers
-from state.checkpoint.job_record import JobRecord, read_tables, write_record
+from state.checkpoint.job_record import JobRecord, last_epochs, read_tables, write_record
 from state.checkpoint.layout import OFFSETS_FOLDER, RUNNING_FILE, UNACCOUNTED_FILE
 from state.checkpoint.reset_intent import (
     REMOVED_BY_RESET,
@@ -80,7 +80,8 @@ def reset_to_initial_state(
 
     Raises:
         NotConfirmed: `confirm` is not the job's name; the error says what would be discarded.
-        SinkError: the declared view is not the one that the job has written; it may be another job's.
+        SinkError: the declared view is not the one that the job has written, and may be another job's; or the tables
+            belong to another checkpoint by now.
         CheckpointInUse: a process that was lost may only be paused, and would write to the emptied folder.
     """
     preview = ResetPreview(
@@ -88,11 +89,12 @@ def reset_to_initial_state(
         checkpoint=files.root,
         batch=max(batch_numbers(files, OFFSETS_FOLDER), default=None),
         open_panes=_open_panes(files, tables),
-        epoch=record.epoch + 1,
+        epoch=1 + max(record.epoch, _last_epoch(files, record)),
     )
     if confirm != record.name:
         raise NotConfirmed(f"{preview}. To confirm it, pass confirm={record.name!r}")
     _require_no_paused_process(files)
+    require_owned(files.spark, read_tables(files), record)
     view = _view_of_the_job(files, tables.view)
     write_reset_intent(files, ResetIntent(epoch=preview.epoch, view=view))  # 1
     complete_reset(files, record)
@@ -117,6 +119,14 @@ def complete_reset(files: CheckpointFiles, record: JobRecord) -> JobRecord:
     write_record(files, begun)  # 4
     remove_reset_intent(files)  # 5
     return begun
+
+
+def _last_epoch(files: CheckpointFiles, record: JobRecord) -> int:
+    """Return the last epoch of this checkpoint that its tables know; the checkpoint may be an older copy."""
+    known = [path for role, path in read_tables(files).items() if role in OWNED and is_delta_table(files.spark, path)]
+    return max(
+        (last_epochs(transactions(files.spark, path), record.name).get(record.id, 0) for path in known), default=0
+    )
 
 
 def _require_no_paused_process(files: CheckpointFiles) -> None:

@@ -70,6 +70,38 @@ def require_no_other_batch(
         require_no_discarded_rows(record, tables, written, last_transaction, has_rows)
 
 
+def require_same_roles(
+    record: JobRecord,
+    tables: Mapping[str, str | None],
+    written: Mapping[str, str],
+    last_transaction: Callable[[str, str], int],
+) -> None:
+    """Refuse a table that the job has written to as another one: a log would be merged into as a view.
+
+    Args:
+        record: what the checkpoint says of the job.
+        tables: role -> path of the job's tables.
+        written: the same, as the last start had them.
+        last_transaction: returns the last version that a table has of a transaction id; -1 for none.
+
+    Raises:
+        SinkError: there is such a table.
+    """
+    before = {place_of(path): role for role, path in written.items()}
+    for role, path in tables.items():
+        if path is None:
+            continue
+        was = before.get(place_of(path), role)
+        other = {"log": "view", "view": "log"}.get(role)
+        if was == role and other is not None and last_transaction(path, record.transaction(other)) >= 0:
+            was = other
+        if was != role:
+            raise SinkError(
+                f"{path} is declared as the {role} of job {record.name!r}, which has written its {was} there, and its "
+                f"rows would be changed. Declare the {was} there, as before, or choose another folder for the {role}"
+            )
+
+
 def require_no_later_batch(
     folder: CheckpointFolder,
     record: JobRecord,
@@ -194,6 +226,19 @@ def require_all_batches(
             "before": min(before, batch),
         }
     return found
+
+
+def begun_epoch(record: JobRecord, tables: Mapping[str, tuple[str, str]]) -> TableRecord:
+    """Return the record of tables which an epoch begins with, and has written no batch to.
+
+    Args:
+        record: what the checkpoint says of the job in this epoch.
+        tables: role -> path and id of the table.
+    """
+    return {
+        role: {"path": path, "id": id_, "transaction": record.transaction(role), "batch": -1, "before": -1}
+        for role, (path, id_) in tables.items()
+    }
 
 
 def with_batch(known: TableRecord, roles: Collection[str], batch: int) -> TableRecord:

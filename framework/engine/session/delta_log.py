@@ -160,6 +160,18 @@ def last_transaction(spark: SparkSession, path: str, app_id: str) -> int:
     return int(version.get()) if version.isDefined() else -1
 
 
+def transactions(spark: SparkSession, path: str) -> dict[str, int]:
+    """Return id -> last version of all transactions of a table. Runs a Spark job.
+
+    Args:
+        spark: the session that reaches the table.
+        path: the table's folder.
+    """
+    jvm: Any = spark._jvm  # noqa: SLF001 -- the log is not part of Delta's Python interface
+    found = jvm.scala.jdk.javaapi.CollectionConverters.asJava(_snapshot(spark, path).transactions())
+    return {str(one): int(version) for one, version in dict(found).items()}
+
+
 def _snapshot(spark: SparkSession, path: str) -> Any:
     jvm: Any = spark._jvm  # noqa: SLF001 -- the log is not part of Delta's Python interface
     log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, path)  # noqa: SLF001 -- as above

@@ -90,9 +90,33 @@ def own(
         if owner is None:  # only Spark can write this table
             owner = spark_commits.own(spark, path, OWNER, wanted, take=take)
             small.reopen(path)
-        if owner != wanted:
-            raise SinkError(
-                f"the table {path} belongs to another checkpoint (id {owner:012x}), and two jobs would mix their "
-                "results there. Start the job with that checkpoint, or choose other folders for the tables; if that "
-                "checkpoint is gone and the table has no row that you need, remove the table"
-            )
+        _require_owner(path, owner, wanted)
+
+
+def require_owned(
+    spark: SparkSession, tables: Mapping[str, str | None], record: JobRecord, small: SmallTables | None = None
+) -> None:
+    """Refuse tables of another checkpoint; one that has no owner yet may be anybody's. Writes nothing.
+
+    Args:
+        spark: the session that reaches the tables.
+        tables: as for `own`; there need not be a table.
+        record: the checkpoint's record of its job.
+        small: the tables that are open already.
+
+    Raises:
+        SinkError: another checkpoint writes to one of them.
+    """
+    small, wanted = small or SmallTables(), int(record.id, 16)
+    for path in filter(None, map(tables.get, OWNED)):
+        if is_delta_table(spark, path) and (owner := small.last_transaction(spark, path, OWNER)) >= 0:
+            _require_owner(path, owner, wanted)
+
+
+def _require_owner(path: str, owner: int, wanted: int) -> None:
+    if owner != wanted:
+        raise SinkError(
+            f"the table {path} belongs to another checkpoint (id {owner:012x}), and two jobs would mix their "
+            "results there. Start the job with that checkpoint, or choose other folders for the tables; if that "
+            "checkpoint is gone and the table has no row that you need, remove the table"
+        )

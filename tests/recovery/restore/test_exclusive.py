@@ -12,6 +12,7 @@ from recovery.savepoint.restore_paths import RestorePaths
 from state.checkpoint.claims import note_takeover, unaccounted_after
 from state.checkpoint.layout import RUNNING_FILE, UNACCOUNTED_FILE, claim_file
 from state.checkpoint.owner import LeaseOwner, read_owner
+from state.errors import CorruptState
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 from tests.recovery.storage.memory_archive import MemoryArchive
 
@@ -90,3 +91,29 @@ def test_a_process_that_was_taken_over_is_recorded(stored_job: FakeCheckpoint, a
     restore(archive, "late")
     with pytest.raises(SavepointRefused, match="host elsewhere, process 1"):
         restore(archive, "early")
+
+
+def test_a_command_that_is_killed_hides_no_process_that_may_only_be_paused(
+    stored_job: FakeCheckpoint, archive: MemoryArchive
+) -> None:
+    """It had the lease, so its own process is in running.json; that one is gone for certain."""
+    savepoint(stored_job.root, "one", to=archive)
+    stored_job.lease(pid=1, host="elsewhere")
+    acquire(stored_job.files, "readings", what="the upkeep of job")
+    stored_job.lease(pid=2**22)  # no process has this number
+    with pytest.raises(SavepointRefused, match=r"job 'readings' \(host elsewhere, process 1"):
+        restore(archive, "one")
+
+
+def test_a_command_that_ends_leaves_the_lease_as_it_was(stored_job: FakeCheckpoint) -> None:
+    """Also where the record of lost processes is damaged, which a repair has to set aside."""
+    stored_job.lease(pid=1, host="elsewhere")
+    names, before = stored_job.contents().keys(), read_owner(stored_job.files)
+    acquire(stored_job.files, "readings", what="the repair of job").roll_back()
+    assert (stored_job.contents().keys(), read_owner(stored_job.files)) == (names, before)
+    stored_job.put(UNACCOUNTED_FILE, "{")
+    with pytest.raises(CorruptState):
+        acquire(stored_job.files, "readings")
+    acquire(stored_job.files, "readings", what="the repair of job").roll_back()
+    assert stored_job.contents()[UNACCOUNTED_FILE] == "{"
+    assert read_owner(stored_job.files) == before

@@ -14,10 +14,11 @@ from recovery.restore.clone import clone
 from recovery.restore.former_epochs import epochs_to_fence, last_known_epochs
 from recovery.restore.restore import restore
 from recovery.savepoint.catalog import show
-from recovery.storage.delta_log import last_epochs, transactions_of
+from recovery.storage.delta_log import transactions_of
 from recovery.storage.local_files import LocalFiles
 from state.checkpoint.folder import LocalFolder
-from state.checkpoint.job_record import OWNER, JobRecord, read_record
+from state.checkpoint.job_record import OWNER, JobRecord, last_epochs, read_record
+from state.checkpoint.layout import RESET_FILE
 from state.errors import CorruptState
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 from tests.recovery.storage.memory_archive import MemoryArchive
@@ -77,12 +78,29 @@ def test_the_epochs_of_a_checkpoint_that_was_lost_are_in_its_tables(
     commit(log, f"readings/log@{ID}#4", f"readings/log@{'c' * 12}#7", f"flights/log@{ID}#9", "nightly import")
     shutil.rmtree(job.folder)
     manifest, copy = show(archive, "one"), JobRecord(name="readings", id=ID, declaration={}, group_ids=(), versions={})
-    assert last_known_epochs(copy, job.files, manifest, [], None) == {ID: 4}
+    assert last_known_epochs(copy.former, job.files, manifest, [], None) == {ID: 4}
     DeltaTable(log).create_checkpoint()
-    assert last_known_epochs(copy, job.files, manifest, [], None) == {ID: 4}
+    assert last_known_epochs(copy.former, job.files, manifest, [], None) == {ID: 4}
     assert last_epochs(transactions_of(LocalFiles(log)), "readings") == {ID: 4, "c" * 12: 7}
     commit(log, f"readings/log@{ID}#5")
     assert last_epochs(transactions_of(LocalFiles(log)), "readings")[ID] == 5
+
+
+def test_a_restore_begins_an_epoch_that_no_table_knows(
+    job: FakeCheckpoint, archive: MemoryArchive, tmp_path: Path
+) -> None:
+    """The folder was put back from a backup of before some restores, so its own record knows less than the tables."""
+    log, view = tmp_path / "log", tmp_path / "view"
+    commit(log, f"readings/log@{ID}#0")
+    job.tables(log=str(log), view=None)
+    savepoint(job.folder, "one", to=archive)
+    commit(log, f"readings/log@{ID}#4")
+    assert restore(archive, "one", dry_run=True).epoch == 5
+    commit(view, f"readings/view@{ID}#6")
+    job.tables(log=str(log), view=str(view))  # it came after the savepoint
+    assert restore(archive, "one", dry_run=True).epoch == 7
+    job.put(RESET_FILE, '{"epoch": 9, "view": null}')  # of a reset that was killed
+    assert restore(archive, "one", dry_run=True).epoch == 10
 
 
 def test_the_checkpoint_that_the_tables_belong_to_now_is_known_by_them(
@@ -99,7 +117,7 @@ def test_the_checkpoint_that_the_tables_belong_to_now_is_known_by_them(
     write_deltalake(log, pa.table({"n": [1]}), mode="append", commit_properties=owner)
     copy = JobRecord(name="readings", id=ID, declaration={}, group_ids=(), versions={})
     for _ in range(2):
-        assert last_known_epochs(copy, job.files, show(archive, "one"), [], None) == {ID: 0, later: 3}
+        assert last_known_epochs(copy.former, job.files, show(archive, "one"), [], None) == {ID: 0, later: 3}
         DeltaTable(log).create_checkpoint()
 
 

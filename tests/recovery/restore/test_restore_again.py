@@ -273,10 +273,10 @@ def test_a_mount_point_is_refused_before_the_tables_are_restored(
 
 
 def test_a_job_whose_reset_was_interrupted_can_be_restored(job: FakeCheckpoint, archive: MemoryArchive) -> None:
-    """Like any stopped job."""
+    """Like any stopped job; in an epoch after that of the reset, which some of its tables may have."""
     savepoint(job.folder, "one", to=archive)
     job.put(RESET_FILE, '{"epoch": 1, "view": null}')
-    assert restore(archive, "one").epoch == 1
+    assert restore(archive, "one").epoch == 2
     assert not (job.folder / RESET_FILE).exists()
 
 

@@ -84,6 +84,23 @@ def test_rows_that_are_gone_already_do_not_count(job: FakeCheckpoint, archive: M
     assert other_jobs(show(archive, "one"), paths, None) == {str(shared): ["flights"]}
 
 
+def test_rows_that_a_restore_of_the_other_job_has_discarded_do_not_come_back(
+    job: FakeCheckpoint, archive: MemoryArchive, shared: Path
+) -> None:
+    """That job runs these batches again, and would have them twice.
+
+    version   0      1    2 = "two"   3
+    others    flights 1   flights 3   RESTORE to 1
+    """
+    savepoint(job.folder, "none", to=archive)
+    refuse(shared, OTHER, 3)
+    savepoint(job.folder, "two", to=archive)
+    DeltaTable(shared).restore(1)
+    with pytest.raises(SavepointRefused, match=r"or bring back what .* has rows of 'flights'.*--table \S+quarantine$"):
+        restore(archive, "two")
+    assert unconfirmed(job, archive) == ()
+
+
 def test_what_a_restore_to_a_time_has_discarded_counts(
     job: FakeCheckpoint, archive: MemoryArchive, shared: Path
 ) -> None:

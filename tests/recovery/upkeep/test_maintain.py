@@ -135,6 +135,21 @@ def test_files_without_a_commit_are_removed_when_they_are_old(tabled: JobWithTab
     assert tabled.rows() == [0]
 
 
+def test_files_of_a_savepoint_are_kept_by_whatever_name_the_table_has_now(tabled: JobWithTable, tmp_path: Path) -> None:
+    """The job was started with the folder itself after it had been given by a link, or the other way round."""
+    link = tmp_path / "link"
+    link.symlink_to(tabled.table)
+    tabled.append(2)
+    tabled.checkpoint.tables(log=str(link))
+    tabled.save("by-the-link")
+    tabled.checkpoint.tables(log=str(tabled.table))
+    version = DeltaTable(tabled.table).version()
+    tabled.compact()
+    tabled.age(60)
+    assert of_log(tabled).kept == 2
+    assert tabled.rows(version) == [0, 1]
+
+
 def test_the_version_before_an_interrupted_batch_is_kept(tabled: JobWithTable) -> None:
     """A savepoint of a job that crashed amid its commits has that version, however long ago that was."""
     tabled.append(3)

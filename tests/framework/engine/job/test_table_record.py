@@ -16,6 +16,7 @@ from framework.engine.job.table_record import (
     ACCEPTED,
     require_all_batches,
     require_no_later_batch,
+    require_same_roles,
     with_batch,
 )
 from framework.engine.sink.small_commits import FENCED, SmallCommits
@@ -259,3 +260,22 @@ def _check_checkpoint(path: Path, *, begun: int | None, log: int, view: int) -> 
             folder.write_json(f"{name}/{last}", {})
     tables: dict[str, str | None] = {"log": "/log", "view": "/view", "quarantine": None}
     require_no_later_batch(folder, RECORD, tables, lambda table, app: versions[table] if app.endswith("ab#0") else -1)
+
+
+def test_a_log_and_a_view_that_were_exchanged_are_refused(tmp_path: Path) -> None:
+    """The log would be merged into. The last start has named them, or the tables have batches of the other one."""
+    tables = Tables(tmp_path)
+    log, view = tables.paths["log"], tables.paths["view"]
+    assert log is not None
+    assert view is not None
+    require_same_roles(RECORD, tables.paths, {"log": log, "view": view}, last_transaction)
+    exchanged = {"log": view, "view": log, "quarantine": None}
+    with pytest.raises(SinkError, match=r"view is declared as the log of job 'readings', which has written its view"):
+        require_same_roles(RECORD, exchanged, {"log": log, "view": view}, last_transaction)
+    require_same_roles(RECORD, exchanged, {}, last_transaction)
+    tables.start()
+    tables.commit(0, "log")
+    with pytest.raises(SinkError, match=r"log is declared as the view of job 'readings', which has written its log"):
+        require_same_roles(RECORD, {"view": log}, {}, last_transaction)
+    with pytest.raises(SinkError, match=r"log is declared as the quarantine of job 'readings'"):
+        require_same_roles(RECORD, {"quarantine": log}, {"log": f"{tmp_path}/view/../log"}, last_transaction)
