@@ -104,7 +104,7 @@ class EmitBuffer:
         if self._rows:
             try:
                 self._completed.append((self._table(self._rows), self._origins))
-            except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            except Exception:  # noqa: BLE001 -- an emitted value may be any object, and raise anything when it is read
                 self._complete_one_by_one()
             self._rows, self._origins = [], []
 
@@ -113,7 +113,7 @@ class EmitBuffer:
         for row, origin in zip(self._rows, self._origins, strict=True):
             try:
                 self._completed.append((self._table([row]), [origin]))
-            except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            except Exception as error:  # noqa: BLE001 -- as above
                 self._misfits.append((origin, error))
                 if origin.is_window_mark:
                     self._mark_row_before(origin)

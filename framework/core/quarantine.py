@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from framework.core.job_spec import ARRIVAL_TIME, EVENT_TIME, REJECTED_SCHEMA, TIMESTAMP, JobSpec
 from framework.core.partition_keys import PartitionKeys
-from framework.declarations.errors import InputError
+from framework.declarations.errors import InputError, as_utf8
 
 LATE = "LATE"
 USER_ERROR = "USER_ERROR"
@@ -79,6 +79,7 @@ class Quarantine:
             ) from error
 
     def _add(self, reasons: list[str], details: list[str], times: list[int | None], texts: list[str]) -> None:
+        details, texts = [*map(as_utf8, details)], [*map(as_utf8, texts)]
         columns = [pa.array(reasons), pa.array(details), pa.array(times, pa.int64()).cast(TIMESTAMP), pa.array(texts)]
         self._tables.append(pa.table(columns, schema=REJECTED_SCHEMA))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime, time
 from decimal import Decimal
 from typing import Any, get_args, get_origin
 
@@ -50,7 +51,8 @@ def state_type(declared: Any, aggregate_text: str) -> pa.DataType:
     kind = arrow_type(declared, aggregate_text, "state")
     if _is_lossy(kind):
         raise DeclarationError(
-            f"{aggregate_text}: state is {kind}; storing would round it between batches: use 64-bit floats"
+            f"{aggregate_text}: state is {kind}; storing would round it between batches: use 64-bit floats, and times "
+            "in microseconds"
         )
     return kind
 
@@ -58,12 +60,17 @@ def state_type(declared: Any, aggregate_text: str) -> pa.DataType:
 def _is_lossy(kind: pa.DataType) -> bool:
     if pa.types.is_nested(kind):
         return any(_is_lossy(kind.field(place).type) for place in range(kind.num_fields))
-    return bool(pa.types.is_floating(kind) and kind != pa.float64())
+    if pa.types.is_timestamp(kind) or pa.types.is_duration(kind):
+        return kind.unit in ("s", "ms")
+    return bool((pa.types.is_floating(kind) and kind != pa.float64()) or pa.types.is_time32(kind))
 
 
 def may_be_cut_off(kind: pa.DataType) -> bool:
-    """Return whether Arrow makes values of a type of more than they hold: whole numbers, structs, or some in them."""
-    if pa.types.is_struct(kind):
+    """Return whether Arrow makes values of a type of more than they hold: whole numbers, structs, or some in them.
+
+    A map is looked at, too: an entry that is null ends the process.
+    """
+    if pa.types.is_struct(kind) or pa.types.is_map(kind):
         return True
     if pa.types.is_nested(kind):
         return any(may_be_cut_off(kind.field(place).type) for place in range(kind.num_fields))
@@ -78,8 +85,9 @@ def require_nothing_cut_off(values: Iterable[Any], kind: pa.DataType) -> None:
         kind: the type.
 
     Raises:
-        pa.ArrowInvalid: a number that is to become a whole one is none, or a struct has no field of a name; or it is so
-            for one in a list, a struct or a map.
+        pa.ArrowInvalid: a number that is to become a whole one is none, a time that is to become a date has a time of
+            day, a struct has no field of a name, or a map has an entry that is no pair; or it is so for one in a list,
+            a struct or a map.
     """
     if not may_be_cut_off(kind):
         return
@@ -87,6 +95,8 @@ def require_nothing_cut_off(values: Iterable[Any], kind: pa.DataType) -> None:
         for value in values:
             if not _is_whole(value):
                 raise pa.ArrowInvalid(f"{value} is no whole number, and would be cut off to be of type {kind}")
+            if pa.types.is_date(kind) and isinstance(value, datetime) and value.time() != time():
+                raise pa.ArrowInvalid(f"{value} has a time of day, which would be cut off to be of type {kind}")
         return
     for value in values:
         for part, inner in _parts(value, kind):
@@ -110,6 +120,8 @@ def _parts(value: Any, kind: pa.DataType) -> list[tuple[Iterable[Any], pa.DataTy
             raise pa.ArrowInvalid(f"{value} has {unknown[0]!r}, which is no field of {kind}, and would be left out")
         return [([named.get(field.name)], field.type) for field in fields]
     if pa.types.is_map(kind):
+        if _is_list(value) and not all(isinstance(one, tuple | Mapping) for one in value):
+            raise pa.ArrowInvalid(f"{value} has an entry that is no pair of a key and a value, as {kind} takes")
         pairs = _pairs(value)
         return [([key for key, _ in pairs], kind.key_type), ([item for _, item in pairs], kind.item_type)]
     return [(value, kind.value_type)] if _is_list(value) and hasattr(kind, "value_type") else []

@@ -26,6 +26,10 @@ PanekeeperError
 
 from __future__ import annotations
 
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from state.errors import CheckpointError, CorruptState, LifecycleError, PanekeeperError, StateError, StateVersionError
 
 __all__ = [
@@ -50,6 +54,8 @@ __all__ = [
     "SinkError",
     "StateError",
     "StateVersionError",
+    "as_utf8",
+    "utf8_errors",
 ]
 
 
@@ -111,3 +117,29 @@ class DrainTimeout(PanekeeperError):
 
 class JobFailed(PanekeeperError):
     """The running job failed with an error of no other class here; the cause is attached."""
+
+
+def as_utf8(text: str) -> str:
+    """Return a text that UTF-8 can represent: half a surrogate pair, which JSON may hold, becomes its escape."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+@contextmanager
+def utf8_errors() -> Iterator[None]:
+    """Raise errors with texts that UTF-8 can represent.
+
+    Spark's Python worker sends the traceback of an error as UTF-8. If it cannot, nobody reports the error, and the
+    query waits for the worker for ever.
+
+    Raises:
+        PanekeeperError: in place of an error whose text cannot be changed otherwise; its text is the whole traceback.
+    """
+    try:
+        yield
+    except Exception as error:
+        text = "".join(traceback.format_exception(error))
+        if as_utf8(text) == text:
+            raise
+        if not isinstance(error, PanekeeperError):
+            raise PanekeeperError(as_utf8(text)) from None
+        raise type(error)(as_utf8(str(error))) from None

@@ -85,13 +85,14 @@ class UserPartialAggregate(Accumulator):
         return fold_changed_cells(self._fold, self.with_empty_columns(state), cells, n_cells, rows, seq)
 
     def _fold(self, state: State, cells: Ints, n_cells: int, rows: pa.Table, seq: Ints) -> State:
-        is_whole, states = pa.types.is_integer(self.kind), state[0].to_pylist()
+        is_whole, is_decimal = pa.types.is_integer(self.kind), pa.types.is_decimal(self.kind)
+        states = state[0].to_pylist()
         states.extend(self.user.zero() for _ in range(n_cells - len(states)))
         for cell, value in zip(cells.tolist(), combine(rows.column(self.inputs[0])).to_pylist(), strict=True):
             if value is None:
                 continue
             states[cell] = new = self.user.add(states[cell], value)
-            if is_whole and type(new) is not int:  # it could be whole again at the end of the batch
+            if (is_whole and type(new) is not int) or is_decimal:  # it could fit again at the end of the batch
                 _column(self.user, "the state", [new], self.kind)
         return [_column(self.user, "the state", states, self.kind)]
 

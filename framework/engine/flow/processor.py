@@ -24,6 +24,7 @@ from framework.core.job_spec import JobSpec
 from framework.core.key_group import KeyGroupRunner
 from framework.core.outcome import BatchOutcome, with_port_column
 from framework.core.state_handlers import BatchCheckpoint
+from framework.declarations.errors import utf8_errors
 from framework.engine.flow.batch_checkpoint import batch_checkpoint
 from framework.engine.flow.control_stream import AFTER_ALL_PARTITIONS, BEFORE_ALL_PARTITIONS
 from framework.engine.flow.ordering import PortOrdering, to_steps, watermark_step
@@ -89,7 +90,8 @@ class KeyGroupProcessor(StatefulProcessor):
         moved = watermark_step(timer_values.getCurrentWatermarkInMs()) if self._timers else []
         steps = to_steps(packed, self._ports)
         checkpoint_info = self._checkpoint_info(group, packed) if self._spec.handlers else None
-        outcome = KeyGroupRunner(self._spec, self._store, checkpoint_info).run([*moved, *steps])
+        with utf8_errors():  # what code of the user raises may have any text
+            outcome = KeyGroupRunner(self._spec, self._store, checkpoint_info).run([*moved, *steps])
         if self._timers:
             self._set_timer(outcome.due_watermark_us)
         return iter(_output(self._spec, group, packed, outcome, driver_bytes=self._driver_bytes))

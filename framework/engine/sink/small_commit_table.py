@@ -35,6 +35,7 @@ _COMMITS_AN_OPEN = 50  # a table kept open takes longer with each commit: 8 ms a
 NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 """A commit is only a commit: by itself the library cleans up the log after each, by rules that are not the table's."""
 _STATS_ARE_WHOLE_MS = pa.scalar(1000, pa.duration("us"))
+_FAR_DAYS = 73_000_000  # some 200,000 years
 _EXACT_DIGITS = 15  # a decimal of so many digits is the same one after it was a double
 
 
@@ -191,11 +192,13 @@ def panic_as_unsupported() -> Iterator[None]:
     """Leave a table to Spark by which the library panics in the block; whatever it has committed, Spark skips.
 
     A panic is a defect of the library. It is no `Exception`: nobody would report it, and a query would wait for ever.
+    One in a thread of the library is an error that says so.
     """
     try:
         yield
     except BaseException as error:
-        if type(error).__name__ != "PanicException":
+        in_thread = isinstance(error, DeltaError) and "panicked with message" in str(error)
+        if type(error).__name__ != "PanicException" and not in_thread:
             raise
         raise UnsupportedTable(f"the library has failed by a defect of its own: {error}") from error
 
@@ -255,6 +258,10 @@ def _has_exact_limits(field: pa.Field, rows: pa.Table | None) -> bool:
     kind = field.type
     if pa.types.is_decimal(kind):
         return bool(kind.precision <= _EXACT_DIGITS)
+    if pa.types.is_date(kind) and rows is not None and rows.num_rows:
+        # The library panics over years beyond some 262,000 where it writes the limits.
+        limits = pc.min_max(rows.column(field.name).cast(pa.int32())).as_py()
+        return all(one is None or abs(one) < _FAR_DAYS for one in limits.values())
     if pa.types.is_floating(kind):
         return rows is not None and not pc.any(pc.is_nan(rows.column(field.name))).as_py()
     return not pa.types.is_nested(kind)

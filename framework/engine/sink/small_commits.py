@@ -26,7 +26,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from framework.declarations.errors import OutputNotWritable, SinkError
 from framework.engine.sink.small_commit_checks import UnsupportedTable, require_new_table, schema_of
 from framework.engine.sink.small_commit_storage import MadeCommit, local_folder, require_plain_name
-from framework.engine.sink.small_commit_table import OpenTable
+from framework.engine.sink.small_commit_table import OpenTable, panic_as_unsupported
 from state.log import logger
 
 FENCED = 2**62
@@ -244,7 +244,8 @@ class SmallCommits:
             if done >= version:
                 return False
             try:
-                act(table, once)
+                with panic_as_unsupported():
+                    act(table, once)
             except (DeltaError, OSError) as error:
                 self.reopen()  # whoever was first may have committed this very version: the log is read again
                 others_came_first = isinstance(error, CommitFailedError) or self._table().version != table.version
@@ -282,10 +283,7 @@ class SmallCommits:
         return self._open
 
     def _maintain(self, table: OpenTable) -> None:
-        """Write a checkpoint of the table's log where Spark would, and remove commits that are older than wanted.
-
-        The commit is made: an error here costs time at the next opening, and nothing else.
-        """
+        """Write a checkpoint of the log where Spark would, and remove old commits: an error here only costs time."""
         if table.is_stale or table.is_checkpoint_due:
             self.reopen()
         if not table.is_checkpoint_due:

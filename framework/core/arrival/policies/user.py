@@ -120,7 +120,7 @@ class UserRunningPolicy(RunningPolicy):
         Raises:
             InputError: the state cannot be stored.
         """
-        decision, state = returned
+        decision, state = bool(returned[0]), returned[1]
         if state is None:
             return decision, None
         if isinstance(state, bool) or not isinstance(state, int | float):

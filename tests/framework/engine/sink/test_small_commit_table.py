@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
+from framework.engine.sink.small_commit_checks import UnsupportedTable
 from framework.engine.sink.small_commits import SmallCommits
 
 APP = "readings/log@0123456789ab#0"
@@ -126,3 +127,20 @@ def test_a_column_has_statistics_where_they_are_exact(tmp_path: Path) -> None:
     assert limits(path) == exact | {"load": (-2.0, 1.5)}
     commits.merge(rows, APP, 1, keys=["a.b"], newer_by="n")
     assert limits(path) == exact
+
+
+@pytest.mark.parametrize("days", [2**31 - 1, -(2**31), 96_000_000])
+def test_a_date_beyond_what_the_library_knows_is_written_or_left_to_spark(tmp_path: Path, days: int) -> None:
+    """It panics where it writes the limits of such a column; Spark takes any date. Other dates have their limits."""
+    rows = pa.table({"key": [1], "day": pa.array([days], pa.int32()).cast(pa.date32()), "n": [0]})
+    path = make(tmp_path / "log", rows.schema)
+    commits = SmallCommits(path)
+    assert commits.append(rows, APP, 0)
+    assert limits(path) == {"key": (1, 1), "n": (0, 0)}
+    stored = DeltaTable(path).to_pyarrow_table().column("day").combine_chunks().cast(pa.int32()).to_pylist()
+    assert stored == [days]
+    with pytest.raises(UnsupportedTable, match="by a defect of its own"):
+        commits.merge(rows, APP, 1, keys=["key"], newer_by="n")
+    near = rows.set_column(1, "day", pa.array([date(2026, 3, 1)]))
+    commits.append(near, APP, 2)
+    assert limits(path)["day"] == ("2026-03-01", "2026-03-01")

@@ -1,0 +1,215 @@
+"""Whatever text, value or decision a user's code returns, it fails one event or row, and neither a job nor a worker."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from framework.core.emit_buffer import EmitBuffer
+from framework.core.job_spec import JobSpec
+from framework.declarations.errors import DeclarationError, InputError, PanekeeperError, utf8_errors
+from framework.declarations.windows import Window
+from panekeeper import Count, Emit, Event, EventType, Operator, Sliding, Tumbling, UserPolicy, agg
+from state.store import MemoryStore
+from tests.framework.core.quarantine_batches import COLUMNS, KEYS, bad, job, rows, run, values
+
+HALF = json.loads('"\\ud83d"')
+"""Half a surrogate pair: JSON may hold it, UTF-8 has nothing for it."""
+PAIRS = pa.map_(pa.string(), pa.int64())
+
+
+def raises(value: int) -> None:
+    """Raise for odd values, with a text that no table can hold."""
+    if value % 2:
+        raise ValueError(f"unknown kind {HALF}")
+
+
+class Raising(Operator):
+    """Raises for each event with an odd value."""
+
+    events = frozenset({EventType.EVICTION})
+
+    def handle_event(self, event: Event, emit: Emit) -> None:
+        for row in event.rows():
+            raises(row["v"])
+            emit(v=row["v"])
+
+
+class RaisingAggregate(agg.UserAggregate):
+    """A number of values, none of them odd."""
+
+    def zero(self) -> int:
+        return 0
+
+    def add(self, state: int, value: int) -> int:
+        raises(value)
+        return state + 1
+
+    def result(self, state: int) -> int:
+        return state
+
+
+@dataclass(frozen=True)
+class RaisingPolicy(UserPolicy):
+    """Fires after each even value."""
+
+    attribute: str
+
+    def fire(self, _: float | None, value: float) -> tuple[bool, None]:
+        raises(int(value))
+        return True, None
+
+
+OPERATOR = JobSpec(
+    window=Tumbling(Count(1)), keys=KEYS, columns=COLUMNS, operator=Raising(), output=pa.schema([("v", pa.int64())])
+)
+JOBS = {
+    "operator": OPERATOR,
+    "aggregate": job(Tumbling(Count(1)), x=agg.user(RaisingAggregate(), "v", output=int)),
+    "policy": job(Sliding(evict=Count(1), trigger=RaisingPolicy("v")), x=agg.count()),
+}
+
+
+@pytest.mark.parametrize("spec", JOBS.values(), ids=JOBS)
+def test_an_error_whose_text_has_half_a_surrogate_pair_is_in_the_quarantine(spec: JobSpec) -> None:
+    """With its escape: a table holds UTF-8 only."""
+    done = run(replace(spec, on_error="quarantine"), MemoryStore(), rows(("a", 1), ("a", 2)))
+    (refused,) = bad(done)
+    assert refused["detail"].startswith(r"ValueError: unknown kind \ud83d in ")
+    assert done.results is not None
+
+
+@pytest.mark.parametrize("spec", JOBS.values(), ids=JOBS)
+def test_it_can_be_sent_where_the_job_fails_on_errors(spec: JobSpec) -> None:
+    """Spark's worker sends the traceback as UTF-8; if it cannot, the query waits for ever."""
+    with pytest.raises(InputError, match=r"unknown kind \\ud83d; fix the function") as raised, utf8_errors():
+        run(replace(spec, on_error="fail"), MemoryStore(), rows(("a", 1)))
+    "".join(traceback.format_exception(raised.value)).encode()
+
+
+def test_errors_that_pass_the_quarantine_can_be_sent_too() -> None:
+    """Those of code that contradicts its declaration, and of handlers; others stay what they are."""
+    with pytest.raises(DeclarationError, match=r"column \\ud83d"), utf8_errors():
+        raise DeclarationError(f"column {HALF}")
+    cause = ValueError(HALF)
+    cause.__cause__ = KeyError(1)
+    with pytest.raises(PanekeeperError, match=r"(?s)KeyError.*ValueError: \\ud83d") as raised, utf8_errors():
+        raise cause
+    "".join(traceback.format_exception(raised.value)).encode()
+    with pytest.raises(ZeroDivisionError), utf8_errors():
+        raise ZeroDivisionError
+
+
+MISFITS: dict[str, tuple[pa.DataType, Callable[[], Any]]] = {
+    "null in a map": (PAIRS, lambda: [None]),
+    "null after a pair": (PAIRS, lambda: [("a", 1), None]),
+    "null in a tuple": (PAIRS, lambda: (None,)),
+    "null in an array": (PAIRS, lambda: np.array([None])),
+    "NaT in a map": (PAIRS, lambda: [pd.NaT]),
+    "null in a map of texts": (pa.map_(pa.string(), pa.string()), lambda: [None]),
+    "null in a map in a list": (pa.list_(PAIRS), lambda: [[None]]),
+    "null in a map in a struct": (pa.struct([("m", PAIRS)]), lambda: {"m": [None]}),
+    "a frame for a list": (pa.list_(pa.int64()), lambda: pd.DataFrame({"v": [1]})),
+    "a masked value": (pa.timestamp("us", "UTC"), lambda: np.ma.masked_less(np.array([1]), 5).max()),
+    "a signalling NaN": (pa.int64(), lambda: Decimal("sNaN")),
+    "a time of day for a date": (pa.date32(), lambda: dt.datetime(2026, 3, 1, 10, 30, tzinfo=dt.UTC)),
+}
+
+
+@pytest.mark.parametrize(("kind", "value"), MISFITS.values(), ids=MISFITS)
+def test_an_emitted_value_that_its_column_does_not_take_is_left_out_alone(
+    kind: pa.DataType, value: Callable[[], Any]
+) -> None:
+    """A null in place of a pair would end the process within Arrow."""
+    emit = EmitBuffer(pa.schema([("x", kind)]))
+    emit(x=None)
+    emit(x=value())
+    emit(x=None)
+    assert sum(table.num_rows for table, _ in emit.pop_rows()) == 2
+    assert len(emit.pop_misfits()) == 1
+
+
+def test_maps_and_dates_that_fit_are_taken() -> None:
+    """Pairs, a dict, or none; and midnight, as pandas has for a date."""
+    emit = EmitBuffer(pa.schema([("m", PAIRS), ("day", pa.date32())]))
+    for pairs in ([("a", 1)], {"a": 1}, [{"key": "a", "value": 1}], (("a", 1),)):
+        emit(m=pairs, day=pd.Timestamp("2026-03-01"))
+    emit(m=[], day=dt.date(2026, 3, 1))
+    tables = [table for table, _ in emit.pop_rows()]
+    assert [row["m"] for row in pa.concat_tables(tables).to_pylist()] == [[("a", 1)]] * 4 + [[]]
+    assert emit.pop_misfits() == []
+
+
+@dataclass(frozen=True)
+class Undecided(UserPolicy):
+    """Returns a decision without a truth value."""
+
+    attribute: str
+
+    def fire(self, state: float | None, value: float) -> tuple[bool, None]:
+        return (np.array([True, False]) if value > 1 else pd.NA), None  # type: ignore[return-value]  # that is the point
+
+    def tumble(self, state: float | None, value: float) -> tuple[bool, None]:
+        return self.fire(state, value)
+
+
+@pytest.mark.parametrize(
+    "window", [Sliding(evict=Count(2), trigger=Undecided("v")), Tumbling(Undecided("v"))], ids=["fire", "tumble"]
+)
+def test_a_decision_that_is_neither_true_nor_false_decides_nothing(window: Window) -> None:
+    """It is in the quarantine, as if the policy had raised."""
+    done = run(job(window, "quarantine", n=agg.count()), MemoryStore(), rows(("a", 1), ("a", 2)))
+    assert done.results is None
+    assert [row["detail"].partition(":")[0] for row in bad(done)] == ["TypeError", "ValueError"]
+
+
+class Cents(agg.UserAggregate):
+    """A sum of half cents, declared as whole ones."""
+
+    state = pa.decimal128(10, 2)
+
+    def zero(self) -> Decimal:
+        return Decimal(0)
+
+    def add(self, state: Decimal, value: int) -> Decimal:
+        return state + Decimal(value) / 1000
+
+    def merge(self, a: Decimal, b: Decimal) -> Decimal:
+        return a + b
+
+    def result(self, state: Decimal) -> int:
+        return int(state * 1000)
+
+
+@pytest.mark.parametrize("batches", [[(("a", 5), ("a", 5))], [(("a", 5),), (("a", 5),)]], ids=["together", "apart"])
+def test_a_decimal_state_that_would_be_rounded_is_refused_however_the_rows_are_cut(
+    batches: list[tuple[tuple[str, int], ...]],
+) -> None:
+    """Two half cents are a whole one; stored between two batches, each would be none."""
+    spec, store = job(Tumbling(Count(2)), "quarantine", x=agg.user(Cents(), "v", output=int)), MemoryStore()
+    done = [run(spec, store, rows(*one)) for one in batches]
+    assert values(done[-1], "x") == {"a": [0]}
+    assert sum(len(bad(one)) for one in done) == 2
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.timestamp("ms"), pa.duration("s"), pa.time32("ms"), pa.struct([("last", pa.timestamp("ms"))])]
+)
+def test_a_state_of_coarse_times_is_refused(kind: pa.DataType) -> None:
+    """Python's times are of microseconds, and would be cut off between two batches."""
+
+    class Last(Cents):
+        state = kind
+
+    with pytest.raises(DeclarationError, match=r"storing would round it between batches.*in microseconds"):
+        agg.user(Last(), "v", output=int)
