@@ -15,7 +15,7 @@ written a row, one finds the version of the other.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from framework.declarations.errors import SinkError
@@ -84,19 +84,34 @@ def own(
     Raises:
         SinkError: another checkpoint writes to one of them.
     """
-    small, wanted = small or SmallTables(), int(record.id, 16)
+    small = small or SmallTables()
+    own, *former = _owners(record)
     for path in filter(None, map(tables.get, OWNED)):
-        owner = small.call(spark, path, lambda to: to.own(OWNER, wanted, take=take))
-        if owner is None:  # only Spark can write this table
-            owner = spark_commits.own(spark, path, OWNER, wanted, take=take)
-            small.reopen(path)
-        _require_owner(path, owner, wanted)
+        owner = _commit_owner(spark, path, own, small, take=take)
+        if owner in former:
+            owner = _commit_owner(spark, path, own, small, take=True)
+        _require_owner(path, owner, [own])
+
+
+def _commit_owner(spark: SparkSession, path: str, owner: int, small: SmallTables, *, take: bool) -> int:
+    found = small.call(spark, path, lambda to: to.own(OWNER, owner, take=take))
+    if found is None:  # only Spark can write this table
+        found = spark_commits.own(spark, path, OWNER, owner, take=take)
+        small.reopen(path)
+    return found
+
+
+def _owners(record: JobRecord) -> list[int]:
+    """Return the number of a checkpoint, and those whose place it has taken."""
+    return [int(one, 16) for one in (record.id, *record.former)]
 
 
 def require_owned(
     spark: SparkSession, tables: Mapping[str, str | None], record: JobRecord, small: SmallTables | None = None
 ) -> None:
     """Refuse tables of another checkpoint; one that has no owner yet may be anybody's. Writes nothing.
+
+    A checkpoint whose place this one has taken by a restore is no other one.
 
     Args:
         spark: the session that reaches the tables.
@@ -107,14 +122,14 @@ def require_owned(
     Raises:
         SinkError: another checkpoint writes to one of them.
     """
-    small, wanted = small or SmallTables(), int(record.id, 16)
+    small = small or SmallTables()
     for path in filter(None, map(tables.get, OWNED)):
         if is_delta_table(spark, path) and (owner := small.last_transaction(spark, path, OWNER)) >= 0:
-            _require_owner(path, owner, wanted)
+            _require_owner(path, owner, _owners(record))
 
 
-def _require_owner(path: str, owner: int, wanted: int) -> None:
-    if owner != wanted:
+def _require_owner(path: str, owner: int, allowed: Collection[int]) -> None:
+    if owner not in allowed:
         raise SinkError(
             f"the table {path} belongs to another checkpoint (id {owner:012x}), and two jobs would mix their "
             "results there. Start the job with that checkpoint, or choose other folders for the tables; if that "

@@ -78,3 +78,15 @@ def test_a_second_checkpoint_on_a_table_is_refused(tmp_path: Path) -> None:
     own(no_spark, tables, second, take=True)
     own(no_spark, tables, second)
     assert DeltaTable(tmp_path / "bad").version() == 0
+
+
+def test_a_checkpoint_takes_tables_of_one_whose_place_it_has_taken(tmp_path: Path) -> None:
+    """The job had another table when its savepoint was made, and declares this one again after a restore elsewhere."""
+    tables = {"log": make(tmp_path / "log", LOG)}
+    first = JobRecord(name="first", id="0123456789ab", declaration={}, group_ids=(0,), versions={})
+    restored = replace(first, id="ba9876543210", former={"0123456789ab": 2})
+    no_spark: Any = None
+    own(no_spark, tables, first)
+    own(no_spark, tables, restored)
+    with pytest.raises(SinkError, match=r"belongs to another checkpoint \(id ba9876543210\)"):
+        own(no_spark, tables, first)
