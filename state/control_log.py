@@ -138,12 +138,34 @@ def remove_damaged_unread(folder: LogFolder) -> list[str]:
     Returns:
         The removed files.
     """
-    newest = newest_control_file_read(folder)
-    unread = [one for one in map(control_file_number, folder.names(CONTROL_FOLDER)) if one is not None and one > newest]
-    removed = [name for name in map(control_file, unread) if not _is_control_file(folder, name)]
+    removed = [control_file(one) for one in _unread(folder) if not _is_control_file(folder, control_file(one))]
     for name in removed:
         folder.remove(name)
     return removed
+
+
+def remove_unread_flushes(folder: LogFolder, *, before: int) -> list[str]:
+    """Remove flushes that no batch has read and that were asked of an earlier run: it ended before they began.
+
+    The next batch would flush the windows and finish the job, with whatever part of its sources it has read.
+
+    Args:
+        folder: the checkpoint. No query may run on it.
+        before: number of the control file with which this run began.
+
+    Returns:
+        The removed files.
+    """
+    earlier = [control_file(one) for one in _unread(folder) if one < before]
+    removed = [name for name in earlier if (read_object(folder, name) or {}).get("kind") == "flush"]
+    for name in removed:
+        folder.remove(name)
+    return removed
+
+
+def _unread(folder: LogFolder) -> list[int]:
+    newest = newest_control_file_read(folder)
+    return [one for one in map(control_file_number, folder.names(CONTROL_FOLDER)) if one is not None and one > newest]
 
 
 def prune_control_log(folder: PrunableFolder, *, before: int, present: Collection[int]) -> int:

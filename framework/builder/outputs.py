@@ -239,18 +239,18 @@ class DeltaJob:
         from state.spark_logs import found_files
 
         record, pipeline = open_with_history(files, self._pipeline, accepted=accepted)
-        spec, layout, spark, new = pipeline.spec, self._layout, files.spark, is_new(files)
+        spec, layout, spark, new, made = pipeline.spec, self._layout, files.spark, is_new(files), read_tables(files)
         for port in pipeline.ports:
             require_bounded_batch(port.intake.df, partial(found_files, files))
-        written = {} if new else read_tables(files)
+        written = {} if new else made
         tables = NamedTables(self._tables).create(spark, spec, written, layout) if self._named else self._tables
         paths, small, owned, fresh = asdict(tables), SmallTables(), written.values(), new and not record.epoch
-        found = create_or_check(spark, tables, spec, fresh=fresh, written=owned, layout=layout, small=small)
+        found = create_or_check(spark, tables, spec, fresh=fresh, written=owned, made=made, layout=layout, small=small)
         record, pipeline = with_columns_found(record, pipeline, found)
         last = cache(partial(small.last_transaction, spark))  # nobody else commits under our transactions
         has_rows = partial(small.has_rows, spark)
         require_owned(spark, paths, record, small)
-        require_same_roles(record, paths, written, last)
+        require_same_roles(record, paths, made, last)
         require_no_other_batch(files, record, paths, last, written=None if new else owned, has_rows=has_rows)
         known = require_all_batches(lease.tables, record, paths, found, last, committed=last_batches(files)[1])
         has_sink, code = self._sink is not None, code_of(pipeline)

@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from framework.declarations.arrow_types import arrow_type, state_type
+from framework.declarations.arrow_types import arrow_type, require_nothing_cut_off, state_type
 from framework.declarations.errors import DeclarationError
 from framework.declarations.parameters import declared_parameters
 from framework.declarations.user_aggregate import UserAggregate
@@ -218,10 +218,20 @@ def user(aggregate: UserAggregate, column: str, output: str | type | pa.DataType
         if getattr(type(aggregate), method) is getattr(UserAggregate, method):
             raise DeclarationError(f"{aggregate_text}: the class does not define {method}()")
     if _has_merge(aggregate):
-        state_type(aggregate.state, aggregate_text)
+        _require_zero(aggregate, state_type(aggregate.state, aggregate_text), aggregate_text)
     return Aggregate(
         kind="user", columns=(column,), user=aggregate, output=arrow_type(output, aggregate_text, "output")
     )
+
+
+def _require_zero(aggregate: UserAggregate, kind: pa.DataType, aggregate_text: str) -> None:
+    """Refuse a zero() that cannot be stored: a cell whose values are all null would fail the batch."""
+    try:
+        zero = [aggregate.zero()]
+        require_nothing_cut_off(zero, kind)
+        pa.array(zero, kind)
+    except Exception as error:
+        raise DeclarationError(f"{aggregate_text}: zero() gives no state of the type {kind}: {error}") from error
 
 
 def _has_merge(aggregate: UserAggregate) -> bool:

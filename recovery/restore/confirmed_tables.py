@@ -118,14 +118,15 @@ def require_confirmed(
     unnamed = checkpoint is None and not is_there
     if not missing and not unnamed:
         return
-    shared = other_jobs(manifest, paths, s3) if is_there and missing else {}
+    shared = {path: jobs for path, jobs in other_jobs(manifest, paths, s3).items() if path in missing}
+    named = [table.path for table in manifest.tables.values() if table.path not in shared] if missing else []
     if shared and {*missing} <= {*shared}:
-        raise SavepointRefused(_shared(manifest, location, root, {path: shared[path] for path in missing}))
+        raise SavepointRefused(_shared(manifest, location, root, named, shared))
     if is_there:
-        why = f"the checkpoint {root} does not name {', '.join(missing)} as its own"
+        others = [path for path in missing if path not in shared]
+        why = f"the checkpoint {root} does not name {', '.join(others)} as its own"
     else:
         why = f"there is no checkpoint {root} that says which tables are its own"
-    named = [table.path for table in manifest.tables.values()] if missing else []
     flags = ["--checkpoint", root, *(word for path in named for word in ("--table", path))]
     command = shlex.join(["panekeeper", "restore", location, manifest.name, *flags])
     raise SavepointRefused(
@@ -134,8 +135,8 @@ def require_confirmed(
     )
 
 
-def _shared(manifest: Manifest, location: str, root: str, jobs: Mapping[str, list[str]]) -> str:
-    flags = ["--checkpoint", root, *(word for path in jobs for word in ("--table", path))]
+def _shared(manifest: Manifest, location: str, root: str, own: Collection[str], jobs: Mapping[str, list[str]]) -> str:
+    flags = ["--checkpoint", root, *(word for path in (*own, *jobs) for word in ("--table", path))]
     command = shlex.join(["panekeeper", "restore", location, manifest.name, *flags])
     tables = "; ".join(f"{path} has rows of {', '.join(map(repr, names))}" for path, names in jobs.items())
     return (

@@ -17,6 +17,7 @@ from state.control_log import (
     newest_control_file_read,
     prune_control_log,
     remove_damaged_unread,
+    remove_unread_flushes,
     require_control_files,
 )
 from state.errors import CorruptState
@@ -200,3 +201,13 @@ def test_before_the_first_batch_no_control_file_is_read(tmp_path: Path) -> None:
     folder.write("pulse/000000000001.json", b"")
     assert remove_damaged_unread(folder) == ["pulse/000000000001.json"]
     assert control_folder_read(folder) is None
+
+
+def test_a_flush_of_an_earlier_run_that_no_batch_has_read_is_removed(planned: LocalFolder) -> None:
+    """That run ended before it: the next batch would finish the job, with whatever it has read. Other commands stay."""
+    for number, kind in ((13, "flush"), (14, "drain"), (15, "resume"), (16, "flush")):
+        planned.write_json(f"pulse/{number:012d}.json", {"kind": kind, "us": number, "number": number}, replace=True)
+    planned.write_json("pulse/000000000012.json", {"kind": "flush", "us": 12, "number": 12}, replace=True)
+    assert remove_unread_flushes(planned, before=15) == ["pulse/000000000013.json"]
+    assert planned.names("pulse") == [f"{number:012d}.json" for number in (11, 12, 14, 15, 16)]
+    assert remove_unread_flushes(planned, before=15) == []

@@ -28,7 +28,7 @@ _BLOCK = 2**14
 
 
 def merge_ranges(
-    level: PartialColumns, lo: Ints, hi: Ints, *, empty: tuple[float, ...], merge: Merge
+    level: PartialColumns, lo: Ints, hi: Ints, *, empty: tuple[float, ...], merge: Merge, within: bool = False
 ) -> PartialColumns:
     """Merge cells `lo[j] .. hi[j] - 1` for each j.
 
@@ -38,13 +38,15 @@ def merge_ranges(
         hi: cell after the last one of each range; a range with `hi == lo` gives `empty`.
         empty: neutral entry: merging it changes nothing, to the last bit.
         merge: must not change its arguments.
+        within: merge only cells that are in one range together: others may be of different partitions. For those
+            `merge` gets `empty` on the right.
     """
     starts = range(0, len(lo), _BLOCK)
     begin = [int(lo[start : start + _BLOCK].min()) for start in starts]
     end = [int(hi[start : start + _BLOCK].max()) for start in starts]
     scattered = sum(end) - sum(begin) > 2 * (len(level[0]) + len(lo))
     if len(lo) <= _BLOCK or scattered:
-        return _merge_block(level, lo, hi, empty, merge)
+        return _merge_block(level, lo, hi, empty, merge, within=within)
     blocks = [
         _merge_block(
             tuple(part[first:past] for part in level),
@@ -52,19 +54,23 @@ def merge_ranges(
             hi[start : start + _BLOCK] - first,
             empty,
             merge,
+            within=within,
         )
         for start, first, past in zip(starts, begin, end, strict=True)
     ]
     return tuple(np.concatenate(parts) for parts in zip(*blocks, strict=True))
 
 
-def _merge_block(level: PartialColumns, lo: Ints, hi: Ints, empty: tuple[float, ...], merge: Merge) -> PartialColumns:
+def _merge_block(
+    level: PartialColumns, lo: Ints, hi: Ints, empty: tuple[float, ...], merge: Merge, *, within: bool
+) -> PartialColumns:
     length = hi - lo
     longest = int(length.max(initial=0))
     at = lo.copy()
     merged: PartialColumns = tuple(
         np.full(len(lo), blank, dtype=part.dtype) for blank, part in zip(empty, level, strict=True)
     )
+    reach = _reach(lo, hi, len(level[0])) if within else None
     span = 1
     while span <= longest:
         odd = np.flatnonzero(length & span)
@@ -77,9 +83,27 @@ def _merge_block(level: PartialColumns, lo: Ints, hi: Ints, empty: tuple[float, 
                 part[odd] = merged_part
             at[odd] += span
         if 2 * span <= longest:
-            level = merge(tuple(part[:-span] for part in level), tuple(part[span:] for part in level))
+            later = tuple(part[span:] for part in level)
+            if reach is not None:
+                apart = reach[: len(later[0])] < np.arange(len(later[0])) + 2 * span
+                later = tuple(_with(blank, part, apart) for blank, part in zip(empty, later, strict=True))
+            level = merge(tuple(part[:-span] for part in level), later)
         span *= 2
     return merged
+
+
+def _reach(lo: Ints, hi: Ints, cells: int) -> Ints:
+    """Return for each cell the end of the longest range that begins there or before."""
+    reach = np.zeros(cells, dtype=np.int64)
+    some = hi > lo
+    np.maximum.at(reach, lo[some], hi[some])
+    return np.maximum.accumulate(reach)
+
+
+def _with(blank: float, values: Values, places: Values) -> Values:
+    changed = values.copy()
+    changed[places] = blank
+    return changed
 
 
 def are_short(lo: Ints, hi: Ints, n_cells: int) -> bool:

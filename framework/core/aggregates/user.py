@@ -98,13 +98,17 @@ class UserPartialAggregate(Accumulator):
 
     def merge_ranges(self, state: State, lo: Ints, hi: Ints) -> State:
         level = _objects(self.with_empty_columns(state)[0].to_pylist())
-        (merged,) = merge_ranges((level,), lo, hi, empty=(_MISSING,), merge=self._merged)
+        (merged,) = merge_ranges((level,), lo, hi, empty=(_MISSING,), merge=self._merged, within=True)
         states = [self.user.zero() if one is _MISSING else one for one in merged]
         return [_column(self.user, "the state", states, self.kind)]
 
     def _merged(self, left: PartialColumns, right: PartialColumns) -> PartialColumns:
-        pairs = zip(left[0], right[0], strict=True)
-        return (_objects([b if a is _MISSING else self.user.merge(self.own(a), self.own(b)) for a, b in pairs]),)
+        return (_objects([self._merged_pair(a, b) for a, b in zip(left[0], right[0], strict=True)]),)
+
+    def _merged_pair(self, earlier: Any, later: Any) -> Any:
+        if earlier is _MISSING or later is _MISSING:
+            return later if earlier is _MISSING else earlier
+        return self.user.merge(self.own(earlier), self.own(later))
 
     def finish(self, state: State) -> pa.Array:
         results = [self.user.result(one) for one in self.with_empty_columns(state)[0].to_pylist()]

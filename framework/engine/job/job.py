@@ -99,7 +99,7 @@ class Job:
 
         Raises:
             CheckpointInUse: the job has ended, and another one runs on its checkpoint now.
-            PanekeeperError: the job failed; as `await_end`. It is not flushed, and may be started again.
+            PanekeeperError: the job failed; as `await_end`. Unless the last batch had begun, it is not flushed.
         """
         self._callbacks.require_outside("flush")
         with (deadline := Deadline(None)).acquire(self._command_lock):

@@ -22,7 +22,7 @@ from state.checkpoint.job_record import read_record
 from state.checkpoint.owner import PreviousRun
 from state.checkpoint.reset_intent import read_reset_intent
 from state.checkpoint.run_record import read_code
-from state.control_log import remove_damaged_unread
+from state.control_log import remove_damaged_unread, remove_unread_flushes
 from state.log import logger
 from state.spark_logs import remove_unread_entries
 
@@ -137,6 +137,8 @@ class JobLaunch:
             _log.info("%s is removed: the process was killed before a batch read what it names", file)
         for file in remove_damaged_unread(folder):
             _log.warning("%s was cut short, and is removed: a command in it has to be given again", file)
+        for file in remove_unread_flushes(folder, before=self.resume_file):
+            _log.warning("%s is removed: the run that was to be flushed ended before that; flush the job again", file)
         packed = self.pipeline.packed(self.files, self.record.group_ids)
         writer = packed.writeStream.foreachBatch(take).queryName(self.name)
         with query_settings(self.files, self.record.settings):

@@ -93,8 +93,9 @@ def require_same_roles(
             continue
         was = before.get(place_of(path), role)
         other = {"log": "view", "view": "log"}.get(role)
-        if was == role and other is not None and last_transaction(path, record.transaction(other)) >= 0:
-            was = other
+        epochs = [] if other is None or was != role else [record, *record.earlier_epochs(before=record.epoch)]
+        if any(last_transaction(path, one.transaction(str(other))) >= 0 for one in epochs):
+            was = str(other)
         if was != role:
             raise SinkError(
                 f"{path} is declared as the {role} of job {record.name!r}, which has written its {was} there, and its "

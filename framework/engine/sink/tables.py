@@ -159,6 +159,7 @@ def create_or_check(
     *,
     fresh: bool,
     written: Collection[str] = (),
+    made: Mapping[str, str] | None = None,
     layout: TableLayout | None = None,
     small: SmallTables | None = None,
 ) -> dict[str, Mapping[str, Any]]:
@@ -170,6 +171,7 @@ def create_or_check(
         spec: what the job writes.
         fresh: the checkpoint has run no batch in this epoch yet.
         written: paths of the tables that earlier runs on this checkpoint have made; they are never made again.
+        made: role -> path of such tables, those of before a reset, too.
         layout: of tables that are made.
         small: the tables that are open already.
 
@@ -186,7 +188,7 @@ def create_or_check(
     for path, schema in tables.schemas(spec).items():
         files = CheckpointFiles(spark, path)
         exists = is_delta_table(spark, path)
-        if not exists and path in written:
+        if not exists and path in {*written, *(made or {}).values()}:
             raise SinkError(
                 f"the table {path} is gone, and this checkpoint has written to it: made again, it would lack all "
                 "results until now. Mount its volume or put it back; or restore a savepoint; or, to begin again, give "

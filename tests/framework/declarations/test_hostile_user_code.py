@@ -13,15 +13,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from framework.core.emit_buffer import EmitBuffer
 from framework.core.job_spec import JobSpec
+from framework.core.steps import Rows
 from framework.declarations.errors import DeclarationError, InputError, PanekeeperError, utf8_errors
 from framework.declarations.windows import Window
-from panekeeper import Count, Emit, Event, EventType, Operator, Sliding, Tumbling, UserPolicy, agg
+from panekeeper import Count, Emit, Event, EventType, Operator, Sliding, TimeInterval, Tumbling, UserPolicy, agg
 from state.store import MemoryStore
-from tests.framework.core.quarantine_batches import COLUMNS, KEYS, bad, job, rows, run, values
+from tests.framework.core.quarantine_batches import COLUMNS, END, KEYS, S, bad, job, rows, run, values
 
 HALF = json.loads('"\\ud83d"')
 """Half a surrogate pair: JSON may hold it, UTF-8 has nothing for it."""
@@ -213,3 +215,84 @@ def test_a_state_of_coarse_times_is_refused(kind: pa.DataType) -> None:
 
     with pytest.raises(DeclarationError, match=r"storing would round it between batches.*in microseconds"):
         agg.user(Last(), "v", output=int)
+
+
+class Money(agg.UserAggregate):
+    """A sum in one currency; another one cannot be added."""
+
+    state = pa.string()
+
+    def zero(self) -> str:
+        return ""
+
+    def add(self, state: str, value: int) -> str:
+        return f"{'EUR' if value < 100 else 'USD'} {int(state[4:] or 0) + value % 100}"
+
+    def merge(self, a: str, b: str) -> str:
+        if a[:3] != b[:3]:
+            raise ValueError(f"{a} and {b} cannot be added")
+        return self.add(a, int(b[4:]) + (100 if a.startswith("USD") else 0))
+
+    def result(self, state: str) -> str:
+        return state
+
+
+def test_states_of_different_partitions_are_never_merged() -> None:
+    """Two keys of one key group are neighbours in the store; each has its own currency."""
+    output = pa.schema([("x", pa.string())])
+    money = {"x": agg.user(Money(), "v", output="string")}
+    window = TimeInterval(6, creation_period=2)
+    spec = JobSpec(window=window, keys=KEYS, columns=COLUMNS, aggregates=money, output=output, on_error="quarantine")
+    steps = [rows(("a", n), ("b", 100 + n), ("c", n + 1), at=n * S) for n in range(1, 8)]
+    together = run(spec, MemoryStore(), *steps, END)
+    assert bad(together) == []
+    own = {key: run(spec, MemoryStore(), *[_only(step, key) for step in steps], END) for key in "abc"}
+    assert values(together, "x") == {key: values(done, "x")[key] for key, done in own.items()}
+
+
+def _only(step: Rows, key: str) -> Rows:
+    return Rows(step.table.filter(pc.field("key") == key))
+
+
+@dataclass(frozen=True)
+class Emptying(UserPolicy):
+    """Evicts by changing the content that it gets, which is its own, and then says more or less what it did."""
+
+    attribute: str
+    more: int = 0
+
+    def evict(self, content: Any, value: float) -> int:
+        evicted = 0
+        while len({*content, value}) > 2:
+            content.pop(0)
+            evicted += 1
+        content.extend([0] * self.more)
+        return evicted + self.more
+
+
+def test_a_policy_may_change_the_content_that_it_gets() -> None:
+    """It is a copy; what counts is how many rows it had."""
+    done = run(
+        job(Sliding(evict=Emptying("v")), "fail", x=agg.count()),
+        MemoryStore(),
+        rows(*[("a", n) for n in (1, 2, 3, 3, 4)]),
+    )
+    assert values(done, "x") == {"a": [1, 2, 2, 3, 3]}
+
+
+def test_a_policy_that_evicts_more_rows_than_there_are_is_refused_whatever_it_did_to_them() -> None:
+    """The stored window would end before it begins, and each later batch would fail."""
+    spec, store = job(Sliding(evict=Emptying("v", more=3)), "quarantine", x=agg.count()), MemoryStore()
+    first, second = (run(spec, store, rows(("a", 1))) for _ in range(2))
+    for done in (first, second):
+        (refused,) = bad(done)
+        assert "InputError: Emptying.evict() returned 3 for a content of" in refused["detail"]
+    assert values(second, "x") == {"a": [2]}
+
+
+@pytest.mark.parametrize("zero", [lambda _: float("inf"), lambda _: 1 / 0, lambda _: 0.5])
+def test_a_zero_that_cannot_be_stored_is_refused_where_it_is_declared(zero: Callable[[Any], Any]) -> None:
+    """A cell whose values are all null would fail the batch, be it after weeks."""
+    least = type("Least", (Cents,), {"state": int, "zero": zero})
+    with pytest.raises(DeclarationError, match=r"agg.user\(Least, 'v'\): zero\(\) gives no state of the type int64"):
+        agg.user(least(), "v", output=int)

@@ -131,3 +131,20 @@ def test_what_others_write_after_the_tables_went_back_is_in_no_danger(
     assert len(unconfirmed_tables(manifest, RestorePaths(checkpoint=job.files), intent, (), None)) == missing
     later = replace(intent, name="two")
     assert len(unconfirmed_tables(manifest, RestorePaths(checkpoint=job.files), later, (), None)) == 1
+
+
+def test_the_tables_of_a_lost_job_are_confirmed_without_those_that_others_share(
+    job: FakeCheckpoint, archive: MemoryArchive, shared: Path, tmp_path: Path
+) -> None:
+    """The command that the error prints leaves them out; the next one says whose rows would be gone."""
+    refuse(tmp_path / "log", OWN.replace("quarantine", "log"), 2)
+    job.tables(log=str(tmp_path / "log"), quarantine=str(shared))
+    savepoint(job.folder, "two", to=archive)
+    refuse(shared, OTHER, 2)
+    job.files.clear()
+    with pytest.raises(SavepointRefused, match="there is no checkpoint") as lost:
+        restore(archive, "two")
+    assert str(lost.value).endswith(f"--checkpoint {job.root} --table {tmp_path / 'log'}")
+    with pytest.raises(SavepointRefused, match="quarantine has rows of 'flights'") as others:
+        restore(archive, "two", checkpoint=job.root, tables=[tmp_path / "log"])
+    assert str(others.value).endswith(f"--checkpoint {job.root} --table {tmp_path / 'log'} --table {shared}")

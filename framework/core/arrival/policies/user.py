@@ -144,32 +144,34 @@ class UserEviction(RowEviction):
         pairs = zip(round_rows.code.tolist(), round_rows.position.tolist(), strict=True)
         for row, (code, position) in enumerate(pairs):
             first, low = int(rows.offsets[code]), int(begin[code])
-            content = values[first + low : first + position]
+            content, value = values[first + low : first + position], values[first + position]
             try:
-                count = _checked_count(policy, content, values[first + position])
+                count = _checked_count(policy, content, value)
             except Exception as error:  # noqa: BLE001 -- whatever the user's code raises
                 where = f"{type(policy).__name__}.evict()"
-                _note(partitions, round_rows, row, where, values[first + position], error)
+                _note(partitions, round_rows, row, where, value, error)
                 count = 0
             self.begin_before[row], self.begin_after[row] = low, low + count
             begin[code] += count
 
 
 def _checked_count(policy: UserPolicy, content: list[float], value: float) -> int:
+    held = len(content)  # before the policy gets the list, which it may change
     count = policy.evict(content, value)
-    if not 0 <= count <= len(content) or count != int(count):
+    if not 0 <= count <= held or count != int(count):
         raise InputError(
-            f"{type(policy).__name__}.evict() returned {count!r} for a content of {len(content)} rows; "
+            f"{type(policy).__name__}.evict() returned {count!r} for a content of {held} rows; "
             "it must return how many of them leave"
         )
     return int(count)
 
 
 def _checked_positions(policy: UserPolicy, uses: list[PartitionUse]) -> list[int]:
+    held = len(uses)
     positions = list(policy.evict_partitions(uses))
-    if len(set(positions)) < len(positions) or not set(positions) <= set(range(len(uses))):
+    if len(set(positions)) < len(positions) or not set(positions) <= set(range(held)):
         raise InputError(
-            f"{type(policy).__name__}.evict_partitions() returned {positions!r} for {len(uses)} partitions; it must "
+            f"{type(policy).__name__}.evict_partitions() returned {positions!r} for {held} partitions; it must "
             "return the positions of those that are evicted, each once"
         )
     return positions

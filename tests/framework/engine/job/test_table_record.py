@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -277,5 +278,8 @@ def test_a_log_and_a_view_that_were_exchanged_are_refused(tmp_path: Path) -> Non
     tables.commit(0, "log")
     with pytest.raises(SinkError, match=r"log is declared as the view of job 'readings', which has written its log"):
         require_same_roles(RECORD, {"view": log}, {}, last_transaction)
+    later = replace(RECORD, epoch=2)
+    with pytest.raises(SinkError, match=r"log is declared as the view of job 'readings', which has written its log"):
+        require_same_roles(later, {"view": log}, {}, last_transaction)
     with pytest.raises(SinkError, match=r"log is declared as the quarantine of job 'readings'"):
         require_same_roles(RECORD, {"quarantine": log}, {"log": f"{tmp_path}/view/../log"}, last_transaction)
