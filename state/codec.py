@@ -77,6 +77,44 @@ def decode_rows(value: bytes, columns: pa.Schema, carried_since: Mapping[str, in
     return pa.table(arrays, schema=that_may_be_null(pa.schema(fields)))
 
 
+def with_columns(table: pa.Table, columns: pa.Schema) -> pa.Table:
+    """Return the columns of a schema, in its order, each of its type.
+
+    Arrow's own cast refuses a struct that is null where its fields are NOT NULL, as Spark's `struct(lit(1))` has them,
+    if there are nulls under it. A column that has its type already is taken as it is.
+
+    Args:
+        table: has these columns, and perhaps others.
+        columns: their types.
+    """
+    if not len(columns):
+        return table.select([])
+    return pa.table([_cast(table.column(field.name), field.type) for field in columns], schema=columns)
+
+
+def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    if column.type == kind:
+        return column
+    try:
+        return column.cast(kind)
+    except pa.ArrowInvalid as error:
+        if "viewed as non-nullable" not in str(error):
+            raise
+        return pa.chunked_array([pa.array(column.to_pylist(), kind)])
+
+
+def nullable_inside(kind: pa.DataType) -> pa.DataType:
+    """Return a type with whatever is in it nullable: the fields of structs, values of lists and maps."""
+    if pa.types.is_struct(kind):
+        fields = [kind.field(place) for place in range(kind.num_fields)]
+        return pa.struct([pa.field(one.name, nullable_inside(one.type), metadata=one.metadata) for one in fields])
+    if pa.types.is_map(kind):
+        return pa.map_(nullable_inside(kind.key_type), nullable_inside(kind.item_type))
+    if pa.types.is_list(kind):
+        return pa.list_(nullable_inside(kind.value_type))
+    return kind
+
+
 def that_may_be_null(columns: pa.Schema) -> pa.Schema:
     """Return columns as rows are stored with them: a stream may declare otherwise, and tomorrow not."""
     return pa.schema([field.with_nullable(True) for field in columns])

@@ -145,7 +145,7 @@ def remove_damaged_unread(folder: LogFolder) -> list[str]:
 
 
 def remove_unread_flushes(folder: LogFolder, *, before: int) -> list[str]:
-    """Remove flushes that no batch has read and that were asked of an earlier run: it ended before they began.
+    """Remove flushes that no batch has read and that an earlier run was to do: it ended before they began.
 
     The next batch would flush the windows and finish the job, with whatever part of its sources it has read.
 

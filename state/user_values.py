@@ -20,7 +20,7 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "$date": date.fromisoformat,
     "$timedelta": lambda us: timedelta(microseconds=us),
     "$decimal": Decimal,
-    "$float": float,
+    "$float": lambda text: float(text.removeprefix("np.float64(").removesuffix(")")),  # as it once was written
     "$tuple": lambda items: tuple(from_json(item) for item in items),
     "$dict": lambda pairs: {from_json(key): from_json(value) for key, value in pairs},
 }
@@ -57,7 +57,7 @@ def to_json(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | str):
         return _is_plain_json(value)
     if isinstance(value, float):
-        return value if math.isfinite(value) else {"$float": repr(value)}
+        return float(value) if math.isfinite(value) else {"$float": float.__repr__(value)}
     if isinstance(value, list):
         return [to_json(item) for item in value]
     if isinstance(value, Mapping):
@@ -108,6 +108,8 @@ def _to_tagged(value: Any) -> Any:
     if isinstance(value, date):
         return {"$date": value.isoformat()}
     if isinstance(value, timedelta):
+        if getattr(value, "nanoseconds", 0):  # of pandas
+            raise TypeError(f"{value!r} is a {type(value).__name__} that a timedelta of Python cannot represent")
         return {"$timedelta": value // timedelta(microseconds=1)}
     if isinstance(value, Decimal):
         return {"$decimal": str(value)}

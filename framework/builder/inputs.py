@@ -21,6 +21,7 @@ from framework.declarations.window_events import require_possible_event
 from framework.declarations.windows import Window
 from framework.engine.flow.intake import Intake
 from framework.engine.flow.pipeline import Pipeline
+from state.codec import that_may_be_null
 from state.handler import StateHandler
 
 
@@ -149,12 +150,14 @@ def _build(inputs: Sequence[Input], spec: JobSpec) -> Computation:
 
 
 def _output_schema(output: pa.Schema | str) -> pa.Schema:
+    """Return what an operator emits; a row may lack any column, as that of a window mark does."""
     if isinstance(output, pa.Schema):
-        return output
+        return that_may_be_null(output)
     from pyspark.sql.pandas.types import to_arrow_schema
     from pyspark.sql.types import StructType
 
     try:
-        return to_arrow_schema(StructType([*StructType.fromDDL(output)]), timezone="UTC")  # type: ignore[misc]
+        declared = to_arrow_schema(StructType([*StructType.fromDDL(output)]), timezone="UTC")  # type: ignore[misc]
     except Exception as error:
         raise DeclarationError(f'output is {output!r}; write columns as SQL does: "spread double, n bigint"') from error
+    return that_may_be_null(declared)

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from framework.declarations.arrow_types import may_be_cut_off, require_nothing_cut_off
+from framework.declarations.arrow_types import may_be_cut_off, require_no_field_left_out, require_nothing_cut_off
 from framework.declarations.errors import DeclarationError, LifecycleError
+from state.codec import with_columns
 from state.user_values import snapshot
 
 
@@ -52,14 +53,16 @@ class EmitBuffer:
         self._origins.append(self.origin)
 
     def table(self, rows: pa.Table) -> None:
-        """Emit many rows. Raises `DeclarationError` for a column that the output does not declare."""
+        """Emit many rows. Raises `DeclarationError` for a column, or a field of a struct, that is not declared."""
         self._check(rows.column_names)
         if not rows.num_rows:
             return
         self._complete_row()
         missing = pa.nulls(rows.num_rows)
         columns = [rows.column(n) if n in rows.column_names else missing for n in self._output.names]
-        aligned = pa.table(columns, names=self._output.names).cast(self._output)
+        for field, column in zip(self._output, columns, strict=True):
+            require_no_field_left_out(column.type, field.type)
+        aligned = with_columns(pa.table(columns, names=self._output.names), self._output)
         own = aligned.take(pa.array(np.arange(rows.num_rows)))  # a copy: Arrow refers to the memory of numpy's arrays
         self._completed.append((own, [self.origin] * rows.num_rows))
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from framework.core.job_spec import PORT, JobSpec
+from state.codec import with_columns
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +70,7 @@ def with_port_column(table: pa.Table, port: int, schema: pa.Schema, *, keys: Seq
     missing = pa.nulls(table.num_rows)
     columns = [table.column(name) if name in table.column_names else missing for name in schema.names]
     columns[schema.get_field_index(PORT)] = pa.array([port] * table.num_rows, pa.int32())
-    return pa.table(columns, names=schema.names).cast(schema)
+    return with_columns(pa.table(columns, names=schema.names), schema)
 
 
 def _concat(schema: pa.Schema, tables: Sequence[pa.Table | None], *, keys: Sequence[str]) -> pa.Table | None:

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from state.codec import that_may_be_null
+from state.codec import that_may_be_null, with_columns
 from state.errors import LifecycleError
 
 
@@ -36,7 +36,7 @@ class PartitionKeys:
         if not len(self.schema):
             return np.zeros(table.num_rows, dtype=np.int64)
         count_before = self._code_of_key.num_rows
-        both = pa.concat_tables([self._code_of_key, table.select(self.schema.names).cast(self.schema)])
+        both = pa.concat_tables([self._code_of_key, with_columns(table, self.schema)])
         codes = _codes([_column_codes(both.column(i)) for i in range(len(self.schema))])
         count = int(codes.max(initial=-1)) + 1
         if count > count_before:

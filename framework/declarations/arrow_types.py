@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from datetime import datetime, time
+from datetime import datetime, time, timedelta
 from decimal import Decimal
 from typing import Any, get_args, get_origin
 
@@ -95,12 +95,35 @@ def require_nothing_cut_off(values: Iterable[Any], kind: pa.DataType) -> None:
         for value in values:
             if not _is_whole(value):
                 raise pa.ArrowInvalid(f"{value} is no whole number, and would be cut off to be of type {kind}")
+            if getattr(value, "nanosecond", 0) or (isinstance(value, timedelta) and getattr(value, "nanoseconds", 0)):
+                raise pa.ArrowInvalid(f"{value} has nanoseconds, which would be cut off to be of type {kind}")
             if pa.types.is_date(kind) and isinstance(value, datetime) and value.time() != time():
                 raise pa.ArrowInvalid(f"{value} has a time of day, which would be cut off to be of type {kind}")
         return
     for value in values:
         for part, inner in _parts(value, kind):
             require_nothing_cut_off(part, inner)
+
+
+def require_no_field_left_out(given: pa.DataType, kind: pa.DataType) -> None:
+    """Refuse a struct with a field that the declared one does not have: Arrow's cast leaves it out without an error.
+
+    Args:
+        given: the type of a column that was emitted as a whole.
+        kind: the declared type.
+
+    Raises:
+        DeclarationError: there is such a field, at any depth.
+    """
+    if pa.types.is_struct(given) and pa.types.is_struct(kind):
+        declared = {kind.field(place).name: kind.field(place).type for place in range(kind.num_fields)}
+        for field in (given.field(place) for place in range(given.num_fields)):
+            if field.name not in declared:
+                raise DeclarationError(f"the operator emitted {given}, whose {field.name!r} is no field of {kind}")
+            require_no_field_left_out(field.type, declared[field.name])
+    elif pa.types.is_nested(given) and pa.types.is_nested(kind) and given.num_fields == kind.num_fields:
+        for place in range(given.num_fields):
+            require_no_field_left_out(given.field(place).type, kind.field(place).type)
 
 
 def _is_whole(value: Any) -> bool:

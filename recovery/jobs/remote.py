@@ -17,7 +17,7 @@ from framework.declarations.errors import DrainTimeout, JobFailed, JobNotRunning
 from recovery.jobs.status import job_name
 from recovery.storage.locations import files_at
 from recovery.storage.s3_options import S3Options
-from state.checkpoint.clock import Deadline, format_time, now_us
+from state.checkpoint.clock import LAST_US, Deadline, format_time, now_us
 from state.checkpoint.control_files import ControlCommand
 from state.checkpoint.folder import CheckpointFolder
 from state.checkpoint.job_record import is_flushed
@@ -137,9 +137,10 @@ def _drain_result(
 
 
 def _open_work(left: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the open work as a job has recorded it, with its times as text."""
-    due = {name: None if left.get(name) is None else format_time(left[name]) for name in ("next_due", "next_watermark")}
-    return {"panes": left.get("panes"), "rows": left.get("tuples"), **due}
+    """Return the open work as a job has recorded it, its times as text; what is after the year 9999 is never due."""
+    due = {name: at for name in ("next_due", "next_watermark") if (at := left.get(name)) is not None and at <= LAST_US}
+    times = {name: format_time(due[name]) if name in due else None for name in ("next_due", "next_watermark")}
+    return {"panes": left.get("panes"), "rows": left.get("tuples"), **times}
 
 
 def _no_job_message(folder: CheckpointFolder, owner: LeaseOwner | None) -> str:

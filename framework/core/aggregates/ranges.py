@@ -85,8 +85,8 @@ def _merge_block(
         if 2 * span <= longest:
             later = tuple(part[span:] for part in level)
             if reach is not None:
-                apart = reach[: len(later[0])] < np.arange(len(later[0])) + 2 * span
-                later = tuple(_with(blank, part, apart) for blank, part in zip(empty, later, strict=True))
+                separate = reach[: len(later[0])] < np.arange(len(later[0])) + 2 * span
+                later = tuple(_with(blank, part, separate) for blank, part in zip(empty, later, strict=True))
             level = merge(tuple(part[:-span] for part in level), later)
         span *= 2
     return merged

@@ -12,7 +12,7 @@ import pyarrow as pa
 from framework.core.job_spec import ARRIVAL_NUMBER, ARRIVAL_TIME
 from framework.core.partition_keys import PartitionKeys
 from framework.core.stable_order import distinct, stable_order
-from state.codec import decode_rows, encode_rows, that_may_be_null
+from state.codec import decode_rows, encode_rows, that_may_be_null, with_columns
 from state.records import SequenceRecord
 from state.store import KeyGroupStore
 from state.upgrade.history import History
@@ -69,7 +69,7 @@ class RowBuffer:
         """Add new rows, in arrival order."""
         fresh = table.append_column(ARRIVAL_TIME, pa.array(at)).append_column(ARRIVAL_NUMBER, pa.array(seq))
         fresh = fresh.append_column(_SEGMENT_COLUMN, pa.array(np.full(table.num_rows, _NOT_STORED)))
-        fresh = fresh.select(self._schema.names).cast(self._schema)
+        fresh = with_columns(fresh, self._schema)
         self._sort(pa.concat_tables([self.rows, fresh]), np.concatenate([self.codes, self._keys.encode(fresh)]))
 
     def cap_arrival_times(self, now: int) -> bool:

@@ -15,7 +15,7 @@ from framework.core.panes.slot_runs import RowStorage
 from framework.core.partition_keys import PartitionKeys
 from framework.core.row_ranges import gather_ranges
 from framework.core.stable_order import distinct, stable_order
-from state.codec import that_may_be_null
+from state.codec import that_may_be_null, with_columns
 from state.records import IntervalRecord
 from state.store import KeyGroupStore
 from state.upgrade.history import History
@@ -50,7 +50,7 @@ class PaneRowBuffer:
     def insert(self, table: pa.Table, codes: np.ndarray, slices: np.ndarray, seq: np.ndarray) -> None:
         """Add rows; their codes are computed again from the key columns."""
         table = table.append_column(ARRIVAL_NUMBER, pa.array(seq)).append_column(SLICE_COLUMN, pa.array(slices))
-        self._new = pa.concat_tables([self._new, table.select(self._schema.names).cast(self._schema)])
+        self._new = pa.concat_tables([self._new, with_columns(table, self._schema)])
         self._index = None
 
     def load(self, panes: np.ndarray) -> None:

@@ -19,6 +19,7 @@ from framework.core.panes.partial_rows import SLICE_COLUMN, append_states, is_pa
 from framework.core.panes.slot_runs import SliceStorage
 from framework.core.partition_keys import PartitionKeys, with_keys
 from framework.core.stable_order import distinct
+from state.codec import with_columns
 from state.records import IntervalRecord
 from state.store import KeyGroupStore
 
@@ -153,7 +154,7 @@ class SliceAggregates:
         if not tables:
             return
         columns = pa.schema([*self._keys.schema, pa.field(SLICE_COLUMN, pa.int64())])
-        cells = pa.concat_tables([table.select(columns.names).cast(columns) for table in tables]).combine_chunks()
+        cells = pa.concat_tables([with_columns(table, columns) for table in tables]).combine_chunks()
         states = [
             [pa.concat_arrays(parts) for parts in zip(*(self._stored(table, one) for table in tables), strict=True)]
             for one in self._accumulators

@@ -32,6 +32,7 @@ from framework.engine.flow import stream_clock
 from framework.engine.flow.batch_checkpoint import BatchWatermark
 from framework.engine.flow.input_rows import bad_input, gather, rejected_rows
 from framework.engine.session.python_worker import freeze_gc
+from state.codec import with_columns
 
 PREFIX = "_pk_"
 RESERVED = ("_t", "_at", "_seq", "_row", "_slice", "_piece")
@@ -249,7 +250,7 @@ class Packer:
                 packed.add(group, kind, place, n, to_segment(table.slice(low, rows)))
 
     def _select_carried(self, table: pa.Table) -> pa.Table:
-        carried = table.select(self.carried_columns.names).cast(self.carried_columns)
+        carried = with_columns(table, self.carried_columns)
         if self.time is None:
             return carried
         when = EVENT_TIME_COLUMN if self.time == EVENT_TIME else ARRIVAL_TIME_COLUMN

@@ -28,6 +28,7 @@ from framework.engine.flow.processor import OUTPUT_SCHEMA, KeyGroupProcessor
 from framework.engine.session.deferred_processor import DeferredProcessor
 from framework.engine.session.python_worker import freeze_gc
 from state.checkpoint.run_record import RunRecord, begin_run
+from state.codec import nullable_inside, with_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -199,13 +200,18 @@ class Unpacker:
         freeze_gc()
         for batch in batches:
             for body in batch.column(0):
-                yield from from_segment(body.as_py()).cast(self.schema).to_batches()
+                yield from with_columns(from_segment(body.as_py()), self.schema).to_batches()
 
 
 def unpack(packed: DataFrame, tag: str, schema: pa.Schema) -> DataFrame:
     """Return the rows in the segments of one tag."""
     bodies = packed.where(F.col("tag") == tag).select("body")
     return bodies.mapInArrow(Unpacker(schema), spark_schema(schema))
+
+
+def frame_schema(schema: pa.Schema) -> StructType:
+    """Return the Spark types of rows in Arrow, all within nullable: Spark casts them, see `with_columns`."""
+    return spark_schema(pa.schema([field.with_type(nullable_inside(field.type)) for field in schema]))
 
 
 def spark_schema(schema: pa.Schema) -> StructType:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from framework.declarations.durations import to_datetime
 from framework.engine.job.status import Drained, JobState, Status
-from state.checkpoint.clock import monotonic_seconds, now_us
+from state.checkpoint.clock import LAST_US, monotonic_seconds, now_us
 
 if TYPE_CHECKING:
     from framework.engine.clock.tick_scheduler import TickFailure
@@ -212,4 +212,5 @@ def _min(due: Mapping[int, int | None]) -> int | None:
 
 
 def _to_datetime(us: int | None) -> datetime | None:
-    return None if us is None else to_datetime(us)
+    """Return a time; None for one beyond the year 9999, which is as good as never."""
+    return None if us is None or us > LAST_US else to_datetime(us)

@@ -41,7 +41,7 @@ from pyspark.sql.types import StructType
 from framework.core.job_spec import PORT, JobSpec
 from framework.declarations.durations import to_datetime
 from framework.declarations.errors import PanekeeperError
-from framework.engine.flow.pipeline import spark_schema, unpack
+from framework.engine.flow.pipeline import frame_schema, unpack
 from framework.engine.session.columns import column, quoted
 from framework.engine.sink import spark_commits
 from framework.engine.sink.batch_output import BatchOutput, run_and_collect
@@ -59,6 +59,7 @@ from framework.engine.sink.small_tables import SmallTables
 from framework.engine.sink.tables import METRICS, Tables
 from framework.engine.user_sinks.protocol import Sink
 from state.checkpoint.clock import now_us
+from state.codec import with_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -135,8 +136,7 @@ class DeltaSink:
 
         A restore and a reset to the initial state begin an epoch. Raises `SinkError` for a table of another checkpoint.
         """
-        tables = asdict(self.tables)
-        own(spark, tables, self.record, self.small)
+        own(spark, tables := asdict(self.tables), self.record, self.small)
         earlier = self.record.earlier_epochs(before=self.record.epoch)
         fence(spark, tables, earlier, self.small, joined=self.record)
 
@@ -249,12 +249,12 @@ def _checked(require_lease: Callable[[], None], commit: Callable[[], None]) -> C
 def _rows(packed: DataFrame, batch: BatchOutput, tag: str, schema: pa.Schema) -> pa.Table | DataFrame:
     """Return one output of the batch: from the driver if it came along, else from the persisted packed rows."""
     small = batch.driver_tables.get(tag)
-    return unpack(packed, tag, schema) if small is None else small.cast(schema)
+    return unpack(packed, tag, schema) if small is None else with_columns(small, schema)
 
 
 def _as_frame(spark: SparkSession, rows: pa.Table | DataFrame) -> DataFrame:
     # Without its schema, Spark would take a time without zone for one of the session's zone.
-    return spark.createDataFrame(rows, spark_schema(rows.schema)).coalesce(1) if isinstance(rows, pa.Table) else rows
+    return spark.createDataFrame(rows, frame_schema(rows.schema)).coalesce(1) if isinstance(rows, pa.Table) else rows
 
 
 def _newest_rows(results: pa.Table | DataFrame, pane: list[str]) -> pa.Table | DataFrame:

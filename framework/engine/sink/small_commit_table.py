@@ -30,6 +30,7 @@ from framework.engine.sink.small_commit_checks import (
     schema_of,
 )
 from framework.engine.sink.small_commit_storage import require_plain_name
+from state.codec import with_columns
 
 _COMMITS_AN_OPEN = 50  # a table kept open takes longer with each commit: 8 ms at first, 25 after a hundred
 NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
@@ -160,7 +161,7 @@ class OpenTable:
                 f"({', '.join(rows.column_names)}): they were changed while the job ran. Change them back, and start "
                 "the job again: it resumes with the same batch"
             )
-        return rows.select(self._schema.names).cast(self._schema)
+        return with_columns(rows, self._schema)
 
 
 def open_table(url: str, options: Mapping[str, str], version: int | None = None) -> DeltaTable:

@@ -97,19 +97,21 @@ class Tables:
 
 
 def stored_schema(schema: StructType) -> StructType:
-    """Return the columns of results as a table can have them: Delta has nothing that is NOT NULL in a list or a map."""
+    """Return the columns of results as a table can have them: with nothing that is NOT NULL within them.
+
+    Delta has no such thing in a list or a map, and takes a struct that is null for one that violates its fields' rules.
+    """
     return StructType([StructField(one.name, _stored(one.dataType), one.nullable, one.metadata) for one in schema])
 
 
-def _stored(kind: DataType, *, may_be_null: bool = False) -> DataType:
+def _stored(kind: DataType) -> DataType:
     match kind:
         case ArrayType():
-            return ArrayType(_stored(kind.elementType, may_be_null=True))
+            return ArrayType(_stored(kind.elementType))
         case MapType():
-            return MapType(_stored(kind.keyType, may_be_null=True), _stored(kind.valueType, may_be_null=True))
+            return MapType(_stored(kind.keyType), _stored(kind.valueType))
         case StructType():
-            fields = [(one, _stored(one.dataType, may_be_null=may_be_null)) for one in kind]
-            return StructType([StructField(one.name, type_, one.nullable or may_be_null) for one, type_ in fields])
+            return StructType([StructField(one.name, _stored(one.dataType)) for one in kind])
     return kind
 
 

@@ -124,6 +124,8 @@ MISFITS: dict[str, tuple[pa.DataType, Callable[[], Any]]] = {
     "a frame for a list": (pa.list_(pa.int64()), lambda: pd.DataFrame({"v": [1]})),
     "a masked value": (pa.timestamp("us", "UTC"), lambda: np.ma.masked_less(np.array([1]), 5).max()),
     "a signalling NaN": (pa.int64(), lambda: Decimal("sNaN")),
+    "nanoseconds": (pa.timestamp("us", "UTC"), lambda: pd.Timestamp(1_704_067_200_123_456_789, tz="UTC")),
+    "nanoseconds of a duration": (pa.duration("us"), lambda: pd.Timedelta(1500)),
     "a time of day for a date": (pa.date32(), lambda: dt.datetime(2026, 3, 1, 10, 30, tzinfo=dt.UTC)),
 }
 
@@ -296,3 +298,12 @@ def test_a_zero_that_cannot_be_stored_is_refused_where_it_is_declared(zero: Call
     least = type("Least", (Cents,), {"state": int, "zero": zero})
     with pytest.raises(DeclarationError, match=r"agg.user\(Least, 'v'\): zero\(\) gives no state of the type int64"):
         agg.user(least(), "v", output=int)
+
+
+@pytest.mark.parametrize("depth", [lambda kind: kind, pa.list_, lambda kind: pa.struct([("s", kind)])])
+def test_a_table_with_a_field_that_is_not_declared_is_refused(depth: Callable[[pa.DataType], pa.DataType]) -> None:
+    """As a column is; a cast would leave it out without a word."""
+    emit = EmitBuffer(pa.schema([("x", depth(pa.struct([("a", pa.int64()), ("b", pa.int64())])))]))
+    emit.table(pa.table({"x": pa.array([None], depth(pa.struct([("a", pa.int32())])))}))
+    with pytest.raises(DeclarationError, match="'c' is no field of struct<a: int64, b: int64>"):
+        emit.table(pa.table({"x": pa.array([None], depth(pa.struct([("a", pa.int64()), ("c", pa.int64())])))}))
