@@ -38,7 +38,7 @@ def test_rows_without_columns_keep_their_number() -> None:
 
 def test_a_value_that_does_not_fit_is_an_error() -> None:
     """As with Arrow's cast."""
-    with pytest.raises(pa.ArrowInvalid, match="out of bounds|not in range"):
+    with pytest.raises(pa.ArrowInvalid, match=r"out of bounds|not in range"):
         with_columns(pa.table({"v": [2**40]}), pa.schema([("v", pa.int32())]))
 
 
@@ -50,9 +50,7 @@ def test_all_within_a_type_can_be_nullable() -> None:
     assert nullable_inside(pa.int64()) == pa.int64()
 
 
-@pytest.mark.parametrize(
-    "value", [np.float64("nan"), np.float64("inf"), -np.float64("inf"), float("nan"), np.float64(1.5)]
-)
+@pytest.mark.parametrize("value", [*map(np.float64, ("nan", "inf", "-inf", "1.5")), float("nan")])
 def test_floats_of_numpy_are_floats_of_a_state_handler(value: float) -> None:
     """They have been written by their names in numpy, which are read, too."""
     assert repr(from_json(to_json(value))) == repr(float(value))

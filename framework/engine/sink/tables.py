@@ -97,9 +97,9 @@ class Tables:
 
 
 def stored_schema(schema: StructType) -> StructType:
-    """Return the columns of results as a table can have them: with nothing that is NOT NULL within them.
+    """Return the columns of results without NOT NULL in lists and maps, where Delta has none, and in structs.
 
-    Delta has no such thing in a list or a map, and takes a struct that is null for one that violates its fields' rules.
+    Delta takes a struct that is null for one that violates the rules of its fields.
     """
     return StructType([StructField(one.name, _stored(one.dataType), one.nullable, one.metadata) for one in schema])
 

@@ -13,17 +13,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 
 from framework.core.emit_buffer import EmitBuffer
 from framework.core.job_spec import JobSpec
-from framework.core.steps import Rows
 from framework.declarations.errors import DeclarationError, InputError, PanekeeperError, utf8_errors
 from framework.declarations.windows import Window
-from panekeeper import Count, Emit, Event, EventType, Operator, Sliding, TimeInterval, Tumbling, UserPolicy, agg
+from panekeeper import Count, Emit, Event, EventType, Operator, Sliding, Tumbling, UserPolicy, agg
 from state.store import MemoryStore
-from tests.framework.core.quarantine_batches import COLUMNS, END, KEYS, S, bad, job, rows, run, values
+from tests.framework.core.quarantine_batches import COLUMNS, KEYS, bad, job, rows, run, values
 
 HALF = json.loads('"\\ud83d"')
 """Half a surrogate pair: JSON may hold it, UTF-8 has nothing for it."""
@@ -219,43 +217,6 @@ def test_a_state_of_coarse_times_is_refused(kind: pa.DataType) -> None:
         agg.user(Last(), "v", output=int)
 
 
-class Money(agg.UserAggregate):
-    """A sum in one currency; another one cannot be added."""
-
-    state = pa.string()
-
-    def zero(self) -> str:
-        return ""
-
-    def add(self, state: str, value: int) -> str:
-        return f"{'EUR' if value < 100 else 'USD'} {int(state[4:] or 0) + value % 100}"
-
-    def merge(self, a: str, b: str) -> str:
-        if a[:3] != b[:3]:
-            raise ValueError(f"{a} and {b} cannot be added")
-        return self.add(a, int(b[4:]) + (100 if a.startswith("USD") else 0))
-
-    def result(self, state: str) -> str:
-        return state
-
-
-def test_states_of_different_partitions_are_never_merged() -> None:
-    """Two keys of one key group are neighbours in the store; each has its own currency."""
-    output = pa.schema([("x", pa.string())])
-    money = {"x": agg.user(Money(), "v", output="string")}
-    window = TimeInterval(6, creation_period=2)
-    spec = JobSpec(window=window, keys=KEYS, columns=COLUMNS, aggregates=money, output=output, on_error="quarantine")
-    steps = [rows(("a", n), ("b", 100 + n), ("c", n + 1), at=n * S) for n in range(1, 8)]
-    together = run(spec, MemoryStore(), *steps, END)
-    assert bad(together) == []
-    own = {key: run(spec, MemoryStore(), *[_only(step, key) for step in steps], END) for key in "abc"}
-    assert values(together, "x") == {key: values(done, "x")[key] for key, done in own.items()}
-
-
-def _only(step: Rows, key: str) -> Rows:
-    return Rows(step.table.filter(pc.field("key") == key))
-
-
 @dataclass(frozen=True)
 class Emptying(UserPolicy):
     """Evicts by changing the content that it gets, which is its own, and then says more or less what it did."""
@@ -302,7 +263,7 @@ def test_a_zero_that_cannot_be_stored_is_refused_where_it_is_declared(zero: Call
 
 @pytest.mark.parametrize("depth", [lambda kind: kind, pa.list_, lambda kind: pa.struct([("s", kind)])])
 def test_a_table_with_a_field_that_is_not_declared_is_refused(depth: Callable[[pa.DataType], pa.DataType]) -> None:
-    """As a column is; a cast would leave it out without a word."""
+    """As a column is; a cast would leave it out silently."""
     emit = EmitBuffer(pa.schema([("x", depth(pa.struct([("a", pa.int64()), ("b", pa.int64())])))]))
     emit.table(pa.table({"x": pa.array([None], depth(pa.struct([("a", pa.int32())])))}))
     with pytest.raises(DeclarationError, match="'c' is no field of struct<a: int64, b: int64>"):
