@@ -97,10 +97,7 @@ class Tables:
 
 
 def stored_schema(schema: StructType) -> StructType:
-    """Return the columns of results without NOT NULL in lists and maps, where Delta has none, and in structs.
-
-    Delta takes a struct that is null for one that violates the rules of its fields.
-    """
+    """Return the columns of results with nothing NOT NULL within: to Delta a null struct would violate that."""
     return StructType([StructField(one.name, _stored(one.dataType), one.nullable, one.metadata) for one in schema])
 
 
