@@ -193,19 +193,30 @@ def test_both_write_the_same_values_of_every_type(spark: SparkSession, tmp_path:
 
 
 @pytest.mark.extended
-def test_a_struct_with_a_field_that_is_not_null_can_be_collected(readings: Readings) -> None:
-    """Delta has nothing that is NOT NULL in a list: the tables have the field as nullable there."""
+def test_a_struct_with_a_field_that_is_not_null_can_be_collected_and_null(readings: Readings) -> None:
+    """Delta has nothing that is NOT NULL in a list, and takes a null struct for one that violates its fields' rules."""
     point = F.struct(F.lit(1).alias("x"), F.col("value").alias("y"))
-    stream = windowed(
-        readings.stream().withColumn("point", point), name="points", partition_by="sensor", event_time="at"
+    columns = {"point": point, "rank": F.lit(None).cast("int"), "even": F.when(F.col("value") % 2 == 0, point)}
+    rows = readings.stream().withColumns(columns)
+    stream = windowed(rows, name="points", partition_by="sensor", event_time="at")
+    computed = stream.window(TimeInterval(60)).aggregate(
+        points=agg.collect("point"),
+        newest=agg.last("point"),
+        best=agg.arg_max("rank", "point"),
+        even=agg.last("even"),
     )
-    computed = stream.window(TimeInterval(60)).aggregate(points=agg.collect("point"), newest=agg.last("point"))
     readings.put(("a", "10:00:10", 1), ("a", "10:00:20", 2), ("a", "10:05:00", 4))
     job = computed.to_delta(readings.folder / "log", view=readings.folder / "view")
     job.start(checkpoint=readings.checkpoint, trigger="available_now").await_end()
     for table in ("log", "view"):
         [row] = [row for row in readings.rows(table) if row["pane_start"].minute == 0]
-        assert [(one.x, one.y) for one in (*row["points"], row["newest"])] == [(1, 1), (1, 2), (1, 2)]
+        assert [(one.x, one.y) for one in (*row["points"], row["newest"], row["even"])] == [
+            (1, 1),
+            (1, 2),
+            (1, 2),
+            (1, 2),
+        ]
+        assert row["best"] is None
 
 
 class EachEvent(Operator):
