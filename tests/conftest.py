@@ -5,6 +5,7 @@ The suite is the same on every run; `--hypothesis-profile=explore` looks for new
 
 import os
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 _EXAMPLES = 60 if os.environ.get("PANEKEEPER_CI") else 24
@@ -13,3 +14,9 @@ settings.register_profile(
     "explore", max_examples=5000, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
 settings.load_profile("suite")
+
+
+@pytest.fixture(autouse=True)
+def no_java(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test that needs Spark belongs in integration_tests/: here, Spark finds no Java to start."""
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")

@@ -1,7 +1,8 @@
-"""A restore to a savepoint that was made when the job had other tables."""
+"""A restore where a table of the job has not gone back with the others."""
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -57,3 +58,23 @@ def test_a_table_that_went_back_may_be_left_out_and_declared_again(readings: Rea
     assert other.start(checkpoint=readings.checkpoint, trigger="available_now").await_end(timeout=300)
     readings.run()
     assert [row["row"] for row in readings.rows("log_quarantine")] == kept != []
+
+
+@pytest.mark.extended
+def test_a_table_that_is_put_back_after_a_restore_is_refused(readings: Readings) -> None:
+    """The first start in the new epoch has nothing else to compare it with."""
+    for rows in FILES:
+        readings.put(*rows)
+    readings.run()
+    savepoint(readings.checkpoint, "one", to=readings.folder / "savepoints", decode=False)
+    log, backup = readings.folder / "log", readings.folder / "backup"
+    shutil.copytree(log, backup)
+    restore(readings.folder / "savepoints", "one", spark=readings.spark)
+    restored = log.rename(readings.folder / "restored")
+    backup.rename(log)
+    with pytest.raises(SinkError, match="it is from before the last restore or reset"):
+        readings.run()
+    shutil.rmtree(log)
+    restored.rename(log)
+    readings.run()
+    assert readings.log() == LOG

@@ -10,15 +10,10 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from framework.declarations.errors import CheckpointError, SinkError
-from framework.engine.job.table_record import require_all_batches
 from framework.engine.sink.small_commits import FENCED, SmallCommits
 from recovery.errors import SavepointRefused
-from recovery.restore.restore import restore
-from recovery.storage.delta_log import table_metadata, transactions_of
-from recovery.storage.local_files import LocalFiles
-from state.checkpoint.job_record import OWNER, read_record, read_tables
+from state.checkpoint.job_record import OWNER, read_tables
 from state.checkpoint.layout import CODE_FILE, RUNNING_FILE, STOPPED_FILE, TABLES_FILE
-from state.checkpoint.owner import written_tables
 from tests.recovery.upkeep.conftest import SCHEMA, JobWithTable
 
 ID = "0123456789ab"
@@ -127,28 +122,3 @@ def test_a_savepoint_without_the_tables_of_the_job_is_refused(tabled: JobWithTab
     tabled.checkpoint.put(CODE_FILE, "{}")
     with pytest.raises(SavepointRefused, match="is gone, which says which tables belong to the job"):
         tabled.save("one")
-
-
-def test_a_table_that_is_put_back_after_a_restore_is_refused(tabled: JobWithTable) -> None:
-    """The first start in the new epoch has nothing else to compare it with."""
-    tabled.save("one")
-    backup = tabled.table.with_name("backup")
-    shutil.copytree(tabled.table, backup)
-    restore(tabled.location, "one")
-    checkpoint = tabled.checkpoint.files
-    record, stored = read_record(checkpoint), written_tables(checkpoint, None)
-    assert record is not None
-
-    def check() -> None:
-        files = LocalFiles(tabled.table)
-        metadata, transactions = table_metadata(files), transactions_of(files)
-        assert metadata is not None
-        last = lambda _, one: transactions.get(one, -1)  # noqa: E731 -- as a start looks them up
-        require_all_batches(stored, record, {"log": str(tabled.table)}, {"log": metadata}, last, committed=2)
-
-    note(tabled, WRITER, FENCED)
-    check()
-    shutil.rmtree(tabled.table)
-    backup.rename(tabled.table)
-    with pytest.raises(SinkError, match="it is from before the last restore or reset"):
-        check()

@@ -62,7 +62,8 @@ def test_the_driver_names_the_state_without_loading_the_processor() -> None:
 
 def test_a_task_hands_its_rows_to_the_processor(monkeypatch: pytest.MonkeyPatch) -> None:
     """As it was when the query started."""
-    monkeypatch.setattr(TaskContext, "_taskContext", TaskContext())
+    context = object.__new__(TaskContext)  # its constructor would set it for the tests that follow, too
+    monkeypatch.setattr(TaskContext, "_taskContext", context)
     handle: Any = Handle()
     deferred = DeferredProcessor(Echo())
     deferred.init(handle)
