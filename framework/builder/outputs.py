@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict, astuple, dataclass, replace
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from framework.builder.named_tables import NamedTables
@@ -247,7 +247,7 @@ class DeltaJob:
         paths, small, owned, fresh = asdict(tables), SmallTables(), written.values(), new and not record.epoch
         found = create_or_check(spark, tables, spec, fresh=fresh, written=owned, made=made, layout=layout, small=small)
         record, pipeline = with_columns_found(record, pipeline, found)
-        last = cache(partial(small.last_transaction, spark))  # nobody else commits under our transactions
+        last = small.transaction_reader(spark)  # nobody else commits under our transactions
         has_rows = partial(small.has_rows, spark)
         require_owned(spark, paths, record, small)
         require_same_roles(record, paths, made, last)

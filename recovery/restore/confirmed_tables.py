@@ -142,6 +142,5 @@ def _shared(manifest: Manifest, location: str, root: str, own: Collection[str], 
     return (
         f"a restore would remove what other jobs have written to tables of job {manifest.job!r} since savepoint "
         f"{manifest.name!r}, or bring back what a restore of theirs has removed since: {tables}. Nothing was changed. "
-        f"Take a newer savepoint; or stop these jobs, "
-        f"copy their rows to another table, and confirm it: {command}"
+        f"Take a newer savepoint; or stop these jobs, copy their rows to another table, and confirm it: {command}"
     )

@@ -122,7 +122,7 @@ def jobs_since(table: Files, version: int) -> dict[str, str]:
 def owner_of(transactions: Mapping[str, int]) -> str | None:
     """Return the id of the checkpoint that a table of these transactions belongs to; None if it does not say."""
     owner = transactions.get(OWNER)
-    return None if owner is None or owner >= 2**48 else f"{owner:012x}"
+    return None if owner is None else f"{owner:012x}"
 
 
 def transactions_of(table: Files) -> dict[str, int]:

@@ -91,15 +91,15 @@ class Intake:
                 raise DeclarationError(f"the column name {name!r} is used by Panekeeper; rename the column")
         for what, names in (("partition_by", self.partition_by), ("order_by", self.order_by)):
             self.require(what, names)
+            for name in names:
+                if isinstance(kind := self._type(name), ArrayType | MapType | StructType):
+                    raise DeclarationError(
+                        f"{what}: column {name!r} is a {kind.simpleString()}; use plain columns, such as a field of it"
+                    )
         for name in self.partition_by:
             if is_stored_name(name):
                 raise DeclarationError(
                     f"partition_by: the column name {name!r} is used by Panekeeper beside partition columns; rename it"
-                )
-            if isinstance(self._type(name), ArrayType | MapType | StructType):
-                kind = self._type(name).simpleString()
-                raise DeclarationError(
-                    f"partition_by: column {name!r} is a {kind}; use plain columns, such as a field of it"
                 )
         for what, time in (("event_time", self.event_time), ("arrival_time", self.arrival_time)):
             if time is not None:
@@ -158,6 +158,12 @@ class Intake:
 
     def arrow_schema(self, names: Sequence[str]) -> pa.Schema:
         """Return the Arrow types of these columns, timestamps in UTC whatever the session's zone."""
+        for name in names:
+            if "." in name or "`" in name:  # `mapInArrow` takes such a name for a field of a struct
+                raise DeclarationError(
+                    f"the name of the column {name!r} has a '.' or a '`', with which Spark cannot give it to Python; "
+                    "rename the column: df.withColumnRenamed(...)"
+                )
         spark_schema = self.df.select(*[column(name) for name in names]).schema
         try:
             return to_arrow_schema(spark_schema, timezone="UTC")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from delta.tables import DeltaTable
 
-from framework.engine.session.delta_log import last_transaction
+from framework.engine.session.delta_log import last_transaction, transactions
 from framework.engine.session.s3_settings import is_s3
 from framework.engine.sink.small_commit_checks import UnsupportedTable
 from framework.engine.sink.small_commit_storage import S3A_SETTINGS, storage_options
@@ -71,6 +72,21 @@ class SmallTables:
         """
         found = self.call(spark, path, lambda table: table.last_transaction(app_id))
         return last_transaction(spark, path, app_id) if found is None else found
+
+    def transaction_reader(self, spark: SparkSession) -> Callable[[str, str], int]:
+        """Return `last_transaction` for checks between which nobody commits: what only Spark reads is read once.
+
+        Args:
+            spark: the session that reaches the tables.
+        """
+        read = cache(partial(transactions, spark))
+
+        @cache
+        def last(path: str, app_id: str) -> int:
+            found = self.call(spark, path, lambda table: table.last_transaction(app_id))
+            return read(path).get(app_id, -1) if found is None else found
+
+        return last
 
     def has_rows(self, spark: SparkSession, path: str) -> bool:
         """Return whether a table has rows, by the statistics of its files; by a query, if they do not say."""
