@@ -192,6 +192,16 @@ def local_path(checkpoint: str) -> Path | None:
     return Path("/" + rest.lstrip("/")) if scheme == "file" else None
 
 
+def place_of(path: str) -> str:
+    """Return one spelling of a folder: two names of the same one are equal, also where links lead to it.
+
+    >>> place_of("file:///data/../data/log"), place_of("s3://bucket/log/")
+    ('/data/log', 's3a://bucket/log')
+    """
+    local = local_path(path)
+    return spark_url(path).rstrip("/") if local is None else str(local.resolve())
+
+
 def spark_url(place: str) -> str:
     """Return a path or URL with the scheme that Spark needs for S3.
 

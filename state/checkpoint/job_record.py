@@ -166,8 +166,8 @@ def read_tables(folder: CheckpointFolder) -> dict[str, str]:
 def _tables_of_last_run(folder: CheckpointFolder) -> dict[str, str]:
     try:
         known = written_tables(folder, read_owner(folder)) or {}
-        return {role: str(one["path"]) for role, one in known.items()}
-    except (CheckpointError, KeyError, TypeError):
+        return {role: str(one["path"]) for role, one in known.items() if one.get("declared", True)}
+    except (CheckpointError, KeyError, TypeError, AttributeError):
         return {}  # there is none, or its file was altered
 
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from framework.declarations.errors import CheckpointError, SinkError
 from framework.engine.sink.small_commits import FENCED
-from state.checkpoint.folder import local_path
+from state.checkpoint.folder import place_of
 from state.checkpoint.run_record import last_batches
 
 if TYPE_CHECKING:
@@ -30,12 +30,13 @@ if TYPE_CHECKING:
     from state.checkpoint.job_record import JobRecord
 
 ACCEPTED = "panekeeper.acceptedUpToBatch"
-"""Property of a table by which its owner says that what it has of the batches up to this one is as it should be."""
+"""Property of a table by which its owner says that what it has of the batches up to this one is as it should be: the
+transaction id under which they are committed, which names the epoch, a colon, and the number of the batch."""
 
 TableRecord = dict[str, dict[str, Any]]
 """Role -> what the checkpoint knows of the table: path, id, transaction (the id under which the job commits to it),
 batch (the newest version under it, -1 for none) and before (the one before that, as far as it is known; absent where an
-older version wrote this). Stored."""
+older version wrote this). A table that is not declared any more stays in it, with `declared` false. Stored."""
 
 
 def require_no_other_batch(
@@ -171,12 +172,6 @@ def require_no_discarded_rows(
             )
 
 
-def place_of(path: str) -> str:
-    """Return one spelling of a table's folder on a local disk; another path as it is."""
-    local = local_path(path)
-    return path if local is None else str(local.resolve())
-
-
 def require_all_batches(
     stored: Mapping[str, Any] | None,
     record: JobRecord,
@@ -208,13 +203,13 @@ def require_all_batches(
         transaction, described = record.transaction(role), metadata[role]
         batch = last_transaction(path, transaction)
         known = (stored or {}).get(role, {})
-        if (known.get("path"), known.get("transaction")) == (path, transaction):
-            properties = described.get("configuration") or {}
+        if known.get("transaction") == transaction and _is_same(known, path, described["id"]):
             last = _last_committed(known, committed)
-            if properties.get(ACCEPTED) != str(last):
+            if (described.get("configuration") or {}).get(ACCEPTED) != f"{transaction}:{last}":
                 is_older = record.epoch > 0 and _takes_epoch_before(record, role, path, last_transaction)
+                now = known | {"path": path}
                 _require_same(
-                    role, known, described["id"], batch, last=last, may_have_rows=record.epoch > 0, is_older=is_older
+                    role, now, described["id"], batch, last=last, may_have_rows=record.epoch > 0, is_older=is_older
                 )
             before = known.get("before", last) if known["batch"] == batch else last
         else:
@@ -226,7 +221,13 @@ def require_all_batches(
             "batch": batch,
             "before": min(before, batch),
         }
-    return found
+    left = {role: one | {"declared": False} for role, one in (stored or {}).items() if role not in found}
+    return found | {role: one for role, one in left.items() if one.get("transaction") == record.transaction(role)}
+
+
+def _is_same(known: Mapping[str, Any], path: str, id_: str) -> bool:
+    """Return whether a table is to have what is known of one: it is in its place, or a copy of it elsewhere."""
+    return known["id"] == id_ or place_of(known["path"]) == place_of(path)
 
 
 def begun_epoch(record: JobRecord, tables: Mapping[str, tuple[str, str]]) -> TableRecord:
@@ -281,5 +282,5 @@ def _require_same(
         "back as the job has left it; or restore a savepoint, which takes the checkpoint back, too; or reset the job "
         "to its initial state, or give it a new checkpoint folder and new tables. If you have filled the table again, "
         f"or can do without these rows, confirm that: ALTER TABLE delta.`{path}` SET TBLPROPERTIES "
-        f"('{ACCEPTED}' = '{last}')"
+        f"('{ACCEPTED}' = '{known['transaction']}:{last}')"
     )

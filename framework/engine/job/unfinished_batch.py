@@ -5,7 +5,8 @@ not; it is run again, and the tables that have it skip it. With other code it wo
 was a result may be refused now, and would be in the log and in the quarantine, or in neither. So such a start is
 refused. While no table has the batch, it is run again with whatever code there is: a function that raises can be
 corrected. A batch that a table has and the checkpoint has not begun is refused with any code (`table_record.py`). Nor
-may a start declare another table in the place of one that has the batch: both would have it.
+may a start leave out a table that has the batch, or declare another one in its place: both would have it. Of a sink of
+the user's own nobody knows whether it has the batch, so it counts as one that has it, also once it is left out.
 
 Its rows must have the order that they had, too. Spark cuts files into pieces by the number of cores, and reads those of
 several files by size. Partitions of Kafka it reads as it gets them from a hash table, and after a restart sorted, as it
@@ -19,10 +20,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from framework.declarations.errors import IncompatibleCheckpoint
-from framework.engine.job.table_record import place_of
 from framework.engine.session.kafka import partition_orders
 from framework.engine.session.required_settings import file_splits, recorded_splits, session_settings
 from state.checkpoint.fingerprint import Difference, compare
+from state.checkpoint.folder import place_of
 from state.checkpoint.job_record import read_tables
 from state.checkpoint.layout import OFFSETS_FOLDER
 from state.checkpoint.run_record import last_batches, read_code, read_order, write_code, write_order
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from state.control_log import PrunableFolder
 
 _log = logger("job")
+_SINK = "has a sink of its own"
+"""Recorded with the code where that is so."""
 
 
 def begin_with_code(
@@ -59,7 +62,7 @@ def begin_with_code(
         code: what decides the fate of a row, by field.
         tables: role -> path of the job's tables.
         last_transaction: returns the last version that a table has of a transaction id; -1 for none.
-        has_sink: the job has a sink of the user's own, of which is not known which batches it has.
+        has_sink: the job has a sink of the user's own now.
         accepted: number of the batch that the user wants to be run again with changed code.
 
     Raises:
@@ -69,6 +72,7 @@ def begin_with_code(
     if begun is not None and begun not in (committed, accepted):
         _require_tables_of_batch(folder, record, begun, tables, last_transaction)
     stored = read_code(folder)
+    had_sink = stored is not None and stored.pop(_SINK, False)
     if (
         begun is not None
         and begun != committed
@@ -80,13 +84,13 @@ def begin_with_code(
             for role, path in tables.items()
             if path is not None and last_transaction(path, record.transaction(role)) >= begun
         ]
-        if not holders and has_sink:
+        if not holders and (has_sink or had_sink):
             holders = ["perhaps your own sink"]
         if holders and accepted != begun:
             raise _refusal(folder, record.name, begun, holders, lines)
         if holders:
             _log.warning("batch %d of job %s is run again with changed code: %s", begun, record.name, "; ".join(lines))
-    write_code(folder, code)
+    write_code(folder, {**code, _SINK: True} if has_sink else code)
 
 
 def _require_tables_of_batch(
@@ -97,15 +101,16 @@ def _require_tables_of_batch(
     last_transaction: Callable[[str, str], int],
 ) -> None:
     now = {role: place_of(path) for role, path in tables.items() if path is not None}
-    left = {role: path for role, path in read_tables(folder).items() if now.get(role, place_of(path)) != place_of(path)}
+    left = {role: path for role, path in read_tables(folder).items() if now.get(role) != place_of(path)}
     have_it = {role for role, path in left.items() if last_transaction(path, record.transaction(role)) >= batch}
     holders = [f"the {role} {left[role]}" for role in sorted(have_it)]
     if holders:
         raise IncompatibleCheckpoint(
             f"batch {batch} of job {record.name!r} in {folder.root} is not finished, but {', '.join(holders)} has it "
-            "already, and this start declares another one: rows would be in both. Start the program as it was with "
-            'trigger="available_now", which finishes the batch; then start this one. If that cannot be, '
-            f"start(..., accept_changed_code={batch}) writes the batch to the tables of now, too"
+            "already, and this start declares another one, or none: rows would be in both; or, by other code, twice or "
+            'nowhere. Start the program as it was with trigger="available_now", which finishes the batch; then start '
+            f"this one. If that cannot be, start(..., accept_changed_code={batch}) writes the batch to the tables of "
+            "now, too"
         )
 
 

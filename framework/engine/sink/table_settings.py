@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
 from framework.declarations.errors import SinkError
-
-if TYPE_CHECKING:
-    from pyspark.sql.types import StructType
 
 _RULES = {
     "delta.generationExpression": "is generated",
@@ -74,3 +73,19 @@ def _require_columns_without_rules(path: str, fields: list[Mapping[str, Any]], m
                 f"the column {name!r} of the table {path} {rules[0]}, and a job writes all columns itself. Give the "
                 "job a table of its own, and derive such columns from it"
             )
+
+
+def stored_schema(schema: StructType) -> StructType:
+    """Return the columns of results with nothing NOT NULL within: to Delta a null struct would violate that."""
+    return StructType([StructField(one.name, _stored(one.dataType), one.nullable, one.metadata) for one in schema])
+
+
+def _stored(kind: DataType) -> DataType:
+    match kind:
+        case ArrayType():
+            return ArrayType(_stored(kind.elementType))
+        case MapType():
+            return MapType(_stored(kind.keyType), _stored(kind.valueType))
+        case StructType():
+            return StructType([StructField(one.name, _stored(one.dataType)) for one in kind])
+    return kind

@@ -14,12 +14,9 @@ from typing import TYPE_CHECKING, Any
 from delta.tables import DeltaTable
 from pyspark.errors import AnalysisException, IllegalArgumentException
 from pyspark.sql.types import (
-    ArrayType,
     BooleanType,
-    DataType,
     DoubleType,
     LongType,
-    MapType,
     StructField,
     StructType,
     TimestampType,
@@ -35,7 +32,8 @@ from framework.engine.session.spark_errors import first_line
 from framework.engine.sink.downtime import DOWNTIME
 from framework.engine.sink.small_commit_checks import NEW_TABLE
 from framework.engine.sink.small_tables import SmallTables
-from framework.engine.sink.table_settings import require_usable_settings
+from framework.engine.sink.table_settings import require_usable_settings, stored_schema
+from state.checkpoint.folder import place_of
 
 if TYPE_CHECKING:
     from delta.tables import DeltaTableBuilder
@@ -94,22 +92,6 @@ class Tables:
             "downtime": DOWNTIME,
         }
         return {path: columns[role] for role, path in asdict(self).items() if path is not None}
-
-
-def stored_schema(schema: StructType) -> StructType:
-    """Return the columns of results with nothing NOT NULL within: to Delta a null struct would violate that."""
-    return StructType([StructField(one.name, _stored(one.dataType), one.nullable, one.metadata) for one in schema])
-
-
-def _stored(kind: DataType) -> DataType:
-    match kind:
-        case ArrayType():
-            return ArrayType(_stored(kind.elementType))
-        case MapType():
-            return MapType(_stored(kind.keyType), _stored(kind.valueType))
-        case StructType():
-            return StructType([StructField(one.name, _stored(one.dataType)) for one in kind])
-    return kind
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,25 +166,25 @@ def create_or_check(
     roles = {path: role for role, path in asdict(tables).items()}
     never_null = [key.name for key in spec.keys if not key.nullable]
     described: dict[str, Mapping[str, Any]] = {}
+    own, former = ({place_of(path) for path in paths} for paths in (written, (made or {}).values()))
     for path, schema in tables.schemas(spec).items():
         files = CheckpointFiles(spark, path)
         exists = is_delta_table(spark, path)
-        if not exists and path in {*written, *(made or {}).values()}:
+        if not exists and place_of(path) in own | former:
             raise SinkError(
                 f"the table {path} is gone, and this checkpoint has written to it: made again, it would lack all "
                 "results until now. Mount its volume or put it back; or restore a savepoint; or, to begin again, give "
                 "the job a new checkpoint folder"
             )
         if not exists and files.exists() and not is_free(files):
-            raise OutputNotWritable(
-                f"{path} holds files but is no Delta table; choose another folder, or empty this one"
-            )
+            what = "choose another folder, or empty this one"
+            raise OutputNotWritable(f"{path} holds files but is no Delta table; {what}")
         _require_writable(files)
         if not exists:
             _create(spark, path, roles[path], schema, layout, small)
         metadata = described[roles[path]] = _metadata(spark, path)
         if exists:
-            found, is_own = StructType.fromJson(json.loads(metadata["schemaString"])), path in written
+            found, is_own = StructType.fromJson(json.loads(metadata["schemaString"])), place_of(path) in own
             takes_more = is_own and roles[path] in _RESULTS
             _require_columns(path, found, without_missing(schema, found, spec) if takes_more else schema, is_own=is_own)
         require_usable_settings(roles[path], path, metadata, schema, never_null)

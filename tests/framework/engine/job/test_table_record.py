@@ -75,15 +75,20 @@ class Tables:
         make(self.folder / role, LOG)
 
 
-@pytest.fixture
-def tables(tmp_path: Path) -> Tables:
+def written_tables(folder: Path) -> Tables:
     """Batches 0 and 3 have results, 4 has none."""
-    made = Tables(tmp_path)
+    made = Tables(folder)
     made.start()
     made.commit(0, "log", "view")
     made.commit(3, "log", "view")
     made.commit(4)
     return made
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> Tables:
+    """Those of a job that has committed five batches."""
+    return written_tables(tmp_path)
 
 
 def metadata_of(path: str) -> Mapping[str, Any]:
@@ -140,11 +145,12 @@ def test_one_may_confirm_that_a_table_is_as_it_should_be(tables: Tables) -> None
     tables.commit(5, "log", "view")
     put_back()
     table = DeltaTable(str(tables.paths["log"]))
-    for other in ("4", "6"):
+    epoch = RECORD.transaction("log")
+    for other in (f"{epoch}:4", f"{epoch}:6", f"{epoch[:-1]}1:5", "5"):
         table.alter.set_table_properties({ACCEPTED: other}, raise_if_not_exists=False)
-        with pytest.raises(SinkError, match=rf"SET TBLPROPERTIES \('{ACCEPTED}' = '5'\)"):
+        with pytest.raises(SinkError, match=rf"SET TBLPROPERTIES \('{ACCEPTED}' = '{epoch}:5'\)"):
             tables.start()
-    table.alter.set_table_properties({ACCEPTED: "5"}, raise_if_not_exists=False)
+    table.alter.set_table_properties({ACCEPTED: f"{epoch}:5"}, raise_if_not_exists=False)
     tables.start()
     tables.commit(6, "log")
     put_back()
@@ -181,10 +187,11 @@ def test_after_a_restore_a_backup_of_before_it_is_refused_also_without_a_batch(t
     tables.start()
     put_back()
     with pytest.raises(
-        SinkError, match=rf"the {role} .* is an older copy: .* before the last restore or reset.* '-1'\)"
+        SinkError, match=rf"the {role} .* is an older copy: .* before the last restore or reset.*:-1'\)"
     ):
         tables.start()
-    DeltaTable(str(tables.paths[role])).alter.set_table_properties({ACCEPTED: "-1"}, raise_if_not_exists=False)
+    accepted = {ACCEPTED: f"{tables.record.transaction(role)}:-1"}
+    DeltaTable(str(tables.paths[role])).alter.set_table_properties(accepted, raise_if_not_exists=False)
     tables.start()
 
 
