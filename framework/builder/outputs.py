@@ -224,8 +224,8 @@ class DeltaJob:
             return self._start(files, how, lease, accept_changed_code)
 
     def _start(self, files: CheckpointFiles, how: Mapping[str, Any], lease: Lease, accepted: int | None) -> Job:
-        from framework.engine.flow.backlog import require_bounded_batch
         from framework.engine.flow.code_fields import code_of
+        from framework.engine.flow.sources import require_bounded_batch
         from framework.engine.job.job import Job
         from framework.engine.job.launch import JobLaunch
         from framework.engine.job.startup_checks import open_with_history

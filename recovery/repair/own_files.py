@@ -13,6 +13,7 @@ from state.checkpoint.job_record import read_record, read_tables
 from state.checkpoint.layout import (
     CODE_FILE,
     FLUSHED_FILE,
+    INPUTS_FILE,
     JOB_FILE,
     ORDER_FILE,
     RESET_FILE,
@@ -26,7 +27,7 @@ from state.checkpoint.layout import (
 from state.checkpoint.owner import read_owner
 from state.checkpoint.reset_intent import read_reset_intent
 from state.checkpoint.restore_markers import superseded_by
-from state.checkpoint.run_record import read_code, read_order, read_runs
+from state.checkpoint.run_record import read_code, read_inputs, read_order, read_runs
 from state.errors import CheckpointError, CorruptState
 
 _Read = Callable[[CheckpointFolder], object]
@@ -47,6 +48,10 @@ _SET_ASIDE: dict[str, tuple[_Read, str]] = {
     ORDER_FILE: (
         read_order,
         "each run of the job writes it; start it on as many cores as before, if a batch is unfinished",
+    ),
+    INPUTS_FILE: (
+        read_inputs,
+        "each start of the job writes it; until then nobody sees whether the job reads what it read before",
     ),
     UNACCOUNTED_FILE: (
         read_unaccounted,

@@ -12,6 +12,7 @@ which file, and what is in it:
     panekeeper/stopped.json  how the last job ended, what it left open, what its tables have (`owner.py`)
     panekeeper/savepoint.json  the newest savepoint of it (`last_savepoint.py`)
     panekeeper/runs.json     how often the job was started (`run_record.py`)
+    panekeeper/inputs.json   what each source of Spark's logs reads (`run_record.py`)
     panekeeper/reset.json    a reset to the initial state that was not completed (`reset_intent.py`)
     panekeeper/code.json     with which code the batches of the last run were computed (`run_record.py`)
     panekeeper/order.json    in which order the last batch was read (`run_record.py`)
@@ -36,6 +37,7 @@ SAVEPOINT_FILE = f"{OWN_FOLDER}/savepoint.json"
 RUNS_FILE = f"{OWN_FOLDER}/runs.json"
 CODE_FILE = f"{OWN_FOLDER}/code.json"
 ORDER_FILE = f"{OWN_FOLDER}/order.json"
+INPUTS_FILE = f"{OWN_FOLDER}/inputs.json"
 RESET_FILE = f"{OWN_FOLDER}/reset.json"
 SUPERSEDED_FILE = f"{OWN_FOLDER}/moved.json"
 

@@ -6,12 +6,12 @@ read is in `panekeeper/order.json`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from state.checkpoint.folder import CheckpointFolder, batch_numbers, damaged, read_object
-from state.checkpoint.layout import CODE_FILE, COMMITS_FOLDER, OFFSETS_FOLDER, ORDER_FILE, RUNS_FILE
+from state.checkpoint.layout import CODE_FILE, COMMITS_FOLDER, INPUTS_FILE, OFFSETS_FOLDER, ORDER_FILE, RUNS_FILE
 from state.errors import CorruptState
 
 
@@ -113,6 +113,42 @@ def _is_order(value: object) -> bool:
 def write_order(folder: CheckpointFolder, order: Mapping[str, Any]) -> None:
     """Record what decides in which order a batch is read, before a table has anything of it."""
     folder.write_json(ORDER_FILE, dict(order), replace=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Input:
+    """What a source reads.
+
+    Attributes:
+        kind: `files`, or Spark's name of the source.
+        place: path, topics or table; empty if the source has no such thing.
+        by_name: files are known by their names alone, and not by their paths.
+    """
+
+    kind: str
+    place: str
+    by_name: bool = False
+
+
+def read_inputs(folder: CheckpointFolder) -> list[Input] | None:
+    """Return what each source of the last run reads, by its number; None if no run has recorded it.
+
+    Raises:
+        CorruptState: the file is damaged.
+    """
+    stored = read_object(folder, INPUTS_FILE)
+    if stored is None:
+        return None
+    try:
+        return [Input(kind=str(one["kind"]), place=str(one["place"])) for one in stored["sources"]]
+    except (KeyError, TypeError) as error:
+        raise damaged(folder, INPUTS_FILE, "it names no sources") from error
+
+
+def write_inputs(folder: CheckpointFolder, inputs: Iterable[Input]) -> None:
+    """Record what each source of a run reads, before its first batch."""
+    sources = [{"kind": one.kind, "place": one.place} for one in inputs]
+    folder.write_json(INPUTS_FILE, {"sources": sources}, replace=True)
 
 
 def require_logs_agree(folder: CheckpointFolder) -> None:

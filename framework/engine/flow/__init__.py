@@ -1,7 +1,6 @@
 """The streaming plan: how a row gets from a DataFrame to a key group, and its results out again.
 
 arrival_time.py      When did a row arrive, as a Spark expression?
-backlog.py           How much would the next micro-batch of a job read, and is it there?
 batch_checkpoint.py  Which checkpoint is the batch that this task runs, and which watermark has it?
 code_fields.py       Which code decides the fate of a row, as fields that two runs compare?
 control_stream.py    How do time and commands reach every key group?
@@ -13,5 +12,6 @@ packing.py           How do Arrow batches of rows become segments for each key g
 pipeline.py          How are these stages wired to one streaming plan?
 row_checks.py        Which rows are refused, and with which reason?
 processor.py         What does Spark's stateful processor do with one key group in one batch?
+sources.py           What do the sources of a job read: how much, is it there, and is it what they read before?
 stream_clock.py      How does the clock of declared arrival times pass in all key groups?
 """

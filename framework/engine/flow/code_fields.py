@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from framework.declarations.operator import OperatorWithListeners
 from framework.declarations.user_policy import UserPolicy
 from framework.declarations.windows import row_policies
+from framework.engine.flow.sources import leaves, options_of
 from state.checkpoint.job_record import installed_versions
 from state.code_digest import digest, digests_of_parts
 
@@ -103,20 +104,11 @@ def _user_objects(spec: JobSpec) -> Iterator[tuple[str, object]]:
 
 def _source_digest(df: DataFrame) -> str:
     """Return how sources are read, and the types of the columns: an option may decide about each value of a row."""
-    leaves: Any = df._jdf.queryExecution().analyzed().collectLeaves()  # noqa: SLF001 -- a plan has no public form
-    options = [_options_of(leaves.apply(number)) for number in range(leaves.size())]
+    options = [
+        {name: value for name, value in options_of(leaf).items() if not _OPTIONS_OF_NO_ROW.fullmatch(name)}
+        for leaf in leaves(df)
+    ]
     return digest([df.schema.json(), *(sorted(one.items()) for one in options)])
-
-
-def _options_of(leaf: Any) -> dict[str, str]:
-    """Return the options of a source that decide about its rows, by their names in lower case."""
-    kind = leaf.getClass().getSimpleName()
-    if kind == "StreamingRelation":
-        options = leaf.dataSource().options()
-        found = {name: options.apply(name) for name in options.keySet().mkString("\n").splitlines()}
-    else:
-        found = dict(leaf.extraOptions().asCaseSensitiveMap()) if kind == "StreamingRelationV2" else {}
-    return {name.lower(): value for name, value in found.items() if not _OPTIONS_OF_NO_ROW.fullmatch(name)}
 
 
 def _stream_digest(df: DataFrame) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from framework.declarations.errors import CheckpointError
 from framework.engine.clock.control_cleanup import ControlCleanup
 from framework.engine.clock.tick_scheduler import TickScheduler
-from framework.engine.flow.backlog import reads_files, reads_kafka
+from framework.engine.flow.sources import inputs_of, reads_files, reads_kafka
 from framework.engine.job.query import trigger_options
 from framework.engine.job.startup_checks import require_no_interrupted_restore
 from framework.engine.job.table_record import with_batch
@@ -21,7 +21,7 @@ from state.checkpoint.control_files import write_control_file
 from state.checkpoint.job_record import read_record
 from state.checkpoint.owner import PreviousRun
 from state.checkpoint.reset_intent import read_reset_intent
-from state.checkpoint.run_record import read_code
+from state.checkpoint.run_record import read_code, write_inputs
 from state.control_log import remove_damaged_unread, remove_unread_flushes
 from state.log import logger
 from state.spark_logs import remove_unread_entries
@@ -81,9 +81,10 @@ class JobLaunch:
         lease: Lease,
     ) -> JobLaunch:
         """Write to the control stream that the job resumes, so that what is overdue happens, and return its launch."""
+        streams = [port.intake.df for port in pipeline.ports]
+        write_inputs(files, inputs_of(streams))
         number = write_control_file(files, "resume")
         folder = files.local_folder() or files
-        streams = [port.intake.df for port in pipeline.ports]
         from_files, from_kafka = any(map(reads_files, streams)), any(map(reads_kafka, streams))
         return cls(
             files=files,

@@ -6,13 +6,11 @@ Each failed check is an error that says what to do, instead of wrong results or 
 from __future__ import annotations
 
 import posixpath
-import re
 import uuid
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from itertools import permutations
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
 
 from framework.declarations.errors import (
     CheckpointError,
@@ -22,7 +20,12 @@ from framework.declarations.errors import (
     SetupError,
     SinkError,
 )
-from framework.engine.flow.backlog import require_files_of_unfinished_batch
+from framework.engine.flow.sources import (
+    inputs_of,
+    require_files_of_unfinished_batch,
+    require_same_folder,
+    require_same_inputs,
+)
 from framework.engine.job.reset import complete_reset
 from framework.engine.job.upgrade.start import upgraded_record, with_history
 from framework.engine.session.checkpoint_files import CheckpointFiles
@@ -134,30 +137,6 @@ def open_checkpoint(
     return record
 
 
-def require_same_folder(now: str, before: str | None, root: str) -> None:
-    """Refuse a checkpoint that was moved, or is named by a link: Spark's logs and state have its full name.
-
-    Args:
-        now: URL of its control stream.
-        before: the same as Spark's log has it; None if it has none.
-        root: the checkpoint, as it is named now.
-
-    Raises:
-        CheckpointError: they are not the same.
-    """
-    if before is None or _one_spelling(before) == _one_spelling(now):
-        return
-    raise CheckpointError(
-        f"the checkpoint {root} was written in another folder, whose name stands in Spark's logs: {before} is that of "
-        "its control stream. Start the job with that folder: move it back, or let a link of its old name lead to it. "
-        "To move it for good, make a savepoint there, and restore it to the new folder"
-    )
-
-
-def _one_spelling(url: str) -> str:
-    return re.sub("^file:/+", "/", unquote(url))
-
-
 def first_record(
     known: JobRecord | None,
     *,
@@ -220,6 +199,8 @@ def open_with_history(
         own_query=own_query,
         accepted=accepted,
     )
+    if not own_query:
+        require_same_inputs(files, record.name, inputs_of(port.intake.df for port in pipeline.ports))
     return record, with_history(pipeline, record)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from framework.engine.flow.backlog import files_of_batch
+from framework.engine.flow.sources import files_of_batch
 from state.checkpoint.folder import LocalFolder
 
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from framework.engine.job.startup_checks import require_same_folder, require_separate_folders
+from framework.engine.flow.sources import require_same_folder
+from framework.engine.job.startup_checks import require_separate_folders
 from panekeeper import CheckpointError, SinkError
 
 

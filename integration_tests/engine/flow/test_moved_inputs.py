@@ -1,0 +1,65 @@
+"""Input files that were moved, and streams in another order: no row is read again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from integration_tests.engine.readings import FILES, LOG
+from panekeeper import IncompatibleCheckpoint, TimeInterval, agg, windowed
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from integration_tests.engine.conftest import Readings
+
+
+def stream(readings: Readings, folder: Path, **options: str) -> DataFrame:
+    """The readings in a folder."""
+    reader = readings.spark.readStream.schema("sensor string, at timestamp, value bigint").options(**options)
+    return reader.option("maxFilesPerTrigger", 1).json(str(folder))
+
+
+def run(readings: Readings, rows: DataFrame) -> None:
+    """Let the job of the readings process what these streams hold."""
+    by_minute = windowed(rows, name="readings", partition_by="sensor", event_time="at", key_groups=4).window(
+        TimeInterval(60, discard_age=120)
+    )
+    job = by_minute.aggregate(total=agg.sum("value"), n=agg.count()).to_delta(readings.folder / "log")
+    assert job.start(checkpoint=readings.checkpoint, trigger="available_now").await_end(timeout=300)
+
+
+def test_files_that_were_moved_are_not_read_again(readings: Readings) -> None:
+    """Refused also after an idle batch, where Spark takes them for new ones; by their names alone they are known."""
+    before, now = readings.folder / "in", readings.folder / "moved"
+    for rows in FILES[:2]:
+        readings.put(*rows)
+    for _ in range(2):
+        run(readings, stream(readings, before))
+    for rows in FILES[2:]:
+        readings.put(*rows)
+    before.rename(now)
+    with pytest.raises(IncompatibleCheckpoint, match=r"has read file:\S+/in, and is to read file:\S+/moved now"):
+        run(readings, stream(readings, now))
+    run(readings, stream(readings, now, fileNameOnly="true"))
+    assert readings.log() == LOG
+
+
+@pytest.mark.extended
+def test_streams_of_a_union_in_another_order_are_refused(readings: Readings) -> None:
+    """Spark knows them by their places; in the old order they go on."""
+    first, second = readings.folder / "in", readings.folder / "second"
+    second.mkdir()
+    readings.put(*FILES[0])
+    (first / "0000.json").rename(second / "0.json")
+    readings.put(*FILES[1])
+    for _ in range(2):
+        run(readings, stream(readings, second).union(stream(readings, first)))
+    for rows in FILES[2:]:
+        readings.put(*rows)
+    with pytest.raises(IncompatibleCheckpoint, match=r"are in another order than before: file:\S+/in, file:\S+/second"):
+        run(readings, stream(readings, first).union(stream(readings, second)))
+    run(readings, stream(readings, second).union(stream(readings, first)))
+    assert sum(row["rows_in"] for row in readings.rows("log_metrics")) == sum(map(len, FILES))
