@@ -10,12 +10,14 @@ class UserAggregate:
 
     Without `merge` every window keeps its rows and the result is computed from all of them each time it fires.
     With `merge`, and `state` to say what is stored, only partial results are kept, and overlapping windows share
-    them. Then a value of the state must be the same after it was stored as `state`: use 64-bit floats, and lists rather
-    than tuples. Values that are null are not added.
+    them. Each call of `add` gets the state as it is read back from `state`: with `state = float` an integer that `add`
+    has returned comes back as a float, a tuple as a list, and a state that does not fit is refused with its row. The
+    state is looked through after each row, so keep it small. Values that are null are not added.
 
     With `remove`, and without `merge`, a sliding window goes from one firing to the next by removing what left and
-    adding what entered. Define it only if it undoes `add` exactly (counts, sets, integers; not sums of floats), else
-    the last bits depend on where the stream is split into batches.
+    adding what entered. Define it only if it undoes `add` exactly (counts, sets, integers; not sums of floats, nor what
+    depends on the order in which a dict or set was filled), else the result depends on where the stream is split into
+    batches.
 
     >>> class Range(UserAggregate):
     ...     state = list[float]

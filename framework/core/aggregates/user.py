@@ -48,7 +48,8 @@ class UserContentAggregate(ContentAggregate):
     def from_ranges(self, rows: pa.Table, lo: Ints, hi: Ints) -> pa.Array:
         if type(self.user).remove is UserAggregate.remove:
             return super().from_ranges(rows, lo, hi)
-        values = combine(rows.column(self.inputs[0])).to_pylist()
+        column = combine(rows.column(self.inputs[0]))
+        values, own = column.to_pylist(), _owned(column.type)  # a state may be a value: it is not to change with it
         results: list[Any] = [None] * len(lo)
         state, low, high = self.user.zero(), 0, 0
         for at in np.lexsort((hi, lo)).tolist():
@@ -56,9 +57,9 @@ class UserContentAggregate(ContentAggregate):
             if not (low <= start <= high <= end):
                 state, low, high = self.user.zero(), start, start
             for value in values[low:start]:
-                state = state if value is None else self.user.remove(state, value)
+                state = state if value is None else self.user.remove(state, own(value))
             for value in values[high:end]:
-                state = state if value is None else self.user.add(state, value)
+                state = state if value is None else self.user.add(state, own(value))
             low, high = start, end
             results[at] = snapshot(self.user.result(state))  # it may be the state, which slides on
         return _column(self.user, "result()", results, self.output)
@@ -66,17 +67,22 @@ class UserContentAggregate(ContentAggregate):
 
 @dataclass(frozen=True, kw_only=True)
 class UserPartialAggregate(Accumulator):
-    """A user aggregate with `merge`. State: the user's own, as an Arrow value."""
+    """A user aggregate with `merge`. State: the user's own, as an Arrow value.
+
+    After each row the state is what it would be if a micro-batch ended there: where it is cut makes no difference.
+    """
 
     runs_user_code: ClassVar[bool] = True
 
     user: UserAggregate
     kind: pa.DataType
     own: Callable[[Any], Any] = field(init=False, repr=False, compare=False)
+    is_as_stored: Callable[[Any], bool] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         # merge() may change and return an argument; a nested state is shared by overlapping ranges, so it gets a copy.
-        object.__setattr__(self, "own", copy.deepcopy if pa.types.is_nested(self.kind) else _identity)
+        object.__setattr__(self, "own", _owned(self.kind))
+        object.__setattr__(self, "is_as_stored", as_stored(self.kind))
 
     def state_types(self) -> list[pa.DataType]:
         return [self.kind]
@@ -85,16 +91,17 @@ class UserPartialAggregate(Accumulator):
         return fold_changed_cells(self._fold, self.with_empty_columns(state), cells, n_cells, rows, seq)
 
     def _fold(self, state: State, cells: Ints, n_cells: int, rows: pa.Table, seq: Ints) -> State:
-        is_whole, is_decimal = pa.types.is_integer(self.kind), pa.types.is_decimal(self.kind)
         states = state[0].to_pylist()
-        states.extend(self.user.zero() for _ in range(n_cells - len(states)))
+        states.extend(self._stored(self.user.zero()) for _ in range(n_cells - len(states)))
         for cell, value in zip(cells.tolist(), combine(rows.column(self.inputs[0])).to_pylist(), strict=True):
-            if value is None:
-                continue
-            states[cell] = new = self.user.add(states[cell], value)
-            if (is_whole and type(new) is not int) or is_decimal:  # it could fit again at the end of the batch
-                _column(self.user, "the state", [new], self.kind)
+            if value is not None:
+                states[cell] = self._stored(self.user.add(states[cell], value))
         return [_column(self.user, "the state", states, self.kind)]
+
+    def _stored(self, value: Any) -> Any:
+        if value is None or self.is_as_stored(value):
+            return value
+        return _column(self.user, "the state", [value], self.kind)[0].as_py()
 
     def merge_ranges(self, state: State, lo: Ints, hi: Ints) -> State:
         level = _objects(self.with_empty_columns(state)[0].to_pylist())
@@ -119,8 +126,51 @@ _MISSING: Any = object()
 """Stands for a range without a cell; not `zero()`, so merging does not depend on how neutral that is."""
 
 
-def _identity(value: Any) -> Any:
-    return value
+def _owned(kind: pa.DataType) -> Callable[[Any], Any]:
+    """Return what makes a copy of a value that can be changed."""
+    return copy.deepcopy if pa.types.is_nested(kind) else lambda value: value
+
+
+def as_stored(kind: pa.DataType) -> Callable[[Any], bool]:
+    """Return what says whether a value of Python is read back as it is, once it was stored as a type.
+
+    False: it is another one then (of an integer, a float), or does not fit, or only Arrow can say.
+
+    >>> as_stored(pa.int8())(127), as_stored(pa.int8())(128), as_stored(pa.list_(pa.float64()))([1.5, 2])
+    (True, False, False)
+    """
+    if pa.types.is_struct(kind):
+        names = [kind.field(place).name for place in range(kind.num_fields)]
+        parts = [as_stored(kind.field(place).type) for place in range(kind.num_fields)]
+        return lambda value: (
+            type(value) is dict
+            and list(value) == names
+            and all(one is None or fits(one) for fits, one in zip(parts, value.values(), strict=True))
+        )
+    if pa.types.is_list(kind):
+        type_, within, fits = *_plain(kind.value_type), as_stored(kind.value_type)
+        return lambda value: (
+            type(value) is list
+            and (
+                (set(map(type, value)) == {type_} and within(value))  # much faster than one after the other
+                or all(one is None or fits(one) for one in value)
+            )
+        )
+    type_, within = _plain(kind)
+    return lambda value: type(value) is type_ and within([value])
+
+
+def _plain(kind: pa.DataType) -> tuple[type | None, Callable[[list[Any]], bool]]:
+    """Return the type of Python whose values a plain type takes as they are, and whether it takes all of some."""
+    if pa.types.is_integer(kind):
+        most = 2 ** (kind.bit_width - 1) - 1 if pa.types.is_signed_integer(kind) else 2**kind.bit_width - 1
+        least = -most - 1 if pa.types.is_signed_integer(kind) else 0
+        return int, lambda values: least <= min(values) and max(values) <= most
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return str, lambda values: "".join(values).isascii()
+    if pa.types.is_boolean(kind) or kind == pa.float64() or kind in (pa.binary(), pa.large_binary()):
+        return {pa.bool_(): bool, pa.float64(): float}.get(kind, bytes), lambda _: True
+    return None, lambda _: False
 
 
 def _objects(values: list[Any]) -> Values:
