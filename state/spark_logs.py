@@ -262,14 +262,14 @@ def _remove_after(folder: LogFolder, log: str, end: int) -> list[str]:
     if [numbers[name] for name in earlier] != list(range(first, end + 1)):
         return []
     files = [f"{log}/{name}" for name in later]
-    if not all(_is_file_entry(line) for file in files for line in log_lines(folder, file)):
+    if not all(is_file_entry(line) for file in files for line in log_lines(folder, file)):
         return []
     for file in files:  # the newest first: what is left is a log at any moment
         folder.remove(file)
     return files
 
 
-def _is_file_entry(line: object) -> bool:
+def is_file_entry(line: object) -> bool:
     """Return whether a line of a source's log is of a file source; those of Kafka hold where its topics began."""
     return isinstance(line, dict) and {"path", "timestamp", "batchId"} <= set(line)
 

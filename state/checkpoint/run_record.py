@@ -7,7 +7,7 @@ read is in `panekeeper/order.json`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from state.checkpoint.folder import CheckpointFolder, batch_numbers, damaged, read_object
@@ -122,16 +122,23 @@ class Input:
     Attributes:
         kind: `files`, or Spark's name of the source.
         place: path, topics or table; empty if the source has no such thing.
+        how: digest of its format and options, by which two sources of one place differ.
         by_name: files are known by their names alone, and not by their paths.
     """
 
     kind: str
     place: str
+    how: str = ""
     by_name: bool = False
+
+    @property
+    def identity(self) -> tuple[str, str, str]:
+        """What a source keeps when it comes to another place in the program."""
+        return self.kind, self.place, self.how
 
 
 def read_inputs(folder: CheckpointFolder) -> list[Input] | None:
-    """Return what each source of the last run reads, by its number; None if no run has recorded it.
+    """Return what each source has read until now, by its number; None if no run has recorded it.
 
     Raises:
         CorruptState: the file is damaged.
@@ -140,15 +147,14 @@ def read_inputs(folder: CheckpointFolder) -> list[Input] | None:
     if stored is None:
         return None
     try:
-        return [Input(kind=str(one["kind"]), place=str(one["place"])) for one in stored["sources"]]
+        return [Input(**one) for one in stored["sources"]]
     except (KeyError, TypeError) as error:
         raise damaged(folder, INPUTS_FILE, "it names no sources") from error
 
 
 def write_inputs(folder: CheckpointFolder, inputs: Iterable[Input]) -> None:
-    """Record what each source of a run reads, before its first batch."""
-    sources = [{"kind": one.kind, "place": one.place} for one in inputs]
-    folder.write_json(INPUTS_FILE, {"sources": sources}, replace=True)
+    """Record what each source of a run reads, once Spark has begun a batch with them."""
+    folder.write_json(INPUTS_FILE, {"sources": [asdict(one) for one in inputs]}, replace=True)
 
 
 def require_logs_agree(folder: CheckpointFolder) -> None:

@@ -1,37 +1,35 @@
-"""What do the sources of a job read: how much at once, is it there, and is it what they have read before?
+"""What do the sources of a job read: how much at once, and is it what they have read before?
 
 Spark takes all files, if the stream has no limit. A micro-batch that does not fit into memory fails at every start: its
 offsets are logged, so it is always the same. So it is refused before that, at each start: the files may be there from
 the beginning, or have come while the job was down. While it runs Spark offers no place to refuse a batch before its
 offsets are logged (docs/decisions/0018).
 
-A batch that is run again reads the files that Spark has logged for it. One that is gone meanwhile Spark leaves out,
-without an error, and its rows would be in no table. So that is refused, too.
-
 Spark knows a source by its number, and a file by its whole path. So streams in another order, or files that were moved,
 would be read again from the beginning, if the last batch had no row of theirs; else Spark fails. What each number
-stands for is recorded in `panekeeper/inputs.json`.
+stands for is recorded in `panekeeper/inputs.json` once Spark has begun a batch: before that it may refuse the sources.
 """
 
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from framework.declarations.errors import CheckpointError, IncompatibleCheckpoint, SetupError
 from framework.engine.session.session import usable_memory
-from state.checkpoint.folder import batch_numbers
-from state.checkpoint.layout import OFFSETS_FOLDER, SOURCES_FOLDER
-from state.checkpoint.run_record import Input, is_new, last_batches, read_inputs
-from state.spark_logs import LogFolder, has_read, log_lines, needed_entries, source_ends
+from state.checkpoint.folder import local_path
+from state.checkpoint.layout import SOURCES_FOLDER
+from state.checkpoint.run_record import Input, is_new, read_inputs
+from state.code_digest import digest
+from state.spark_logs import LogFolder, is_file_entry, log_lines, needed_entries
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from framework.engine.session.checkpoint_files import CheckpointFiles
-    from state.checkpoint.folder import CheckpointFolder
 
 _LIMITS = {"maxfilespertrigger", "maxbytespertrigger"}
 _SHARE = 4
@@ -41,6 +39,8 @@ _FILES, _BY_NAME = "FileSource[", "filenameonly"
 _WHERE = ("subscribe", "subscribepattern", "assign", "path")
 """Options that say what a source reads."""
 _GLOB = re.compile(r"[*?\[{]")
+_NEWEST = 100
+"""So many files are looked for, of those that were read last: they may be millions, and the first ones cleaned up."""
 
 
 def require_bounded_batch(df: DataFrame, found: Callable[[], Iterable[str]]) -> None:
@@ -66,49 +66,15 @@ def require_bounded_batch(df: DataFrame, found: Callable[[], Iterable[str]]) -> 
             )
 
 
-def require_files_of_unfinished_batch(files: CheckpointFiles, accepted: int | None) -> None:
-    """Check that the files of a batch that is run again are still there.
+def is_there(spark: SparkSession, url: str) -> bool:
+    """Return whether a file exists; also if that cannot be found out, as Spark then says why when it reads.
 
     Args:
-        files: the job's checkpoint.
-        accepted: number of the batch that the user wants to be run again with what there is.
-
-    Raises:
-        CheckpointError: some are gone.
+        spark: the session that reaches it.
+        url: its name as Spark logs it.
     """
-    begun, committed = last_batches(files)
-    if begun is None or begun in (committed, accepted):
-        return
-    gone = [url for url in files_of_batch(files.local_folder() or files, begun) if not _is_there(files.spark, url)]
-    if gone:
-        more = f" and {len(gone) - 1} more" if len(gone) > 1 else ""
-        raise CheckpointError(
-            f"batch {begun} of {files.root} is not finished, and files that it reads are gone: {gone[0]}{more}. "
-            "Without them their rows would be in no table, and results that a table has already would not fit. Put "
-            f"them back, under the same names; if they are lost, start(..., accept_changed_code={begun}) runs it "
-            "without them"
-        )
-
-
-def files_of_batch(folder: LogFolder, batch: int) -> Iterator[str]:
-    """Yield the URL of each file that a batch reads; but for those of the control stream, its last source."""
-    if batch and batch - 1 not in batch_numbers(folder, OFFSETS_FOLDER):
-        return  # where it begins is not known
-    ends, before = source_ends(folder, batch), source_ends(folder, batch - 1) if batch else []
-    for source, end in enumerate(ends[:-1]):
-        if end is None:
-            continue
-        for name in needed_entries(folder.names(f"{SOURCES_FOLDER}/{source}")):
-            if has_read(before, source, int(name.partition(".")[0])):
-                continue
-            for line in log_lines(folder, f"{SOURCES_FOLDER}/{source}/{name}"):
-                entry = line.get("batchId") if isinstance(line, dict) and "path" in line else None
-                if entry is not None and entry <= end and not has_read(before, source, entry):
-                    yield line["path"]
-
-
-def _is_there(spark: SparkSession, url: str) -> bool:
-    """Return whether a file exists; also if that cannot be found out, as Spark then says why when it reads."""
+    if (local := local_path(unquote(url))) is not None:
+        return local.exists()
     jvm: Any = spark._jvm  # noqa: SLF001 -- Hadoop's file systems are reached through the gateway only
     try:
         path = jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(url))
@@ -155,10 +121,14 @@ def inputs_of(streams: Iterable[DataFrame]) -> list[Input]:
 
 def _input(df: DataFrame, leaf: Any) -> Input:
     name, options = str(leaf.sourceName()), options_of(leaf)
-    if name.startswith(_FILES):
-        path = _qualified(df.sparkSession, name.removeprefix(_FILES).removesuffix("]"))
-        return Input(kind="files", place=path, by_name=options.get(_BY_NAME, "").lower() == "true")
-    return Input(kind=name, place=next((options[one] for one in _WHERE if one in options), ""))
+    place = next((options[one] for one in _WHERE if one in options), "")
+    how = {one: value for one, value in options.items() if one not in {*_LIMITS, *_WHERE, _BY_NAME}}
+    if not name.startswith(_FILES):
+        return Input(kind=name, place=place, how=digest(how))
+    path = _qualified(df.sparkSession, name.removeprefix(_FILES).removesuffix("]"))
+    by_name = options.get(_BY_NAME, "").lower() == "true"
+    form = [leaf.dataSource().className(), leaf.schema().json()]
+    return Input(kind="files", place=path, how=digest([*form, how]), by_name=by_name)
 
 
 def _qualified(spark: SparkSession, path: str) -> str:
@@ -172,37 +142,57 @@ def _qualified(spark: SparkSession, path: str) -> str:
         return path
 
 
-def require_same_inputs(folder: CheckpointFolder, name: str, now: Sequence[Input]) -> None:
+def require_same_inputs(files: CheckpointFiles, name: str, now: Sequence[Input]) -> None:
     """Check that each source of a job reads what the source of its number has read until now.
 
     Args:
-        folder: the checkpoint.
+        files: the checkpoint.
         name: of the job.
         now: what the sources are to read.
 
     Raises:
         IncompatibleCheckpoint: they read it in another order, or files in another place.
-        CorruptState: the record of it is damaged.
+        CorruptState: the record of it, or a log of files that were read, is damaged.
     """
-    before = None if is_new(folder) else read_inputs(folder)
-    if before is None or len(before) != len(now):  # Spark refuses another number of sources itself
+    before = None if is_new(files) else read_inputs(files)
+    if before is None:
         return
-    pairs = [(old, new) for old, new in zip(before, now, strict=True) if (old.kind, old.place) != (new.kind, new.place)]
-    others = {(old.kind, old.place) for old, _ in pairs}
-    if any((new.kind, new.place) in others for _, new in pairs):
+    pairs = [(old, new) for old, new in zip(before, now, strict=False) if old.identity != new.identity]
+    if len(before) != len(now) or {old.identity for old, _ in pairs} & {new.identity for _, new in pairs}:
         raise IncompatibleCheckpoint(
-            f"the streams of job {name!r} are in another order than before: {_names(now)} now, and {_names(before)} in "
-            f"the checkpoint {folder.root}. Spark knows them by their place, so rows would be read again. Put them in "
-            "the order of before"
+            f"the streams of job {name!r} are others, or in another order than before: {_names(now)} now, and "
+            f"{_names(before)} in the checkpoint {files.root}. Spark knows them by their place, so rows would be read "
+            "again. Let the job read the streams of before, in that order"
         )
-    for old, new in pairs:
-        if old.kind == new.kind == "files" and not new.by_name and not _share_a_folder(old.place, new.place):
+    for number, (old, new) in enumerate(zip(before, now, strict=True)):
+        if old.kind == new.kind == "files" and (why := _moved(files, number, old, new)):
             raise IncompatibleCheckpoint(
-                f"job {name!r} has read {old.place}, and is to read {new.place} now: files that were moved there would "
-                "be read again, as Spark knows them by their whole path. Let it read the folder of before, or one "
-                "above both; or, if each file keeps its own name for good, set the option fileNameOnly of the stream "
-                "to true, by which Spark knows files by their names alone"
+                f"job {name!r} has read {old.place}, and is to read {new.place} now: {why}, and Spark, which knows "
+                f"files by their whole path, would read them again. Put those of {old.place} back, and read them "
+                "there; or, if no two files ever have the same name, set the option fileNameOnly of the stream to true "
+                "for good, by which Spark knows files by their names alone"
             )
+
+
+def _moved(files: CheckpointFiles, number: int, old: Input, new: Input) -> str | None:
+    """Return why a source may find files again, under other names; None: it does not."""
+    if new.by_name:
+        return None
+    if old.by_name:
+        return "they were read with the option fileNameOnly, so they may have been moved meanwhile"
+    if old.place == new.place:
+        return None
+    if not _share_a_folder(old.place, new.place):
+        return "files may have been moved there"
+    newest = deque(_files_read(files.local_folder() or files, number), maxlen=_NEWEST)
+    gone = next((url for url in newest if not is_there(files.spark, url)), None)
+    return None if gone is None else f"files that it has read are elsewhere now, such as {gone}"
+
+
+def _files_read(folder: LogFolder, source: int) -> Iterator[str]:
+    log = f"{SOURCES_FOLDER}/{source}"
+    for name in needed_entries(folder.names(log)):
+        yield from (str(line["path"]) for line in log_lines(folder, f"{log}/{name}") if is_file_entry(line))
 
 
 def _names(inputs: Iterable[Input]) -> str:

@@ -21,7 +21,7 @@ from state.checkpoint.control_files import write_control_file
 from state.checkpoint.job_record import read_record
 from state.checkpoint.owner import PreviousRun
 from state.checkpoint.reset_intent import read_reset_intent
-from state.checkpoint.run_record import read_code, write_inputs
+from state.checkpoint.run_record import read_code
 from state.control_log import remove_damaged_unread, remove_unread_flushes
 from state.log import logger
 from state.spark_logs import remove_unread_entries
@@ -82,7 +82,6 @@ class JobLaunch:
     ) -> JobLaunch:
         """Write to the control stream that the job resumes, so that what is overdue happens, and return its launch."""
         streams = [port.intake.df for port in pipeline.ports]
-        write_inputs(files, inputs_of(streams))
         number = write_control_file(files, "resume")
         folder = files.local_folder() or files
         from_files, from_kafka = any(map(reads_files, streams)), any(map(reads_kafka, streams))
@@ -96,7 +95,9 @@ class JobLaunch:
             lease=lease,
             control_cleanup=ControlCleanup(files),
             code=read_code(files),
-            order=ReadingOrder(folder, files.spark, from_files=from_files, from_kafka=from_kafka),
+            order=ReadingOrder(
+                folder, files.spark, from_files=from_files, from_kafka=from_kafka, inputs=inputs_of(streams)
+            ),
         )
 
     def acquire_lease(self) -> None:

@@ -22,11 +22,11 @@ from framework.declarations.errors import (
 )
 from framework.engine.flow.sources import (
     inputs_of,
-    require_files_of_unfinished_batch,
     require_same_folder,
     require_same_inputs,
 )
 from framework.engine.job.reset import complete_reset
+from framework.engine.job.unfinished_batch import require_files_of_unfinished_batch
 from framework.engine.job.upgrade.start import upgraded_record, with_history
 from framework.engine.session.checkpoint_files import CheckpointFiles
 from framework.engine.session.cluster_size import task_numbers

@@ -36,7 +36,8 @@ transaction id under which they are committed, which names the epoch, a colon, a
 TableRecord = dict[str, dict[str, Any]]
 """Role -> what the checkpoint knows of the table: path, id, transaction (the id under which the job commits to it),
 batch (the newest version under it, -1 for none) and before (the one before that, as far as it is known; absent where an
-older version wrote this). A table that is not declared any more stays in it, with `declared` false. Stored."""
+older version wrote this). A table that is not declared any more stays in it, with `declared` false, `role`, and its id
+beside its role as the key. Stored."""
 
 
 def require_no_other_batch(
@@ -202,8 +203,8 @@ def require_all_batches(
             continue
         transaction, described = record.transaction(role), metadata[role]
         batch = last_transaction(path, transaction)
-        known = (stored or {}).get(role, {})
-        if known.get("transaction") == transaction and _is_same(known, path, described["id"]):
+        known = _known(stored or {}, role, transaction, path, described["id"])
+        if known:
             last = _last_committed(known, committed)
             if (described.get("configuration") or {}).get(ACCEPTED) != f"{transaction}:{last}":
                 is_older = record.epoch > 0 and _takes_epoch_before(record, role, path, last_transaction)
@@ -221,13 +222,22 @@ def require_all_batches(
             "batch": batch,
             "before": min(before, batch),
         }
-    left = {role: one | {"declared": False} for role, one in (stored or {}).items() if role not in found}
-    return found | {role: one for role, one in left.items() if one.get("transaction") == record.transaction(role)}
+    return found | _left(stored or {}, record, found)
 
 
-def _is_same(known: Mapping[str, Any], path: str, id_: str) -> bool:
-    """Return whether a table is to have what is known of one: it is in its place, or a copy of it elsewhere."""
-    return known["id"] == id_ or place_of(known["path"]) == place_of(path)
+def _known(stored: Mapping[str, Any], role: str, transaction: str, path: str, id_: str) -> dict[str, Any]:
+    """Return what is known of a table in this epoch, by its place, or of one of which it is a copy; else nothing."""
+    known: list[dict[str, Any]] = [one for key, one in stored.items() if one.get("role", key) == role]
+    known = [one for one in known if one.get("transaction") == transaction]
+    copies = [one for one in known if one["id"] == id_]
+    return next(iter(copies + [one for one in known if place_of(one["path"]) == place_of(path)]), {})
+
+
+def _left(stored: Mapping[str, Any], record: JobRecord, found: TableRecord) -> TableRecord:
+    """Return what is known of tables in this epoch that are declared no more: they may be declared again."""
+    ids = {one["id"] for one in found.values()}
+    left = [{"role": key, **one, "declared": False} for key, one in stored.items() if one["id"] not in ids]
+    return {f"{one['role']} {one['id']}": one for one in left if one["transaction"] == record.transaction(one["role"])}
 
 
 def begun_epoch(record: JobRecord, tables: Mapping[str, tuple[str, str]]) -> TableRecord:

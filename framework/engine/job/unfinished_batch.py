@@ -11,30 +11,43 @@ the user's own nobody knows whether it has the batch, so it counts as one that h
 Its rows must have the order that they had, too. Spark cuts files into pieces by the number of cores, and reads those of
 several files by size. Partitions of Kafka it reads as it gets them from a hash table, and after a restart sorted, as it
 logs them. So both are recorded, and an unfinished batch is read as it was (`ReadingOrder`).
+
+It reads the files that Spark has logged for it. One that is gone meanwhile Spark leaves out, without an error, and its
+rows would be in no table. So that is refused, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from framework.declarations.errors import IncompatibleCheckpoint
+from framework.declarations.errors import CheckpointError, IncompatibleCheckpoint
+from framework.engine.flow.sources import is_there
 from framework.engine.session.kafka import partition_orders
 from framework.engine.session.required_settings import file_splits, recorded_splits, session_settings
 from state.checkpoint.fingerprint import Difference, compare
-from state.checkpoint.folder import place_of
+from state.checkpoint.folder import batch_numbers, place_of
 from state.checkpoint.job_record import read_tables
-from state.checkpoint.layout import OFFSETS_FOLDER
-from state.checkpoint.run_record import last_batches, read_code, read_order, write_code, write_order
+from state.checkpoint.layout import OFFSETS_FOLDER, SOURCES_FOLDER
+from state.checkpoint.run_record import (
+    Input,
+    last_batches,
+    read_code,
+    read_order,
+    write_code,
+    write_inputs,
+    write_order,
+)
 from state.code_digest import PREFIX
 from state.log import logger
-from state.spark_logs import with_partitions_in_order
+from state.spark_logs import LogFolder, has_read, log_lines, needed_entries, source_ends, with_partitions_in_order
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from framework.engine.session.checkpoint_files import CheckpointFiles
     from state.checkpoint.folder import CheckpointFolder
     from state.checkpoint.job_record import JobRecord
     from state.control_log import PrunableFolder
@@ -90,7 +103,8 @@ def begin_with_code(
             raise _refusal(folder, record.name, begun, holders, lines)
         if holders:
             _log.warning("batch %d of job %s is run again with changed code: %s", begun, record.name, "; ".join(lines))
-    write_code(folder, {**code, _SINK: True} if has_sink else code)
+    had_sink = had_sink and begun != committed  # as long as that batch is not finished
+    write_code(folder, {**code, _SINK: True} if has_sink or had_sink else code)
 
 
 def _require_tables_of_batch(
@@ -114,6 +128,47 @@ def _require_tables_of_batch(
         )
 
 
+def require_files_of_unfinished_batch(files: CheckpointFiles, accepted: int | None) -> None:
+    """Check that the files of a batch that is run again are still there.
+
+    Args:
+        files: the job's checkpoint.
+        accepted: number of the batch that the user wants to be run again with what there is.
+
+    Raises:
+        CheckpointError: some are gone.
+    """
+    begun, committed = last_batches(files)
+    if begun is None or begun in (committed, accepted):
+        return
+    gone = [url for url in files_of_batch(files.local_folder() or files, begun) if not is_there(files.spark, url)]
+    if gone:
+        more = f" and {len(gone) - 1} more" if len(gone) > 1 else ""
+        raise CheckpointError(
+            f"batch {begun} of {files.root} is not finished, and files that it reads are gone: {gone[0]}{more}. "
+            "Without them their rows would be in no table, and results that a table has already would not fit. Put "
+            f"them back, under the same names; if they are lost, start(..., accept_changed_code={begun}) runs it "
+            "without them"
+        )
+
+
+def files_of_batch(folder: LogFolder, batch: int) -> Iterator[str]:
+    """Yield the URL of each file that a batch reads; but for those of the control stream, its last source."""
+    if batch and batch - 1 not in batch_numbers(folder, OFFSETS_FOLDER):
+        return  # where it begins is not known
+    ends, before = source_ends(folder, batch), source_ends(folder, batch - 1) if batch else []
+    for source, end in enumerate(ends[:-1]):
+        if end is None:
+            continue
+        for name in needed_entries(folder.names(f"{SOURCES_FOLDER}/{source}")):
+            if has_read(before, source, int(name.partition(".")[0])):
+                continue
+            for line in log_lines(folder, f"{SOURCES_FOLDER}/{source}/{name}"):
+                entry = line.get("batchId") if isinstance(line, dict) and "path" in line else None
+                if entry is not None and entry <= end and not has_read(before, source, entry):
+                    yield line["path"]
+
+
 class ReadingOrder:
     """In which order the rows of a job's batches are read.
 
@@ -122,11 +177,21 @@ class ReadingOrder:
         spark: the session of its streams, whose settings count whenever a batch is planned.
         from_files: whether a stream reads files.
         from_kafka: whether one reads topics of Kafka.
+        inputs: what its sources read.
     """
 
-    def __init__(self, folder: PrunableFolder, spark: SparkSession, *, from_files: bool, from_kafka: bool) -> None:
+    def __init__(
+        self,
+        folder: PrunableFolder,
+        spark: SparkSession,
+        *,
+        from_files: bool,
+        from_kafka: bool,
+        inputs: Sequence[Input] = (),
+    ) -> None:
         self._folder = folder
         self._spark = spark
+        self._inputs: Sequence[Input] | None = inputs
         self._from_files, self._from_kafka = from_files, from_kafka
         self._recorded = read_order(folder)
         self._unfinished: int | None = None
@@ -147,6 +212,9 @@ class ReadingOrder:
 
     def record(self, batch: int, query: StreamingQuery) -> None:
         """Record the order of a batch, if it has changed. Called once the batch is planned, before it runs."""
+        if self._inputs is not None:  # Spark has taken them: it plans no batch of others
+            write_inputs(self._folder, self._inputs)
+            self._inputs = None
         if batch == self._unfinished:
             return
         order = {

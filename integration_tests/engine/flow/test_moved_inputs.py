@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from integration_tests.engine.readings import FILES, LOG
-from panekeeper import IncompatibleCheckpoint, TimeInterval, agg, windowed
+from panekeeper import IncompatibleCheckpoint, JobFailed, TimeInterval, agg, windowed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -43,7 +43,27 @@ def test_files_that_were_moved_are_not_read_again(readings: Readings) -> None:
     before.rename(now)
     with pytest.raises(IncompatibleCheckpoint, match=r"has read file:\S+/in, and is to read file:\S+/moved now"):
         run(readings, stream(readings, now))
+    with pytest.raises(IncompatibleCheckpoint, match="files that it has read are elsewhere now"):
+        run(readings, stream(readings, readings.folder / "m*"))
     run(readings, stream(readings, now, fileNameOnly="true"))
+    with pytest.raises(IncompatibleCheckpoint, match="were read with the option fileNameOnly"):
+        run(readings, stream(readings, now))
+    assert readings.log() == LOG
+
+
+@pytest.mark.extended
+def test_a_start_that_spark_refuses_leaves_the_record_of_the_inputs(readings: Readings) -> None:
+    """After a batch with rows Spark reads no other folder; with the files put back, the old program goes on."""
+    before, now = readings.folder / "in", readings.folder / "moved"
+    readings.put(*FILES[0])
+    run(readings, stream(readings, before))
+    before.rename(now)
+    with pytest.raises(JobFailed, match="basePath"):
+        run(readings, stream(readings, now, fileNameOnly="true"))
+    now.rename(before)
+    for rows in FILES[1:]:
+        readings.put(*rows)
+    run(readings, stream(readings, before))
     assert readings.log() == LOG
 
 
@@ -59,7 +79,7 @@ def test_streams_of_a_union_in_another_order_are_refused(readings: Readings) -> 
         run(readings, stream(readings, second).union(stream(readings, first)))
     for rows in FILES[2:]:
         readings.put(*rows)
-    with pytest.raises(IncompatibleCheckpoint, match=r"are in another order than before: file:\S+/in, file:\S+/second"):
+    with pytest.raises(IncompatibleCheckpoint, match=r"in another order than before: file:\S+/in, file:\S+/second"):
         run(readings, stream(readings, first).union(stream(readings, second)))
     run(readings, stream(readings, second).union(stream(readings, first)))
     assert sum(row["rows_in"] for row in readings.rows("log_metrics")) == sum(map(len, FILES))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,78 +15,140 @@ from state.checkpoint.layout import INPUTS_FILE
 from state.checkpoint.run_record import Input, write_inputs
 
 
-def files(place: str, *, by_name: bool = False) -> Input:
-    """Files of this path."""
-    return Input(kind="files", place=place, by_name=by_name)
+class Checkpoint(LocalFolder):
+    """The checkpoint of a job whose first source has read files of `in/a`; no session is needed on local disks."""
+
+    spark: Any = None
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder / "checkpoint")
+        self.write_json("offsets/0", {})
+        self.input = folder / "in" / "a"
+        self.input.mkdir(parents=True)
+        lines = []
+        for name in ("1.json", "2 .json"):
+            (self.input / name).touch()
+            lines.append({"path": (self.input / name).as_uri(), "timestamp": 1, "batchId": 0})
+        (folder / "checkpoint" / "sources" / "0").mkdir(parents=True)
+        (folder / "checkpoint" / "sources" / "0" / "0").write_text("v1\n" + "\n".join(map(json.dumps, lines)))
+
+    def local_folder(self) -> LocalFolder:
+        """As that of a session."""
+        return self
+
+    def url(self, place: str) -> str:
+        """The URL of a place beside `in`."""
+        return f"file:{self.input.parent.parent}/{place}"
+
+    def files(self, place: str, **how: Any) -> Input:
+        """Files of a path beside `in`."""
+        return Input(kind="files", place=self.url(place), **how)
 
 
-def topics(place: str) -> Input:
+def topics(place: str, how: str = "") -> Input:
     """Topics of Kafka."""
-    return Input(kind="kafka", place=place)
+    return Input(kind="kafka", place=place, how=how)
+
+
+def check(checkpoint: Checkpoint, now: list[Input]) -> None:
+    """Check what the sources of the job are to read now."""
+    files: Any = checkpoint
+    require_same_inputs(files, "readings", now)
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> LocalFolder:
+def checkpoint(tmp_path: Path) -> Checkpoint:
     """A checkpoint that has begun a batch."""
-    made = LocalFolder(tmp_path)
-    made.write_json("offsets/0", {})
-    return made
+    return Checkpoint(tmp_path)
 
 
 @pytest.mark.parametrize(
-    "now",
+    ("place", "how"),
     [
-        [files("file:/in/a"), topics("x")],
-        [files("file:/in"), topics("x")],
-        [files("file:/in/a/2024"), topics("x")],
-        [files("file:/in/*"), topics("x")],
-        [files("file:/elsewhere", by_name=True), topics("x")],
-        [files("file:/in/a"), topics("x,y")],
-        [files("file:/in/a")],
+        ("in/a", {}),
+        ("in", {}),
+        ("in/a/2024", {}),
+        ("in/*", {}),
+        ("elsewhere", {"by_name": True}),
+        ("in/a", {"how": "other options"}),
     ],
-    ids=["the same", "above", "below", "glob", "known by name", "more topics", "fewer sources"],
+    ids=["the same", "above", "below", "glob", "known by name", "options"],
 )
-def test_what_spark_takes_up_where_it_was_may_change(folder: LocalFolder, now: list[Input]) -> None:
-    """A file keeps its name there; topics are in the offsets; another number of sources Spark refuses itself."""
-    write_inputs(folder, [files("file:/in/a"), topics("x")])
-    require_same_inputs(folder, "readings", now)
+def test_what_spark_takes_up_where_it_was_may_change(checkpoint: Checkpoint, place: str, how: dict[str, Any]) -> None:
+    """A file keeps its name there, and topics are in the offsets."""
+    write_inputs(checkpoint, [checkpoint.files("in/a"), topics("x")])
+    check(checkpoint, [checkpoint.files(place, **how), topics("x,y")])
 
 
-@pytest.mark.parametrize("now", ["file:/in/b", "file:/in/a2", "file:/other/*", "s3a://bucket/in/a"])
-def test_files_that_may_have_been_moved_are_refused(folder: LocalFolder, now: str) -> None:
+@pytest.mark.parametrize("place", ["in/b", "in/a2", "other/*"])
+def test_files_that_may_have_been_moved_are_refused(checkpoint: Checkpoint, place: str) -> None:
     """They would be read again. The error names both places, and what to do."""
-    write_inputs(folder, [files("file:/in/a")])
+    before, now = checkpoint.files("in/a"), checkpoint.files(place)
+    write_inputs(checkpoint, [before])
     with pytest.raises(IncompatibleCheckpoint) as refused:
-        require_same_inputs(folder, "readings", [files(now)])
-    assert f"job 'readings' has read file:/in/a, and is to read {now} now" in str(refused.value)
-    assert "fileNameOnly" in str(refused.value)
+        check(checkpoint, [now])
+    assert f"job 'readings' has read {before.place}, and is to read {now.place} now: files may have been moved" in str(
+        refused.value
+    )
+    assert "fileNameOnly of the stream to true for good" in str(refused.value)
+
+
+@pytest.mark.parametrize("place", ["in", "in/*", "in/a/2024"])
+def test_files_that_were_moved_within_the_folder_are_refused(checkpoint: Checkpoint, place: str) -> None:
+    """They have other names there, though one folder has both. One of them is enough."""
+    write_inputs(checkpoint, [checkpoint.files("in/a")])
+    (checkpoint.input / "2024").mkdir()
+    (checkpoint.input / "2 .json").rename(checkpoint.input / "2024" / "2 .json")
+    with pytest.raises(
+        IncompatibleCheckpoint, match=r"files that it has read are elsewhere now, such as file:\S+2%20\."
+    ):
+        check(checkpoint, [checkpoint.files(place)])
+
+
+def test_files_that_were_read_by_name_are_read_by_name_for_good(checkpoint: Checkpoint) -> None:
+    """Without the option Spark looks for the paths that they had before they were moved."""
+    write_inputs(checkpoint, [checkpoint.files("in/a", by_name=True)])
+    with pytest.raises(IncompatibleCheckpoint, match="were read with the option fileNameOnly"):
+        check(checkpoint, [checkpoint.files("in/a")])
+
+
+OTHER_ORDERS = [
+    ([("files", "a", ""), ("files", "b", "")], [("files", "b", ""), ("files", "a", "")]),
+    ([("kafka", "x", ""), ("kafka", "y", "")], [("kafka", "y", ""), ("kafka", "x", "")]),
+    ([("kafka", "x", "one"), ("kafka", "x", "two")], [("kafka", "x", "two"), ("kafka", "x", "one")]),
+    ([("files", "a", "csv"), ("files", "a", "json")], [("files", "a", "json"), ("files", "a", "csv")]),
+    ([("files", "a", ""), ("kafka", "x", "")], [("kafka", "x", ""), ("files", "a", "")]),
+    ([("files", "a", ""), ("files", "b", "")], [("files", "b", ""), ("files", "c", "")]),
+    ([("files", "a", "")], [("files", "a", ""), ("files", "b", "")]),
+    ([("files", "a", ""), ("files", "b", "")], [("files", "a", "")]),
+]
 
 
 @pytest.mark.parametrize(
     ("before", "now"),
-    [
-        ([files("file:/in/a"), files("file:/in/b")], [files("file:/in/b"), files("file:/in/a")]),
-        ([topics("x"), topics("y")], [topics("y"), topics("x")]),
-        ([files("file:/a", by_name=True), topics("x")], [topics("x"), files("file:/a", by_name=True)]),
-        ([files("file:/a"), files("file:/b")], [files("file:/b", by_name=True), files("file:/c", by_name=True)]),
-    ],
-    ids=["files", "topics", "mixed", "moved up"],
+    OTHER_ORDERS,
+    ids=["files", "topics", "clusters", "formats", "mixed", "moved up", "more", "fewer"],
 )
-def test_sources_in_another_order_are_refused(folder: LocalFolder, before: list[Input], now: list[Input]) -> None:
-    """Spark knows them by their place in the program."""
-    write_inputs(folder, before)
-    with pytest.raises(IncompatibleCheckpoint, match=r"streams of job 'readings' are in another order than before: .*"):
-        require_same_inputs(folder, "readings", now)
+def test_other_sources_and_another_order_are_refused(
+    checkpoint: Checkpoint, before: list[tuple[str, str, str]], now: list[tuple[str, str, str]]
+) -> None:
+    """Spark knows them by their place in the program; it also would be no help that files are known by name."""
+
+    def inputs(given: list[tuple[str, str, str]]) -> list[Input]:
+        return [Input(kind=kind, place=place, how=how, by_name=True) for kind, place, how in given]
+
+    write_inputs(checkpoint, inputs(before))
+    with pytest.raises(IncompatibleCheckpoint, match=r"streams of job 'readings' are others, or in another order .*"):
+        check(checkpoint, inputs(now))
+    check(checkpoint, inputs(before))
 
 
-def test_before_the_first_batch_any_input_is_taken(tmp_path: Path) -> None:
+def test_before_the_first_batch_any_input_is_taken(checkpoint: Checkpoint) -> None:
     """Also after a reset, and on a checkpoint of a version that recorded none; a damaged record is reported."""
-    folder = LocalFolder(tmp_path)
-    write_inputs(folder, [files("file:/in/a")])
-    require_same_inputs(folder, "readings", [files("file:/in/b")])
-    folder.remove(INPUTS_FILE)
-    folder.write_json("offsets/0", {})
-    require_same_inputs(folder, "readings", [files("file:/in/b")])
-    folder.write_json(INPUTS_FILE, {"sources": [7]})
+    other = [checkpoint.files("in/b")]
+    check(checkpoint, other)
+    checkpoint.write_json(INPUTS_FILE, {"sources": [7]})
     with pytest.raises(CorruptState, match=r"inputs.json .* is damaged: it names no sources; `panekeeper repair"):
-        require_same_inputs(folder, "readings", [files("file:/in/b")])
+        check(checkpoint, other)
+    checkpoint.remove("offsets/0")
+    check(checkpoint, other)
