@@ -53,13 +53,13 @@ def test_files_that_were_moved_are_not_read_again(readings: Readings) -> None:
 
 @pytest.mark.extended
 def test_a_start_that_spark_refuses_leaves_the_record_of_the_inputs(readings: Readings) -> None:
-    """After a batch with rows Spark reads no other folder; with the files put back, the old program goes on."""
+    """What Spark has not read is not recorded; with the files put back, the old program goes on."""
     before, now = readings.folder / "in", readings.folder / "moved"
     readings.put(*FILES[0])
     run(readings, stream(readings, before))
     before.rename(now)
-    with pytest.raises(JobFailed, match="basePath"):
-        run(readings, stream(readings, now, fileNameOnly="true"))
+    with pytest.raises(JobFailed, match="sourceArchiveDir"):
+        run(readings, stream(readings, now, fileNameOnly="true", cleanSource="archive"))
     now.rename(before)
     for rows in FILES[1:]:
         readings.put(*rows)
