@@ -107,8 +107,8 @@ def build_operator_pipeline(
     _require_instances("operator()", [operator], Operator)
     _require_instances("listeners", listeners, Listener)
     _require_instances("handlers", handlers, StateHandler)
-    own = (operator,) if isinstance(operator, StateHandler) and operator not in handlers else ()
-    has_handlers = bool(own or handlers)
+    all_handlers = _all_handlers(operator, listeners, handlers)
+    has_handlers = bool(all_handlers)
     for one in inputs:
         require_possible_event(operator, [one.window], has_handlers=has_handlers)
     for listener in listeners:
@@ -121,10 +121,22 @@ def build_operator_pipeline(
         on_error=first.on_error,
         operator=OperatorWithListeners(operator, tuple(listeners)) if listeners else operator,
         output=_output_schema(output),
-        handlers=(*own, *handlers),
+        handlers=all_handlers,
         other_ports=tuple(other_ports),
     )
     return _build(inputs, spec)
+
+
+def _all_handlers(
+    operator: Operator, listeners: Sequence[Listener], given: Sequence[StateHandler]
+) -> tuple[StateHandler, ...]:
+    """Return the state handlers of a job, each once: the operator, if it is one, those that were given, listeners."""
+    known = {id(one) for one in given}
+    operators, others = (
+        [one for one in some if isinstance(one, StateHandler) and id(one) not in known]
+        for some in ([operator], listeners)
+    )
+    return (*operators, *given, *others)
 
 
 def _require_instances(what: str, given: Sequence[object], kind: type) -> None:

@@ -5,7 +5,7 @@ The rule is docs/semantics.md section 12.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import pyarrow as pa
 
@@ -38,10 +38,24 @@ class OperatorCalls:
         self._emitted.begin_event(origin)
         self._emitted.end_of_window(always=True)
 
-    def call(self, event: Event, origin: Origin, *, ends_window: bool = False, always: bool = False) -> None:
-        """Call the operator with an event; `ends_window`: a window mark follows the last row that it emits.
+    def call(
+        self,
+        event: Event,
+        origin: Origin,
+        *,
+        ends_window: bool = False,
+        always: bool = False,
+        parts: Callable[[], Iterable[Event]] | None = None,
+    ) -> None:
+        """Call the operator with an event.
 
-        `always` says that it also does if the operator emits nothing.
+        Args:
+            event: what it handles.
+            origin: of what it emits.
+            ends_window: a window mark follows the last row that it emits.
+            always: it also does if the operator emits nothing.
+            parts: returns the event as several ones, which it handles instead if it raises: then only what it emitted
+                for the part that it cannot handle is left out.
 
         Raises:
             InputError: it raised, and the job fails on errors.
@@ -53,6 +67,10 @@ class OperatorCalls:
             raise
         except Exception as error:  # noqa: BLE001 -- whatever the user's code raises
             self._emitted.drop_event()
+            if parts is not None:
+                for part in parts():
+                    self.call(part, Origin(*origin))  # one of its own: what is emitted for an event is known by it
+                return
             self._quarantine.add_firing(
                 self._place(origin), f"{self._name}, which handled {event.type.value}", error, USER_ERROR
             )

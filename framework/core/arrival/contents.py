@@ -162,7 +162,7 @@ class RowContents:
             return NEVER
         if not self._output.needs_events(EventType.EVICTION):
             return NEVER
-        return running_policy(self._window.evict).next_eviction(self._buffer.at)
+        return int(running_policy(self._window.evict).evicted_at(self._buffer.at).min())
 
     def save(self) -> None:
         """Store the rows."""

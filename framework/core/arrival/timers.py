@@ -16,9 +16,10 @@ from framework.core.arrival.batched import skip_overdue
 from framework.core.arrival.contents import WindowContents
 from framework.core.arrival.partitions import NEVER, Partitions
 from framework.core.arrival.policies.evaluate import timer_period
+from framework.core.arrival.policies.registry import running_policy
 from framework.core.arrival.round import ends_of
 from framework.declarations.errors import InputError
-from framework.declarations.windows import ArrivalWindow, Batched
+from framework.declarations.windows import ArrivalWindow, Batched, Sliding
 
 _OUTAGE_US = 60_000_000
 _OUTAGE_PERIODS = 1000
@@ -38,6 +39,7 @@ class Timers:
         self._partitions = partitions
         self._contents = contents
         self._period = timer_period(window)
+        self._evict = running_policy(window.evict) if isinstance(window, Sliding) else None
         self._caught_up = 0.0
 
     def next_due(self) -> int:
@@ -101,10 +103,15 @@ class Timers:
             self._partitions.due[late] = now + self._period
 
     def _idle(self) -> np.ndarray:
-        """Return which partitions have no rows, if their timer leads to no event and no result then."""
+        """Return which partitions have no rows when their timer is due, if it leads to no event and no result then.
+
+        Rows that are too old by then are still counted until a round runs, and nobody may see when that was.
+        """
         if self._period is None or self._contents.fires_when_empty:
             return np.zeros(len(self._partitions.live), dtype=bool)
         empty: np.ndarray = self._partitions.size == 0
+        if self._evict is not None:
+            empty |= self._evict.evicted_at(self._partitions.last_at) <= self._partitions.due
         return empty
 
 

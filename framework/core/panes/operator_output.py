@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +36,8 @@ class OperatorPaneOutput:
     ) -> None:
         self._port = spec.port
         self._events = operator.events
+        self._has_state = bool(spec.handlers)
+        self._quarantines_with_state = self._has_state and spec.on_error == "quarantine"
         self._calls = OperatorCalls(spec, operator, results.quarantine, self._place)
         self._buffer = buffer
         self._keys = keys
@@ -41,7 +45,11 @@ class OperatorPaneOutput:
         self._results = results
 
     def on_insert(self, table: pa.Table, codes: np.ndarray, oldest: np.ndarray, newest: np.ndarray) -> None:
-        """INSERTION for each partition and pane, newest pane first (docs/semantics.md section 6.1)."""
+        """INSERTION for each partition and pane, newest pane first (docs/semantics.md section 6.1).
+
+        Where the rows are cut into batches must not decide what is left out if the operator raises for one of them. So
+        it gets them one by one then; with state, which it may have changed by half, from the beginning.
+        """
         if EventType.INSERTION not in self._events:
             return
         grouped: dict[tuple[int, int], list[int]] = {}
@@ -51,19 +59,24 @@ class OperatorPaneOutput:
         plain = table.drop_columns([EVENT_TIME])
         names = self._keys.values([code for code, _ in grouped])
         for ((code, pane), rows), key in zip(grouped.items(), names, strict=True):
-            event = Event(EventType.INSERTION, key, lazy_take(plain, rows), pane=self._pane(pane), port=self._port)
-            self._calls.call(event, Origin(code, pane))
+            one_by_one = partial(self._insertions, key, pane, plain, [[row] for row in rows])
+            for event in one_by_one() if self._quarantines_with_state else self._insertions(key, pane, plain, [rows]):
+                is_repeatable = len(rows) > 1 and not self._has_state
+                self._calls.call(event, Origin(code, pane), parts=one_by_one if is_repeatable else None)
         self._move_emitted_to_results()
 
+    def _insertions(self, key: Any, pane: int, table: pa.Table, groups: list[list[int]]) -> Iterator[Event]:
+        for rows in groups:
+            yield Event(EventType.INSERTION, key, lazy_take(table, rows), pane=self._pane(pane), port=self._port)
+
     def on_drop(self, table: pa.Table, codes: np.ndarray, detail: Callable[[int | None], str]) -> None:
-        """Give late rows to the quarantine, and DROP for each partition."""
+        """Give late rows to the quarantine, and one DROP for each, wherever a batch was cut."""
         self._results.quarantine.add_late(table, detail)
         if EventType.DROP not in self._events:
             return
         plain = table.drop_columns([EVENT_TIME])
-        for code in dict.fromkeys(codes.tolist()):
-            rows = np.flatnonzero(codes == code).tolist()
-            event = Event(EventType.DROP, self._keys.values([code])[0], lazy_take(plain, rows), port=self._port)
+        for row, (code, key) in enumerate(zip(codes.tolist(), self._keys.values(codes.tolist()), strict=True)):
+            event = Event(EventType.DROP, key, lazy_take(plain, [row]), port=self._port)
             self._calls.call(event, Origin(code, NO_PANE))
         self._move_emitted_to_results()
 

@@ -110,6 +110,8 @@ class Intake:
     def _check_conditions(self) -> None:
         for reason, rule in self.reject.items():
             self._require_condition(f"reject rule {reason!r}", rule)
+        if self.by_file and self.marks is not None:
+            raise DeclarationError(f"marks= cannot be given with punctuation={END_OF_FILE!r}; leave out one of them")
         if self.by_file:
             self._require_files()
         elif self.punctuation is not None:

@@ -115,12 +115,9 @@ class RunningPolicy:
         """
         self._refuse("be the trigger of a sliding window")
 
-    def next_eviction(self, arrival_times: np.ndarray) -> int:
-        """Return the next instant (us) at which a row of a sliding window is evicted by the clock; `NEVER` if none is.
-
-        `arrival_times` are those of all rows of the window, in no order, at least one.
-        """
-        return NEVER
+    def evicted_at(self, arrival_times: np.ndarray) -> np.ndarray:
+        """Return when the clock evicts rows of a sliding window that arrived then (us); `NEVER` if it does not."""
+        return np.full_like(arrival_times, NEVER)
 
     def rows_within_limit(self, codes: np.ndarray, begin: int, partitions: Partitions) -> int:
         """Partition eviction: return the position after the first row, from `begin` on, that may evict a partition.

@@ -62,9 +62,9 @@ class TimePolicy(RunningPolicy):
             content=eviction.sparse_rows(codes, ends),
         )
 
-    def next_eviction(self, arrival_times: np.ndarray) -> int:
-        """Return when the oldest row is evicted."""
-        return int(arrival_times.min()) + self._size_us + _MILLISECOND_US
+    def evicted_at(self, arrival_times: np.ndarray) -> np.ndarray:
+        """Return when rows that arrived then are older than T."""
+        return arrival_times + self._size_us + _MILLISECOND_US
 
 
 class TimeEviction:

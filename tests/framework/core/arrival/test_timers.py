@@ -148,6 +148,27 @@ def test_an_idle_partition_keeps_its_timetable_across_a_stop() -> None:
     assert fired(group.run(tick(110))) == [("a", 106, "TIME")]
 
 
+@pytest.mark.parametrize("between", ["nothing", "a tick", "a row of another partition"])
+def test_a_partition_whose_rows_are_too_old_is_idle_whether_or_not_they_have_left(between: str) -> None:
+    """They leave with the next round, which may be one of another partition before the stop, or the first one after."""
+    group = KeyGroup(Sliding(evict=Time(5), trigger=Time(60)))
+    group.run(tick(9), rows(10, "a"))
+    if between != "nothing":
+        group.run(tick(20) if between == "a tick" else rows(20, "b"))
+    group.run(tick(110, resume=True))
+    group.run(rows(128, "a"))
+    assert [one for one in fired(group.run(tick(190))) if one[0] == "a"] == [("a", 130, "TIME")]
+
+
+def test_a_partition_that_had_rows_when_its_timer_was_due_is_overdue() -> None:
+    """They have left by now, so there is nothing to fire; the next period counts from now."""
+    group = KeyGroup(Sliding(evict=Time(60), trigger=Time(60)))
+    group.run(tick(9), rows(10, "a"))
+    group.run(tick(110, resume=True))
+    group.run(rows(128, "a"))
+    assert fired(group.run(tick(185))) == [("a", 170, "TIME")]
+
+
 def test_a_late_tick_skips_what_is_overdue_if_declared() -> None:
     """As after a start; with `catch_up="each"` every missed period fires."""
     late = 10 + 2 * HOUR
