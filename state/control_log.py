@@ -8,8 +8,10 @@ still in the folder. So lines of control files that were processed and removed c
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Protocol
+from urllib.parse import unquote
 
 from state.checkpoint.folder import batch_numbers, damaged, parse_json, read_object
 from state.checkpoint.layout import (
@@ -20,7 +22,7 @@ from state.checkpoint.layout import (
     control_file,
     control_file_number,
 )
-from state.errors import CorruptState
+from state.errors import CheckpointError, CorruptState
 from state.spark_logs import (
     LogFolder,
     damaged_log,
@@ -70,6 +72,12 @@ def newest_control_file_read(folder: LogFolder) -> int:
     return 0
 
 
+def control_source(folder: LogFolder) -> int | None:
+    """Return the number of the source that reads the control stream; None if it has read nothing."""
+    newest = lambda names: needed_entries(names)[-1:]  # noqa: E731 -- as above
+    return next((int(source) for source in _sources(folder) if any(_numbers_in(folder, source, newest))), None)
+
+
 def control_folder_read(folder: LogFolder) -> str | None:
     """Return the URL of the folder in which Spark has found the newest control files; None if it has read none."""
     for source in _sources(folder):
@@ -78,6 +86,30 @@ def control_folder_read(folder: LogFolder) -> str | None:
                 if isinstance(line, dict) and _control_number(line) is not None:
                     return str(line["path"]).rpartition("/")[0]
     return None
+
+
+def require_same_folder(now: str, before: str | None, root: str) -> None:
+    """Refuse a checkpoint that was moved, or is named by a link: Spark's logs and state have its full name.
+
+    Args:
+        now: URL of its control stream.
+        before: the same as Spark's log has it; None if it has none.
+        root: the checkpoint, as it is named now.
+
+    Raises:
+        CheckpointError: they are not the same.
+    """
+    if before is None or _one_spelling(before) == _one_spelling(now):
+        return
+    raise CheckpointError(
+        f"the checkpoint {root} was written in another folder, whose name stands in Spark's logs: {before} is that of "
+        "its control stream. Start the job with that folder: move it back, or let a link of its old name lead to it. "
+        "To move it for good, make a savepoint there, and restore it to the new folder"
+    )
+
+
+def _one_spelling(url: str) -> str:
+    return re.sub("^file:/+", "/", unquote(url))
 
 
 def control_files_up_to(folder: LogFolder, batch: int) -> set[int]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 
 from state.checkpoint.folder import CheckpointFolder, damaged, read_object
-from state.checkpoint.layout import CONTROL_FOLDER, FLUSHED_FILE, RESET_FILE, SPARK_NAMES
+from state.checkpoint.layout import CONTROL_FOLDER, FLUSHED_FILE, INPUTS_FILE, RESET_FILE, SPARK_NAMES
 
-REMOVED_BY_RESET = (*SPARK_NAMES, CONTROL_FOLDER, FLUSHED_FILE)
+REMOVED_BY_RESET = (*SPARK_NAMES, CONTROL_FOLDER, FLUSHED_FILE, INPUTS_FILE)
 """What a reset removes from the checkpoint, in this order; all of it may be missing."""
 
 

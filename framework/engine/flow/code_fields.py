@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from framework.declarations.operator import OperatorWithListeners
 from framework.declarations.user_policy import UserPolicy
 from framework.declarations.windows import row_policies
-from framework.engine.flow.sources import leaves, options_of
+from framework.engine.flow.sources import OPTIONS_OF_NO_ROW, leaves, options_of
 from state.checkpoint.job_record import installed_versions
 from state.code_digest import digest, digests_of_parts
 
@@ -32,12 +32,6 @@ _OTHER_SETTINGS = re.compile(
     r"|(caseSensitive|mapKeyDedupPolicy|timestampType|columnNameOfCorruptRecord)$).*"
 )
 """Further settings by which SQL and Spark's readers of files compute other values; most sessions set none of them."""
-_OPTIONS_OF_NO_ROW = re.compile(
-    r"paths?|max\w+pertrigger|minoffsetspertrigger|maxtriggerdelay|maxfileage|latestfirst|cleansource|sourcearchivedir"
-    r"|starting\w+|failondataloss|groupidprefix|fs\..*|kafka\.(?!isolation\.level).*|fetchoffset\..*|kafkaconsumer\..*",
-    re.IGNORECASE,
-)
-"""Options of a source that decide where it reads, and which rows the next batch gets, but not what is in a row."""
 _MAX_FIELDS = 10_000  # columns that Spark writes out for an operator of a plan
 
 # What differs between two plans of the same code: ids of expressions, objects and watermarks, seeds of random numbers,
@@ -105,7 +99,7 @@ def _user_objects(spec: JobSpec) -> Iterator[tuple[str, object]]:
 def _source_digest(df: DataFrame) -> str:
     """Return how sources are read, and the types of the columns: an option may decide about each value of a row."""
     options = [
-        {name: value for name, value in options_of(leaf).items() if not _OPTIONS_OF_NO_ROW.fullmatch(name)}
+        {name: value for name, value in options_of(leaf).items() if not OPTIONS_OF_NO_ROW.fullmatch(name)}
         for leaf in leaves(df)
     ]
     return digest([df.schema.json(), *(sorted(one.items()) for one in options)])

@@ -18,12 +18,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from framework.declarations.errors import CheckpointError, IncompatibleCheckpoint, SetupError
+from framework.declarations.errors import DeclarationError, IncompatibleCheckpoint, SetupError
 from framework.engine.session.session import usable_memory
 from state.checkpoint.folder import local_path
 from state.checkpoint.layout import SOURCES_FOLDER
 from state.checkpoint.run_record import Input, is_new, read_inputs
 from state.code_digest import digest
+from state.control_log import control_source
 from state.spark_logs import LogFolder, is_file_entry, log_lines, needed_entries
 
 if TYPE_CHECKING:
@@ -38,6 +39,12 @@ _SCHEME_OF_DISK = re.compile("^file:/+")
 _FILES, _BY_NAME = "FileSource[", "filenameonly"
 _WHERE = ("subscribe", "subscribepattern", "assign", "path")
 """Options that say what a source reads."""
+OPTIONS_OF_NO_ROW = re.compile(
+    r"paths?|max\w+pertrigger|minoffsetspertrigger|maxtriggerdelay|maxfileage|latestfirst|cleansource|sourcearchivedir"
+    r"|starting\w+|failondataloss|groupidprefix|fs\..*|kafka\.(?!isolation\.level).*|fetchoffset\..*|kafkaconsumer\..*",
+    re.IGNORECASE,
+)
+"""Options of a source that decide where it reads, and which rows the next batch gets, but not what is in a row."""
 _GLOB = re.compile(r"[*?\[{]")
 _NEWEST = 100
 """So many files are looked for, of those that were read last: they may be millions, and the first ones cleaned up."""
@@ -115,20 +122,33 @@ def _kind(leaf: Any) -> str:
 
 
 def inputs_of(streams: Iterable[DataFrame]) -> list[Input]:
-    """Return what the sources of a job's ports read, by their numbers; that of the control stream comes after them."""
-    return [_input(df, leaf) for df in streams for leaf in leaves(df) if _kind(leaf).startswith("StreamingRelation")]
+    """Return what the sources of a job's ports read, by their numbers; that of the control stream comes after them.
+
+    Raises:
+        DeclarationError: one stream is used twice. To Spark it is one source then, and has two places in the offsets:
+            by these, logs would be taken for those of other sources.
+    """
+    found = [(df, leaf) for df in streams for leaf in leaves(df) if _kind(leaf).startswith("StreamingRelation")]
+    for number, (df, leaf) in enumerate(found):
+        if any(leaf.equals(other) for _, other in found[:number]):
+            read = _input(df, leaf)
+            raise DeclarationError(
+                f"the stream that reads {read.place or read.kind} is used twice in the job, and Spark logs it as one "
+                "source: make a stream for each use, by spark.readStream... once more, or use it once"
+            )
+    return [_input(df, leaf) for df, leaf in found]
 
 
 def _input(df: DataFrame, leaf: Any) -> Input:
     name, options = str(leaf.sourceName()), options_of(leaf)
     place = next((options[one] for one in _WHERE if one in options), "")
-    how = {one: value for one, value in options.items() if one not in {*_LIMITS, *_WHERE, _BY_NAME}}
+    no_row = [one for one in options if OPTIONS_OF_NO_ROW.fullmatch(one) and one != "kafka.bootstrap.servers"]
+    how = {one: value for one, value in options.items() if one not in {*no_row, _BY_NAME}}
     if not name.startswith(_FILES):
         return Input(kind=name, place=place, how=digest(how))
     path = _qualified(df.sparkSession, name.removeprefix(_FILES).removesuffix("]"))
     by_name = options.get(_BY_NAME, "").lower() == "true"
-    form = [leaf.dataSource().className(), leaf.schema().json()]
-    return Input(kind="files", place=path, how=digest([*form, how]), by_name=by_name)
+    return Input(kind="files", place=path, how=digest([leaf.dataSource().className(), how]), by_name=by_name)
 
 
 def _qualified(spark: SparkSession, path: str) -> str:
@@ -154,16 +174,20 @@ def require_same_inputs(files: CheckpointFiles, name: str, now: Sequence[Input])
         IncompatibleCheckpoint: they read it in another order, or files in another place.
         CorruptState: the record of it, or a log of files that were read, is damaged.
     """
-    before = None if is_new(files) else read_inputs(files)
+    if is_new(files):
+        return
+    before = read_inputs(files)
+    control = control_source(files.local_folder() or files)
+    if (before is not None and _are_others(before, now)) or control not in (None, len(now)):
+        known = "others" if before is None else _names(before)
+        raise IncompatibleCheckpoint(
+            f"the streams of job {name!r} are others, or in another order than before: {_names(now)} now, and {known} "
+            f"in the checkpoint {files.root}. Spark knows them by their place, so rows would be read again. Let the "
+            "job read the streams of before, in that order; if the options of several have changed, change those of "
+            "one after the other, with a run in between"
+        )
     if before is None:
         return
-    pairs = [(old, new) for old, new in zip(before, now, strict=False) if old.identity != new.identity]
-    if len(before) != len(now) or {old.identity for old, _ in pairs} & {new.identity for _, new in pairs}:
-        raise IncompatibleCheckpoint(
-            f"the streams of job {name!r} are others, or in another order than before: {_names(now)} now, and "
-            f"{_names(before)} in the checkpoint {files.root}. Spark knows them by their place, so rows would be read "
-            "again. Let the job read the streams of before, in that order"
-        )
     for number, (old, new) in enumerate(zip(before, now, strict=True)):
         if old.kind == new.kind == "files" and (why := _moved(files, number, old, new)):
             raise IncompatibleCheckpoint(
@@ -172,6 +196,20 @@ def require_same_inputs(files: CheckpointFiles, name: str, now: Sequence[Input])
                 "there; or, if no two files ever have the same name, set the option fileNameOnly of the stream to true "
                 "for good, by which Spark knows files by their names alone"
             )
+
+
+def _are_others(before: Sequence[Input], now: Sequence[Input]) -> bool:
+    """Return whether there are more or fewer sources, or one may be what another one was: both have changed then."""
+    changed = [pair for pair in zip(before, now, strict=False) if pair[0].identity != pair[1].identity]
+    return len(before) != len(now) or any(
+        old is not was and old.kind == new.kind and (old.place == new.place or _may_have_files_of(old, new))
+        for old, _ in changed
+        for was, new in changed
+    )
+
+
+def _may_have_files_of(one: Input, other: Input) -> bool:
+    return one.kind == other.kind == "files" and _share_a_folder(one.place, other.place)
 
 
 def _moved(files: CheckpointFiles, number: int, old: Input, new: Input) -> str | None:
@@ -214,26 +252,6 @@ def _share_a_folder(one: str, other: str) -> bool:
 def _folder(path: str) -> str:
     glob = _GLOB.search(path)
     return path if glob is None else path[: glob.start()].rpartition("/")[0]
-
-
-def require_same_folder(now: str, before: str | None, root: str) -> None:
-    """Refuse a checkpoint that was moved, or is named by a link: Spark's logs and state have its full name.
-
-    Args:
-        now: URL of its control stream.
-        before: the same as Spark's log has it; None if it has none.
-        root: the checkpoint, as it is named now.
-
-    Raises:
-        CheckpointError: they are not the same.
-    """
-    if before is None or _plain(unquote(before)) == _plain(unquote(now)):
-        return
-    raise CheckpointError(
-        f"the checkpoint {root} was written in another folder, whose name stands in Spark's logs: {before} is that of "
-        "its control stream. Start the job with that folder: move it back, or let a link of its old name lead to it. "
-        "To move it for good, make a savepoint there, and restore it to the new folder"
-    )
 
 
 def _unlimited_paths(df: DataFrame) -> Iterator[str]:

@@ -22,7 +22,6 @@ from framework.declarations.errors import (
 )
 from framework.engine.flow.sources import (
     inputs_of,
-    require_same_folder,
     require_same_inputs,
 )
 from framework.engine.job.reset import complete_reset
@@ -45,7 +44,7 @@ from state.checkpoint.job_record import JobRecord, installed_versions, is_flushe
 from state.checkpoint.layout import CONTROL_FOLDER
 from state.checkpoint.restore_markers import restore_intent_path, superseded_by
 from state.checkpoint.run_record import is_new, last_batches, require_logs_agree
-from state.control_log import control_folder_read, require_control_files
+from state.control_log import control_folder_read, require_control_files, require_same_folder
 from state.key_groups import group_ids
 from state.log import logger
 from state.spark_logs import require_readable_start
@@ -190,7 +189,7 @@ def open_with_history(
         own_query: as for `open_checkpoint`.
         accepted: the same.
     """
-    intake = pipeline.intake
+    intake, inputs = pipeline.intake, inputs_of(port.intake.df for port in pipeline.ports)
     record = open_checkpoint(
         files,
         name=intake.name,
@@ -200,7 +199,7 @@ def open_with_history(
         accepted=accepted,
     )
     if not own_query:
-        require_same_inputs(files, record.name, inputs_of(port.intake.df for port in pipeline.ports))
+        require_same_inputs(files, record.name, inputs)
     return record, with_history(pipeline, record)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from integration_tests.engine.readings import FILES, LOG
-from panekeeper import IncompatibleCheckpoint, JobFailed, TimeInterval, agg, windowed
+from panekeeper import DeclarationError, IncompatibleCheckpoint, JobFailed, TimeInterval, agg, windowed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -82,4 +82,18 @@ def test_streams_of_a_union_in_another_order_are_refused(readings: Readings) -> 
     with pytest.raises(IncompatibleCheckpoint, match=r"in another order than before: file:\S+/in, file:\S+/second"):
         run(readings, stream(readings, first).union(stream(readings, second)))
     run(readings, stream(readings, second).union(stream(readings, first)))
+    assert sum(row["rows_in"] for row in readings.rows("log_metrics")) == sum(map(len, FILES))
+
+
+def test_a_stream_that_is_used_twice_is_refused(readings: Readings) -> None:
+    """Spark has one log for both uses, and two places in the offsets. One that is made for each use is another."""
+    readings.put(*FILES[0])
+    rows = stream(readings, readings.folder / "in")
+    odd, even = rows.where("value % 2 = 1"), stream(readings, readings.folder / "in").where("value % 2 = 0")
+    with pytest.raises(DeclarationError, match=r"the stream that reads file:\S+/in is used twice in the job"):
+        run(readings, odd.union(rows.where("value % 2 = 0")))
+    run(readings, odd.union(even))
+    for more in FILES[1:]:
+        readings.put(*more)
+        run(readings, odd.union(even))
     assert sum(row["rows_in"] for row in readings.rows("log_metrics")) == sum(map(len, FILES))

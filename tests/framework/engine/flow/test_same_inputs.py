@@ -119,6 +119,9 @@ OTHER_ORDERS = [
     ([("files", "a", "csv"), ("files", "a", "json")], [("files", "a", "json"), ("files", "a", "csv")]),
     ([("files", "a", ""), ("kafka", "x", "")], [("kafka", "x", ""), ("files", "a", "")]),
     ([("files", "a", ""), ("files", "b", "")], [("files", "b", ""), ("files", "c", "")]),
+    ([("files", "a", "1"), ("files", "a/b", "1")], [("files", "a/b", "2"), ("files", "a", "2")]),
+    ([("files", "a/x-*", ""), ("files", "a/y-*", "")], [("files", "a/y-*.json", ""), ("files", "a/x-*.json", "")]),
+    ([("kafka", "x", "one"), ("kafka", "x", "two")], [("kafka", "x", "new two"), ("kafka", "x", "new one")]),
     ([("files", "a", "")], [("files", "a", ""), ("files", "b", "")]),
     ([("files", "a", ""), ("files", "b", "")], [("files", "a", "")]),
 ]
@@ -127,7 +130,19 @@ OTHER_ORDERS = [
 @pytest.mark.parametrize(
     ("before", "now"),
     OTHER_ORDERS,
-    ids=["files", "topics", "clusters", "formats", "mixed", "moved up", "more", "fewer"],
+    ids=[
+        "files",
+        "topics",
+        "clusters",
+        "formats",
+        "mixed",
+        "moved up",
+        "options",
+        "globs",
+        "same topic",
+        "more",
+        "fewer",
+    ],
 )
 def test_other_sources_and_another_order_are_refused(
     checkpoint: Checkpoint, before: list[tuple[str, str, str]], now: list[tuple[str, str, str]]
@@ -141,6 +156,20 @@ def test_other_sources_and_another_order_are_refused(
     with pytest.raises(IncompatibleCheckpoint, match=r"streams of job 'readings' are others, or in another order .*"):
         check(checkpoint, inputs(now))
     check(checkpoint, inputs(before))
+
+
+@pytest.mark.parametrize("is_recorded", [True, False])
+def test_a_stream_that_was_used_twice_is_refused(checkpoint: Checkpoint, *, is_recorded: bool) -> None:
+    """It is one source to Spark, so the control stream has a lower number than there are streams before it."""
+    path = Path(checkpoint.root) / "sources" / "1"
+    path.mkdir()
+    line = {"path": f"file:{checkpoint.root}/pulse/000000000001.json", "timestamp": 1, "batchId": 0}
+    (path / "0").write_text(f"v1\n{json.dumps(line)}")
+    twice = [checkpoint.files("in/a"), checkpoint.files("in/a")]
+    if is_recorded:
+        write_inputs(checkpoint, twice)
+    with pytest.raises(IncompatibleCheckpoint, match="streams of job 'readings' are others"):
+        check(checkpoint, twice)
 
 
 def test_before_the_first_batch_any_input_is_taken(checkpoint: Checkpoint) -> None:
