@@ -8,12 +8,11 @@ still in the folder. So lines of control files that were processed and removed c
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 from urllib.parse import unquote
 
-from state.checkpoint.folder import batch_numbers, damaged, parse_json, read_object
+from state.checkpoint.folder import batch_numbers, damaged, parse_json, plain_url, read_object
 from state.checkpoint.layout import (
     COMMITS_FOLDER,
     CONTROL_FOLDER,
@@ -99,17 +98,13 @@ def require_same_folder(now: str, before: str | None, root: str) -> None:
     Raises:
         CheckpointError: they are not the same.
     """
-    if before is None or _one_spelling(before) == _one_spelling(now):
+    if before is None or plain_url(unquote(before)) == plain_url(unquote(now)):
         return
     raise CheckpointError(
         f"the checkpoint {root} was written in another folder, whose name stands in Spark's logs: {before} is that of "
         "its control stream. Start the job with that folder: move it back, or let a link of its old name lead to it. "
         "To move it for good, make a savepoint there, and restore it to the new folder"
     )
-
-
-def _one_spelling(url: str) -> str:
-    return re.sub("^file:/+", "/", unquote(url))
 
 
 def control_files_up_to(folder: LogFolder, batch: int) -> set[int]:

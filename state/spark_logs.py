@@ -262,22 +262,22 @@ def _remove_after(folder: LogFolder, log: str, end: int) -> list[str]:
     if [numbers[name] for name in earlier] != list(range(first, end + 1)):
         return []
     files = [f"{log}/{name}" for name in later]
-    if not all(is_file_entry(line) for file in files for line in log_lines(folder, file)):
+    if not all(_is_file_entry(line) for file in files for line in log_lines(folder, file)):
         return []
     for file in files:  # the newest first: what is left is a log at any moment
         folder.remove(file)
     return files
 
 
-def is_file_entry(line: object) -> bool:
+def _is_file_entry(line: object) -> bool:
     """Return whether a line of a source's log is of a file source; those of Kafka hold where its topics began."""
     return isinstance(line, dict) and {"path", "timestamp", "batchId"} <= set(line)
 
 
-def found_files(folder: LogFolder) -> Iterator[str]:
-    """Yield the URL of each file that the sources of a query have found for its batches. Raises `CorruptState`."""
-    for source in folder.names(SOURCES_FOLDER):
-        log = f"{SOURCES_FOLDER}/{source}"
+def found_files(folder: LogFolder, source: int | None = None) -> Iterator[str]:
+    """Yield the URL of each file that a source, or all of them, have found, newest last. Raises `CorruptState`."""
+    for number in folder.names(SOURCES_FOLDER) if source is None else [source]:
+        log = f"{SOURCES_FOLDER}/{number}"
         for name in needed_entries(folder.names(log)):
             for line in log_lines(folder, f"{log}/{name}"):
                 if isinstance(line, dict) and "path" in line:

@@ -67,13 +67,13 @@ class OperatorCalls:
             raise
         except Exception as error:  # noqa: BLE001 -- whatever the user's code raises
             self._emitted.drop_event()
-            if parts is not None:
+            if parts is None:
+                self._quarantine.add_firing(
+                    self._place(origin), f"{self._name}, which handled {event.type.value}", error, USER_ERROR
+                )
+            else:
                 for part in parts():
                     self.call(part, Origin(*origin))  # one of its own: what is emitted for an event is known by it
-                return
-            self._quarantine.add_firing(
-                self._place(origin), f"{self._name}, which handled {event.type.value}", error, USER_ERROR
-            )
         if ends_window:
             self._emitted.end_of_window(always=always)
 

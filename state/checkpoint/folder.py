@@ -11,6 +11,7 @@ import errno
 import io
 import json
 import os
+import re
 import stat
 import uuid
 from contextlib import suppress
@@ -20,6 +21,7 @@ from typing import Any, Protocol
 
 from state.errors import CorruptState
 
+_SCHEME_OF_DISK = re.compile("^file:/+")
 _MAX_JSON = 64 * 2**20
 _MAX_CONTENT = 2**30
 """Of a file that is read as a whole: no log of Spark or Delta is as large."""
@@ -200,6 +202,15 @@ def place_of(path: str) -> str:
     """
     local = local_path(path)
     return spark_url(path).rstrip("/") if local is None else str(local.resolve())
+
+
+def plain_url(url: str) -> str:
+    """Return a URL as Spark and Hadoop log it in one spelling.
+
+    >>> plain_url("file:///in/1.json"), plain_url("file:/in/1.json"), plain_url("s3a://bucket/1.json")
+    ('/in/1.json', '/in/1.json', 's3a://bucket/1.json')
+    """
+    return _SCHEME_OF_DISK.sub("/", url)
 
 
 def spark_url(place: str) -> str:

@@ -20,12 +20,11 @@ from urllib.parse import unquote
 
 from framework.declarations.errors import DeclarationError, IncompatibleCheckpoint, SetupError
 from framework.engine.session.session import usable_memory
-from state.checkpoint.folder import local_path
-from state.checkpoint.layout import SOURCES_FOLDER
+from state.checkpoint.folder import local_path, plain_url
 from state.checkpoint.run_record import Input, is_new, read_inputs
 from state.code_digest import digest
 from state.control_log import control_source
-from state.spark_logs import LogFolder, is_file_entry, log_lines, needed_entries
+from state.spark_logs import found_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
 _LIMITS = {"maxfilespertrigger", "maxbytespertrigger"}
 _SHARE = 4
 """The files of a micro-batch may have this part of the memory of the machine."""
-_SCHEME_OF_DISK = re.compile("^file:/+")
 _FILES, _BY_NAME = "FileSource[", "filenameonly"
 _WHERE = ("subscribe", "subscribepattern", "assign", "path")
 """Options that say what a source reads."""
@@ -222,15 +220,9 @@ def _moved(files: CheckpointFiles, number: int, old: Input, new: Input) -> str |
         return None
     if not _share_a_folder(old.place, new.place):
         return "files may have been moved there"
-    newest = deque(_files_read(files.local_folder() or files, number), maxlen=_NEWEST)
+    newest = deque(found_files(files.local_folder() or files, number), maxlen=_NEWEST)
     gone = next((url for url in newest if not is_there(files.spark, url)), None)
     return None if gone is None else f"files that it has read are elsewhere now, such as {gone}"
-
-
-def _files_read(folder: LogFolder, source: int) -> Iterator[str]:
-    log = f"{SOURCES_FOLDER}/{source}"
-    for name in needed_entries(folder.names(log)):
-        yield from (str(line["path"]) for line in log_lines(folder, f"{log}/{name}") if is_file_entry(line))
 
 
 def _names(inputs: Iterable[Input]) -> str:
@@ -245,7 +237,7 @@ def _share_a_folder(one: str, other: str) -> bool:
     >>> _share_a_folder("file:/in", "file:/in2")
     False
     """
-    first, second = (_SCHEME_OF_DISK.sub("/", f"{_folder(path)}/") for path in (one, other))
+    first, second = (plain_url(f"{_folder(path)}/") for path in (one, other))
     return first.startswith(second) or second.startswith(first)
 
 
@@ -264,20 +256,11 @@ def _unlimited_paths(df: DataFrame) -> Iterator[str]:
 
 def _unread_bytes(df: DataFrame, path: str, found: Iterable[str]) -> int:
     """Return how many bytes are in files that no batch has read; Spark lists them."""
-    known = {_plain(unquote(url)) for url in found}
+    known = {plain_url(unquote(url)) for url in found}
     files = df.sparkSession.read.format("binaryFile").option("recursiveFileLookup", True).load(path)
     listed = files.select("path", "length").toArrow()
     pairs = zip(listed.column("path").to_pylist(), listed.column("length").to_pylist(), strict=True)
-    return sum(size for name, size in pairs if known.isdisjoint({_plain(name), _plain(unquote(name))}))
-
-
-def _plain(url: str) -> str:
-    """Return a file's URL in one spelling.
-
-    >>> _plain("file:///in/1.json"), _plain("file:/in/1.json"), _plain("s3a://bucket/1.json")
-    ('/in/1.json', '/in/1.json', 's3a://bucket/1.json')
-    """
-    return _SCHEME_OF_DISK.sub("/", url)
+    return sum(size for name, size in pairs if known.isdisjoint({plain_url(name), plain_url(unquote(name))}))
 
 
 def _bytes_below(df: DataFrame, path: str) -> int:

@@ -81,9 +81,9 @@ class JobLaunch:
         lease: Lease,
     ) -> JobLaunch:
         """Write to the control stream that the job resumes, so that what is overdue happens, and return its launch."""
-        streams = [port.intake.df for port in pipeline.ports]
         number = write_control_file(files, "resume")
         folder = files.local_folder() or files
+        streams = [port.intake.df for port in pipeline.ports]
         from_files, from_kafka = any(map(reads_files, streams)), any(map(reads_kafka, streams))
         return cls(
             files=files,

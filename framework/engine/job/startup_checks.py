@@ -20,10 +20,7 @@ from framework.declarations.errors import (
     SetupError,
     SinkError,
 )
-from framework.engine.flow.sources import (
-    inputs_of,
-    require_same_inputs,
-)
+from framework.engine.flow.sources import inputs_of, require_same_inputs
 from framework.engine.job.reset import complete_reset
 from framework.engine.job.unfinished_batch import require_files_of_unfinished_batch
 from framework.engine.job.upgrade.start import upgraded_record, with_history
