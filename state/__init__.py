@@ -11,7 +11,7 @@ key_groups.py   Which ids spread the key groups evenly over shuffle partitions?
 log.py          What are Panekeeper's loggers called, and which fields do their records have?
 records.py      Which fields of a key group are stored?
 snapshots.py    Do the names in a snapshot of Spark's state stay within its folder?
-spark_logs.py   Can Spark's own logs of a checkpoint be read, and what do they pin?
+spark_logs/     Can Spark's own logs of a checkpoint be read, and what do they say?
 spark_store.py  How is a key group kept in Spark's state store?
 store.py        What does a store offer, and how is one kept in memory?
 upgrade/        Which changes of a declaration keep the state, and what do they leave behind?

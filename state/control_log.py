@@ -22,16 +22,9 @@ from state.checkpoint.layout import (
     control_file_number,
 )
 from state.errors import CheckpointError, CorruptState
-from state.spark_logs import (
-    LogFolder,
-    damaged_log,
-    has_read,
-    log_lines,
-    needed_entries,
-    require_readable_offsets,
-    source_ends,
-    text_lines,
-)
+from state.spark_logs.lines import LogFolder, damaged_log, log_lines, text_lines
+from state.spark_logs.offsets import has_read, require_readable_offsets, source_ends
+from state.spark_logs.source_logs import needed_entries
 
 _COMPACT = ".compact"
 

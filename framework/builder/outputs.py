@@ -225,7 +225,6 @@ class DeltaJob:
 
     def _start(self, files: CheckpointFiles, how: Mapping[str, Any], lease: Lease, accepted: int | None) -> Job:
         from framework.engine.flow.code_fields import code_of
-        from framework.engine.flow.sources import require_bounded_batch
         from framework.engine.job.job import Job
         from framework.engine.job.launch import JobLaunch
         from framework.engine.job.startup_checks import open_with_history
@@ -236,7 +235,8 @@ class DeltaJob:
         from framework.engine.sink.fencing import require_owned
         from framework.engine.sink.small_tables import SmallTables
         from framework.engine.sink.tables import create_or_check
-        from state.spark_logs import found_files
+        from framework.engine.sources.backlog import require_bounded_batch
+        from state.spark_logs.source_logs import found_files
 
         record, pipeline = open_with_history(files, self._pipeline, accepted=accepted)
         spec, layout, spark, new, made = pipeline.spec, self._layout, files.spark, is_new(files), read_tables(files)

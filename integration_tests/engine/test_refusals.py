@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pytest
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
-from framework.engine.flow import sources
+from framework.engine.sources import backlog
 from panekeeper import (
     CorruptState,
     Count,
@@ -261,13 +261,13 @@ def test_a_batch_that_would_not_fit_into_memory_is_refused_before_it_is_logged(
 ) -> None:
     """Files without a limit: at the first start, and those that came while the job was down; not those it has read."""
     readings.put(("a", "10:00:10", 1), ("a", "10:00:11", 7))
-    monkeypatch.setattr(sources, "usable_memory", lambda: 300)  # a file has 52 bytes a row
+    monkeypatch.setattr(backlog, "usable_memory", lambda: 300)  # a file has 52 bytes a row
     without_limit = readings.spark.readStream.schema("sensor string, at timestamp, value bigint")
     monkeypatch.setattr(readings, "stream", lambda: without_limit.json(str(readings.folder / "in")))
     with pytest.raises(SetupError, match=r"in /.*/in that are not read yet have .*maxFilesPerTrigger.*maxBytesPerTr"):
         readings.start()
     assert not (readings.checkpoint / "offsets").exists()
-    monkeypatch.setattr(sources, "usable_memory", lambda: 600)
+    monkeypatch.setattr(backlog, "usable_memory", lambda: 600)
     readings.run()
     readings.put(("a", "10:02:10", 1))
     readings.run()  # more in all, and less that is new

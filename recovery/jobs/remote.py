@@ -23,7 +23,7 @@ from state.checkpoint.folder import CheckpointFolder
 from state.checkpoint.job_record import is_flushed
 from state.checkpoint.owner import LeaseOwner, read_end, read_owner
 from state.checkpoint.run_record import last_batches
-from state.spark_logs import LogFolder
+from state.spark_logs.lines import LogFolder
 
 _POLL_SECONDS = 0.2
 

@@ -14,7 +14,8 @@ from recovery.storage.locations import Location, LocationOrArchive, files_at, op
 from recovery.storage.s3_options import S3Options
 from state.checkpoint.folder import batch_numbers
 from state.checkpoint.layout import COMMITS_FOLDER, OFFSETS_FOLDER
-from state.spark_logs import offset_lines, parsed_lines
+from state.spark_logs.lines import parsed_lines
+from state.spark_logs.offsets import offset_lines
 
 Offsets = Mapping[str, Mapping[str, int]]
 """Topic -> number of the Kafka partition -> offset of the next message: as Spark's `startingOffsets` takes it."""

@@ -25,12 +25,9 @@ from state.checkpoint.job_record import is_flushed, read_record, read_tables
 from state.checkpoint.layout import CONTROL_FOLDER, METADATA_FILE, control_file, control_file_number
 from state.control_log import control_files_up_to, lost_control_files
 from state.errors import CorruptState, StateError
-from state.spark_logs import (
-    damaged_descriptions,
-    require_readable_commit,
-    require_readable_id,
-    require_readable_offsets,
-)
+from state.spark_logs.offsets import require_readable_commit, require_readable_offsets
+from state.spark_logs.source_logs import lost_entries
+from state.spark_logs.startup import damaged_descriptions, require_readable_id
 
 _NO_BATCH = -1
 _NEW_ID = "it has only the id by which Spark names the query; a new one is written, as for a clone"
@@ -165,7 +162,10 @@ def _source_findings(folder: Files, batch: int) -> Iterator[Finding]:
             yield Finding(file=file, action="set aside", why=why)
         else:
             yield unrepairable(folder.root, file, "which files the source has read is nowhere else")
-    if damaged:
+    lost = [*lost_entries(folder, batch)] if batch != _NO_BATCH else []
+    for file in lost:
+        yield unrepairable(folder.root, file, "it is gone, and which files the source has read is nowhere else")
+    if damaged or lost:
         return  # which control files were read is not known before these are repaired
     read = set() if batch == _NO_BATCH else control_files_up_to(folder, batch)
     for number in filter(None, map(control_file_number, folder.names(CONTROL_FOLDER))):

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from recovery.repair.finding import Finding, unrepairable
 from recovery.savepoint.checkpoint_reader import has_state_of
 from recovery.storage.files import Files
-from state.spark_logs import source_ends
+from state.spark_logs.offsets import source_ends
 
 _NOT_BEGUN = (
     "no run can have begun this batch, because the one before it is not committed: another process wrote this, which "

@@ -28,16 +28,15 @@ from state.checkpoint.layout import (
 )
 from state.control_log import control_files_read, control_files_within
 from state.errors import CorruptState
-from state.spark_logs import (
-    damaged_log,
+from state.spark_logs.lines import damaged_log, log_lines
+from state.spark_logs.offsets import (
     has_read,
-    log_lines,
-    needed_entries,
     offset_lines,
     require_readable_commit,
     require_readable_offsets,
     source_ends,
 )
+from state.spark_logs.source_logs import needed_entries, require_all_entries
 
 COPIED = (*layout.SPARK_NAMES, layout.OWN_FOLDER, layout.CONTROL_FOLDER)
 NOT_COPIED = (RUNNING_FILE, UNACCOUNTED_FILE, RESET_FILE, SAVEPOINT_FILE, SUPERSEDED_FILE)
@@ -163,6 +162,8 @@ def _settings(folder: Files, batch: int) -> dict[str, str]:
             f"{folder.root} is incomplete: it has commits/{batch} and no offsets/{batch}; restore it from a savepoint"
         )
     require_readable_commit(folder, batch)
+    require_readable_offsets(folder, batch)
+    require_all_entries(folder, batch)
     return dict(offset_lines(folder, batch)[0]["conf"])
 
 

@@ -8,12 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from recovery.repair.logs import log_findings
 from recovery.storage.local_files import LocalFiles
 from state.checkpoint.folder import LocalFolder
 from state.checkpoint.job_record import JobRecord, read_record
 from state.checkpoint.layout import JOB_FILE
 from state.errors import CorruptState
-from state.spark_logs import remove_unread_entries, require_readable_start, state_format, with_partitions_in_order
+from state.spark_logs.offsets import state_format, with_partitions_in_order
+from state.spark_logs.source_logs import remove_unread_entries
+from state.spark_logs.startup import require_readable_start
 
 
 def _java_texts(*texts: str) -> str:
@@ -131,6 +134,38 @@ def test_what_a_source_has_found_and_no_batch_has_read_is_removed(
     assert remove_unread_entries(local) == [f"sources/0/{entry}" for entry in removed]
     assert set(local.names("sources/0")) == set(entries) - set(removed)
     assert local.names("sources/1") == ["0"]  # where a topic began: Spark would begin at another place
+
+
+@pytest.mark.parametrize(
+    ("end", "entries", "lost"),
+    [
+        (1, ["0", "1", "2"], None),
+        (1, ["0"], "1"),
+        (0, [], "0"),
+        (2, ["0", "2"], "1"),
+        (12, ["9.compact", "10", "11", "12"], None),
+        (12, ["8", "9.compact", "10", "12"], "11"),
+        (10**17, ["9.compact"], "10"),
+        (8, ["9.compact"], None),
+        (8, ["1", "2", "3", "4", "5", "6", "7", "8"], "0"),
+    ],
+)
+def test_a_source_whose_log_lacks_an_entry_is_refused(
+    tmp_path: Path, end: int, entries: list[str], lost: str | None
+) -> None:
+    """As of a copy made while the job ran. Spark would take the next files for those that it has read as that entry."""
+    folder = LocalFiles(tmp_path)
+    for entry in entries:
+        folder.put_bytes(f"sources/1/{entry}", _entry("a"))
+    folder.put_bytes("offsets/5", f'v1\n{{"conf":{{}}}}\n{{"t":{{"0":1}}}}\n{{"logOffset":{end}}}\n-'.encode())
+    folder.put_bytes("commits/5", b"v1\n{}")
+    if lost is None:
+        require_readable_start(LocalFolder(tmp_path))
+        return
+    with pytest.raises(CorruptState, match=rf"^sources/1/{lost} in .* is damaged: it is gone, and Spark would take"):
+        require_readable_start(LocalFolder(tmp_path))
+    findings = [*log_findings(folder, no_sink=False, s3=None)]
+    assert [(one.file, one.action) for one in findings] == [(f"sources/1/{lost}", "none")]
 
 
 def test_partitions_of_kafka_are_named_in_the_order_in_which_they_were_read() -> None:

@@ -13,7 +13,7 @@ from state.checkpoint.layout import CONTROL_FOLDER, control_file
 from state.log import logger
 
 if TYPE_CHECKING:
-    from state.spark_logs import LogFolder
+    from state.spark_logs.lines import LogFolder
 
 _LOOK_SECONDS = 5.0
 """The clock is looked at at least so often."""

@@ -12,6 +12,5 @@ packing.py           How do Arrow batches of rows become segments for each key g
 pipeline.py          How are these stages wired to one streaming plan?
 row_checks.py        Which rows are refused, and with which reason?
 processor.py         What does Spark's stateful processor do with one key group in one batch?
-sources.py           What do the sources of a job read: how much at once, and is it what they have read before?
 stream_clock.py      How does the clock of declared arrival times pass in all key groups?
 """

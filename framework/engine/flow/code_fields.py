@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from framework.declarations.operator import OperatorWithListeners
 from framework.declarations.user_policy import UserPolicy
 from framework.declarations.windows import row_policies
-from framework.engine.flow.sources import OPTIONS_OF_NO_ROW, leaves, options_of
+from framework.engine.sources.inputs import OPTIONS_OF_NO_ROW
+from framework.engine.sources.streams import leaves, options_of
 from state.checkpoint.job_record import installed_versions
 from state.code_digest import digest, digests_of_parts
 

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 from framework.declarations.errors import CheckpointError
 from framework.engine.clock.control_cleanup import ControlCleanup
 from framework.engine.clock.tick_scheduler import TickScheduler
-from framework.engine.flow.sources import inputs_of, reads_files, reads_kafka
 from framework.engine.job.query import trigger_options
 from framework.engine.job.startup_checks import require_no_interrupted_restore
 from framework.engine.job.table_record import with_batch
 from framework.engine.job.unfinished_batch import ReadingOrder
 from framework.engine.session.required_settings import query_settings
 from framework.engine.sink import downtime
+from framework.engine.sources.inputs import inputs_of
+from framework.engine.sources.streams import reads_files, reads_kafka
 from state.checkpoint.control_files import write_control_file
 from state.checkpoint.job_record import read_record
 from state.checkpoint.owner import PreviousRun
@@ -24,7 +25,7 @@ from state.checkpoint.reset_intent import read_reset_intent
 from state.checkpoint.run_record import read_code
 from state.control_log import remove_damaged_unread, remove_unread_flushes
 from state.log import logger
-from state.spark_logs import remove_unread_entries
+from state.spark_logs.source_logs import remove_unread_entries
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -20,7 +20,6 @@ from framework.declarations.errors import (
     SetupError,
     SinkError,
 )
-from framework.engine.flow.sources import inputs_of, require_same_inputs
 from framework.engine.job.reset import complete_reset
 from framework.engine.job.unfinished_batch import require_files_of_unfinished_batch
 from framework.engine.job.upgrade.start import upgraded_record, with_history
@@ -35,6 +34,7 @@ from framework.engine.session.required_settings import (
 )
 from framework.engine.session.s3_settings import is_s3, require_s3
 from framework.engine.session.spark_errors import first_line
+from framework.engine.sources.inputs import inputs_of, require_same_inputs
 from state.checkpoint.compatibility import Compatibility, as_recorded, compare_declarations, flush_change, name_change
 from state.checkpoint.folder import local_path
 from state.checkpoint.job_record import JobRecord, installed_versions, is_flushed, read_record, write_record
@@ -44,7 +44,7 @@ from state.checkpoint.run_record import is_new, last_batches, require_logs_agree
 from state.control_log import control_folder_read, require_control_files, require_same_folder
 from state.key_groups import group_ids
 from state.log import logger
-from state.spark_logs import require_readable_start
+from state.spark_logs.startup import require_readable_start
 from state.upgrade.history import begun_again, in_force
 
 if TYPE_CHECKING:

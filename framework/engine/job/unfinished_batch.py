@@ -23,9 +23,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from framework.declarations.errors import CheckpointError, IncompatibleCheckpoint
-from framework.engine.flow.sources import is_there
 from framework.engine.session.kafka import partition_orders
 from framework.engine.session.required_settings import file_splits, recorded_splits, session_settings
+from framework.engine.sources.streams import is_there
 from state.checkpoint.fingerprint import Difference, compare
 from state.checkpoint.folder import batch_numbers, place_of
 from state.checkpoint.job_record import read_tables
@@ -41,7 +41,9 @@ from state.checkpoint.run_record import (
 )
 from state.code_digest import PREFIX
 from state.log import logger
-from state.spark_logs import LogFolder, has_read, log_lines, needed_entries, source_ends, with_partitions_in_order
+from state.spark_logs.lines import LogFolder, log_lines
+from state.spark_logs.offsets import has_read, source_ends, with_partitions_in_order
+from state.spark_logs.source_logs import needed_entries
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

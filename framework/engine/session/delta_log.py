@@ -15,7 +15,7 @@ from state.checkpoint.folder import LocalFolder, local_path, parse_json
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from state.spark_logs import LogFolder
+    from state.spark_logs.lines import LogFolder
 
 LOG = "_delta_log"
 _VERSION = re.compile(r"(\d{20})\.(json|checkpoint\..*parquet)")

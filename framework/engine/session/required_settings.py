@@ -17,7 +17,7 @@ from framework.engine.session.cluster_size import PARTITIONS
 from framework.engine.session.file_manager import FORMAT_SETTING, MANAGER_SETTING
 from framework.engine.session.s3_settings import FILE_MANAGER, is_s3
 from state.checkpoint.run_record import is_new
-from state.spark_logs import state_format
+from state.spark_logs.offsets import state_format
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,7 +12,7 @@ from recovery.drill.actions import POINTS
 from recovery.drill.faults.damage import FaultNotConfirmed
 from state.checkpoint.folder import LocalFolder, batch_numbers
 from state.checkpoint.layout import OFFSETS_FOLDER
-from state.spark_logs import NO_OFFSET
+from state.spark_logs.offsets import NO_OFFSET
 
 if TYPE_CHECKING:
     from recovery.drill.actions import Point

@@ -27,7 +27,7 @@ from state.checkpoint.run_record import last_batches
 from state.codec import STATE_VERSION
 from state.log import logger
 from state.records import IntervalRecord
-from state.spark_logs import offset_lines
+from state.spark_logs.offsets import offset_lines
 from state.spark_store import HEADER
 from state.upgrade.history import History, aggregates_of, declared_part, in_force, upgraded
 from state.upgrade.rules import StoredForm, stored_form
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from framework.engine.session.checkpoint_files import CheckpointFiles
     from framework.engine.sink.small_tables import SmallTables
     from framework.engine.sink.tables import Tables
-    from state.spark_logs import LogFolder
+    from state.spark_logs.lines import LogFolder
 
 _log = logger("job")
 

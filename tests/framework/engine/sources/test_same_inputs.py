@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from framework.declarations.errors import CorruptState, IncompatibleCheckpoint
-from framework.engine.flow.sources import require_same_inputs
+from framework.engine.sources.inputs import require_same_inputs
 from state.checkpoint.folder import LocalFolder
 from state.checkpoint.layout import INPUTS_FILE
 from state.checkpoint.run_record import Input, write_inputs

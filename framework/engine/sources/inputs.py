@@ -1,40 +1,30 @@
-"""What do the sources of a job read: how much at once, and is it what they have read before?
-
-Spark takes all files, if the stream has no limit. A micro-batch that does not fit into memory fails at every start: its
-offsets are logged, so it is always the same. So it is refused before that, at each start: the files may be there from
-the beginning, or have come while the job was down. While it runs Spark offers no place to refuse a batch before its
-offsets are logged (docs/decisions/0018).
+"""Do the sources of a job read what those of their numbers have read before?
 
 Spark knows a source by its number, and a file by its whole path. So streams in another order, or files that were moved,
 would be read again from the beginning, if the last batch had no row of theirs; else Spark fails. What each number
-stands for is recorded in `panekeeper/inputs.json` once Spark has begun a batch: before that it may refuse the sources.
+stands for is recorded in `panekeeper/inputs.json`.
 """
 
 from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
 
-from framework.declarations.errors import DeclarationError, IncompatibleCheckpoint, SetupError
-from framework.engine.session.session import usable_memory
-from state.checkpoint.folder import local_path, plain_url
+from framework.declarations.errors import DeclarationError, IncompatibleCheckpoint
+from framework.engine.sources.streams import FILES, is_there, kind_of, leaves, options_of
+from state.checkpoint.folder import plain_url
 from state.checkpoint.run_record import Input, is_new, read_inputs
 from state.code_digest import digest
 from state.control_log import control_source
-from state.spark_logs import found_files
+from state.spark_logs.source_logs import found_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from framework.engine.session.checkpoint_files import CheckpointFiles
 
-_LIMITS = {"maxfilespertrigger", "maxbytespertrigger"}
-_SHARE = 4
-"""The files of a micro-batch may have this part of the memory of the machine."""
-_FILES, _BY_NAME = "FileSource[", "filenameonly"
 _WHERE = ("subscribe", "subscribepattern", "assign", "path")
 """Options that say what a source reads."""
 OPTIONS_OF_NO_ROW = re.compile(
@@ -48,77 +38,6 @@ _NEWEST = 100
 """So many files are looked for, of those that were read last: they may be millions, and the first ones cleaned up."""
 
 
-def require_bounded_batch(df: DataFrame, found: Callable[[], Iterable[str]]) -> None:
-    """Check the files that the next micro-batch of a job reads without a limit.
-
-    Args:
-        df: the stream of one port.
-        found: returns the URLs of the files that earlier batches have read; called only if all files are too many.
-
-    Raises:
-        SetupError: they are too many bytes for one micro-batch.
-    """
-    most = usable_memory() // _SHARE
-    for path in _unlimited_paths(df):
-        size = _bytes_below(df, path)
-        if size > most:
-            size = _unread_bytes(df, path, found())
-        if size > most:
-            raise SetupError(
-                f"the files in {path} that are not read yet have {size / 1e9:.1f} GB, and the next micro-batch would "
-                "read all of them at once, as the stream has no limit: give it one, such as "
-                'spark.readStream.option("maxFilesPerTrigger", 10) or .option("maxBytesPerTrigger", "256m")'
-            )
-
-
-def is_there(spark: SparkSession, url: str) -> bool:
-    """Return whether a file exists; also if that cannot be found out, as Spark then says why when it reads.
-
-    Args:
-        spark: the session that reaches it.
-        url: its name as Spark logs it.
-    """
-    if (local := local_path(unquote(url))) is not None:
-        return local.exists()
-    jvm: Any = spark._jvm  # noqa: SLF001 -- Hadoop's file systems are reached through the gateway only
-    try:
-        path = jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(url))
-        system = path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())  # noqa: SLF001 -- as above
-        return bool(system.exists(path))
-    except Exception:  # noqa: BLE001 -- whatever it is
-        return True
-
-
-def reads_files(df: DataFrame) -> bool:
-    """Return whether a stream reads files, or tables of files, which Spark splits into tasks."""
-    return any(_kind(leaf) == "StreamingRelation" for leaf in leaves(df))
-
-
-def reads_kafka(df: DataFrame) -> bool:
-    """Return whether a stream reads topics of Kafka."""
-    return any(leaf.sourceName() == "kafka" for leaf in leaves(df) if _kind(leaf) == "StreamingRelationV2")
-
-
-def leaves(df: DataFrame) -> Iterator[Any]:
-    """Yield what a stream is made of: its sources, in the order in which Spark numbers them, and tables at rest."""
-    found: Any = df._jdf.queryExecution().analyzed().collectLeaves()  # noqa: SLF001 -- a plan has no public reader
-    yield from (found.apply(number) for number in range(found.size()))
-
-
-def options_of(leaf: Any) -> dict[str, str]:
-    """Return the options of a source by their names in lower case."""
-    if _kind(leaf) == "StreamingRelation":
-        options = leaf.dataSource().options()
-        found = {name: options.apply(name) for name in options.keySet().mkString("\n").splitlines()}
-    else:
-        found = dict(leaf.extraOptions().asCaseSensitiveMap()) if _kind(leaf) == "StreamingRelationV2" else {}
-    return {name.lower(): value for name, value in found.items()}
-
-
-def _kind(leaf: Any) -> str:
-    return str(leaf.getClass().getSimpleName())
-
-
 def inputs_of(streams: Iterable[DataFrame]) -> list[Input]:
     """Return what the sources of a job's ports read, by their numbers; that of the control stream comes after them.
 
@@ -126,7 +45,7 @@ def inputs_of(streams: Iterable[DataFrame]) -> list[Input]:
         DeclarationError: one stream is used twice. To Spark it is one source then, and has two places in the offsets:
             by these, logs would be taken for those of other sources.
     """
-    found = [(df, leaf) for df in streams for leaf in leaves(df) if _kind(leaf).startswith("StreamingRelation")]
+    found = [(df, leaf) for df in streams for leaf in leaves(df) if kind_of(leaf).startswith("StreamingRelation")]
     for number, (df, leaf) in enumerate(found):
         if any(leaf.equals(other) for _, other in found[:number]):
             read = _input(df, leaf)
@@ -141,11 +60,11 @@ def _input(df: DataFrame, leaf: Any) -> Input:
     name, options = str(leaf.sourceName()), options_of(leaf)
     place = next((options[one] for one in _WHERE if one in options), "")
     no_row = [one for one in options if OPTIONS_OF_NO_ROW.fullmatch(one) and one != "kafka.bootstrap.servers"]
-    how = {one: value for one, value in options.items() if one not in {*no_row, _BY_NAME}}
-    if not name.startswith(_FILES):
+    how = {one: value for one, value in options.items() if one not in {*no_row, "filenameonly"}}
+    if not name.startswith(FILES):
         return Input(kind=name, place=place, how=digest(how))
-    path = _qualified(df.sparkSession, name.removeprefix(_FILES).removesuffix("]"))
-    by_name = options.get(_BY_NAME, "").lower() == "true"
+    path = _qualified(df.sparkSession, name.removeprefix(FILES).removesuffix("]"))
+    by_name = options.get("filenameonly", "").lower() == "true"
     return Input(kind="files", place=path, how=digest([leaf.dataSource().className(), how]), by_name=by_name)
 
 
@@ -244,29 +163,3 @@ def _share_a_folder(one: str, other: str) -> bool:
 def _folder(path: str) -> str:
     glob = _GLOB.search(path)
     return path if glob is None else path[: glob.start()].rpartition("/")[0]
-
-
-def _unlimited_paths(df: DataFrame) -> Iterator[str]:
-    """Yield the paths that are read as plain files, without a limit for a micro-batch."""
-    for leaf in leaves(df):
-        is_file = _kind(leaf) == "StreamingRelation" and leaf.sourceName().startswith(_FILES)
-        if is_file and _LIMITS.isdisjoint(options_of(leaf)):
-            yield leaf.sourceName().removeprefix(_FILES).removesuffix("]")
-
-
-def _unread_bytes(df: DataFrame, path: str, found: Iterable[str]) -> int:
-    """Return how many bytes are in files that no batch has read; Spark lists them."""
-    known = {plain_url(unquote(url)) for url in found}
-    files = df.sparkSession.read.format("binaryFile").option("recursiveFileLookup", True).load(path)
-    listed = files.select("path", "length").toArrow()
-    pairs = zip(listed.column("path").to_pylist(), listed.column("length").to_pylist(), strict=True)
-    return sum(size for name, size in pairs if known.isdisjoint({plain_url(name), plain_url(unquote(name))}))
-
-
-def _bytes_below(df: DataFrame, path: str) -> int:
-    spark = df.sparkSession
-    jvm: Any = spark._jvm  # noqa: SLF001 -- Hadoop's file systems are reached through the gateway only
-    pattern = jvm.org.apache.hadoop.fs.Path(path)
-    files = pattern.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())  # noqa: SLF001 -- as above
-    found = files.globStatus(pattern) or []
-    return sum(int(files.getContentSummary(one.getPath()).getLength()) for one in found)

@@ -1,0 +1,64 @@
+"""Which sources has a stream, with which options, and are the files of one there?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from state.checkpoint.folder import local_path
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+FILES = "FileSource["
+"""With this begins Spark's name of a source that reads plain files; its path and a bracket follow."""
+
+
+def leaves(df: DataFrame) -> Iterator[Any]:
+    """Yield what a stream is made of: its sources, in the order in which Spark numbers them, and tables at rest."""
+    found: Any = df._jdf.queryExecution().analyzed().collectLeaves()  # noqa: SLF001 -- a plan has no public reader
+    yield from (found.apply(number) for number in range(found.size()))
+
+
+def kind_of(leaf: Any) -> str:
+    """Return the name of the class by which Spark plans a source."""
+    return str(leaf.getClass().getSimpleName())
+
+
+def options_of(leaf: Any) -> dict[str, str]:
+    """Return the options of a source by their names in lower case."""
+    if kind_of(leaf) == "StreamingRelation":
+        options = leaf.dataSource().options()
+        found = {name: options.apply(name) for name in options.keySet().mkString("\n").splitlines()}
+    else:
+        found = dict(leaf.extraOptions().asCaseSensitiveMap()) if kind_of(leaf) == "StreamingRelationV2" else {}
+    return {name.lower(): value for name, value in found.items()}
+
+
+def reads_files(df: DataFrame) -> bool:
+    """Return whether a stream reads files, or tables of files, which Spark splits into tasks."""
+    return any(kind_of(leaf) == "StreamingRelation" for leaf in leaves(df))
+
+
+def reads_kafka(df: DataFrame) -> bool:
+    """Return whether a stream reads topics of Kafka."""
+    return any(leaf.sourceName() == "kafka" for leaf in leaves(df) if kind_of(leaf) == "StreamingRelationV2")
+
+
+def is_there(spark: SparkSession, url: str) -> bool:
+    """Return whether a file exists; also if that cannot be found out, as Spark then says why when it reads.
+
+    Args:
+        spark: the session that reaches it.
+        url: its name as Spark logs it.
+    """
+    if (local := local_path(unquote(url))) is not None:
+        return local.exists()
+    jvm: Any = spark._jvm  # noqa: SLF001 -- Hadoop's file systems are reached through the gateway only
+    try:
+        path = jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(url))
+        system = path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())  # noqa: SLF001 -- as above
+        return bool(system.exists(path))
+    except Exception:  # noqa: BLE001 -- whatever it is
+        return True

@@ -1,0 +1,99 @@
+"""What does Spark log of a batch: where each of its sources has come to, and what it pins.
+
+Spark pins some settings by the offsets of each batch, and restores them at a start, whatever the session says. In which
+format its state is stored it does not pin; that is the version of its commits.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from state.checkpoint.folder import batch_numbers
+from state.checkpoint.layout import COMMITS_FOLDER, OFFSETS_FOLDER
+from state.spark_logs.lines import LogFolder, damaged_log, log_lines, parsed_lines, text_lines
+
+NO_OFFSET = "-"
+"""What Spark logs of a source that had nothing yet."""
+_LOG_OFFSET = re.compile(r'\s*\{\s*"logOffset"\s*:\s*(\d{1,18})\s*\}\s*', re.ASCII)
+
+
+def require_readable_commit(folder: LogFolder, batch: int) -> None:
+    """Raise `CorruptState` if Spark could not read its commit of a batch."""
+    _ = [*log_lines(folder, f"{COMMITS_FOLDER}/{batch}")]
+
+
+def require_readable_offsets(folder: LogFolder, batch: int) -> None:
+    """Raise `CorruptState` if Spark could not read its offsets of a batch."""
+    _ = offset_lines(folder, batch)
+
+
+def offset_lines(folder: LogFolder, batch: int) -> list[Any]:
+    """Return what the offsets of a batch say: what it pins, then a value for each source. Raises `CorruptState`."""
+    name = f"{OFFSETS_FOLDER}/{batch}"
+    lines = [*log_lines(folder, name)]
+    pinned, *sources = lines or [None]
+    if not sources or not isinstance(pinned, dict) or not isinstance(pinned.get("conf"), dict):
+        raise damaged_log(folder, name)
+    return lines
+
+
+def source_ends(folder: LogFolder, batch: int) -> list[int | None]:
+    """Return, for each source, the last entry of its log that a batch has read; None for one without a log.
+
+    A line that cannot be read stands for a source without a log: `require_readable_offsets` reports it.
+    """
+    return [log_offset(line) for line in text_lines(folder.read(f"{OFFSETS_FOLDER}/{batch}"))[2:]]
+
+
+def has_read(ends: Sequence[int | None], source: int, entry: int) -> bool:
+    """Return whether a batch has read an entry of a source's log, by its `source_ends`."""
+    end = ends[source] if source < len(ends) else None
+    return end is not None and entry <= end
+
+
+def with_partitions_in_order(content: bytes, orders: Mapping[str, Sequence[str]]) -> bytes:
+    """Return the offsets of a batch with the partitions of Kafka named in other orders.
+
+    Spark reads up to four of them in the order in which they are named, and in its log it sorts them.
+
+    Args:
+        content: of the file.
+        orders: number of a source -> the partitions that it has read, `topic-number`, in their order.
+    """
+    lines = content.decode().split("\n")
+    for source, order in orders.items():
+        at = int(source) + 2
+        named: dict[str, dict[str, Any]] = {}
+        for topic, _, partition in (name.rpartition("-") for name in order):
+            named.setdefault(topic, {})[partition] = None
+        sorted_by_topic = [f"{topic}-{partition}" for topic, partitions in named.items() for partition in partitions]
+        if sorted_by_topic != list(order) or not lines[at : at + 1] or not lines[at].startswith("{"):
+            continue
+        offsets = json.loads(lines[at])
+        if not all(isinstance(partitions, dict) for partitions in offsets.values()):
+            continue
+        found = {
+            topic: {one: offsets.get(topic, {}).get(one) for one in partitions} for topic, partitions in named.items()
+        }
+        if found == offsets:  # the same, but for the order
+            lines[at] = json.dumps(found, separators=(",", ":"))
+    return "\n".join(lines).encode()
+
+
+def log_offset(line: str) -> int | None:
+    """Return the entry that a line names as Spark writes it; what Spark only reads is the line of no file source."""
+    match = _LOG_OFFSET.fullmatch(line)
+    return None if match is None else int(match[1])
+
+
+def state_format(folder: LogFolder) -> str | None:
+    """Return the format version in which Spark stores the state of the checkpoint; None before the first commit."""
+    for name in (f"{COMMITS_FOLDER}/{batch}" for batch in batch_numbers(folder, COMMITS_FOLDER)[-1:]):
+        try:
+            return str(next(parsed_lines(folder.read(name))))
+        except ValueError as error:
+            raise damaged_log(folder, name) from error
+    return None

@@ -1,0 +1,110 @@
+"""Which files has a source found, and which of them has a batch read?
+
+The log of a file source has a file for each entry, `sources/<source>/<entry>`, with a line for each file that was found
+then. Every tenth one is compact: it has the lines of those before it, too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from state.checkpoint.folder import batch_numbers, damaged
+from state.checkpoint.layout import OFFSETS_FOLDER, SOURCES_FOLDER
+from state.spark_logs.lines import LogFolder, log_lines, text_lines
+from state.spark_logs.offsets import NO_OFFSET, log_offset, source_ends
+
+_ENTRY = re.compile(r"(\d+)(?:\.compact)?")
+
+
+def needed_entries(names: Iterable[str]) -> list[str]:
+    """Return the files to read of a source's log: the newest compact one has the entries of those before it.
+
+    >>> needed_entries(["7", "8", "9.compact", "10"])
+    ['9.compact', '10']
+    """
+    numbers = {name: int(match[1]) for name in names if (match := _ENTRY.fullmatch(name))}
+    compact = max((number for name, number in numbers.items() if name.endswith(".compact")), default=-1)
+    return sorted((name for name, number in numbers.items() if number >= compact), key=numbers.__getitem__)
+
+
+def require_all_entries(folder: LogFolder, batch: int) -> None:
+    """Check that the logs of the file sources have all that a batch, and those before it, have read.
+
+    Spark would give the number of a lost entry to the files that it finds next, and take them for read. So it is with a
+    copy that was made while the job ran, or after a power cut.
+
+    Raises:
+        CorruptState: an entry is gone.
+    """
+    for name in lost_entries(folder, batch):
+        raise damaged(folder, name, "it is gone, and Spark would take the files that it finds next for those in it")
+
+
+def lost_entries(folder: LogFolder, batch: int) -> Iterator[str]:
+    """Yield the first file that each source's log lacks, of those that a batch, or one before it, has read."""
+    for source, end in enumerate(source_ends(folder, batch)):
+        log = f"{SOURCES_FOLDER}/{source}"
+        there = {name: int(match[1]) for name in folder.names(log) if (match := _ENTRY.fullmatch(name))}
+        needed = needed_entries(there)
+        at = there[needed[0]] if needed and needed[0].endswith(".compact") else 0
+        for name in needed:
+            at += there[name] == at
+        if end is not None and at <= end:
+            yield f"{log}/{at}"
+
+
+def remove_unread_entries(folder: LogFolder) -> list[str]:
+    """Remove from the logs of file sources what no batch has read, so that the next batch finds it anew.
+
+    Spark logs the files that it has found for a batch, and then the offsets of the batch. Killed between the two, it
+    would find more files at the next start and read both lots in one batch, whatever `maxFilesPerTrigger` says: the
+    watermark would advance once for them and not twice, and a row that was late would be in time.
+
+    Args:
+        folder: the checkpoint. No query may run on it.
+
+    Returns:
+        The removed files. A compact one stays if files that it stands for are gone.
+    """
+    batches = batch_numbers(folder, OFFSETS_FOLDER)
+    newest = text_lines(folder.read(f"{OFFSETS_FOLDER}/{batches[-1]}"))[2:] if batches else None
+    removed: list[str] = []
+    for source in sorted(map(int, filter(str.isdecimal, folder.names(SOURCES_FOLDER)))):
+        if newest is None or newest[source : source + 1] == [NO_OFFSET]:
+            end: int | None = -1
+        else:
+            end = log_offset(newest[source]) if source < len(newest) else None
+        if end is not None:
+            removed += _remove_after(folder, f"{SOURCES_FOLDER}/{source}", end)
+    return removed
+
+
+def _remove_after(folder: LogFolder, log: str, end: int) -> list[str]:
+    numbers = {name: int(match[1]) for name in folder.names(log) if (match := _ENTRY.fullmatch(name))}
+    earlier = needed_entries(name for name, number in numbers.items() if number <= end)
+    later = sorted((name for name, number in numbers.items() if number > end), key=numbers.__getitem__, reverse=True)
+    first = numbers[earlier[0]] if earlier and earlier[0].endswith(".compact") else 0
+    if [numbers[name] for name in earlier] != list(range(first, end + 1)):
+        return []
+    files = [f"{log}/{name}" for name in later]
+    if not all(_is_file_entry(line) for file in files for line in log_lines(folder, file)):
+        return []
+    for file in files:  # the newest first: what is left is a log at any moment
+        folder.remove(file)
+    return files
+
+
+def _is_file_entry(line: object) -> bool:
+    """Return whether a line of a source's log is of a file source; those of Kafka hold where its topics began."""
+    return isinstance(line, dict) and {"path", "timestamp", "batchId"} <= set(line)
+
+
+def found_files(folder: LogFolder, source: int | None = None) -> Iterator[str]:
+    """Yield the URL of each file that a source, or all of them, have found, newest last. Raises `CorruptState`."""
+    for number in folder.names(SOURCES_FOLDER) if source is None else [source]:
+        log = f"{SOURCES_FOLDER}/{number}"
+        for name in needed_entries(folder.names(log)):
+            for line in log_lines(folder, f"{log}/{name}"):
+                if isinstance(line, dict) and "path" in line:
+                    yield line["path"]

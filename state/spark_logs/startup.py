@@ -1,0 +1,97 @@
+"""Can all that Spark reads when a query starts be read: its id, the newest logs, what describes the state?"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+
+from state.checkpoint.folder import CheckpointFolder, batch_numbers, read_object
+from state.checkpoint.layout import COMMITS_FOLDER, METADATA_FILE, OFFSETS_FOLDER, SOURCES_FOLDER, STATE_FOLDER
+from state.errors import CorruptState
+from state.spark_logs.lines import LogFolder, damaged_log, log_lines
+from state.spark_logs.offsets import require_readable_commit, require_readable_offsets
+from state.spark_logs.source_logs import needed_entries, require_all_entries
+
+
+def require_readable_start(folder: LogFolder) -> None:
+    """Check what Spark reads when a query starts: its id, the newest logs, what describes the state.
+
+    Raises:
+        CorruptState: a file is truncated, altered or gone; the error names it, and the command that repairs it.
+    """
+    require_readable_id(folder)
+    for batch in batch_numbers(folder, OFFSETS_FOLDER)[-2:]:  # it compares the newest ones with those before
+        require_readable_offsets(folder, batch)
+    for batch in batch_numbers(folder, COMMITS_FOLDER)[-1:]:
+        require_readable_commit(folder, batch)
+    for source in folder.names(SOURCES_FOLDER):
+        log = f"{SOURCES_FOLDER}/{source}"
+        for entry in needed_entries(folder.names(log)):
+            _ = sum(1 for _ in log_lines(folder, f"{log}/{entry}"))
+    for batch in batch_numbers(folder, OFFSETS_FOLDER)[-1:]:
+        require_all_entries(folder, batch)
+    for file in damaged_descriptions(folder):
+        raise damaged_log(folder, file)
+
+
+def require_readable_id(folder: CheckpointFolder) -> None:
+    """Raise `CorruptState` if Spark could not read the id of its query."""
+    metadata = read_object(folder, METADATA_FILE)
+    if metadata is not None and not isinstance(metadata.get("id"), str):
+        raise damaged_log(folder, METADATA_FILE)
+
+
+def damaged_descriptions(folder: LogFolder) -> Iterator[str]:
+    """Yield the files that describe the stored state of an operator, as far as a start reads them and cannot."""
+    for operator in filter(str.isdecimal, folder.names(STATE_FOLDER)):
+        metadata, schemas = (f"{STATE_FOLDER}/{operator}/{name}" for name in ("_metadata/v2", "_stateSchema"))
+        names = [f"{metadata}/{batch}" for batch in batch_numbers(folder, metadata)[-1:]]
+        names += [
+            f"{schemas}/{store}/{one}" for store in folder.names(schemas) for one in folder.names(f"{schemas}/{store}")
+        ]
+        for name in names:
+            try:
+                is_metadata = name.startswith(metadata)
+                whole = bool([*log_lines(folder, name)]) if is_metadata else _is_schema(folder.read(name))
+            except (CorruptState, ValueError):
+                whole = False
+            if not whole:
+                yield name
+
+
+def _is_schema(content: bytes) -> bool:
+    """Return whether a file with the schemas of stored values is whole; of other versions than 3, whether it has any.
+
+    Java's `writeUTF` wrote it: a version; how many column families there are; of each its name, two numbered schemas
+    and two encoders, each a text in several pieces. Spark reads it so, and knows no other end of it.
+    """
+    file = io.BytesIO(content)
+    try:
+        if _java_text(file) != b"v3":
+            return True
+        for _ in range(_java_number(file, 4)):
+            _java_text(file)
+            for numbered in (True, True, False, False):
+                if numbered:
+                    _java_number(file, 2)
+                pieces = b"".join(_java_text(file) for _ in range(_java_number(file, 4)))
+                json.loads(pieces)
+    except ValueError:
+        return False
+    return True
+
+
+def _java_text(file: io.BytesIO) -> bytes:
+    return _exactly(file, _java_number(file, 2))
+
+
+def _java_number(file: io.BytesIO, size: int) -> int:
+    return int.from_bytes(_exactly(file, size))
+
+
+def _exactly(file: io.BytesIO, size: int) -> bytes:
+    data = file.read(size)
+    if len(data) < size:
+        raise ValueError(f"{size - len(data)} bytes are missing")
+    return data
