@@ -124,12 +124,14 @@ class Input:
         place: path, topics or table; empty if the source has no such thing.
         how: digest of its format and options, by which two sources of one place differ.
         by_name: files are known by their names alone, and not by their paths.
+        plan: digest of what the job does with its rows, if another source has the same identity; else empty.
     """
 
     kind: str
     place: str
     how: str = ""
     by_name: bool = False
+    plan: str = ""
 
     @property
     def identity(self) -> tuple[str, str, str]:
@@ -153,7 +155,7 @@ def read_inputs(folder: CheckpointFolder) -> list[Input] | None:
 
 
 def write_inputs(folder: CheckpointFolder, inputs: Iterable[Input]) -> None:
-    """Record what each source of a run reads, once Spark has begun a batch with them."""
+    """Record what each source of a run reads: before the very first batch, and once Spark has begun one."""
     folder.write_json(INPUTS_FILE, {"sources": [asdict(one) for one in inputs]}, replace=True)
 
 

@@ -14,14 +14,11 @@ from typing import TYPE_CHECKING, Any
 from framework.declarations.operator import OperatorWithListeners
 from framework.declarations.user_policy import UserPolicy
 from framework.declarations.windows import row_policies
-from framework.engine.sources.inputs import OPTIONS_OF_NO_ROW
-from framework.engine.sources.streams import leaves, options_of
+from framework.engine.sources.plan import STARTING, plan_digest, source_digest, starting_digest
 from state.checkpoint.job_record import installed_versions
 from state.code_digest import digest, digests_of_parts
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from framework.core.job_spec import JobSpec
     from framework.engine.flow.pipeline import InputPort, Pipeline
 
@@ -33,15 +30,6 @@ _OTHER_SETTINGS = re.compile(
     r"|(caseSensitive|mapKeyDedupPolicy|timestampType|columnNameOfCorruptRecord)$).*"
 )
 """Further settings by which SQL and Spark's readers of files compute other values; most sessions set none of them."""
-_MAX_FIELDS = 10_000  # columns that Spark writes out for an operator of a plan
-
-# What differs between two plans of the same code: ids of expressions, objects and watermarks, seeds of random numbers,
-# numbers of the variables of lambda functions.
-_VARYING = re.compile(
-    r"#\d+L?|@[0-9a-f]+|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
-    r"|(?<=\brand)\([^)]*\)|(?<=\brandn)\([^)]*\)|(?<=\buuid)\([^)]*\)|(?<=^Sample).*|(?<=^~Sample).*"
-)
-_LAMBDA_NUMBER = re.compile(r"(?<=_)\d+\b")
 
 
 def code_of(pipeline: Pipeline) -> dict[str, Any]:
@@ -67,8 +55,9 @@ def code_of(pipeline: Pipeline) -> dict[str, Any]:
 def _port_fields(port: InputPort) -> dict[str, Any]:
     intake = port.intake
     fields: dict[str, Any] = {
-        "source": _source_digest(intake.df),
-        "stream": _stream_digest(intake.df),
+        "source": source_digest(intake.df),
+        STARTING: starting_digest(intake.df),
+        "stream": plan_digest(intake.df),
         "reject": [[reason, rule] for reason, rule in intake.reject.items()],
         "order_by": list(intake.order_by),
         "watermark": intake.watermark_us,
@@ -95,32 +84,3 @@ def _user_objects(spec: JobSpec) -> Iterator[tuple[str, object]]:
     for kind, objects in (("listener", listeners), ("handler", spec.handlers)):
         for number, one in enumerate(objects):
             yield f"{kind} {number} {type(one).__name__}", one
-
-
-def _source_digest(df: DataFrame) -> str:
-    """Return how sources are read, and the types of the columns: an option may decide about each value of a row."""
-    options = [
-        {name: value for name, value in options_of(leaf).items() if not OPTIONS_OF_NO_ROW.fullmatch(name)}
-        for leaf in leaves(df)
-    ]
-    return digest([df.schema.json(), *(sorted(one.items()) for one in options)])
-
-
-def _stream_digest(df: DataFrame) -> str:
-    """Return what the user's own plan does between the source and the windows; of Python functions in it, the names."""
-    plan = df._jdf.queryExecution().analyzed()  # noqa: SLF001 -- a plan has no public form
-    return digest([_without_varying(line) for line in _operators(plan)])
-
-
-def _without_varying(line: str) -> str:
-    line = _VARYING.sub("", line)
-    return _LAMBDA_NUMBER.sub("", line) if "lambdafunction" in line else line
-
-
-def _operators(plan: Any) -> Iterator[str]:
-    """Yield the operators of a plan but its sources: the same files may be elsewhere now."""
-    children = plan.children()
-    if children.size():
-        yield plan.simpleString(_MAX_FIELDS)
-    for number in range(children.size()):
-        yield from _operators(children.apply(number))

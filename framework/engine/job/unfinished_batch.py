@@ -25,11 +25,12 @@ from typing import TYPE_CHECKING, Any
 from framework.declarations.errors import CheckpointError, IncompatibleCheckpoint
 from framework.engine.session.kafka import partition_orders
 from framework.engine.session.required_settings import file_splits, recorded_splits, session_settings
+from framework.engine.sources.plan import STARTING
 from framework.engine.sources.streams import is_there
 from state.checkpoint.fingerprint import Difference, compare
 from state.checkpoint.folder import batch_numbers, place_of
 from state.checkpoint.job_record import read_tables
-from state.checkpoint.layout import OFFSETS_FOLDER, SOURCES_FOLDER
+from state.checkpoint.layout import OFFSETS_FOLDER
 from state.checkpoint.run_record import (
     Input,
     last_batches,
@@ -41,9 +42,9 @@ from state.checkpoint.run_record import (
 )
 from state.code_digest import PREFIX
 from state.log import logger
-from state.spark_logs.lines import LogFolder, log_lines
-from state.spark_logs.offsets import has_read, source_ends, with_partitions_in_order
-from state.spark_logs.source_logs import needed_entries
+from state.spark_logs.lines import LogFolder
+from state.spark_logs.offsets import NO_OFFSET, offset_lines, source_ends, with_partitions_in_order
+from state.spark_logs.source_logs import files_between
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -60,7 +61,7 @@ _SINK = "has a sink of its own"
 
 
 def begin_with_code(
-    folder: CheckpointFolder,
+    folder: LogFolder,
     record: JobRecord,
     code: Mapping[str, Any],
     tables: Mapping[str, str | None],
@@ -92,7 +93,7 @@ def begin_with_code(
         begun is not None
         and begun != committed
         and stored is not None
-        and (lines := [_line(one) for one in compare(stored, code)])
+        and (lines := [_line(one) for one in compare(stored, code) if _counts(one, folder, begun)])
     ):
         holders = [
             f"the {role}"
@@ -160,15 +161,9 @@ def files_of_batch(folder: LogFolder, batch: int) -> Iterator[str]:
         return  # where it begins is not known
     ends, before = source_ends(folder, batch), source_ends(folder, batch - 1) if batch else []
     for source, end in enumerate(ends[:-1]):
-        if end is None:
-            continue
-        for name in needed_entries(folder.names(f"{SOURCES_FOLDER}/{source}")):
-            if has_read(before, source, int(name.partition(".")[0])):
-                continue
-            for line in log_lines(folder, f"{SOURCES_FOLDER}/{source}/{name}"):
-                entry = line.get("batchId") if isinstance(line, dict) and "path" in line else None
-                if entry is not None and entry <= end and not has_read(before, source, entry):
-                    yield line["path"]
+        if end is not None:
+            after = before[source] if source < len(before) else None
+            yield from files_between(folder, source, -1 if after is None else after, end)
 
 
 class ReadingOrder:
@@ -203,6 +198,8 @@ class ReadingOrder:
         """Read an unfinished batch in the order that it had. To be entered until a query has planned that batch."""
         begun, committed = last_batches(self._folder)
         self._unfinished = None if begun == committed else begun
+        if begun is None and self._inputs is not None:  # a kill may come before the first batch runs
+            write_inputs(self._folder, self._inputs)
         recorded = {} if self._unfinished is None or self._recorded is None else self._recorded
         if partitions := recorded.get("partitions"):
             name = f"{OFFSETS_FOLDER}/{begun}"
@@ -241,6 +238,13 @@ def _refusal(
         f"program is gone, start(..., accept_changed_code={batch}) finishes the batch with the code as it is: what "
         f"{have} has of it stays, and rows whose fate has changed are missing or doubled"
     )
+
+
+def _counts(difference: Difference, folder: LogFolder, batch: int) -> bool:
+    """Return whether a difference may change the rows of a batch: where a source begins only counts until it has."""
+    if not difference.field.endswith(STARTING):
+        return True
+    return batch == 0 or NO_OFFSET in offset_lines(folder, batch - 1)
 
 
 def _line(difference: Difference) -> str:

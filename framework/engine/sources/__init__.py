@@ -2,5 +2,6 @@
 
 backlog.py  Does what a start reads at once fit into memory?
 inputs.py   Do the sources of a job read what those of their numbers have read before?
+plan.py     What do a stream's sources and its own plan compute, as texts that are the same in each process?
 streams.py  Which sources has a stream, with which options, and are the files of one there?
 """

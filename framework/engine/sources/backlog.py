@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 from framework.declarations.errors import SetupError
 from framework.engine.session.session import usable_memory
-from framework.engine.sources.streams import FILES, kind_of, leaves, options_of
+from framework.engine.sources.streams import leaves, options_of, path_of_files
 from state.checkpoint.folder import plain_url
 
 if TYPE_CHECKING:
@@ -51,9 +51,9 @@ def require_bounded_batch(df: DataFrame, found: Callable[[], Iterable[str]]) -> 
 def _unlimited_paths(df: DataFrame) -> Iterator[str]:
     """Yield the paths that are read as plain files, without a limit for a micro-batch."""
     for leaf in leaves(df):
-        is_file = kind_of(leaf) == "StreamingRelation" and leaf.sourceName().startswith(FILES)
-        if is_file and _LIMITS.isdisjoint(options_of(leaf)):
-            yield leaf.sourceName().removeprefix(FILES).removesuffix("]")
+        path = path_of_files(leaf)
+        if path is not None and _LIMITS.isdisjoint(options_of(leaf)):
+            yield path
 
 
 def _unread_bytes(df: DataFrame, path: str, found: Iterable[str]) -> int:

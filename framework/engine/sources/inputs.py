@@ -10,30 +10,28 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from framework.declarations.errors import DeclarationError, IncompatibleCheckpoint
-from framework.engine.sources.streams import FILES, is_there, kind_of, leaves, options_of
+from framework.engine.sources.plan import OPTIONS_OF_NO_ROW, plan_digest
+from framework.engine.sources.streams import is_there, kind_of, leaves, options_of, path_of_files, qualified
 from state.checkpoint.folder import plain_url
 from state.checkpoint.run_record import Input, is_new, read_inputs
 from state.code_digest import digest
 from state.control_log import control_source
-from state.spark_logs.source_logs import found_files
+from state.spark_logs.source_logs import found_files, have_read_the_same
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
     from framework.engine.session.checkpoint_files import CheckpointFiles
 
 _WHERE = ("subscribe", "subscribepattern", "assign", "path")
 """Options that say what a source reads."""
-OPTIONS_OF_NO_ROW = re.compile(
-    r"paths?|max\w+pertrigger|minoffsetspertrigger|maxtriggerdelay|maxfileage|latestfirst|cleansource|sourcearchivedir"
-    r"|starting\w+|failondataloss|groupidprefix|fs\..*|kafka\.(?!isolation\.level).*|fetchoffset\..*|kafkaconsumer\..*",
-    re.IGNORECASE,
-)
-"""Options of a source that decide where it reads, and which rows the next batch gets, but not what is in a row."""
 _GLOB = re.compile(r"[*?\[{]")
+_OTHER_GLOB = re.compile(r"[?\[\]{}\\]")
 _NEWEST = 100
 """So many files are looked for, of those that were read last: they may be millions, and the first ones cleaned up."""
 
@@ -43,40 +41,47 @@ def inputs_of(streams: Iterable[DataFrame]) -> list[Input]:
 
     Raises:
         DeclarationError: one stream is used twice. To Spark it is one source then, and has two places in the offsets:
-            by these, logs would be taken for those of other sources.
+            by these, logs would be taken for those of other sources. Or one begins where Delta does not keep in mind.
     """
     found = [(df, leaf) for df in streams for leaf in leaves(df) if kind_of(leaf).startswith("StreamingRelation")]
-    for number, (df, leaf) in enumerate(found):
+    inputs = [_input(df, leaf) for df, leaf in found]
+    for number, ((_, leaf), read) in enumerate(zip(found, inputs, strict=True)):
         if any(leaf.equals(other) for _, other in found[:number]):
-            read = _input(df, leaf)
             raise DeclarationError(
                 f"the stream that reads {read.place or read.kind} is used twice in the job, and Spark logs it as one "
-                "source: make a stream for each use, by spark.readStream... once more, or use it once"
+                "source: make a stream for each use, by spark.readStream... once more, each with an option of its own "
+                'by which it is known, such as .option("stream", "orders"); or use it once'
             )
-    return [_input(df, leaf) for df, leaf in found]
+        if options_of(leaf).get("startingversion", "").lower() == "latest":
+            raise _latest(read)
+    known = [one.identity for one in inputs]
+    return [
+        replace(one, plan=plan_digest(df)) if known.count(one.identity) > 1 else one
+        for (df, _), one in zip(found, inputs, strict=True)
+    ]
+
+
+def _latest(read: Input) -> DeclarationError:
+    table = f"delta.`{read.place}`" if read.place else "NAME"
+    return DeclarationError(
+        f"the stream that reads {read.place or read.kind} has the option startingVersion = latest, and Delta looks for "
+        "the latest version anew at each start, until a batch with rows is committed: rows that come while the job is "
+        "down, or in a batch that is interrupted, would never be read. Give the number of a version. For all that "
+        f"comes from now on, let a commit without rows make one: COMMENT ON TABLE {table} IS 'read from here'; "
+        "DESCRIBE HISTORY has its number"
+    )
 
 
 def _input(df: DataFrame, leaf: Any) -> Input:
-    name, options = str(leaf.sourceName()), options_of(leaf)
+    options, path = options_of(leaf), path_of_files(leaf)
     place = next((options[one] for one in _WHERE if one in options), "")
     no_row = [one for one in options if OPTIONS_OF_NO_ROW.fullmatch(one) and one != "kafka.bootstrap.servers"]
     how = {one: value for one, value in options.items() if one not in {*no_row, "filenameonly"}}
-    if not name.startswith(FILES):
-        return Input(kind=name, place=place, how=digest(how))
-    path = _qualified(df.sparkSession, name.removeprefix(FILES).removesuffix("]"))
+    if path is None:
+        return Input(kind=str(leaf.sourceName()), place=place, how=digest(how))
     by_name = options.get("filenameonly", "").lower() == "true"
-    return Input(kind="files", place=path, how=digest([leaf.dataSource().className(), how]), by_name=by_name)
-
-
-def _qualified(spark: SparkSession, path: str) -> str:
-    """Return a path as Spark logs it; as it is, if its file system cannot be reached: then Spark says why."""
-    jvm: Any = spark._jvm  # noqa: SLF001 -- Hadoop's file systems are reached through the gateway only
-    try:
-        hadoop = jvm.org.apache.hadoop.fs.Path(path)
-        system = hadoop.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())  # noqa: SLF001 -- as above
-        return str(hadoop.makeQualified(system.getUri(), system.getWorkingDirectory()).toString())
-    except Exception:  # noqa: BLE001 -- whatever it is
-        return path
+    read_by = digest([leaf.dataSource().className(), how])
+    return Input(kind="files", place=qualified(df.sparkSession, path), how=read_by, by_name=by_name)
 
 
 def require_same_inputs(files: CheckpointFiles, name: str, now: Sequence[Input]) -> None:
@@ -89,7 +94,7 @@ def require_same_inputs(files: CheckpointFiles, name: str, now: Sequence[Input])
 
     Raises:
         IncompatibleCheckpoint: they read it in another order, or files in another place.
-        CorruptState: the record of it, or a log of files that were read, is damaged.
+        CorruptState: the record of it, a log of files that were read, or where topics began, is damaged.
     """
     if is_new(files):
         return
@@ -105,6 +110,7 @@ def require_same_inputs(files: CheckpointFiles, name: str, now: Sequence[Input])
         )
     if before is None:
         return
+    _require_known_apart(files, name, before, now)
     for number, (old, new) in enumerate(zip(before, now, strict=True)):
         if old.kind == new.kind == "files" and (why := _moved(files, number, old, new)):
             raise IncompatibleCheckpoint(
@@ -113,6 +119,22 @@ def require_same_inputs(files: CheckpointFiles, name: str, now: Sequence[Input])
                 "there; or, if no two files ever have the same name, set the option fileNameOnly of the stream to true "
                 "for good, by which Spark knows files by their names alone"
             )
+
+
+def _require_known_apart(files: CheckpointFiles, name: str, before: Sequence[Input], now: Sequence[Input]) -> None:
+    """Refuse another plan of streams which read the same, and of which each may be what another one was."""
+    folder = files.local_folder() or files
+    for one in {old.identity for old in before if old.plan}:
+        numbers = [number for number, old in enumerate(before) if old.identity == one]
+        if all(before[number].plan == now[number].plan for number in numbers) or have_read_the_same(folder, numbers):
+            continue
+        raise IncompatibleCheckpoint(
+            f"the streams {numbers} of job {name!r} all read {before[numbers[0]].place or one[0]}, some have read more "
+            "of it than others, and the program has changed since: which of them is which is not known, and rows "
+            "would be lost or read twice. Start the program as it was; give each stream an option of its own by which "
+            'it is known, such as .option("stream", "orders"), one after the other with a run in between; then change '
+            "the rest"
+        )
 
 
 def _are_others(before: Sequence[Input], now: Sequence[Input]) -> bool:
@@ -137,7 +159,7 @@ def _moved(files: CheckpointFiles, number: int, old: Input, new: Input) -> str |
         return "they were read with the option fileNameOnly, so they may have been moved meanwhile"
     if old.place == new.place:
         return None
-    if not _share_a_folder(old.place, new.place):
+    if not (_covers(old.place, new.place) or _covers(new.place, old.place)):
         return "files may have been moved there"
     newest = deque(found_files(files.local_folder() or files, number), maxlen=_NEWEST)
     gone = next((url for url in newest if not is_there(files.spark, url)), None)
@@ -158,6 +180,21 @@ def _share_a_folder(one: str, other: str) -> bool:
     """
     first, second = (plain_url(f"{_folder(path)}/") for path in (one, other))
     return first.startswith(second) or second.startswith(first)
+
+
+def _covers(above: str, path: str) -> bool:
+    """Return whether all files of a path are below another one, as far as their text shows it; both may have globs.
+
+    >>> _covers("file:/in", "file:/in/2024"), _covers("file:/in/*", "file:/in/2024-*/a"), _covers("/in/2024", "/in")
+    (True, True, False)
+    >>> _covers("file:/in/v1-*", "file:/in/v2-*"), _covers("file:/in/v?", "file:/in/v2")
+    (False, False)
+    """
+    wide, narrow = (plain_url(one).rstrip("/").split("/") for one in (above, path))
+    return len(wide) <= len(narrow) and all(
+        one == other or ("*" in one and not _OTHER_GLOB.search(one) and fnmatchcase(other, one))
+        for one, other in zip(wide, narrow, strict=False)
+    )
 
 
 def _folder(path: str) -> str:

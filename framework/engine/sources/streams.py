@@ -11,7 +11,7 @@ from state.checkpoint.folder import local_path
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-FILES = "FileSource["
+_FILES = "FileSource["
 """With this begins Spark's name of a source that reads plain files; its path and a bracket follow."""
 
 
@@ -43,7 +43,18 @@ def reads_files(df: DataFrame) -> bool:
 
 def reads_kafka(df: DataFrame) -> bool:
     """Return whether a stream reads topics of Kafka."""
-    return any(leaf.sourceName() == "kafka" for leaf in leaves(df) if kind_of(leaf) == "StreamingRelationV2")
+    return any(map(is_kafka, leaves(df)))
+
+
+def is_kafka(leaf: Any) -> bool:
+    """Return whether a source reads topics of Kafka."""
+    return kind_of(leaf) == "StreamingRelationV2" and bool(leaf.sourceName() == "kafka")
+
+
+def path_of_files(leaf: Any) -> str | None:
+    """Return the path of a source that reads plain files, which may have globs; None for another one."""
+    name = str(leaf.sourceName()) if kind_of(leaf) == "StreamingRelation" else ""
+    return name.removeprefix(_FILES).removesuffix("]") if name.startswith(_FILES) else None
 
 
 def is_there(spark: SparkSession, url: str) -> bool:
@@ -62,3 +73,14 @@ def is_there(spark: SparkSession, url: str) -> bool:
         return bool(system.exists(path))
     except Exception:  # noqa: BLE001 -- whatever it is
         return True
+
+
+def qualified(spark: SparkSession, path: str) -> str:
+    """Return a path as Spark logs it; as it is, if its file system cannot be reached: then Spark says why."""
+    jvm: Any = spark._jvm  # noqa: SLF001 -- Hadoop's file systems are reached through the gateway only
+    try:
+        hadoop = jvm.org.apache.hadoop.fs.Path(path)
+        system = hadoop.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())  # noqa: SLF001 -- as above
+        return str(hadoop.makeQualified(system.getUri(), system.getWorkingDirectory()).toString())
+    except Exception:  # noqa: BLE001 -- whatever it is
+        return path

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from integration_tests.engine.readings import FILES, LOG
-from panekeeper import DeclarationError, IncompatibleCheckpoint, JobFailed, TimeInterval, agg, windowed
+from panekeeper import (
+    Count,
+    DeclarationError,
+    IncompatibleCheckpoint,
+    JobFailed,
+    TimeInterval,
+    Tumbling,
+    agg,
+    windowed,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -44,7 +53,7 @@ def test_files_that_were_moved_are_not_read_again(readings: Readings) -> None:
     with pytest.raises(IncompatibleCheckpoint, match=r"has read file:\S+/in, and is to read file:\S+/moved now"):
         run(readings, stream(readings, now))
     with pytest.raises(IncompatibleCheckpoint, match="files that it has read are elsewhere now"):
-        run(readings, stream(readings, readings.folder / "m*"))
+        run(readings, stream(readings, readings.folder / "*"))
     run(readings, stream(readings, now, fileNameOnly="true"))
     with pytest.raises(IncompatibleCheckpoint, match="were read with the option fileNameOnly"):
         run(readings, stream(readings, now))
@@ -97,3 +106,23 @@ def test_a_stream_that_is_used_twice_is_refused(readings: Readings) -> None:
         readings.put(*more)
         run(readings, odd.union(even))
     assert sum(row["rows_in"] for row in readings.rows("log_metrics")) == sum(map(len, FILES))
+
+
+def test_a_table_is_not_read_from_its_latest_version_which_is_another_at_each_start(readings: Readings) -> None:
+    """Until a batch with rows is committed: rows of an interrupted one would be lost. A number stays the same."""
+    table = str(readings.folder / "table")
+    readings.spark.range(3).selectExpr("id AS value").write.format("delta").save(table)
+
+    def start(version: str) -> None:
+        rows = readings.spark.readStream.format("delta").option("startingVersion", version).load(table)
+        job = windowed(rows, name="x").window(Tumbling(Count(1))).aggregate(n=agg.count())
+        started = job.to_delta(readings.folder / "log").start(checkpoint=readings.checkpoint, trigger="available_now")
+        assert started.await_end(timeout=300)
+
+    with pytest.raises(DeclarationError, match=rf"startingVersion = latest, .*COMMENT ON TABLE delta\.`{table}` IS"):
+        start("latest")
+    readings.spark.sql(f"COMMENT ON TABLE delta.`{table}` IS 'read from here'")
+    start("1")
+    readings.spark.range(2).selectExpr("id AS value").write.format("delta").mode("append").save(table)
+    start("1")
+    assert len(readings.rows("log")) == 2

@@ -110,8 +110,6 @@ def test_the_same_declaration_has_the_same_code_and_another_plan_another(reading
     one_operator = {"spark.sql.streaming.statefulOperator.allowMultiple": "false"}  # a stream may have a watermark then
     with session_settings(readings.spark, one_operator):
         first = code(3)
-        readings.folder = readings.folder / "elsewhere"
-        (readings.folder / "in").mkdir(parents=True)
         assert code(3) == first
         assert {name for name, one in code(4).items() if one != first[name]} == {"stream"}
         assert {name for name, one in code(3, on_error="fail").items() if one != first[name]} == {"on_error"}
@@ -121,7 +119,19 @@ def test_the_same_declaration_has_the_same_code_and_another_plan_another(reading
         return code_of(window.aggregate(n=agg.count()).to_delta(readings.folder / "log").pipeline)
 
     assert tumbling(catch_up="once") == tumbling()
-    assert {**tumbling(), "catch_up": "each"} == tumbling(catch_up="each")
+
+    def text(value: str, column: str = "v_1", bound: str = "v > (SELECT max(id) FROM range(9))") -> str:
+        more = F.transform(F.array("value"), lambda one: one + 1).alias("more")
+        rows = readings.stream().withColumns({"v_1": F.col("value"), "v_2": F.lit(1)})
+        rows = rows.select(more, F.col(column).alias("v")).where(F.col("v").cast("string") != value)
+        rows = rows.where(F.expr(bound))
+        window = windowed(rows, name="x").window(Tumbling(Time(30)))
+        return str(code_of(window.aggregate(n=agg.count()).to_delta(readings.folder / "log").pipeline)["stream"])
+
+    texts = ["#1", "#2", "u@1", "u@2", "rand(1)", *(f"{one:08x}-0000-0000-0000-{0:012x}" for one in (1, 2))]
+    assert len({text(one) for one in texts}) == len(texts)
+    assert text("#1") == text("#1")
+    assert text("#1") not in {text("#1", "v_2"), text("#1", bound="v > (SELECT min(id) FROM range(9))")}
 
 
 @pytest.mark.extended
@@ -137,8 +147,18 @@ def test_options_of_a_source_are_code_but_where_it_is_and_how_much_a_batch_takes
         return code(rows, reject={"no": "value is null"})
 
     assert read_with(maxFilesPerTrigger="7", cleanSource="off") == read_with()
-    for other in (read_with(timestampFormat="yyyy"), read_with(mode="DROPMALFORMED"), read_with("value int")):
+    others = [read_with(timestampFormat="yyyy"), read_with(mode="DROPMALFORMED"), read_with("value int")]
+    folder = readings.folder
+    readings.folder = folder / "elsewhere"  # a path decides which columns partitions have
+    (readings.folder / "in").mkdir(parents=True)
+    others.append(read_with())
+    readings.folder = folder
+    for other in others:
         assert {name for name, one in other.items() if one != read_with()[name]} == {"source"}
+
+    cast = [readings.spark.readStream.schema(f"value {one}").json(str(folder / "in")) for one in ("int", "double")]
+    first, other_schema = (code(rows.select(F.col("value").cast("double")))["source"] for rows in cast)
+    assert first != other_schema
 
     rates = [readings.spark.readStream.format("rate").option("rowsPerSecond", rows).load() for rows in (5, 5, 6)]
     first, same, other_rate = [code(rate)["source"] for rate in rates]

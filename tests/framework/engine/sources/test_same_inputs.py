@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from framework.declarations.errors import CorruptState, IncompatibleCheckpoint
+from framework.engine.job.unfinished_batch import ReadingOrder
 from framework.engine.sources.inputs import require_same_inputs
 from state.checkpoint.folder import LocalFolder
 from state.checkpoint.layout import INPUTS_FILE
-from state.checkpoint.run_record import Input, write_inputs
+from state.checkpoint.run_record import Input, read_inputs, write_inputs
 
 
 class Checkpoint(LocalFolder):
@@ -69,10 +71,11 @@ def checkpoint(tmp_path: Path) -> Checkpoint:
         ("in", {}),
         ("in/a/2024", {}),
         ("in/*", {}),
+        ("in/a/2024-*", {}),
         ("elsewhere", {"by_name": True}),
         ("in/a", {"how": "other options"}),
     ],
-    ids=["the same", "above", "below", "glob", "known by name", "options"],
+    ids=["the same", "above", "below", "glob", "glob below", "known by name", "options"],
 )
 def test_what_spark_takes_up_where_it_was_may_change(checkpoint: Checkpoint, place: str, how: dict[str, Any]) -> None:
     """A file keeps its name there, and topics are in the offsets."""
@@ -80,7 +83,7 @@ def test_what_spark_takes_up_where_it_was_may_change(checkpoint: Checkpoint, pla
     check(checkpoint, [checkpoint.files(place, **how), topics("x,y")])
 
 
-@pytest.mark.parametrize("place", ["in/b", "in/a2", "other/*"])
+@pytest.mark.parametrize("place", ["in/b", "in/a2", "other/*", "in/b*", "in/[a]"])
 def test_files_that_may_have_been_moved_are_refused(checkpoint: Checkpoint, place: str) -> None:
     """They would be read again. The error names both places, and what to do."""
     before, now = checkpoint.files("in/a"), checkpoint.files(place)
@@ -156,6 +159,58 @@ def test_other_sources_and_another_order_are_refused(
     with pytest.raises(IncompatibleCheckpoint, match=r"streams of job 'readings' are others, or in another order .*"):
         check(checkpoint, inputs(now))
     check(checkpoint, inputs(before))
+
+
+FILE_LOG = [{"logOffset": 0}, {"logOffset": 0}]
+SAME_TOPIC = [{"x": {"0": 7}}, {"x": {"0": 7}}]
+
+
+@pytest.mark.parametrize(
+    ("ends", "plans", "is_refused"),
+    [
+        (FILE_LOG, ["one", "two"], False),
+        (FILE_LOG, ["two", "one"], True),
+        (FILE_LOG, ["one", "another"], True),
+        (SAME_TOPIC, ["two", "one"], False),
+        ([{"x": {"0": 7}}, {"x": {"0": 8}}], ["two", "one"], True),
+        ([{"x": {"0": 7}}, "-"], ["two", "one"], True),
+    ],
+)
+def test_which_of_two_streams_is_which_must_be_known_unless_both_have_read_the_same(
+    checkpoint: Checkpoint, ends: list[Any], plans: list[str], *, is_refused: bool
+) -> None:
+    """Nothing but the program says it, if they have the same place and options. The second has read one file less."""
+    lines = [json.dumps(one) if one != "-" else one for one in ends]
+    offsets = "\n".join(["v1", '{"conf":{}}', *lines, "-"])
+    (Path(checkpoint.root) / "offsets" / "0").write_text(offsets)
+    log = Path(checkpoint.root) / "sources" / "0" / "0"
+    (log.parent.parent / "1").mkdir()
+    (log.parent.parent / "1" / "0").write_text("\n".join(log.read_text().splitlines()[:-1]))
+
+    def inputs(plans: list[str]) -> list[Input]:
+        return [replace(checkpoint.files("in/a"), plan=plan) for plan in plans]
+
+    write_inputs(checkpoint, inputs(["one", "two"]))
+    if is_refused:
+        with pytest.raises(
+            IncompatibleCheckpoint, match=r"streams \[0, 1\] of job 'readings' all read file:\S+/in/a, "
+        ):
+            check(checkpoint, inputs(plans))
+    else:
+        check(checkpoint, inputs(plans))
+
+
+def test_what_is_to_be_read_is_recorded_before_the_very_first_batch(tmp_path: Path) -> None:
+    """The process may be killed as soon as Spark has logged that batch. Later Spark may refuse the inputs first."""
+    session: Any = None
+    checkpoint = LocalFolder(tmp_path / "checkpoint")
+    for place in ("in/a", "in/b"):
+        order = ReadingOrder(checkpoint, session, from_files=True, from_kafka=False, inputs=[topics(place)])
+        with order.as_recorded():
+            assert read_inputs(checkpoint) == [topics(place)]
+    checkpoint.write_json("offsets/0", {})
+    with ReadingOrder(checkpoint, session, from_files=True, from_kafka=False, inputs=[topics("c")]).as_recorded():
+        assert read_inputs(checkpoint) == [topics("in/b")]
 
 
 @pytest.mark.parametrize("is_recorded", [True, False])
