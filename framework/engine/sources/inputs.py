@@ -110,7 +110,7 @@ def require_same_inputs(files: CheckpointFiles, name: str, now: Sequence[Input])
         )
     if before is None:
         return
-    _require_known_apart(files, name, before, now)
+    _require_known_streams(files, name, before, now)
     for number, (old, new) in enumerate(zip(before, now, strict=True)):
         if old.kind == new.kind == "files" and (why := _moved(files, number, old, new)):
             raise IncompatibleCheckpoint(
@@ -121,7 +121,7 @@ def require_same_inputs(files: CheckpointFiles, name: str, now: Sequence[Input])
             )
 
 
-def _require_known_apart(files: CheckpointFiles, name: str, before: Sequence[Input], now: Sequence[Input]) -> None:
+def _require_known_streams(files: CheckpointFiles, name: str, before: Sequence[Input], now: Sequence[Input]) -> None:
     """Refuse another plan of streams which read the same, and of which each may be what another one was."""
     folder = files.local_folder() or files
     for one in {old.identity for old in before if old.plan}:
