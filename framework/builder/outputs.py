@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 from framework.builder.named_tables import NamedTables
 from framework.builder.places import Place, qualified_path, tables_in_catalog, tables_in_folders
 from framework.declarations.errors import DeclarationError, ForeignCheckpoint
-from framework.engine.flow.pipeline import Pipeline, spark_schema, unpack
+from framework.engine.flow.pipeline import Pipeline, unpack
 from framework.engine.job.lease import Lease, acquire_for_start
 from framework.engine.job.query import QueryTrigger, trigger_options
 from state.checkpoint.control_files import write_control_file
-from state.checkpoint.job_record import read_record, read_tables, write_tables
+from state.checkpoint.job_record import read_record, read_tables
 from state.checkpoint.run_record import is_new, last_batches
 
 if TYPE_CHECKING:
@@ -221,7 +221,7 @@ class DeltaJob:
             require_no_rows(self._spark, tables)  # before the lease makes the folder: its volume may be missing
         name = self._pipeline.intake.name
         with translate_full_disk(name), acquire_for_start(files, name) as lease:
-            return self._start(files, how, lease, accept_changed_code)
+            return self._start(files.while_held(lease.require_held), how, lease, accept_changed_code)
 
     def _start(self, files: CheckpointFiles, how: Mapping[str, Any], lease: Lease, accepted: int | None) -> Job:
         from framework.engine.flow.code_fields import code_of
@@ -229,8 +229,8 @@ class DeltaJob:
         from framework.engine.job.launch import JobLaunch
         from framework.engine.job.startup_checks import open_with_history
         from framework.engine.job.table_record import require_all_batches, require_no_other_batch, require_same_roles
-        from framework.engine.job.unfinished_batch import begin_with_code
-        from framework.engine.job.upgrade.start import complete_upgrade, with_columns_found
+        from framework.engine.job.upgrade.changed_code import begin_with_code
+        from framework.engine.job.upgrade.start import take_tables, with_columns_found
         from framework.engine.sink.delta_sink import DeltaSink
         from framework.engine.sink.fencing import require_owned
         from framework.engine.sink.small_tables import SmallTables
@@ -243,8 +243,10 @@ class DeltaJob:
         for port in pipeline.ports:
             require_bounded_batch(port.intake.df, partial(found_files, files))
         written = {} if new else made
+        files.before_change()
         tables = NamedTables(self._tables).create(spark, spec, written, layout) if self._named else self._tables
         paths, small, owned, fresh = asdict(tables), SmallTables(), written.values(), new and not record.epoch
+        files.before_change()
         found = create_or_check(spark, tables, spec, fresh=fresh, written=owned, made=made, layout=layout, small=small)
         record, pipeline = with_columns_found(record, pipeline, found)
         last = small.transaction_reader(spark)  # nobody else commits under our transactions
@@ -253,14 +255,11 @@ class DeltaJob:
         require_same_roles(record, paths, made, last)
         require_no_other_batch(files, record, paths, last, written=None if new else owned, has_rows=has_rows)
         known = require_all_batches(lease.tables, record, paths, found, last, committed=last_batches(files)[1])
-        has_sink, code = self._sink is not None, code_of(pipeline)
-        begin_with_code(files, record, code, paths, last_transaction=last, has_sink=has_sink, accepted=accepted)
+        has_sink = self._sink is not None
+        of_batch: Mapping[str, Any] = {"last_transaction": last, "has_sink": has_sink, "accepted": accepted}
+        begin_with_code(files, record, code_of(pipeline), paths, lease=lease, **of_batch)
         sink = DeltaSink(record=record, spec=pipeline.spec, tables=tables, user_sink=self._sink, small=small)
-        sink.secure_tables(spark)  # before the tables are altered, and named as the job's own
-        complete_upgrade(files, record, tables, pipeline.spec, small)
-        write_tables(files, paths)
-        if self._sink is not None:
-            self._sink.prepare(spark, spark_schema(pipeline.spec.results_schema))
+        take_tables(files, sink)
         lease.tables = known  # not before: a table that is known to this epoch refuses those before it
         return Job(JobLaunch.resume(files, record, pipeline, sink, how, lease))
 
@@ -295,6 +294,7 @@ class DeltaJob:
         with acquire_for_start(files, name) as lease:
             try:
                 require_no_interrupted_restore(files)
-                return reset_to_initial_state(files, record, self.tables, confirm=confirm)
+                mine = files.while_held(lease.require_held)
+                return reset_to_initial_state(mine, record, self.tables, confirm=confirm)
             finally:
                 lease.roll_back()

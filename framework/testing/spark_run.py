@@ -161,6 +161,7 @@ class SparkRun:
         pipeline = self.computed()._pipeline  # noqa: SLF001 -- the kit is part of the framework
         files = CheckpointFiles(self.spark, str(self.checkpoint))
         with acquire_for_start(files, self.name) as lease:
+            files = files.while_held(lease.require_held)
             record = open_checkpoint(files, name=self.name, declaration=pipeline.declaration(), key_groups=1)
             return Job(JobLaunch.resume(files, record, pipeline, self.sink, trigger_options(trigger), lease))
 

@@ -59,6 +59,7 @@ def repair(
 
     Raises:
         SavepointRefused: the job is running, or a restore was interrupted.
+        CheckpointInUse: this was paused, and a job has taken over.
         SavepointError: there is no checkpoint of Panekeeper.
     """
     folder = checkpoint_at(checkpoint, s3)
@@ -70,8 +71,9 @@ def repair(
     findings = _find(folder, no_sink=no_sink, s3=s3)
     aside = folder.parent().child(folder.name + _SUFFIX)
     if not dry_run and any(one.action != "none" for one in findings):
-        with holding(folder, folder.name, "the repair of"):
+        with holding(folder, folder.name, "the repair of") as lease:
             for one in findings:
+                lease.require_held()  # a job may have begun while this was paused
                 _apply(folder, aside, one)
     return Repair(checkpoint=folder.root, aside=aside.root, findings=tuple(findings))
 

@@ -10,6 +10,7 @@ import json
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from recovery.errors import DamagedSavepoint, SavepointRefused
@@ -69,7 +70,7 @@ def clone(
 
     Raises:
         NoSuchSavepoint: there is none of this name.
-        SavepointRefused: `into` is not empty.
+        SavepointRefused: `into` is not empty, or another process has made a clone there meanwhile.
         TableVersionLost: a table no longer holds the version of the savepoint.
         DamagedSavepoint: the savepoint is damaged.
         UntrustedSavepoint: PANEKEEPER_MANIFEST_KEY is set, and the savepoint is not signed with that key.
@@ -81,11 +82,34 @@ def clone(
         raise SavepointRefused(f"{top.root} is there and not empty; name a new folder for the clone")
     tables = _copy_tables(manifest, top, deep=deep, s3=s3, spark=spark)
     checkpoint, incoming = top.child("checkpoint"), top.child("checkpoint.incoming")
+    _require_none(checkpoint)
     write_checkpoint(archive, manifest, into=incoming, checkpoint_path=checkpoint.root, progress=progress)
+    _require_none(checkpoint)
     record = _give_identity(incoming, tables)
     _own_copies(record, tables, s3=s3, spark=spark)
-    incoming.move_to(checkpoint)
+    _require_own(incoming, checkpoint, record)
+    incoming.move_to(checkpoint, partial(_require_own, incoming, checkpoint, record))
     return Clone(name=name, checkpoint=checkpoint.root, tables=tables)
+
+
+def _require_none(checkpoint: Files) -> None:
+    if checkpoint.exists():
+        raise _made_by_another(checkpoint.parent())
+
+
+def _require_own(incoming: Files, checkpoint: Files, record: JobRecord) -> None:
+    """Refuse to go on if another clone was made here meanwhile, as after this process was paused."""
+    for folder in (incoming, checkpoint):
+        found = read_record(folder)
+        if found is not None and found.id != record.id:
+            raise _made_by_another(checkpoint.parent())
+
+
+def _made_by_another(top: Files) -> SavepointRefused:
+    return SavepointRefused(
+        f"another process has made a clone in {top.root} while this one did; nothing more of it is changed. Look which "
+        "one is there, and clone into another folder"
+    )
 
 
 def _own_copies(

@@ -3,6 +3,8 @@
 - Another restore: a lease beside the checkpoint is held from the first check to the end.
 - A job that starts: the intent is written while the lease of the checkpoint is held. A job takes that lease first and
   checks for an intent second, so it is refused by one or the other.
+- A restore that was paused until another process took over: before each change it checks that its leases are still
+  held. Once the intent is written it looks again: a job that has begun in between has not found it.
 - A process that was paused, and continues during the restore or after it: it has lost its lease, and the tables refuse
   the commits of its epoch (`framework/engine/sink/fencing.py`). But Spark would write to the folder that it has open:
   offsets, and entries in the logs of the sources. So where a process may still live, its folder is not replaced.
@@ -10,20 +12,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 
 from framework.declarations.errors import CheckpointInUse
 from framework.engine.job.lease import Lease
 from recovery.errors import SavepointError, SavepointRefused
 from recovery.jobs.lease import holding
+from recovery.restore.intent import RestoreIntent, remove_intent, write_intent
+from recovery.restore.superseded import checkpoints_with_same_tables, mark_superseded
 from recovery.savepoint.manifest import Manifest
 from recovery.savepoint.restore_paths import RestorePaths
 from recovery.storage.files import Files
+from recovery.storage.s3_options import S3Options
 from state.checkpoint.claims import unaccounted_after
-from state.checkpoint.layout import RUNNING_FILE, UNACCOUNTED_FILE
+from state.checkpoint.folder import batch_numbers
+from state.checkpoint.layout import COMMITS_FOLDER, RUNNING_FILE, UNACCOUNTED_FILE
 
 _WHAT = "the restore of job"
+
+RequireLease = Callable[[], None]
+"""Called before each change; raises if this was paused until another restore took its place."""
 
 
 @contextmanager
@@ -47,8 +57,8 @@ def only_restore(paths: RestorePaths, job: str) -> Iterator[Lease]:
 
 
 @contextmanager
-def without_jobs(folders: Collection[Files], job: str) -> Iterator[None]:
-    """Hold the leases of checkpoints while the block lasts.
+def without_jobs(folders: Collection[Files], job: str) -> Iterator[Callable[[], None]]:
+    """Hold the leases of checkpoints while the block lasts; yield what raises `CheckpointInUse` once one is lost.
 
     Args:
         folders: the checkpoints.
@@ -58,9 +68,77 @@ def without_jobs(folders: Collection[Files], job: str) -> Iterator[None]:
         SavepointRefused: a job runs on one of them.
     """
     with ExitStack() as held:
-        for folder in folders:
-            held.enter_context(holding(folder, job, _WHAT))
-        yield
+        leases = [held.enter_context(holding(folder, job, _WHAT)) for folder in folders]
+
+        def require_all() -> None:
+            for lease in leases:
+                lease.require_held()
+
+        yield require_all
+
+
+def begin(
+    paths: RestorePaths,
+    manifest: Manifest,
+    intent: RestoreIntent,
+    s3: S3Options | None,
+    require_lease: RequireLease,
+    on_step: Callable[[str], None],
+    *,
+    if_unchanged: bool,
+) -> RestoreIntent:
+    """Do step 3, and return the intent. Nothing was changed before: if a job runs by now, nothing is.
+
+    Args:
+        paths: of the checkpoint.
+        manifest: the savepoint.
+        intent: what is to be recorded, or was before the restore was interrupted.
+        s3: how S3 is reached.
+        require_lease: raises if another restore has taken the place of this one.
+        on_step: called once the intent is written.
+        if_unchanged: refuse if a job has committed a batch since the savepoint.
+
+    Raises:
+        SavepointRefused: a job runs, or has run.
+        CheckpointInUse: this was paused, and a job has begun, or another restore.
+    """
+    is_new = not intent.has_done("intended")
+    own = [paths.checkpoint] if is_new and intent.replaces else []
+    others = checkpoints_with_same_tables(manifest, paths.checkpoint, s3)
+    with without_jobs([*own, *others], manifest.job) as require_no_job:
+        if is_new:
+            if if_unchanged:
+                _require_unchanged(paths, manifest)
+            intent = replace(intent, done="intended")
+            require_no_job()
+            require_lease()
+            write_intent(paths, intent)
+            _require_no_job_yet(paths, require_no_job, require_lease)
+            on_step("intended")
+        require_no_job()
+        require_lease()
+        mark_superseded(manifest, paths.checkpoint, s3)
+    return intent
+
+
+def _require_no_job_yet(paths: RestorePaths, require_no_job: RequireLease, require_lease: RequireLease) -> None:
+    """Take the intent back if a job has begun just before it was written, which did not find it."""
+    try:
+        require_no_job()
+    except CheckpointInUse:
+        require_lease()
+        remove_intent(paths)
+        raise
+
+
+def _require_unchanged(paths: RestorePaths, manifest: Manifest) -> None:
+    committed = max(batch_numbers(paths.checkpoint, COMMITS_FOLDER), default=-1)
+    if committed != manifest.batch:
+        raise SavepointRefused(
+            f"a job has run on {paths.checkpoint.root} since savepoint {manifest.name!r} of it was made: it has "
+            f"committed batch {committed}, after {manifest.batch}, and would lose what it has done. Nothing was "
+            "changed; let no job start there meanwhile, and run the same command again"
+        )
 
 
 def require_no_paused_process(checkpoint: Files, manifest: Manifest) -> None:

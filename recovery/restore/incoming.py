@@ -70,6 +70,7 @@ def write_incoming(
     progress: ProgressCallback | None,
     transform: Transform | None,
     s3: S3Options | None,
+    require_lease: Callable[[], None],
 ) -> RestoreIntent:
     """Write the copy, and return the intent of the restore that will use it.
 
@@ -81,19 +82,24 @@ def write_incoming(
         progress: called after each file.
         transform: changes the copy.
         s3: how S3 is reached.
+        require_lease: raises if another restore has taken the place of this one.
 
     Raises:
         DamagedSavepoint: a file is missing or altered.
+        CheckpointInUse: another restore has taken the place of this one.
     """
     copy = paths.incoming
+    require_lease()
     copy.clear()
     # A transformation lets Spark write to the copy, so until then it must be a checkpoint of its own folder.
     checkpoint_path = paths.checkpoint.root if transform is None else copy.root
     write_checkpoint(archive, manifest, into=copy, checkpoint_path=checkpoint_path, progress=progress)
+    require_lease()
     _require_consistent(copy, manifest)
     if transform is not None:
         transform(copy)
         rewrite_paths(copy, old=copy.root, new=paths.checkpoint.root)
+    require_lease()
     _write_epoch(paths, manifest, epoch, s3)
     lost = paths.checkpoint.read_json(UNACCOUNTED_FILE)
     if lost is not None:

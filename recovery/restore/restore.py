@@ -32,17 +32,16 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from framework.engine.job.lease import Lease
 from recovery.errors import ArchiveError, SavepointError, SavepointRefused, TableVersionLost
 from recovery.jobs.lease import require_stopped
 from recovery.restore.confirmed_tables import require_confirmed, unconfirmed_tables
-from recovery.restore.exclusive import only_restore, require_no_paused_process, without_jobs
+from recovery.restore.exclusive import RequireLease, begin, only_restore, require_no_paused_process
 from recovery.restore.former_epochs import epochs_to_fence
 from recovery.restore.incoming import Transform, require_free_for_copy, write_incoming
 from recovery.restore.intent import RestoreIntent, read_intent, remove_intent, write_intent
 from recovery.restore.interrupted import completes_interrupted, find_savepoint, is_copy
 from recovery.restore.preview import RestorePreview, has_table_versions, preview_restore
-from recovery.restore.superseded import checkpoints_with_same_tables, mark_superseded
+from recovery.restore.superseded import checkpoints_with_same_tables
 from recovery.savepoint.checkpoint_reader import COPIED
 from recovery.savepoint.manifest import Manifest
 from recovery.savepoint.overlap import require_no_overlap
@@ -51,9 +50,8 @@ from recovery.storage.archive import Archive
 from recovery.storage.blobs import ProgressCallback
 from recovery.storage.locations import Location, LocationOrArchive, checkpoint_at, open_archive
 from recovery.storage.s3_options import S3Options
-from state.checkpoint.folder import batch_numbers
 from state.checkpoint.job_record import read_record
-from state.checkpoint.layout import COMMITS_FOLDER, JOB_FILE
+from state.checkpoint.layout import JOB_FILE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -120,15 +118,15 @@ def restore(  # noqa: PLR0913 -- what, where to, and how; all but two by keyword
         preview = replace(preview, unconfirmed=unconfirmed, superseded=_superseded(manifest, paths, s3))
         if lease is None:
             return preview
-        on_step = _checked(lease, on_step)
+        held = lease.require_held
         with _advise_on_failure():
             if intent is None:
                 how: dict[str, Any] = {"epoch": preview.epoch, "progress": progress, "transform": transform, "s3": s3}
-                intent = write_incoming(archive, manifest, paths, **how)  # 2
+                intent = write_incoming(archive, manifest, paths, require_lease=held, **how)  # 2
                 on_step("copied")
                 intent = replace(intent, superseded=abandoned.epochs if abandoned else ())
-            intent = _begin(paths, manifest, intent, s3, on_step, if_unchanged=if_unchanged)  # 3
-            _complete(paths, intent, lambda: _restore_tables(paths, manifest, s3, spark), on_step)  # 4 to 7
+            intent = begin(paths, manifest, intent, s3, held, on_step, if_unchanged=if_unchanged)  # 3
+            _complete(paths, intent, lambda: _restore_tables(paths, manifest, s3, spark, held), held, on_step)  # 4 to 7
     return preview
 
 
@@ -138,16 +136,6 @@ def _require_can_restore(archive: Archive, paths: RestorePaths, manifest: Manife
     for folder in (paths.checkpoint, *checkpoints_with_same_tables(manifest, paths.checkpoint, s3)):
         require_stopped(folder)
     require_no_paused_process(paths.checkpoint, manifest)
-
-
-def _checked(lease: Lease, on_step: OnStep) -> OnStep:
-    """Return a callback that stops a restore which was paused until another one took its place."""
-
-    def check(step: str) -> None:
-        lease.require_held()
-        on_step(step)
-
-    return check
 
 
 def _superseded(manifest: Manifest, paths: RestorePaths, s3: S3Options | None) -> tuple[str, ...]:
@@ -208,69 +196,55 @@ def _next_epoch(intent: RestoreIntent | None, abandoned: RestoreIntent | None, m
     return None if abandoned is None else max(manifest.epoch, *abandoned.epochs) + 1
 
 
-def _begin(
+def _complete(
     paths: RestorePaths,
-    manifest: Manifest,
     intent: RestoreIntent,
-    s3: S3Options | None,
+    restore_tables: Callable[[], None],
+    require_lease: RequireLease,
     on_step: OnStep,
-    *,
-    if_unchanged: bool,
-) -> RestoreIntent:
-    """Do step 3. Nothing was changed before: if a job runs by now, nothing is."""
-    is_new = not intent.has_done("intended")
-    own = [paths.checkpoint] if is_new and intent.replaces else []
-    with without_jobs([*own, *checkpoints_with_same_tables(manifest, paths.checkpoint, s3)], manifest.job):
-        if is_new:
-            if if_unchanged:
-                _require_unchanged(paths, manifest)
-            intent = _record_step("intended", paths, intent, on_step)
-        mark_superseded(manifest, paths.checkpoint, s3)
-    return intent
-
-
-def _require_unchanged(paths: RestorePaths, manifest: Manifest) -> None:
-    committed = max(batch_numbers(paths.checkpoint, COMMITS_FOLDER), default=-1)
-    if committed != manifest.batch:
-        raise SavepointRefused(
-            f"a job has run on {paths.checkpoint.root} since savepoint {manifest.name!r} of it was made: it has "
-            f"committed batch {committed}, after {manifest.batch}, and would lose what it has done. Nothing was "
-            "changed; let no job start there meanwhile, and run the same command again"
-        )
-
-
-def _complete(paths: RestorePaths, intent: RestoreIntent, restore_tables: Callable[[], None], on_step: OnStep) -> None:
+) -> None:
     """Do steps 4 to 7. A call that was killed may have done one without recording it: each can be done twice."""
+
+    def record(step: str) -> RestoreIntent:
+        done = replace(intent, done=step)
+        require_lease()
+        write_intent(paths, done)
+        on_step(step)
+        return done
+
     if not intent.has_done("tables"):
         restore_tables()  # 4
-        intent = _record_step("tables", paths, intent, on_step)
+        intent = record("tables")
     if not intent.has_done("aside"):
         if intent.replaces:
-            paths.folder.move_to(paths.replaced(intent.epoch))  # 5
-        intent = _record_step("aside", paths, intent, on_step)
+            require_lease()
+            paths.folder.move_to(paths.replaced(intent.epoch), require_lease)  # 5
+        intent = record("aside")
     if not intent.has_done("in place"):
-        paths.incoming.move_to(paths.folder)  # 6
+        require_lease()
+        paths.incoming.move_to(paths.folder, require_lease)  # 6
         if not is_copy(paths.checkpoint, intent):
             root = paths.checkpoint.root
             raise SavepointRefused(
                 f"files were written to {root} during its restore; make sure that no job runs there, and run the "
                 "same restore again"
             )
-        intent = _record_step("in place", paths, intent, on_step)
+        intent = record("in place")
     for epoch in intent.epochs:
+        require_lease()
         paths.replaced(epoch).clear()  # 7
     on_step("removed")
+    require_lease()
     remove_intent(paths)
 
 
-def _record_step(step: str, paths: RestorePaths, intent: RestoreIntent, on_step: OnStep) -> RestoreIntent:
-    intent = replace(intent, done=step)
-    write_intent(paths, intent)
-    on_step(step)
-    return intent
-
-
-def _restore_tables(paths: RestorePaths, manifest: Manifest, s3: S3Options | None, spark: SparkSession | None) -> None:
+def _restore_tables(
+    paths: RestorePaths,
+    manifest: Manifest,
+    s3: S3Options | None,
+    spark: SparkSession | None,
+    require_lease: RequireLease,
+) -> None:
     """Do step 4. The metrics are last, as in a batch: their row says that the other tables are complete."""
     if not manifest.tables:
         return
@@ -282,9 +256,12 @@ def _restore_tables(paths: RestorePaths, manifest: Manifest, s3: S3Options | Non
     tables = {role: table.path for role, table in manifest.tables.items()}
     record = read_record(paths.incoming)
     assert record is not None  # the copy of a savepoint has one
+    require_lease()
     fence(session, tables, epochs_to_fence(record, paths.checkpoint, manifest, others, s3), joined=record)
     for role in sorted(manifest.tables, key=lambda role: role == "metrics"):
+        require_lease()
         restore_table(session, manifest.tables[role], s3)
+    require_lease()
     own(session, tables, record, take=True)
 
 

@@ -6,6 +6,7 @@ serves for both. No method starts Spark. `locations.py` says which class serves 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import BinaryIO, Protocol, Self
@@ -90,10 +91,14 @@ class Files(Archive, CheckpointFolder, Protocol):
         """Remove the folder and all in it; nothing happens if it is not there."""
         ...
 
-    def move_to(self, target: Self) -> None:
+    def move_to(self, target: Self, before_change: Callable[[], None]) -> None:
         """Rename the folder; nothing happens if it is not there. On S3 its files are added to those of `target`.
 
         After a kill at any point, the same call completes it.
+
+        Args:
+            target: the folder's new name.
+            before_change: called before each request that renames or removes; what it raises ends the move.
 
         Raises:
             SavepointRefused: a local `target` is there.

@@ -192,8 +192,12 @@ class LocalFiles(LocalFolder):
         if self.path.exists():
             shutil.rmtree(self.path)
 
-    def move_to(self, target: LocalFiles) -> None:
+    def move_to(self, target: LocalFiles, before_change: Callable[[], None]) -> None:
         """Rename the folder, which is one step; nothing happens if it is not there.
+
+        Args:
+            target: its new name.
+            before_change: called just before.
 
         Raises:
             SavepointRefused: `target` is there.
@@ -202,6 +206,7 @@ class LocalFiles(LocalFolder):
             return
         if target.path.exists():
             raise SavepointRefused(f"{target.path} was created meanwhile; move it away and run the same command again")
+        before_change()
         self.path.rename(target.path)
         sync_folder(target.path.parent)
 

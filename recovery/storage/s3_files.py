@@ -217,8 +217,7 @@ class S3Files:
         Raises:
             FileExistsError: it is there, and is not to be replaced.
         """
-        put = self.put_bytes if replace else self.put_new
-        put(name, json.dumps(value).encode())
+        (self.put_bytes if replace else self.put_new)(name, json.dumps(value).encode())
 
     def remove(self, name: str) -> None:
         """Remove a file; nothing happens if there is none."""
@@ -229,7 +228,7 @@ class S3Files:
         """Remove the folder and all in it; nothing happens if it is not there."""
         self._remove_all(name for name, _ in self._listed())
 
-    def move_to(self, target: S3Files) -> None:
+    def move_to(self, target: S3Files, before_change: Callable[[], None]) -> None:
         """Copy all objects but the markers of folders to `target` within S3, then remove them here.
 
         Nothing is removed before all is copied: after a kill at any point, the same call completes it.
@@ -237,7 +236,7 @@ class S3Files:
         found = dict(self._listed())
         files = [name for name in found if name and not name.endswith("/")]
         list(map_parallel(lambda name: self._copy(name, target, found[name]), files))
-        self._remove_all(found)
+        self._remove_all(found, before_change)
 
     def _copy(self, name: str, target: S3Files, size: int) -> None:
         source, key = {"Bucket": self._bucket.name, "Key": self._key(name)}, target._key(name)
@@ -248,11 +247,12 @@ class S3Files:
             else:
                 client.copy(source, place, key, ExtraArgs=encryption, Config=self._bucket.transfer(size))
 
-    def _remove_all(self, names: Iterable[str]) -> None:
+    def _remove_all(self, names: Iterable[str], before_change: Callable[[], None] = lambda: None) -> None:
         keys = sorted(map(self._key, names), reverse=True)  # the marker of a folder after what is in it
         with self._client() as client:
             for first in range(0, len(keys), _MAX_KEYS_OF_A_DELETE):
                 some = [{"Key": key} for key in keys[first : first + _MAX_KEYS_OF_A_DELETE]]
+                before_change()
                 response = client.delete_objects(Bucket=self._bucket.name, Delete={"Objects": some, "Quiet": True})
                 for error in response.get("Errors", ()):
                     raise ArchiveError(

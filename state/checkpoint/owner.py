@@ -20,12 +20,12 @@ from state.errors import CheckpointError
 HEARTBEAT_TIMEOUT_US = 60_000_000
 """A job on another host has crashed if its last heartbeat is older; of one on this host the process is looked up."""
 _TYPES: dict[str, type] = {
-    **dict.fromkeys(("name", "host", "token", "what", "space", "boot", "process"), str),
+    **dict.fromkeys(("name", "host", "token", "what", "space", "boot", "process", "coder"), str),
     **dict.fromkeys(("before", "tables"), dict),
 }
 _GREATEST = {"since": LAST_US, "seen": LAST_US, "pid": 2**31 - 1, "started": 2**63 - 1, "claim": 2**63 - 1}
 """Number of an owner -> its greatest value; none is negative."""
-_OPTIONAL = ("started", "space", "boot", "process", "before", "tables")
+_OPTIONAL = ("started", "space", "boot", "process", "before", "tables", "coder")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +49,8 @@ class LeaseOwner:
         before: that run, the fields of a `PreviousRun`; None if there was none, or if this one has run.
         tables: which batches the job has written to its tables (`framework/engine/job/table_record.py`); a start passes
             on what the run before has left. None if an older version wrote that.
+        coder: token of the start whose code the last batch was computed by (`code.json`): this one, or the one before
+            until this one has recorded its own. None if it is not known.
     """
 
     name: str
@@ -66,6 +68,7 @@ class LeaseOwner:
     has_run: bool = True
     before: dict[str, Any] | None = None
     tables: dict[str, Any] | None = None
+    coder: str | None = None
 
     @staticmethod
     def of_this_process(name: str, what: str = "job") -> LeaseOwner:
@@ -161,8 +164,8 @@ def read_owner(folder: CheckpointFolder, name: str = RUNNING_FILE) -> LeaseOwner
 def read_end(folder: CheckpointFolder) -> dict[str, Any]:
     """Return what the last job that ended wrote to `stopped.json`; empty if none did, or if the file is damaged.
 
-    The fields: at (when, us), state ("ended", "failed" or "flushed"), name, since (us), token, has_run, before and
-    tables of its lease, and batch and open (the work it left open), if it had run one. They are for reports, but for
+    The fields: at (when, us), state ("ended", "failed" or "flushed"), name, since (us), token, has_run, before, tables
+    and coder of its lease, and batch and open (the work it left open), if it had run one. They are for reports, but for
     `tables`, by which a start finds out that a table is an older copy.
     """
     try:
@@ -215,6 +218,17 @@ def written_tables(folder: CheckpointFolder, crashed: LeaseOwner | None) -> dict
     """
     tables = _last(folder, crashed)[0].get("tables")
     return tables if isinstance(tables, dict) else None
+
+
+def last_coders(folder: CheckpointFolder, crashed: LeaseOwner | None) -> tuple[str, ...]:
+    """Return tokens of the starts that may have recorded the code of the last batch, of the most likely one first.
+
+    Args:
+        folder: the checkpoint.
+        crashed: as for `previous_run`.
+    """
+    last = _last(folder, crashed)[0]
+    return tuple(one for one in (last.get("coder"), last.get("token")) if isinstance(one, str))
 
 
 def _last(folder: CheckpointFolder, crashed: LeaseOwner | None) -> tuple[Mapping[str, Any], Mapping[str, Any]]:

@@ -14,6 +14,9 @@ from state.checkpoint.folder import CheckpointFolder, batch_numbers, damaged, re
 from state.checkpoint.layout import CODE_FILE, COMMITS_FOLDER, INPUTS_FILE, OFFSETS_FOLDER, ORDER_FILE, RUNS_FILE
 from state.errors import CorruptState
 
+_CODER = "recorded by"
+"""Recorded with the code: the start that has written it."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class RunRecord:
@@ -83,12 +86,29 @@ def read_code(folder: CheckpointFolder) -> dict[str, Any] | None:
     Raises:
         CorruptState: the file is damaged.
     """
-    return read_object(folder, CODE_FILE)
+    stored = read_object(folder, CODE_FILE)
+    return None if stored is None else {name: value for name, value in stored.items() if name != _CODER}
 
 
-def write_code(folder: CheckpointFolder, code: Mapping[str, Any]) -> None:
-    """Record the code of a run, before its first batch."""
-    folder.write_json(CODE_FILE, dict(code), replace=True)
+def read_coder(folder: CheckpointFolder) -> str | None:
+    """Return the token of the start that has recorded the code; None if an older version did, or none has.
+
+    Raises:
+        CorruptState: the file is damaged.
+    """
+    found = (read_object(folder, CODE_FILE) or {}).get(_CODER)
+    return found if isinstance(found, str) else None
+
+
+def write_code(folder: CheckpointFolder, code: Mapping[str, Any], coder: str) -> None:
+    """Record the code of a run, before its first batch.
+
+    Args:
+        folder: the checkpoint.
+        code: by field.
+        coder: token of the start, as its lease has it.
+    """
+    folder.write_json(CODE_FILE, {**code, _CODER: coder}, replace=True)
 
 
 def read_order(folder: CheckpointFolder) -> dict[str, Any] | None:

@@ -13,7 +13,7 @@ run_totals.py        What did the batches of a run do, added up?
 startup_checks.py    Do session, checkpoint and declaration fit together?
 status.py            What does a job report of itself: state, counts, and what a drain left open?
 table_record.py      Do the tables have what the checkpoint has written to them, and nothing more?
-unfinished_batch.py  May a batch that some tables have already be run again by this code?
+unfinished_batch.py  In which order, and from which files, is a batch run again?
 shutdown/            How does a job end when its process is to end?
-upgrade/             How does a job go on with a changed declaration that keeps its state?
+upgrade/             How does a job go on with a changed declaration that keeps its state, or other code?
 """

@@ -11,13 +11,73 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 
 from framework.engine.job.lease_errors import in_use, not_exclusive
-from state.checkpoint.claims import drop_claim, has_claim, is_exclusive, make_claim, newest_claim, remove_older_claims
+from state.checkpoint.claims import (
+    drop_claim,
+    has_claim,
+    is_exclusive,
+    make_claim,
+    newest_claim,
+    newest_claim_number,
+    note_takeover,
+    remove_older_claims,
+)
 from state.checkpoint.folder import CheckpointFolder
 from state.checkpoint.layout import RUNNING_FILE
-from state.checkpoint.owner import LeaseOwner, read_end, read_owner
+from state.checkpoint.owner import (
+    LeaseOwner,
+    PreviousRun,
+    last_coders,
+    previous_run,
+    read_end,
+    read_owner,
+    written_tables,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claimed:
+    """A lease that was acquired.
+
+    Attributes:
+        owner: the new one, with the number of its claim and what it passes on.
+        replaced: the owner from which it was taken over; None if the lease was free.
+        previous: the run before; None on a new checkpoint.
+        coders: as from `last_coders`.
+    """
+
+    owner: LeaseOwner
+    replaced: LeaseOwner | None
+    previous: PreviousRun | None
+    coders: tuple[str, ...]
+
+
+def claim_if_free(
+    folder: CheckpointFolder, owner: LeaseOwner, confirm_delay_seconds: float, runs_here: Callable[[str], bool]
+) -> Claimed:
+    """Steps 1 to 4, for an owner whose lease begins now.
+
+    Args:
+        folder: the checkpoint.
+        owner: the new one.
+        confirm_delay_seconds: as for `claim`.
+        runs_here: as for `require_free`.
+
+    Raises:
+        CheckpointInUse: another job runs, or is being started.
+        CheckpointError: the store cannot refuse one of two starts.
+    """
+    newest = newest_claim_number(folder)  # before the check: a later claim is another start's
+    replaced = require_free(folder, owner.since, runs_here)
+    note_takeover(folder, replaced, is_job=owner.what == "job")  # before running.json goes
+    previous, coders = previous_run(folder, replaced), last_coders(folder, replaced)
+    owner = replace(owner, tables=written_tables(folder, replaced), coder=next(iter(coders), None))
+    if not owner.has_run:
+        owner = replace(owner, before=None if previous is None else asdict(previous))
+    owner = claim(folder, owner, confirm_delay_seconds, after=newest)
+    return Claimed(owner=owner, replaced=replaced, previous=previous, coders=coders)
 
 
 def require_free(folder: CheckpointFolder, now: int, runs_here: Callable[[str], bool]) -> LeaseOwner | None:

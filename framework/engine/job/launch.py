@@ -83,6 +83,7 @@ class JobLaunch:
     ) -> JobLaunch:
         """Write to the control stream that the job resumes, so that what is overdue happens, and return its launch."""
         number = write_control_file(files, "resume")
+        files = files.unchecked()
         folder = files.local_folder() or files
         streams = [port.intake.df for port in pipeline.ports]
         from_files, from_kafka = any(map(reads_files, streams)), any(map(reads_kafka, streams))
@@ -127,25 +128,39 @@ class JobLaunch:
             raise
 
     def in_order(self) -> AbstractContextManager[None]:
-        """Read an unfinished batch in the order that it had. The block ends when the first batch is planned."""
+        """Read an unfinished batch in the order that it had. The block ends when the first batch is planned.
+
+        Raises:
+            CheckpointInUse: the lease is lost.
+        """
+        self.lease.require_held()
         return nullcontext() if self.order is None else self.order.as_recorded()
 
     def start_query(self, take: Callable[[DataFrame, int], None]) -> StreamingQuery:
         """Start the query, which gives each batch of packed rows to `take`, with its number.
 
-        The lease must be held.
+        Raises:
+            CheckpointInUse: the lease is lost.
         """
-        folder = self.files.local_folder() or self.files
-        for file in remove_unread_entries(folder):
-            _log.info("%s is removed: the process was killed before a batch read what it names", file)
-        for file in remove_damaged_unread(folder):
-            _log.warning("%s was cut short, and is removed: a command in it has to be given again", file)
-        for file in remove_unread_flushes(folder, before=self.resume_file):
-            _log.warning("%s is removed: the run that was to be flushed ended before that; flush the job again", file)
+        self._remove_unread()
+        self.lease.require_held()
         packed = self.pipeline.packed(self.files, self.record.group_ids)
         writer = packed.writeStream.foreachBatch(take).queryName(self.name)
         with query_settings(self.files, self.record.settings):
+            self.lease.require_held()
             return writer.option("checkpointLocation", self.files.root).trigger(**self.trigger).start()
+
+    def _remove_unread(self) -> None:
+        folder = self.files.local_folder() or self.files
+        self.lease.require_held()
+        for file in remove_unread_entries(folder):
+            _log.info("%s is removed: the process was killed before a batch read what it names", file)
+        self.lease.require_held()
+        for file in remove_damaged_unread(folder):
+            _log.warning("%s was cut short, and is removed: a command in it has to be given again", file)
+        self.lease.require_held()
+        for file in remove_unread_flushes(folder, before=self.resume_file):
+            _log.warning("%s is removed: the run that was to be flushed ended before that; flush the job again", file)
 
     def for_what_is_there(self) -> JobLaunch:
         """Return how to process what the sources hold at a start, in as many batches as their limits need."""

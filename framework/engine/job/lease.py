@@ -20,14 +20,14 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from framework.declarations.errors import CheckpointInUse, PanekeeperError
-from framework.engine.job.claim import claim, require_free
+from framework.engine.job.claim import claim_if_free
 from framework.engine.job.lease_errors import could_not_renew, lost_lease, not_writable
 from framework.engine.session.s3_settings import is_s3
-from state.checkpoint.claims import drop_claim, has_claim, newest_claim_number, note_takeover, put_back
+from state.checkpoint.claims import drop_claim, has_claim, put_back
 from state.checkpoint.clock import now_us
-from state.checkpoint.folder import CheckpointFolder, LocalFolder, local_path
+from state.checkpoint.folder import CheckpointFolder
 from state.checkpoint.layout import RUNNING_FILE, STOPPED_FILE
-from state.checkpoint.owner import HEARTBEAT_TIMEOUT_US, LeaseOwner, PreviousRun, previous_run, written_tables
+from state.checkpoint.owner import HEARTBEAT_TIMEOUT_US, LeaseOwner, PreviousRun
 from state.log import logger
 
 if TYPE_CHECKING:
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 HEARTBEAT_SECONDS = 5.0
 _CONFIRM_DELAY_SECONDS = 1.0  # lets the writes of two starts pass each other, where a create may not be exclusive
 
-_LEVELS = {"failed": logging.ERROR}
 _held: dict[str, Lease] = {}
 """Leases of this process by token: in this process the job itself says whether it has ended."""
 
@@ -52,6 +51,7 @@ class Lease:
     Attributes:
         previous: the run before this one; None on a new checkpoint.
         replaced: the owner from which it was taken over; None if the lease was free.
+        coders: tokens of the starts that may have recorded the code of the last batch before.
     """
 
     def __init__(
@@ -64,6 +64,7 @@ class Lease:
     ) -> None:
         self.previous: PreviousRun | None = None
         self.replaced: LeaseOwner | None = None
+        self.coders: tuple[str, ...] = ()
         self._folder = folder
         self._owner = owner
         self._log = logger("job", job=owner.name)
@@ -86,25 +87,18 @@ class Lease:
             owner = replace(self._owner, token=uuid.uuid4().hex, since=now, seen=now)
             _held[owner.token] = self  # before the claim: another start in this process may read it at once
             try:
-                newest = newest_claim_number(self._folder)  # before the check: a later claim is another start's
-                self.replaced = require_free(self._folder, now, _runs_here)
-                note_takeover(self._folder, self.replaced, is_job=owner.what == "job")  # before running.json goes
-                self.previous = previous_run(self._folder, self.replaced)
-                owner = replace(owner, tables=written_tables(self._folder, self.replaced))
-                if not owner.has_run:
-                    owner = replace(owner, before=None if self.previous is None else asdict(self.previous))
-                self._owner = claim(self._folder, owner, self._confirm_delay, after=newest)
+                claimed = claim_if_free(self._folder, owner, self._confirm_delay, _runs_here)
             except BaseException as error:
                 del _held[owner.token]
                 if isinstance(error, PanekeeperError) or not isinstance(error, Exception):
                     raise
                 raise not_writable(self._folder, error) from error
+            self._owner, self.replaced, self.coders = claimed.owner, claimed.replaced, claimed.coders
+            self.previous = claimed.previous
             self._is_held, self._expired = True, None
             self._log.info("%s holds the lease of %s", self._owner, self._folder.root)
-            self._done = threading.Event()
-            threading.Thread(
-                target=self._send_heartbeats, args=(self._done,), name="panekeeper-lease", daemon=True
-            ).start()
+            self._done = done = threading.Event()
+            threading.Thread(target=self._send_heartbeats, args=(done,), name="panekeeper-lease", daemon=True).start()
 
     def set_job(
         self, end_state: Callable[[], str | None], end_job: Callable[[CheckpointInUse], None] = lambda _: None
@@ -119,10 +113,7 @@ class Lease:
         self._end_state, self._end_job = end_state, end_job
 
     def set_report(self, report: Callable[[], Mapping[str, Any]]) -> None:
-        """Set the function that returns what the job reports of itself, as JSON-able fields.
-
-        They are written with each heartbeat, and to `stopped.json` when the job ends.
-        """
+        """Set what returns JSON-able fields that the job reports of itself, for each heartbeat and `stopped.json`."""
         self._report = report
 
     def release_if_ended(self) -> bool:
@@ -144,14 +135,14 @@ class Lease:
                 return
             self._mark_released()
             owner = self._owner
-            fields = ("name", "since", "token", "has_run", "before", "tables")
+            fields = ("name", "since", "token", "has_run", "before", "tables", "coder")
             end = {"at": self._now(), "state": state} | {name: getattr(owner, name) for name in fields}
             try:
                 if has_claim(self._folder, owner):
                     self._folder.write_json(STOPPED_FILE, self._reported() | end, replace=True)
                     self._folder.remove(RUNNING_FILE)
                     drop_claim(self._folder, owner)
-                self._log.log(_LEVELS.get(state, logging.INFO), "%s: %s", owner, state)
+                self._log.log(logging.ERROR if state == "failed" else logging.INFO, "%s: %s", owner, state)
             except Exception as error:  # noqa: BLE001 -- must not hide the job's own end; an expired lease is taken over
                 self._log.warning("the lease of %s could not be released: %s", owner, error)
 
@@ -181,6 +172,17 @@ class Lease:
                 return
             self._owner = replace(self._owner, has_run=previous is None, before=before)
         self._try_to_renew()
+
+    @property
+    def token(self) -> str:
+        """What names this start among all others."""
+        return self._owner.token
+
+    def note_code(self) -> None:
+        """Record that the code of this start is the recorded one, before its first batch. Raises `OSError`."""
+        with self._lock:
+            self._owner = replace(self._owner, coder=self._owner.token)
+        self.renew()
 
     @property
     def tables(self) -> dict[str, Any] | None:
@@ -278,8 +280,7 @@ def acquire(
         CheckpointInUse: another job runs on it, or is being started on it.
         CheckpointError: the folder cannot be written, or cannot refuse one of two starts at the same time.
     """
-    owner = LeaseOwner.of_this_process(name, what)
-    lease = Lease(folder, owner, now=now, confirm_delay_seconds=confirm_delay_seconds)
+    lease = Lease(folder, LeaseOwner.of_this_process(name, what), now=now, confirm_delay_seconds=confirm_delay_seconds)
     lease.acquire()
     return lease
 
@@ -287,12 +288,9 @@ def acquire(
 @contextmanager
 def acquire_for_start(files: CheckpointFiles, name: str) -> Iterator[Lease]:
     """Acquire the lease for a start; if the block fails before the job runs, everything is put back as it was."""
-    local = local_path(files.path(""))
-    lease = (
-        acquire(files, name, confirm_delay_seconds=0.0 if is_s3(files.root) else _CONFIRM_DELAY_SECONDS)
-        if local is None
-        else acquire(LocalFolder(local), name)
-    )
+    local = files.local_folder()
+    delay = 0.0 if local is not None or is_s3(files.root) else _CONFIRM_DELAY_SECONDS
+    lease = acquire(local or files, name, confirm_delay_seconds=delay)
     try:
         yield lease
     except BaseException:

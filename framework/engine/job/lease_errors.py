@@ -56,10 +56,11 @@ def _remove(folder: CheckpointFolder) -> str:
 
 
 def lost_lease(folder: CheckpointFolder, owner: LeaseOwner) -> CheckpointInUse:
-    """Return the error for a job whose checkpoint was taken over."""
+    """Return the error for a job, or a command, whose checkpoint was taken over."""
+    end = "This batch is not committed, and nothing is lost" if owner.what == "job" else "It changes nothing more"
     return CheckpointInUse(
         f"{owner} has lost the lease of the checkpoint {folder.root}: it sent no heartbeat for {_SECONDS} s, and "
-        "another job or a restore has taken over. This batch is not committed, and nothing is lost. "
+        f"another job or a restore has taken over. {end}. "
         f"`panekeeper status {folder.root}` shows which job runs there now"
     )
 

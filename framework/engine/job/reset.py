@@ -70,7 +70,7 @@ def reset_to_initial_state(
     """Reset the job of a checkpoint whose lease the caller holds.
 
     Args:
-        files: the checkpoint.
+        files: the checkpoint, which is changed only while the lease is held.
         record: what the checkpoint records of the job.
         tables: the job's tables.
         confirm: the job's name, which confirms the reset.
@@ -82,7 +82,8 @@ def reset_to_initial_state(
         NotConfirmed: `confirm` is not the job's name; the error says what would be discarded.
         SinkError: the declared view is not the one that the job has written, and may be another job's; or the tables
             belong to another checkpoint by now.
-        CheckpointInUse: a process that was lost may only be paused, and would write to the emptied folder.
+        CheckpointInUse: a process that was lost may only be paused, and would write to the emptied folder; or the lease
+            is lost.
     """
     preview = ResetPreview(
         job=record.name,
@@ -104,14 +105,22 @@ def reset_to_initial_state(
 def complete_reset(files: CheckpointFiles, record: JobRecord) -> JobRecord:
     """Complete the reset whose intent is in the checkpoint, if there is one. May be repeated after a kill.
 
+    Each step checks that the lease is still held, where `files` does (`CheckpointFiles.while_held`): another process
+    may have completed the reset while this one was paused, and a job may run by now.
+
     Returns:
         The record as it is then.
+
+    Raises:
+        CheckpointInUse: the lease is lost.
     """
     intent = read_reset_intent(files)
     if intent is None:
         return record
     begun = replace(record, epoch=intent.epoch)
+    files.before_change()
     fence(files.spark, read_tables(files), begun.earlier_epochs(before=intent.epoch), joined=begun)
+    files.before_change()
     _truncate_view(files, intent.view)  # 2
     for step, name in enumerate(REMOVED_BY_RESET):
         fault_point("during-reset", step)

@@ -1,14 +1,8 @@
-"""May a batch that was begun, and that some tables have already, be run again by the code of this start?
+"""How a batch that was begun is run again: in the order that it had, from the files that it had.
 
-A batch is several commits, one a table. A crash between two of them leaves a batch that some tables have and others do
-not; it is run again, and the tables that have it skip it. With other code it would be computed otherwise: a row that
-was a result may be refused now, and would be in the log and in the quarantine, or in neither. So such a start is
-refused. While no table has the batch, it is run again with whatever code there is: a function that raises can be
-corrected. A batch that a table has and the checkpoint has not begun is refused with any code (`table_record.py`). Nor
-may a start leave out a table that has the batch, or declare another one in its place: both would have it. Of a sink of
-the user's own nobody knows whether it has the batch, so it counts as one that has it, also once it is left out.
+Whether it may be, by the code and to the tables of a start, is for `upgrade/changed_code.py` to say.
 
-Its rows must have the order that they had, too. Spark cuts files into pieces by the number of cores, and reads those of
+Its rows must have the order that they had. Spark cuts files into pieces by the number of cores, and reads those of
 several files by size. Partitions of Kafka it reads as it gets them from a hash table, and after a restart sorted, as it
 logs them. So both are recorded, and an unfinished batch is read as it was (`ReadingOrder`).
 
@@ -18,32 +12,19 @@ rows would be in no table. So that is refused, too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from framework.declarations.errors import CheckpointError, IncompatibleCheckpoint
+from framework.declarations.errors import CheckpointError
 from framework.engine.session.kafka import partition_orders
 from framework.engine.session.required_settings import file_splits, recorded_splits, session_settings
-from framework.engine.sources.plan import STARTING
 from framework.engine.sources.streams import is_there
-from state.checkpoint.fingerprint import Difference, compare
-from state.checkpoint.folder import batch_numbers, place_of
-from state.checkpoint.job_record import read_tables
+from state.checkpoint.folder import batch_numbers
 from state.checkpoint.layout import OFFSETS_FOLDER
-from state.checkpoint.run_record import (
-    Input,
-    last_batches,
-    read_code,
-    read_order,
-    write_code,
-    write_inputs,
-    write_order,
-)
-from state.code_digest import PREFIX
-from state.log import logger
+from state.checkpoint.run_record import Input, last_batches, read_order, write_inputs, write_order
 from state.spark_logs.lines import LogFolder
-from state.spark_logs.offsets import NO_OFFSET, offset_lines, source_ends, with_partitions_in_order
+from state.spark_logs.offsets import source_ends, with_partitions_in_order
 from state.spark_logs.source_logs import files_between
 
 if TYPE_CHECKING:
@@ -51,84 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from framework.engine.session.checkpoint_files import CheckpointFiles
-    from state.checkpoint.folder import CheckpointFolder
-    from state.checkpoint.job_record import JobRecord
     from state.control_log import PrunableFolder
-
-_log = logger("job")
-_SINK = "has a sink of its own"
-"""Recorded with the code where that is so."""
-
-
-def begin_with_code(
-    folder: LogFolder,
-    record: JobRecord,
-    code: Mapping[str, Any],
-    tables: Mapping[str, str | None],
-    *,
-    last_transaction: Callable[[str, str], int],
-    has_sink: bool,
-    accepted: int | None,
-) -> None:
-    """Record the code of a run before its first batch, unless an unfinished batch needs the code of the last run.
-
-    Args:
-        folder: the job's checkpoint.
-        record: what the checkpoint says of the job.
-        code: what decides the fate of a row, by field.
-        tables: role -> path of the job's tables.
-        last_transaction: returns the last version that a table has of a transaction id; -1 for none.
-        has_sink: the job has a sink of the user's own now.
-        accepted: number of the batch that the user wants to be run again with changed code.
-
-    Raises:
-        IncompatibleCheckpoint: the code or a table is another one, and a table has a batch that is not finished.
-    """
-    begun, committed = last_batches(folder)
-    if begun is not None and begun not in (committed, accepted):
-        _require_tables_of_batch(folder, record, begun, tables, last_transaction)
-    stored = read_code(folder)
-    had_sink = stored is not None and stored.pop(_SINK, False)
-    if (
-        begun is not None
-        and begun != committed
-        and stored is not None
-        and (lines := [_line(one) for one in compare(stored, code) if _counts(one, folder, begun)])
-    ):
-        holders = [
-            f"the {role}"
-            for role, path in tables.items()
-            if path is not None and last_transaction(path, record.transaction(role)) >= begun
-        ]
-        if not holders and (has_sink or had_sink):
-            holders = ["perhaps your own sink"]
-        if holders and accepted != begun:
-            raise _refusal(folder, record.name, begun, holders, lines)
-        if holders:
-            _log.warning("batch %d of job %s is run again with changed code: %s", begun, record.name, "; ".join(lines))
-    had_sink = had_sink and begun != committed  # as long as that batch is not finished
-    write_code(folder, {**code, _SINK: True} if has_sink or had_sink else code)
-
-
-def _require_tables_of_batch(
-    folder: CheckpointFolder,
-    record: JobRecord,
-    batch: int,
-    tables: Mapping[str, str | None],
-    last_transaction: Callable[[str, str], int],
-) -> None:
-    now = {role: place_of(path) for role, path in tables.items() if path is not None}
-    left = {role: path for role, path in read_tables(folder).items() if now.get(role) != place_of(path)}
-    have_it = {role for role, path in left.items() if last_transaction(path, record.transaction(role)) >= batch}
-    holders = [f"the {role} {left[role]}" for role in sorted(have_it)]
-    if holders:
-        raise IncompatibleCheckpoint(
-            f"batch {batch} of job {record.name!r} in {folder.root} is not finished, but {', '.join(holders)} has it "
-            "already, and this start declares another one, or none: rows would be in both; or, by other code, twice or "
-            'nowhere. Start the program as it was with trigger="available_now", which finishes the batch; then start '
-            f"this one. If that cannot be, start(..., accept_changed_code={batch}) writes the batch to the tables of "
-            "now, too"
-        )
 
 
 def require_files_of_unfinished_batch(files: CheckpointFiles, accepted: int | None) -> None:
@@ -223,32 +127,3 @@ class ReadingOrder:
         if order != self._recorded:
             write_order(self._folder, order)
             self._recorded = order
-
-
-def _refusal(
-    folder: CheckpointFolder, name: str, batch: int, holders: list[str], lines: list[str]
-) -> IncompatibleCheckpoint:
-    differences = "\n".join(f"  {line}" for line in lines)
-    have = ", ".join(holders)
-    return IncompatibleCheckpoint(
-        f"batch {batch} of job {name!r} in {folder.root} is not finished, but {have} has it already, and the code has "
-        f"changed since:\n{differences}\n"
-        "Computed by other code, the rest of the batch would not fit: rows could be missing, or be there twice. Start "
-        'the program as it was with trigger="available_now", which finishes the batch; then start this one. If the old '
-        f"program is gone, start(..., accept_changed_code={batch}) finishes the batch with the code as it is: what "
-        f"{have} has of it stays, and rows whose fate has changed are missing or doubled"
-    )
-
-
-def _counts(difference: Difference, folder: LogFolder, batch: int) -> bool:
-    """Return whether a difference may change the rows of a batch: where a source begins only counts until it has."""
-    if not difference.field.endswith(STARTING):
-        return True
-    return batch == 0 or NO_OFFSET in offset_lines(folder, batch - 1)
-
-
-def _line(difference: Difference) -> str:
-    values = (difference.old, difference.new)
-    if all(isinstance(one, str) and one.startswith(PREFIX) for one in values):
-        return f"{difference.field}: changed"
-    return str(difference)

@@ -7,7 +7,8 @@ Everything goes through Spark's `CheckpointFileManager`, so a checkpoint may liv
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from framework.engine.session.file_manager import FORMAT_SETTING, MANAGER_SETTING, file_manager
@@ -23,12 +24,36 @@ _ALREADY_EXISTS = ("FileAlreadyExistsException", "Status Code: 412")  # as Hadoo
 _OTHER_CHECKSUM = "ChecksumException"
 
 
+def _permitted() -> None:
+    """Permit a change."""
+
+
 @dataclass(frozen=True)
 class CheckpointFiles:
-    """The files under one folder, by relative name."""
+    """The files under one folder, by relative name.
+
+    Attributes:
+        spark: the session that reaches it.
+        root: the folder.
+        before_change: called immediately before each change, also of what belongs to the folder, as tables; raises if
+            it must not be made any more.
+    """
 
     spark: SparkSession
     root: str
+    before_change: Callable[[], None] = field(default=_permitted, compare=False, repr=False)
+
+    def while_held(self, require_lease: Callable[[], None]) -> CheckpointFiles:
+        """Return the same folder for a holder of its lease, which changes nothing once it has lost that.
+
+        Args:
+            require_lease: raises if the lease is lost.
+        """
+        return CheckpointFiles(self.spark, self.root, require_lease)
+
+    def unchecked(self) -> CheckpointFiles:
+        """Return the same folder for a job that runs, which checks its lease itself."""
+        return CheckpointFiles(self.spark, self.root)
 
     def exists(self, name: str = "") -> bool:
         """Say whether a file or folder is there."""
@@ -74,6 +99,7 @@ class CheckpointFiles:
 
     def write(self, name: str, content: bytes, *, replace: bool = False) -> None:
         """Write a small file atomically. Raises `FileExistsError` if it is there, unless `replace`."""
+        self.before_change()
         local = self.local_folder() if replace else None
         if local is not None:  # there Spark's manager does not replace a file, and reports no error
             local.write(name, content, replace=True)
@@ -92,10 +118,12 @@ class CheckpointFiles:
 
     def remove(self, name: str) -> None:
         """Remove a file or folder; nothing happens if it is not there."""
+        self.before_change()
         self._manager().delete(self._path(name))
 
     def make_folder(self, name: str) -> None:
         """Make a folder and its parents; nothing happens if it is there."""
+        self.before_change()
         self._manager().mkdirs(self._path(name))
 
     def path(self, name: str) -> str:

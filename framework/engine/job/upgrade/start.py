@@ -14,15 +14,16 @@ comes last: until 2, the tables are those of the old program, and after it, any 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from framework.declarations.errors import IncompatibleCheckpoint
+from framework.engine.flow.pipeline import spark_schema
 from framework.engine.job.upgrade.table_columns import Metadata, add_missing_columns, without_columns_of_no_table
 from framework.engine.session.stored_state import format_of_state, stored_state
 from framework.engine.sink.fault_points import fault_point
 from state.checkpoint.compatibility import compare_declarations
-from state.checkpoint.job_record import JobRecord, read_record, write_record
+from state.checkpoint.job_record import JobRecord, read_record, write_record, write_tables
 from state.checkpoint.run_record import last_batches
 from state.codec import STATE_VERSION
 from state.log import logger
@@ -33,11 +34,9 @@ from state.upgrade.history import History, aggregates_of, declared_part, in_forc
 from state.upgrade.rules import StoredForm, stored_form
 
 if TYPE_CHECKING:
-    from framework.core.job_spec import JobSpec
     from framework.engine.flow.pipeline import Pipeline
     from framework.engine.session.checkpoint_files import CheckpointFiles
-    from framework.engine.sink.small_tables import SmallTables
-    from framework.engine.sink.tables import Tables
+    from framework.engine.sink.delta_sink import DeltaSink
     from state.spark_logs.lines import LogFolder
 
 _log = logger("job")
@@ -90,12 +89,27 @@ def record_upgrade(files: CheckpointFiles, record: JobRecord) -> None:
         _log.info("job %s goes on with another declaration: %s", record.name, "; ".join(kept))
 
 
-def complete_upgrade(
-    files: CheckpointFiles, record: JobRecord, tables: Tables, spec: JobSpec, small: SmallTables
-) -> None:
-    """Do steps 2 and 3: record the declaration of this start, and add the columns that its tables lack."""
-    record_upgrade(files, record)
-    add_missing_columns(files.spark, tables, spec, small)
+def take_tables(files: CheckpointFiles, sink: DeltaSink) -> None:
+    """Do steps 2 and 3, and let the tables and a sink of the user's own be those of this start.
+
+    Args:
+        files: the checkpoint, of which nothing is changed once its lease is lost.
+        sink: of the job.
+
+    Raises:
+        CheckpointInUse: the lease is lost.
+        SinkError: a table belongs to another checkpoint, or Delta refuses a column.
+    """
+    spark = files.spark
+    files.before_change()
+    sink.secure_tables(spark)  # before the tables are altered, and named as the job's own
+    record_upgrade(files, sink.record)
+    files.before_change()
+    add_missing_columns(spark, sink.tables, sink.spec, sink.small)
+    write_tables(files, asdict(sink.tables))
+    if sink.user_sink is not None:
+        files.before_change()
+        sink.user_sink.prepare(spark, spark_schema(sink.spec.results_schema))
 
 
 def with_columns_found(

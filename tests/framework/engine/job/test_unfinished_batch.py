@@ -1,4 +1,4 @@
-"""Whether a start may run an unfinished batch again, by its code."""
+"""How an unfinished batch is read again: in its order, from its files."""
 
 from __future__ import annotations
 
@@ -8,154 +8,21 @@ from typing import Any
 
 import pytest
 
-from framework.declarations.errors import CorruptState, IncompatibleCheckpoint
-from framework.engine.job.unfinished_batch import ReadingOrder, begin_with_code, files_of_batch
+from framework.declarations.errors import CorruptState
+from framework.engine.job.unfinished_batch import ReadingOrder, files_of_batch
 from state.checkpoint.folder import LocalFolder
-from state.checkpoint.job_record import JobRecord, write_tables
-from state.checkpoint.layout import CODE_FILE, ORDER_FILE
-from state.checkpoint.run_record import read_code, read_order
-
-OLD = {"panekeeper": "0.1.0", "reject": [], "operator Spread": "code:1", "operator Spread.limit": 5}
-NEW = OLD | {"reject": [["odd", "value = 1"]], "operator Spread": "code:2"}
-RECORD = JobRecord(name="readings", id="0123456789ab", declaration={}, group_ids=(0,), epoch=2, versions={})
-
-
-class Start:
-    """Starts on one checkpoint, with these numbers in Spark's logs and transactions in the tables."""
-
-    def __init__(self, path: Path, *, begun: int | None = 7, committed: int = 6) -> None:
-        self.folder = LocalFolder(path)
-        self.tables: dict[str, str | None] = {"log": "/log", "view": "/view", "quarantine": None}
-        self.transactions = {"/log": 6, "/view": 6}
-        for log, last in (("offsets", begun), ("commits", committed)):
-            if last is not None:
-                self.folder.write_json(f"{log}/{last}", {})
-
-    def __call__(self, code: dict[str, Any], *, has_sink: bool = False, accepted: int | None = None) -> None:
-        begin_with_code(
-            self.folder,
-            RECORD,
-            code,
-            self.tables,
-            last_transaction=self.last_transaction,
-            has_sink=has_sink,
-            accepted=accepted,
-        )
-
-    def last_transaction(self, path: str, app: str) -> int:
-        """The last batch that a table has of this epoch."""
-        return self.transactions[path] if app.endswith("ab#2") else -1
-
-
-def test_a_batch_that_a_table_has_takes_no_other_code(tmp_path: Path) -> None:
-    """The error names the table, each change, and both ways out; what is recorded stays the old code."""
-    start = Start(tmp_path)
-    start(OLD)
-    start.transactions["/log"] = 7
-    start(OLD)
-    with pytest.raises(IncompatibleCheckpoint) as refused:
-        start(NEW)
-    assert "batch 7 of job 'readings'" in str(refused.value)
-    assert "the log has it already" in str(refused.value)
-    assert "\n  reject: [] in the checkpoint, [['odd', 'value = 1']] now\n  operator Spread: changed\n" in str(
-        refused.value
-    )
-    assert 'trigger="available_now"' in str(refused.value)
-    assert "accept_changed_code=7" in str(refused.value)
-    assert read_code(start.folder) == OLD
-
-
-def test_one_may_insist_for_one_batch_only(tmp_path: Path) -> None:
-    """The number of another batch changes nothing; afterwards the new code is what counts."""
-    start = Start(tmp_path)
-    start(OLD)
-    start.transactions["/view"] = 7
-    for other in (6, 8, 0):
-        with pytest.raises(IncompatibleCheckpoint, match="the view has it"):
-            start(NEW, accepted=other)
-    start(NEW, accepted=7)
-    with pytest.raises(IncompatibleCheckpoint):
-        start(OLD)
-
-
-def test_other_code_runs_where_no_table_has_the_batch(tmp_path: Path) -> None:
-    """A function that raises can be corrected; but it is not known which batches a sink of the user's own has."""
-    start = Start(tmp_path)
-    start(OLD)
-    with pytest.raises(IncompatibleCheckpoint, match="perhaps your own sink has it"):
-        start(NEW, has_sink=True)
-    start(NEW)
-    assert read_code(start.folder) == NEW
-
-
-@pytest.mark.parametrize(("begun", "committed"), [(None, None), (6, 6)])
-def test_other_code_runs_after_a_committed_batch(tmp_path: Path, begun: int | None, committed: Any) -> None:
-    """Or on a new checkpoint."""
-    start = Start(tmp_path, begun=begun, committed=committed)
-    start(OLD)
-    start.transactions["/log"] = 7
-    start(NEW, has_sink=True)
-    assert read_code(start.folder) == NEW | {"has a sink of its own": True}
-
-
-def test_a_checkpoint_without_a_record_of_the_code_takes_any(tmp_path: Path) -> None:
-    """As one of an earlier version; a damaged record is an error with the command that repairs it."""
-    start = Start(tmp_path)
-    start.transactions["/log"] = 7
-    start(NEW)
-    (tmp_path / CODE_FILE).write_text("{")
-    with pytest.raises(CorruptState, match="panekeeper repair"):
-        start(NEW)
-
-
-def test_a_batch_that_a_table_has_goes_to_no_other_table(tmp_path: Path) -> None:
-    """It would be in both. Another spelling is the same table, and one that has not got the batch may be left out."""
-    start = Start(tmp_path)
-    write_tables(start.folder, start.tables)
-    start(OLD)
-    start.transactions |= {"/log": 7, "/new": -1}
-    start.tables["log"] = "file:/log"
-    start.transactions["file:/log"] = 7
-    start(OLD)
-    start.tables["log"] = "/new"
-    for code in (OLD, NEW):
-        with pytest.raises(IncompatibleCheckpoint, match="the log /log has it already, and this start"):
-            start(code)
-    start(OLD, accepted=7)
-    start.tables |= {"log": "/log", "view": None}
-    start(OLD)
-    start.folder.write_json("commits/7", {})
-    start.tables["log"] = "/new"
-    start(NEW)
-
-
-def test_a_table_that_has_a_batch_is_not_left_out_before_it_is_finished(tmp_path: Path) -> None:
-    """By other code it could have a row that is in the quarantine then, and skip the one that comes with its number."""
-    start = Start(tmp_path)
-    write_tables(start.folder, start.tables)
-    start(OLD)
-    start.transactions["/view"] = 7
-    start.tables["view"] = None
-    for code in (OLD, NEW):
-        with pytest.raises(IncompatibleCheckpoint, match=r"the view /view has it already, and this start .* or none"):
-            start(code)
-    start(NEW, accepted=7)
-
-
-def test_a_sink_that_is_left_out_may_have_the_batch(tmp_path: Path) -> None:
-    """As long as it is declared with the same code, it gets the batch again; a sink that is new has none."""
-    start = Start(tmp_path)
-    start(OLD, has_sink=True)
-    start(OLD, has_sink=True)
-    with pytest.raises(IncompatibleCheckpoint, match="perhaps your own sink has it already"):
-        start(NEW)
-    start(OLD)
-    start(OLD, has_sink=True)
-    start.folder.write_json("commits/7", {})
-    start(NEW)
-
+from state.checkpoint.layout import ORDER_FILE
+from state.checkpoint.run_record import read_order
 
 TASKS = "spark.sql.files.minPartitionNum"
+
+
+def folder_with(path: Path, *, begun: int, committed: int) -> LocalFolder:
+    """A checkpoint with these numbers in Spark's logs."""
+    folder = LocalFolder(path)
+    folder.write_json(f"offsets/{begun}", {})
+    folder.write_json(f"commits/{committed}", {})
+    return folder
 
 
 class Session:
@@ -189,7 +56,7 @@ def order(folder: LocalFolder, spark: Any) -> ReadingOrder:
 
 def test_the_files_of_an_unfinished_batch_are_split_as_they_were_and_those_of_later_ones_as_now(tmp_path: Path) -> None:
     """By the number of cores of then, wherever the batch is run again, and however often."""
-    folder = Start(tmp_path, begun=7, committed=7).folder
+    folder = folder_with(tmp_path, begun=7, committed=7)
     before: Any = Session(cores=2)
     first = order(folder, before)
     with first.as_recorded():
@@ -215,7 +82,7 @@ def test_the_files_of_an_unfinished_batch_are_split_as_they_were_and_those_of_la
 
 def test_a_record_of_the_order_sets_nothing_but_how_files_are_split(tmp_path: Path) -> None:
     """It may come with a savepoint, whoever made that."""
-    folder = Start(tmp_path, begun=7, committed=6).folder
+    folder = folder_with(tmp_path, begun=7, committed=6)
     others = {"spark.sql.session.timeZone": "Asia/Tokyo", "spark.sql.ansi.enabled": "false"}
     folder.write_json(ORDER_FILE, {"files": {TASKS: "2", **others}, "partitions": {}})
     session: Any = Session(cores=64)
@@ -231,7 +98,7 @@ def test_a_record_of_the_order_that_is_none_is_an_error_with_the_command_that_re
     tmp_path: Path, content: dict[str, Any]
 ) -> None:
     """It is not read as one."""
-    folder = Start(tmp_path).folder
+    folder = folder_with(tmp_path, begun=7, committed=6)
     folder.write_json(ORDER_FILE, content)
     with pytest.raises(CorruptState, match="panekeeper repair"):
         order(folder, Session(cores=2))

@@ -1,0 +1,98 @@
+"""A start, or a reset, that was paused until another process took over writes nothing when it goes on."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from framework.engine.job.lease import acquire
+from framework.engine.job.query import trigger_options
+from framework.engine.job.reset import complete_reset
+from framework.engine.session.checkpoint_files import CheckpointFiles
+from integration_tests.engine.test_lease import take_over
+from panekeeper import CheckpointInUse
+from state.checkpoint.folder import LocalFolder
+from state.checkpoint.job_record import read_record
+from state.checkpoint.reset_intent import ResetIntent, write_reset_intent
+
+if TYPE_CHECKING:
+    from integration_tests.engine.conftest import Readings
+
+
+def contents(readings: Readings) -> dict[str, str]:
+    """Path -> digest of each file of the checkpoint and the tables, but for the heartbeats."""
+    return {
+        str(path.relative_to(readings.folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in readings.folder.rglob("*")
+        if path.is_file() and path.name not in ("running.json", ".running.json.crc")
+    }
+
+
+def held(readings: Readings) -> tuple[Any, CheckpointFiles]:
+    """The lease of a start, and the checkpoint as it has it."""
+    files = CheckpointFiles(readings.spark, str(readings.checkpoint))
+    lease = acquire(LocalFolder(readings.checkpoint), "readings")
+    return lease, files.while_held(lease.require_held)
+
+
+class TakenOver:
+    """A sink of the user's own during whose preparation the start is paused, and another host takes over."""
+
+    def __init__(self, readings: Readings) -> None:
+        self.readings = readings
+        self.other: Any = None
+        self.before: dict[str, str] = {}
+
+    def prepare(self, spark: Any, schema: Any) -> None:
+        self.other = take_over(self.readings)
+        self.before = contents(self.readings)
+
+    def commit(self, results: Any, *, writer: str, batch: int) -> None:
+        raise AssertionError("no batch is run")
+
+
+def test_a_start_that_has_lost_its_lease_writes_nothing(readings: Readings) -> None:
+    """Neither to the checkpoint nor to a table, whether it is paused at its begin or just before its query."""
+    readings.put(("a", "10:00:10", 1))
+    readings.run()
+    late, files = held(readings)
+    other = take_over(readings)
+    before = contents(readings)
+    with pytest.raises(CheckpointInUse, match="has lost the lease"):
+        readings.declare()._start(files, trigger_options("available_now"), late, None)
+    assert contents(readings) == before
+    other.release("ended")
+    sink = TakenOver(readings)
+    with pytest.raises(CheckpointInUse, match="has lost the lease"):
+        readings.declare().with_sink(sink).start(checkpoint=readings.checkpoint, trigger="available_now")
+    assert contents(readings) == sink.before
+    sink.other.release("ended")
+
+
+def test_a_reset_that_has_lost_its_lease_removes_nothing(readings: Readings) -> None:
+    """Another process has completed it, and the job runs: no file is removed, no table is fenced or emptied."""
+    readings.put(("a", "10:00:10", 1), ("a", "10:05:00", 2))
+    readings.run()
+    _, files = held(readings)
+    write_reset_intent(files, ResetIntent(epoch=1, view=str(readings.folder / "view")))
+    other = take_over(readings)
+    before = contents(readings)
+    record = read_record(files)
+    assert record is not None
+    for change in (
+        partial(complete_reset, files, record),
+        partial(files.write_json, "panekeeper/job.json", {}, replace=True),
+        partial(files.remove, "offsets"),
+        partial(files.make_folder, "other"),
+    ):
+        with pytest.raises(CheckpointInUse, match="has lost the lease"):
+            change()
+    assert contents(readings) == before
+    other.release("ended")
+    readings.run()
+    after = read_record(files)
+    assert after is not None
+    assert after.epoch == 1

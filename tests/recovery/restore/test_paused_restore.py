@@ -1,0 +1,106 @@
+"""A restore or a clone that was paused until another process took its place changes nothing more."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from panekeeper import CheckpointInUse
+from recovery.errors import SavepointRefused
+from recovery.restore.clone import clone
+from recovery.restore.exclusive import begin, without_jobs
+from recovery.restore.intent import STEPS, RestoreIntent, read_intent
+from recovery.restore.restore import restore
+from recovery.savepoint.catalog import show
+from recovery.savepoint.restore_paths import RestorePaths
+from recovery.storage.files import Files
+from state.checkpoint.job_record import read_record
+from state.checkpoint.layout import CLAIMS_FOLDER, RUNNING_FILE
+from state.checkpoint.owner import read_owner
+from tests.recovery.conftest import FakeCheckpoint, savepoint
+from tests.recovery.storage.memory_archive import MemoryArchive
+
+
+def seem_lost(folder: Files) -> None:
+    """Let whoever holds the lease of a folder be of another host, and have sent no heartbeat for a minute."""
+    owner = read_owner(folder)
+    assert owner is not None
+    folder.write_json(RUNNING_FILE, asdict(replace(owner, host="elsewhere", seen=0)), replace=True)
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_restore_that_another_one_has_completed_changes_nothing_more(
+    stored_job: FakeCheckpoint, archive: MemoryArchive, step: str
+) -> None:
+    """Whichever step it was at; a job runs by then, whose files and tables stay, and no intent is left."""
+    savepoint(stored_job.root, "one", to=archive)
+    stored_job.run(2)
+    after: dict[str, str] = {}
+
+    def paused(at: str) -> None:
+        if at == step:
+            seem_lost(RestorePaths(checkpoint=stored_job.files).lease_folder)
+            if step == "intended":  # it holds the lease of the checkpoint, too: somebody makes sure that it is gone
+                lose_lease(stored_job.files)
+                stored_job.files.remove(RUNNING_FILE)
+            restore(archive, "one")
+            stored_job.batch = 2
+            after.update(stored_job.run(3).contents())
+
+    with pytest.raises(CheckpointInUse, match=r"the restore of job 'readings' .*It changes nothing more"):
+        restore(archive, "one", on_step=paused)
+    assert stored_job.contents() == after
+    assert stored_job.siblings() == ["checkpoint"]
+    restore(archive, "one")
+    assert stored_job.siblings() == ["checkpoint"]
+
+
+def lose_lease(checkpoint: Files) -> None:
+    """Let the claim of whoever holds the lease of a checkpoint be gone, as once a job has taken over."""
+    for number in checkpoint.names(CLAIMS_FOLDER):
+        checkpoint.remove(f"{CLAIMS_FOLDER}/{number}")
+
+
+def test_a_restore_that_was_paused_until_a_job_began_leaves_no_intent(
+    job: FakeCheckpoint, archive: MemoryArchive
+) -> None:
+    """It has looked at its leases, and is paused before it writes: the job finds no intent, and so it runs."""
+    savepoint(job.root, "one", to=archive)
+    paths, manifest = RestorePaths(checkpoint=job.files), show(archive, "one")
+    intent = RestoreIntent(location=archive.location, name="one", epoch=1, replaces=True, files=1)
+    with pytest.raises(CheckpointInUse, match="has lost the lease"):
+        begin(paths, manifest, intent, None, partial(lose_lease, job.files), lambda _: None, if_unchanged=False)
+    assert read_intent(paths) is None
+
+
+def test_the_leases_of_all_folders_are_looked_at(tmp_path: Path) -> None:
+    """Of the checkpoint, and of each one from which a job writes to the same tables."""
+    folders = [FakeCheckpoint(tmp_path / name).files for name in ("one", "two")]
+    with without_jobs(folders, "readings") as require_no_job:
+        require_no_job()
+        lose_lease(folders[1])
+        with pytest.raises(CheckpointInUse, match="two"):
+            require_no_job()
+
+
+def test_a_clone_does_not_take_the_place_of_another_one(
+    job: FakeCheckpoint, archive: MemoryArchive, tmp_path: Path
+) -> None:
+    """Its folder was removed while it was paused, and the savepoint was cloned to it once more."""
+    savepoint(job.root, "one", to=archive)
+
+    left = [tmp_path / "clone"]
+
+    def paused(_: object) -> None:
+        if left:
+            left.pop().rename(tmp_path / "removed")
+            clone(archive, "one", into=tmp_path / "clone")
+
+    with pytest.raises(SavepointRefused, match="another process has made a clone"):
+        clone(archive, "one", into=tmp_path / "clone", progress=paused)
+    made = read_record(job.files.parent().child("clone").child("checkpoint"))
+    assert made is not None
+    assert made.epoch == 1
