@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 
@@ -19,16 +18,15 @@ from recovery.savepoint.restore_paths import RestorePaths
 from recovery.storage.files import Files
 from state.checkpoint.job_record import read_record
 from state.checkpoint.layout import CLAIMS_FOLDER, RUNNING_FILE
-from state.checkpoint.owner import read_owner
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 from tests.recovery.storage.memory_archive import MemoryArchive
 
 
-def seem_lost(folder: Files) -> None:
-    """Let whoever holds the lease of a folder be of another host, and have sent no heartbeat for a minute."""
-    owner = read_owner(folder)
-    assert owner is not None
-    folder.write_json(RUNNING_FILE, asdict(replace(owner, host="elsewhere", seen=0)), replace=True)
+def lose_lease(checkpoint: Files) -> None:
+    """Let the claim of whoever holds the lease of a folder be gone, as once another has taken over: it may start."""
+    for number in checkpoint.names(CLAIMS_FOLDER):
+        checkpoint.remove(f"{CLAIMS_FOLDER}/{number}")
+    checkpoint.remove(RUNNING_FILE)  # without a claim, no heartbeat writes it again
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -42,10 +40,9 @@ def test_a_restore_that_another_one_has_completed_changes_nothing_more(
 
     def paused(at: str) -> None:
         if at == step:
-            seem_lost(RestorePaths(checkpoint=stored_job.files).lease_folder)
-            if step == "intended":  # it holds the lease of the checkpoint, too: somebody makes sure that it is gone
+            lose_lease(RestorePaths(checkpoint=stored_job.files).lease_folder)
+            if step == "intended":  # it holds that of the checkpoint, too
                 lose_lease(stored_job.files)
-                stored_job.files.remove(RUNNING_FILE)
             restore(archive, "one")
             stored_job.batch = 2
             after.update(stored_job.run(3).contents())
@@ -56,12 +53,6 @@ def test_a_restore_that_another_one_has_completed_changes_nothing_more(
     assert stored_job.siblings() == ["checkpoint"]
     restore(archive, "one")
     assert stored_job.siblings() == ["checkpoint"]
-
-
-def lose_lease(checkpoint: Files) -> None:
-    """Let the claim of whoever holds the lease of a checkpoint be gone, as once a job has taken over."""
-    for number in checkpoint.names(CLAIMS_FOLDER):
-        checkpoint.remove(f"{CLAIMS_FOLDER}/{number}")
 
 
 def test_a_restore_that_was_paused_until_a_job_began_leaves_no_intent(

@@ -13,7 +13,7 @@ from framework.engine.job.lease import Lease, acquire
 from framework.engine.job.upgrade.changed_code import begin_with_code
 from state.checkpoint.folder import LocalFolder
 from state.checkpoint.job_record import JobRecord, write_tables
-from state.checkpoint.layout import CODE_FILE, RUNNING_FILE, UNACCOUNTED_FILE
+from state.checkpoint.layout import CODE_FILE, RUNNING_FILE, UNACCOUNTED_FILE, claim_file
 from state.checkpoint.owner import LeaseOwner, read_owner
 from state.checkpoint.run_record import read_code, write_code
 
@@ -177,6 +177,7 @@ def seem_lost(start: Start, batch: int = 7) -> None:
     owner = read_owner(start.folder)
     assert owner is not None
     start.folder.write_json(f"offsets/{batch}", {}, replace=True)
+    start.folder.remove(claim_file(owner.claim))  # first: without a claim, no heartbeat writes the other file again
     start.folder.write_json(RUNNING_FILE, asdict(replace(owner, host="elsewhere", seen=0)), replace=True)
 
 
