@@ -144,7 +144,7 @@ class Input:
         place: path, topics or table; empty if the source has no such thing.
         how: digest of its format and options, by which two sources of one place differ.
         by_name: files are known by their names alone, and not by their paths.
-        plan: digest of what the job does with its rows, if another source has the same identity; else empty.
+        plan: digest of what the job does with its rows; empty if an older version recorded it.
     """
 
     kind: str

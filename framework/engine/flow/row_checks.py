@@ -4,7 +4,8 @@ Rules are tried in this order, and the first that holds is the reason: the user'
 arrival time that it is null, outside of the years 1 to 9999 (nothing in Python has a value for it), or more than
 `max_ahead` in the future: of the event time, after its arrival, else one row would close every window; of the arrival
 time, after its batch, else one row would move the clock for ever. Then the partition columns, the column of a policy
-(null and NaN cannot be subtracted), and text that is not UTF-8.
+(null and NaN cannot be subtracted), and text that is not UTF-8, also within a struct, an array or a map: the next merge
+into a view that has it would fail.
 """
 
 from __future__ import annotations
@@ -12,10 +13,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
-from pyspark.sql.types import DataType, DateType, DoubleType, FloatType, StringType, TimestampNTZType, TimestampType
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    DateType,
+    DoubleType,
+    FloatType,
+    MapType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
 
 from framework.engine.flow import arrival_time
 from framework.engine.session.columns import column
@@ -126,8 +140,8 @@ class RowChecks:
             rules.append((column(name).isNull(), NULL_ATTRIBUTE))
             if isinstance(self.types[name], FloatType | DoubleType):
                 rules.append((F.isnan(column(name)), NAN_ATTRIBUTE))
-        texts = [name for name in self.carried if isinstance(self.types[name], StringType)]
-        return [*rules, *((~F.is_valid_utf8(column(name)), INVALID_UTF8) for name in texts)]
+        texts = [name for name in self.carried if _has_text(self.types[name])]
+        return [*rules, *((_has_invalid_text(column(name), self.types[name]), INVALID_UTF8) for name in texts)]
 
     def _arrival(self) -> Column | None:
         return column(self.arrival_time) if self.arrival_time else None
@@ -136,3 +150,31 @@ class RowChecks:
 def _is_out_of_range(time: Column) -> Column:
     us = F.unix_micros(time)
     return (us < F.lit(_FIRST_US)) | (us >= F.lit(_END_US))
+
+
+def _has_text(kind: DataType) -> bool:
+    if isinstance(kind, ArrayType):
+        return _has_text(kind.elementType)
+    if isinstance(kind, MapType):
+        return _has_text(kind.keyType) or _has_text(kind.valueType)
+    if isinstance(kind, StructType):
+        return any(_has_text(field.dataType) for field in kind.fields)
+    return isinstance(kind, StringType)
+
+
+def _has_invalid_text(value: Column, kind: DataType) -> Column:
+    """Return whether a text in a value is not UTF-8, however deep it lies; false for null."""
+    if not _has_text(kind):
+        return F.lit(False)
+    if isinstance(kind, ArrayType):
+        element = kind.elementType
+        found = F.exists(value, lambda one: _has_invalid_text(one, element))
+    elif isinstance(kind, MapType):
+        of_keys, of_values = ArrayType(kind.keyType), ArrayType(kind.valueType)
+        found = _has_invalid_text(F.map_keys(value), of_keys) | _has_invalid_text(F.map_values(value), of_values)
+    elif isinstance(kind, StructType):
+        fields = (_has_invalid_text(value.getField(field.name), field.dataType) for field in kind.fields)
+        found = reduce(or_, fields)
+    else:
+        found = ~F.is_valid_utf8(value)
+    return F.coalesce(found, F.lit(False))

@@ -196,7 +196,7 @@ def open_with_history(
         accepted=accepted,
     )
     if not own_query:
-        require_same_inputs(files, record.name, inputs)
+        require_same_inputs(files, record.name, inputs, accepted=accepted)
     return record, with_history(pipeline, record)
 
 

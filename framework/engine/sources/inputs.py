@@ -18,7 +18,7 @@ from framework.declarations.errors import DeclarationError, IncompatibleCheckpoi
 from framework.engine.sources.plan import OPTIONS_OF_NO_ROW, plan_digest
 from framework.engine.sources.streams import is_there, kind_of, leaves, options_of, path_of_files, qualified
 from state.checkpoint.folder import plain_url
-from state.checkpoint.run_record import Input, is_new, read_inputs
+from state.checkpoint.run_record import Input, is_new, last_batches, read_inputs
 from state.code_digest import digest
 from state.control_log import control_source
 from state.spark_logs.source_logs import found_files, have_read_the_same
@@ -54,11 +54,7 @@ def inputs_of(streams: Iterable[DataFrame]) -> list[Input]:
             )
         if options_of(leaf).get("startingversion", "").lower() == "latest":
             raise _latest(read)
-    known = [one.identity for one in inputs]
-    return [
-        replace(one, plan=plan_digest(df)) if known.count(one.identity) > 1 else one
-        for (df, _), one in zip(found, inputs, strict=True)
-    ]
+    return [replace(one, plan=plan_digest(df)) for (df, _), one in zip(found, inputs, strict=True)]
 
 
 def _latest(read: Input) -> DeclarationError:
@@ -84,13 +80,16 @@ def _input(df: DataFrame, leaf: Any) -> Input:
     return Input(kind="files", place=qualified(df.sparkSession, path), how=read_by, by_name=by_name)
 
 
-def require_same_inputs(files: CheckpointFiles, name: str, now: Sequence[Input]) -> None:
+def require_same_inputs(
+    files: CheckpointFiles, name: str, now: Sequence[Input], *, accepted: int | None = None
+) -> None:
     """Check that each source of a job reads what the source of its number has read until now.
 
     Args:
         files: the checkpoint.
         name: of the job.
         now: what the sources are to read.
+        accepted: number of the unfinished batch that the user wants to be run again by a changed program.
 
     Raises:
         IncompatibleCheckpoint: they read it in another order, or files in another place.
@@ -110,7 +109,7 @@ def require_same_inputs(files: CheckpointFiles, name: str, now: Sequence[Input])
         )
     if before is None:
         return
-    _require_known_streams(files, name, before, now)
+    _require_known_streams(files, name, before, now, accepted)
     for number, (old, new) in enumerate(zip(before, now, strict=True)):
         if old.kind == new.kind == "files" and (why := _moved(files, number, old, new)):
             raise IncompatibleCheckpoint(
@@ -121,19 +120,27 @@ def require_same_inputs(files: CheckpointFiles, name: str, now: Sequence[Input])
             )
 
 
-def _require_known_streams(files: CheckpointFiles, name: str, before: Sequence[Input], now: Sequence[Input]) -> None:
+def _require_known_streams(
+    files: CheckpointFiles, name: str, before: Sequence[Input], now: Sequence[Input], accepted: int | None
+) -> None:
     """Refuse another plan of streams which read the same, and of which each may be what another one was."""
-    folder = files.local_folder() or files
-    for one in {old.identity for old in before if old.plan}:
-        numbers = [number for number, old in enumerate(before) if old.identity == one]
-        if all(before[number].plan == now[number].plan for number in numbers) or have_read_the_same(folder, numbers):
+    begun, committed = last_batches(files)
+    if begun != committed and begun == accepted:
+        return
+    identities = [old.identity for old in before]
+    for one in {identity for identity in identities if identities.count(identity) > 1}:
+        numbers = [number for number, identity in enumerate(identities) if identity == one]
+        if all(before[number].plan in ("", now[number].plan) for number in numbers):
             continue
+        if have_read_the_same(files.local_folder() or files, numbers):
+            continue
+        accept = "" if begun == committed else f". Or if each is what it was, start(..., accept_changed_code={begun})"
         raise IncompatibleCheckpoint(
             f"the streams {numbers} of job {name!r} all read {before[numbers[0]].place or one[0]}, some have read more "
             "of it than others, and the program has changed since: which of them is which is not known, and rows "
             "would be lost or read twice. Start the program as it was; give each stream an option of its own by which "
             'it is known, such as .option("stream", "orders"), one after the other with a run in between; then change '
-            "the rest"
+            f"the rest{accept}"
         )
 
 

@@ -1,7 +1,8 @@
 """What do a stream's sources and its own plan compute, as texts that are the same in each process?
 
-Spark's text of an operator has numbers of expressions, which differ between two processes, and texts without quotes.
-Its SQL for an expression has quotes and no such numbers, but not the types of all functions. So a digest is of both.
+Spark's text of an operator has numbers of columns, which differ between two processes, and texts without quotes. Its
+SQL for an expression has quotes and no such numbers, but only names of columns, and not the types of all functions. Its
+JSON of the tree has columns and texts as they are, but no options and patterns. So a digest is of all three.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from framework.engine.session.required_settings import session_settings
+from framework.engine.sources.plan_tree import normal_tree
 from framework.engine.sources.streams import is_kafka, leaves, options_of, path_of_files, qualified
 from state.code_digest import digest
 
@@ -25,14 +28,14 @@ OPTIONS_OF_NO_ROW = re.compile(
 _STARTING = re.compile(r"starting\w+", re.IGNORECASE)
 STARTING = "starting"
 """Name of the field of the code that says where sources begin."""
-_MAX_FIELDS = 10_000  # columns that Spark writes out for an operator of a plan
+_MAX_FIELDS = "100000"  # columns, fields and values that Spark writes out of an operator or expression of a plan
 
 # What differs between two plans of the same code: ids of expressions, objects and watermarks, seeds of random numbers,
 # numbers of the variables of lambda functions.
-_RANDOM = r"(?<=\brand)\([^)]*\)|(?<=\brandn)\([^)]*\)|(?<=\brandstr)\([^)]*\)|(?<=\buuid)\([^)]*\)"
+_RANDOM = "|".join(rf"(?<=\b{name})\([^)]*\)" for name in ("rand", "randn", "random", "randstr", "uniform", "uuid"))
 _VARYING = re.compile(
     r"#\d+L?|@[0-9a-f]+|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
-    rf"|{_RANDOM}|(?<=\bSome)\(-?\d+\)|(?<=^Sample).*|(?<=^~Sample).*"
+    rf"|{_RANDOM}|(?<=\bCTERelation(?:Def|Ref) )\d+|(?<=\bSome)\(-?\d+\)|(?<=^Sample).*|(?<=^~Sample).*"
 )
 _LAMBDA_NUMBER = re.compile(r"(?<=_)\d+\b")
 _RANDOM_IN_SQL = re.compile(rf"('(?:[^'\\]|\\.)*'|`(?:[^`]|``)*`)|{_RANDOM}", re.DOTALL)
@@ -67,8 +70,11 @@ def starting_digest(df: DataFrame) -> str:
 
 def plan_digest(df: DataFrame) -> str:
     """Return what the user's own plan does between the source and the windows; of Python functions in it, the names."""
+    spark: Any = df.sparkSession
     plan = df._jdf.queryExecution().analyzed()  # noqa: SLF001 -- a plan has no public form
-    return digest([*_operators(plan)])
+    with session_settings(spark, {"spark.sql.debug.maxToStringFields": _MAX_FIELDS}):
+        spark._jvm.SparkSession.setActiveSession(spark._jsparkSession)  # noqa: SLF001 -- of this thread, as for the setting
+        return digest([normal_tree(plan.toJSON()), *_operators(plan)])
 
 
 def _operators(plan: Any) -> Iterator[list[str]]:
@@ -77,7 +83,7 @@ def _operators(plan: Any) -> Iterator[list[str]]:
     if children.size():
         expressions = plan.expressions()
         sql = (_sql(expressions.apply(number)) for number in range(expressions.size()))
-        yield [_without_varying(plan.simpleString(_MAX_FIELDS)), *sql]
+        yield [_without_varying(plan.simpleString(int(_MAX_FIELDS))), *sql]
     for further in (plan.subqueries(), children):
         for number in range(further.size()):
             yield from _operators(further.apply(number))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,6 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
 from framework.engine.flow.code_fields import code_of
 from framework.engine.session.required_settings import session_settings
+from framework.engine.sources.plan import plan_digest
 from integration_tests.engine.readings import FILES, LOG
 from panekeeper import (
     CheckpointError,
@@ -24,7 +26,7 @@ from panekeeper import (
 )
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from integration_tests.engine.conftest import Readings
 
@@ -132,6 +134,46 @@ def test_the_same_declaration_has_the_same_code_and_another_plan_another(reading
     assert len({text(one) for one in texts}) == len(texts)
     assert text("#1") == text("#1")
     assert text("#1") not in {text("#1", "v_2"), text("#1", bound="v > (SELECT min(id) FROM range(9))")}
+
+
+def plan_of(readings: Readings, *steps: Callable[[DataFrame], DataFrame]) -> set[str]:
+    """The digests of plans that begin with the readings, one for each step."""
+    return {plan_digest(step(readings.stream())) for step in steps}
+
+
+def test_plans_differ_by_the_column_that_they_name_and_by_what_spark_does_not_write_out(readings: Readings) -> None:
+    """One of two columns of a name, a variable of nested functions, and the end of a long list: all count."""
+    static = readings.spark.range(5).selectExpr("id AS value", "string(id) AS sensor")
+    fields = ", ".join(f"f{number} INT" for number in range(40))
+
+    def joined(*, of_stream: bool) -> Callable[[DataFrame], DataFrame]:
+        return lambda rows: rows.join(static, "value").where((rows if of_stream else static)["sensor"] != "a")
+
+    def nested(*, is_less: bool) -> Callable[[DataFrame], DataFrame]:
+        def within(one: Column) -> Column:
+            return F.exists("many", lambda other: other < one if is_less else one < other)
+
+        return lambda rows: rows.select(F.array("value").alias("many")).select(F.filter("many", within))
+
+    def wide(option: str, field: str = "last INT") -> Callable[[DataFrame], DataFrame]:
+        return lambda rows: rows.select(F.from_json("sensor", f"{fields}, {field}", {"dateFormat": option}))
+
+    def like(last: str) -> Callable[[DataFrame], DataFrame]:
+        patterns = ", ".join(f"'{one}'" for one in [*range(40), last])
+        return lambda rows: rows.where(f"sensor LIKE ANY ({patterns})")
+
+    pairs = [
+        (joined(of_stream=True), joined(of_stream=False)),
+        (nested(is_less=True), nested(is_less=False)),
+        (wide("yyyy"), wide("yy")),
+        (wide("yyyy"), wide("yyyy", "last BIGINT")),
+        (like("a"), like("b")),
+    ]
+    assert [len(plan_of(readings, *pair)) for pair in pairs] == [2] * len(pairs)
+    assert [len(plan_of(readings, one, one)) for pair in pairs for one in pair] == [1] * 2 * len(pairs)
+    with ThreadPoolExecutor() as threads:  # where Java has no session that is active
+        elsewhere = threads.submit(plan_of, readings, wide("yyyy")).result()
+    assert elsewhere == plan_of(readings, wide("yyyy"))
 
 
 @pytest.mark.extended
