@@ -27,12 +27,12 @@ the batches that are run again. That is why the epoch, which is part of these id
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from recovery.errors import ArchiveError, SavepointError, SavepointRefused, TableVersionLost
+from recovery.errors import ArchiveError, ArchiveNotFound, SavepointError, SavepointRefused, TableVersionLost
 from recovery.jobs.lease import require_stopped
 from recovery.restore.confirmed_tables import require_confirmed, unconfirmed_tables
 from recovery.restore.exclusive import RequireLease, begin, only_restore, require_no_paused_process
@@ -135,7 +135,24 @@ def _require_can_restore(archive: Archive, paths: RestorePaths, manifest: Manife
     require_replaceable(paths)
     for folder in (paths.checkpoint, *checkpoints_with_same_tables(manifest, paths.checkpoint, s3)):
         require_stopped(folder)
+    _require_no_interrupted(paths, manifest, s3)
     require_no_paused_process(paths.checkpoint, manifest)
+
+
+def _require_no_interrupted(paths: RestorePaths, manifest: Manifest, s3: S3Options | None) -> None:
+    """Refuse while the tables go back with another checkpoint: completed later, that restore would not take them back.
+
+    Its folder may be away already, so it is looked for by its name.
+    """
+    with suppress(ArchiveNotFound):
+        others = [checkpoint_at(manifest.checkpoint, s3), *checkpoints_with_same_tables(manifest, paths.checkpoint, s3)]
+        for other in others:
+            if other.root != paths.checkpoint.root and (intent := read_intent(RestorePaths(checkpoint=other))):
+                raise SavepointRefused(
+                    f"a restore of savepoint {intent.name!r} to {other.root} was interrupted, and the tables go back "
+                    f"with that checkpoint. Complete it first: panekeeper restore {intent.location} {intent.name} "
+                    f"--checkpoint {other.root}; then restore to another folder"
+                )
 
 
 def _superseded(manifest: Manifest, paths: RestorePaths, s3: S3Options | None) -> tuple[str, ...]:

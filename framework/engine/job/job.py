@@ -24,7 +24,7 @@ from framework.engine.job.shutdown.spark_shutdown import spark_shutdown
 from framework.engine.job.status import Drained, JobState, Status
 from framework.engine.session.spark_errors import BatchFailed, is_worker_timeout, translate
 from state.checkpoint.clock import Deadline, now_us
-from state.checkpoint.control_files import ControlKind, write_control_file
+from state.checkpoint.control_files import ControlKind
 from state.checkpoint.job_record import write_flushed
 from state.checkpoint.last_savepoint import LastSavepoint, read_last_savepoint
 from state.checkpoint.run_record import require_all_batches_committed
@@ -98,7 +98,7 @@ class Job:
         job that has ended is started once more for it. Afterwards its checkpoint takes no more rows.
 
         Raises:
-            CheckpointInUse: the job has ended, and another one runs on its checkpoint now.
+            CheckpointError: the job has ended, and another run is on its checkpoint now, or has been since.
             PanekeeperError: the job failed; as `await_end`. Unless the last batch had begun, it is not flushed.
         """
         self._callbacks.require_outside("flush")
@@ -193,7 +193,7 @@ class Job:
     def _run_command(self, kind: ControlKind, done: threading.Event, deadline: Deadline) -> None:
         """Write a command and wait until a batch has processed it and the query has ended. Raises `TimeoutError`."""
         if not done.is_set():
-            write_control_file(self._launch.files, kind)
+            self._launch.command(kind)
         if self._launch.has_trigger_interval:  # else it is idle until its next trigger; the loop starts it again
             self._stop(deadline)
         while not (self._has_ended(0.05) and done.is_set()):

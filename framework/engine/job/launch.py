@@ -18,11 +18,11 @@ from framework.engine.session.required_settings import query_settings
 from framework.engine.sink import downtime
 from framework.engine.sources.inputs import inputs_of
 from framework.engine.sources.streams import reads_files, reads_kafka
-from state.checkpoint.control_files import write_control_file
+from state.checkpoint.control_files import ControlKind, write_control_file
 from state.checkpoint.job_record import read_record
 from state.checkpoint.owner import PreviousRun
 from state.checkpoint.reset_intent import read_reset_intent
-from state.checkpoint.run_record import read_code
+from state.checkpoint.run_record import read_code, read_coder
 from state.control_log import remove_damaged_unread, remove_unread_flushes
 from state.log import logger
 from state.spark_logs.source_logs import remove_unread_entries
@@ -57,6 +57,7 @@ class JobLaunch:
         lease: its right to run on the checkpoint.
         control_cleanup: removes what its batches have processed of the control stream.
         code: what its batches are computed by, as its start has recorded it.
+        coder: token of the start that has recorded it: another run records its own, whatever its code.
         order: in which order batches are read; None if nothing is to be recorded of it.
     """
 
@@ -69,6 +70,7 @@ class JobLaunch:
     lease: Lease
     control_cleanup: ControlCleanup
     code: Mapping[str, Any] | None = None
+    coder: str | None = None
     order: ReadingOrder | None = None
 
     @classmethod
@@ -97,6 +99,7 @@ class JobLaunch:
             lease=lease,
             control_cleanup=ControlCleanup(files),
             code=read_code(files),
+            coder=read_coder(files),
             order=ReadingOrder(
                 folder, files.spark, from_files=from_files, from_kafka=from_kafka, inputs=inputs_of(streams)
             ),
@@ -107,8 +110,9 @@ class JobLaunch:
 
         Raises:
             CheckpointInUse: another job runs there now.
-            CheckpointError: the checkpoint was restored or reset meanwhile, or that was begun. Batches of this job
-                would have numbers that its tables have as committed already.
+            CheckpointError: the checkpoint was restored or reset meanwhile, or that was begun, or another run has been
+                on it. Batches of this job would have numbers that its tables have as committed already, or would be
+                read in another order than what the other run has begun.
         """
         self.lease.acquire()
         try:
@@ -116,16 +120,25 @@ class JobLaunch:
             now, then = read_record(self.files), self.record
             same = now is not None and (now.id, now.epoch) == (then.id, then.epoch)
             same = same and now is not None and now.declaration == then.declaration
-            same = same and read_code(self.files) == self.code
+            same = same and (read_code(self.files), read_coder(self.files)) == (self.code, self.coder)
             if not same or read_reset_intent(self.files) is not None:
                 raise CheckpointError(
-                    f"the checkpoint {self.files.root} was restored or reset since job {self.name!r} was started, or a "
-                    "program with another declaration or other code has run on it; "
-                    "start the job again by its start(), which reads what is there now"
+                    f"the checkpoint {self.files.root} was restored or reset since job {self.name!r} was started, or "
+                    "another run has been on it; start the job again by its start(), which reads what is there now"
                 )
         except BaseException:
             self.lease.roll_back()
             raise
+
+    def command(self, kind: ControlKind) -> None:
+        """Write a command to the control stream: only of its own run, as any run that reads it follows it.
+
+        Raises:
+            CheckpointInUse: another job runs there now. So as for `acquire_lease`.
+        """
+        self.acquire_lease()
+        self.lease.require_held()
+        write_control_file(self.files, kind)
 
     def in_order(self) -> AbstractContextManager[None]:
         """Read an unfinished batch in the order that it had. The block ends when the first batch is planned.

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from recovery.errors import TableVersionLost
+from recovery.errors import SavepointRefused, TableVersionLost
 from recovery.restore.restore import restore
 from state.errors import CorruptState
 from tests.recovery.conftest import FakeCheckpoint, savepoint
@@ -82,3 +83,16 @@ def test_a_table_that_was_restored_before_the_kill_needs_its_version_no_more(
     else:
         with pytest.raises(TableVersionLost):
             restore(archive, "one", dry_run=True, spark=DELTA)
+
+
+@pytest.mark.parametrize("step", ["intended", "tables", "aside", "in place"])
+def test_tables_do_not_go_back_with_another_checkpoint_while_a_restore_is_interrupted(
+    job: FakeCheckpoint, archive: MemoryArchive, tmp_path: Path, step: str
+) -> None:
+    """Completed after that, it would not take them back again, and neither checkpoint would fit them."""
+    savepoint(job.root, "one", to=archive)
+    killed_at(step, archive)
+    with pytest.raises(SavepointRefused, match=f"'one' to {re.escape(job.root)} was interrupted, .*Complete it first"):
+        restore(archive, "one", checkpoint=tmp_path / "elsewhere")
+    restore(archive, "one")
+    restore(archive, "one", checkpoint=tmp_path / "elsewhere")
