@@ -14,6 +14,7 @@ import hashlib
 import math
 import os
 import re
+import struct
 import sys
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
@@ -21,12 +22,18 @@ from enum import Enum
 from pathlib import Path
 from types import (
     BuiltinFunctionType,
+    ClassMethodDescriptorType,
     CodeType,
     FunctionType,
+    GetSetDescriptorType,
     MappingProxyType,
+    MemberDescriptorType,
+    MethodDescriptorType,
     MethodType,
+    MethodWrapperType,
     ModuleType,
     SimpleNamespace,
+    WrapperDescriptorType,
 )
 from typing import Any
 
@@ -55,6 +62,15 @@ _CODE_FIELDS = (
     "co_freevars",
     "co_cellvars",
 )
+_DESCRIPTORS = (
+    ClassMethodDescriptorType,
+    GetSetDescriptorType,
+    MemberDescriptorType,
+    MethodDescriptorType,
+    WrapperDescriptorType,
+)
+_OF_ENUM = {"_member_map_", "_value2member_map_", "_hashable_values_", "_unhashable_values_", "_unhashable_values_map_"}
+"""Attributes by which an Enum leads to its members."""
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _MAX_DEPTH = 80  # what is nested deeper counts by its type
 
@@ -103,12 +119,12 @@ class _Forms:
         self._hashes: dict[int, str | None] = {}  # by id; None while it is being read
         self._kept: list[object] = []  # so that no id is used twice
         self._kinds: list[tuple[Any, Callable[[Any], str]]] = [
-            (Enum, lambda one: f"{one.name} {self.of(one.value)}"),
+            (Enum, lambda one: f"{one.name} {self.of(one.value)}"),  # its class has its members by their values alone
             (_PLAIN, lambda one: f"{type(one).__name__} {one!r}"),
             (defaultdict, lambda one: self._all((one.default_factory, dict(one)))),
             ((dict, MappingProxyType), lambda one: self._unordered(map(self._all, one.items()))),
             (SimpleNamespace, lambda one: self.of(vars(one))),
-            ((set, frozenset), lambda one: self._unordered(map(self.of, one))),
+            ((set, frozenset), lambda one: self._unordered(map(self._alone, one))),
             ((tuple, list, deque), self._all),
             (np.ndarray, lambda one: self._all((one.dtype.str, one.shape, _content(one)))),
             ((pa.Array, pa.ChunkedArray, pa.Table), lambda one: self._all((_type_of(one), one.to_pylist()))),
@@ -120,7 +136,10 @@ class _Forms:
             (property, lambda one: self._all((one.fget, one.fset, one.fdel))),
             (functools.cached_property, lambda one: self.of(one.func)),
             ((functools.partial, functools.partialmethod), lambda one: self._all((one.func, one.args, one.keywords))),
-            (BuiltinFunctionType, lambda one: f"{one.__module__}.{one.__qualname__}"),
+            ((BuiltinFunctionType, MethodWrapperType), self._builtin),
+            (_DESCRIPTORS, lambda one: f"{one.__objclass__.__module__}.{one.__qualname__}"),
+            (pa.Scalar, lambda one: self._all((str(one.type), one.as_py()))),
+            (struct.Struct, lambda one: one.format),
             (ModuleType, lambda one: one.__name__),
             (re.Pattern, lambda one: f"{one.pattern!r} {one.flags}"),
         ]
@@ -155,6 +174,18 @@ class _Forms:
 
     def _unordered(self, forms: Iterable[str]) -> str:
         return ", ".join(sorted(forms))
+
+    def _alone(self, value: Any) -> str:
+        """Return the hash of one of several values, none of which is the first: no other one is known before."""
+        known, kept = dict(self._hashes), list(self._kept)
+        found = self.of(value)
+        self._hashes, self._kept = known, kept
+        return found
+
+    def _builtin(self, function: Any) -> str:
+        owner = getattr(function, "__self__", None)  # of `pattern.match` the pattern
+        name = f"{getattr(function, '__module__', None)}.{function.__qualname__}"
+        return name if owner is None or isinstance(owner, ModuleType) else self._all((name, owner))
 
     def _function(self, function: FunctionType) -> str:
         if self._is_foreign(function.__module__):
@@ -199,6 +230,9 @@ class _Forms:
             for member, one in vars(kind).items()
             if not _is_dunder(member) or isinstance(one, FunctionType | classmethod | staticmethod)
         }
+        if issubclass(kind, Enum):  # a member leads to its class, and that must not lead back
+            members = {name: one.value if isinstance(one, kind) else one for name, one in members.items()}
+            members = {name: one for name, one in members.items() if name not in _OF_ENUM}
         made_by = () if self._is_foreign(type(kind).__module__) else (type(kind),)
         return f"{kind.__qualname__} {self._all((kind.__bases__, members, *made_by))}"
 
@@ -212,7 +246,8 @@ class _Forms:
         if hasattr(value, "__arrow_c_stream__"):  # a table of pandas or of another package
             return self.of(pa.table(value))
         text = repr(value) if kind.__repr__ is not object.__repr__ and value is not os.environ else ""
-        return f"{kind.__module__} {'' if text.startswith('<') else _ADDRESS.sub('', text)}"
+        name = getattr(value, "__name__", "")  # as of a function of numpy
+        return f"{kind.__module__} {name if text.startswith('<') else _ADDRESS.sub('', text)}"
 
     def _is_foreign(self, module: str | None) -> bool:
         """Return whether code counts by its name: that of Python, of this library, and of other installed packages."""

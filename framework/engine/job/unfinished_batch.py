@@ -12,7 +12,8 @@ rows would be in no table. So that is refused, too.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -70,6 +71,9 @@ def files_of_batch(folder: LogFolder, batch: int) -> Iterator[str]:
             yield from files_between(folder, source, -1 if after is None else after, end)
 
 
+_one_start = threading.RLock()
+
+
 class ReadingOrder:
     """In which order the rows of a job's batches are read.
 
@@ -96,10 +100,18 @@ class ReadingOrder:
         self._from_files, self._from_kafka = from_files, from_kafka
         self._recorded = read_order(folder)
         self._unfinished: int | None = None
+        self._planned: Mapping[str, str | None] | None = None
 
     @contextmanager
     def as_recorded(self) -> Iterator[None]:
-        """Read an unfinished batch in the order that it had. To be entered until a query has planned that batch."""
+        """Read an unfinished batch in the order that it had. To be entered until a query has planned that batch.
+
+        One start of this process after the other: jobs may share a session, and so its settings.
+        """
+        with _one_start:
+            yield from self._as_recorded()
+
+    def _as_recorded(self) -> Iterator[None]:
         begun, committed = last_batches(self._folder)
         self._unfinished = None if begun == committed else begun
         if begun is None and self._inputs is not None:  # a kill may come before the first batch runs
@@ -111,6 +123,7 @@ class ReadingOrder:
             if (content := with_partitions_in_order(before, partitions)) != before:
                 self._folder.write(name, content, replace=True)
         with session_settings(self._spark, recorded_splits(recorded.get("files", {}))):
+            self._planned = file_splits(self._spark) if self._from_files else {}
             yield
 
     def record(self, batch: int, query: StreamingQuery) -> None:
@@ -118,10 +131,13 @@ class ReadingOrder:
         if self._inputs is not None:  # Spark has taken them: it plans no batch of others
             write_inputs(self._folder, self._inputs)
             self._inputs = None
+        planned, self._planned = self._planned, None  # another start may have set others since
         if batch == self._unfinished:
             return
+        if planned is None:
+            planned = file_splits(self._spark) if self._from_files else {}
         order = {
-            "files": file_splits(self._spark) if self._from_files else {},
+            "files": planned,
             "partitions": partition_orders(query) if self._from_kafka else {},
         }
         if order != self._recorded:

@@ -89,7 +89,8 @@ def require_same_inputs(
         files: the checkpoint.
         name: of the job.
         now: what the sources are to read.
-        accepted: number of the unfinished batch that the user wants to be run again by a changed program.
+        accepted: number of the last batch, if the user says that each stream stands where it did, or wants that batch
+            to be run again by a changed program.
 
     Raises:
         IncompatibleCheckpoint: they read it in another order, or files in another place.
@@ -124,8 +125,8 @@ def _require_known_streams(
     files: CheckpointFiles, name: str, before: Sequence[Input], now: Sequence[Input], accepted: int | None
 ) -> None:
     """Refuse another plan of streams which read the same, and of which each may be what another one was."""
-    begun, committed = last_batches(files)
-    if begun != committed and begun == accepted:
+    begun, _ = last_batches(files)
+    if begun == accepted:
         return
     identities = [old.identity for old in before]
     for one in {identity for identity in identities if identities.count(identity) > 1}:
@@ -134,13 +135,12 @@ def _require_known_streams(
             continue
         if have_read_the_same(files.local_folder() or files, numbers):
             continue
-        accept = "" if begun == committed else f". Or if each is what it was, start(..., accept_changed_code={begun})"
         raise IncompatibleCheckpoint(
             f"the streams {numbers} of job {name!r} all read {before[numbers[0]].place or one[0]}, some have read more "
             "of it than others, and the program has changed since: which of them is which is not known, and rows "
             "would be lost or read twice. Start the program as it was; give each stream an option of its own by which "
             'it is known, such as .option("stream", "orders"), one after the other with a run in between; then change '
-            f"the rest{accept}"
+            f"the rest. Or if each stands where it was, start(..., accept_changed_code={begun})"
         )
 
 

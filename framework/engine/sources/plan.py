@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from framework.engine.session.required_settings import session_settings
@@ -35,10 +36,16 @@ _MAX_FIELDS = "100000"  # columns, fields and values that Spark writes out of an
 _RANDOM = "|".join(rf"(?<=\b{name})\([^)]*\)" for name in ("rand", "randn", "random", "randstr", "uniform", "uuid"))
 _VARYING = re.compile(
     r"#\d+L?|@[0-9a-f]+|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
-    rf"|{_RANDOM}|(?<=\bCTERelation(?:Def|Ref) )\d+|(?<=\bSome)\(-?\d+\)|(?<=^Sample).*|(?<=^~Sample).*"
+    rf"|{_RANDOM}|(?<=\bCTERelation(?:Def|Ref) )\d+|(?<=\bSome)\(-?\d+\)"
 )
+_WITH_NUMBERS = ("Sample", "CollectMetrics")
+"""Operators whose text has a seed or a number of the process at no fixed place; the tree has all else."""
 _LAMBDA_NUMBER = re.compile(r"(?<=_)\d+\b")
 _RANDOM_IN_SQL = re.compile(rf"('(?:[^'\\]|\\.)*'|`(?:[^`]|``)*`)|{_RANDOM}", re.DOTALL)
+
+
+_one_digest = Lock()
+"""Jobs that start at the same time may share the session, and its settings."""
 
 
 def source_digest(df: DataFrame) -> str:
@@ -72,7 +79,7 @@ def plan_digest(df: DataFrame) -> str:
     """Return what the user's own plan does between the source and the windows; of Python functions in it, the names."""
     spark: Any = df.sparkSession
     plan = df._jdf.queryExecution().analyzed()  # noqa: SLF001 -- a plan has no public form
-    with session_settings(spark, {"spark.sql.debug.maxToStringFields": _MAX_FIELDS}):
+    with _one_digest, session_settings(spark, {"spark.sql.debug.maxToStringFields": _MAX_FIELDS}):
         spark._jvm.SparkSession.setActiveSession(spark._jsparkSession)  # noqa: SLF001 -- of this thread, as for the setting
         return digest([normal_tree(plan.toJSON()), *_operators(plan)])
 
@@ -99,5 +106,7 @@ def _sql(expression: Any) -> str:
 
 
 def _without_varying(line: str) -> str:
+    if (name := next((one for one in _WITH_NUMBERS if line.lstrip("~").startswith(one)), None)) is not None:
+        return name
     line = _VARYING.sub("", line)
     return _LAMBDA_NUMBER.sub("", line) if "lambdafunction" in line else line

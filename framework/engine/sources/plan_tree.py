@@ -13,7 +13,17 @@ from typing import Any
 
 _RANDOM = {"Rand", "Randn", "RandStr", "Uniform"}
 """Functions whose last argument is a seed, which is another one in each process if none is given."""
-_OF_THE_PROCESS = {"jvmId", "nodeId", "seed", "randomSeed", "resultId", "sourceName", "cteId", "hideSeed"}
+_OF_THE_PROCESS = {
+    "cteId",
+    "dataframeId",
+    "hideSeed",
+    "jvmId",
+    "nodeId",
+    "randomSeed",
+    "resultId",
+    "seed",
+    "sourceName",
+}
 """Fields of operators and expressions that differ between two processes, or do not decide what is in a row."""
 _NUMBER = re.compile(r"(?<=_)\d+$")
 _OBJECT = re.compile(r"@[0-9a-f]+$")
@@ -44,6 +54,8 @@ def _normal(value: Any, numbers: dict[int, int]) -> Any:
         return value
     if str(value.get("product-class", "")).endswith(".ExprId"):
         return numbers.setdefault(value["id"], len(numbers))
+    if str(value.get("product-class", "")).endswith(".CatalogTable"):  # it has times, and what its owner may change
+        return _normal(value.get("identifier"), numbers)
     kind = _kind(value)
     if not value.get("num-children", 0) and isinstance(value.get("output"), list):
         value = {**value, "output": [one for one in value["output"] if _is_named(one, numbers)]}

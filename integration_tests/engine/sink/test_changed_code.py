@@ -171,6 +171,14 @@ def test_plans_differ_by_the_column_that_they_name_and_by_what_spark_does_not_wr
     ]
     assert [len(plan_of(readings, *pair)) for pair in pairs] == [2] * len(pairs)
     assert [len(plan_of(readings, one, one)) for pair in pairs for one in pair] == [1] * 2 * len(pairs)
+
+    def viewed(rows: DataFrame) -> DataFrame:
+        rows.createOrReplaceTempView("seen")
+        return readings.spark.sql("WITH some AS (SELECT * FROM seen) SELECT value FROM some").observe(
+            "counts", F.count("*")
+        )
+
+    assert len(plan_of(readings, viewed, viewed)) == 1
     with ThreadPoolExecutor() as threads:  # where Java has no session that is active
         elsewhere = threads.submit(plan_of, readings, wide("yyyy")).result()
     assert elsewhere == plan_of(readings, wide("yyyy"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,44 @@ def test_the_files_of_an_unfinished_batch_are_split_as_they_were_and_those_of_la
         assert TASKS not in now.settings  # there is no unfinished batch
     last.record(9, NO_QUERY)
     assert (read_order(folder) or {})["files"][TASKS] == "64"
+
+
+def test_starts_that_share_a_session_do_not_set_its_settings_for_each_other(tmp_path: Path) -> None:
+    """One begins once the other has planned its batch; none is left with the settings of another."""
+    session: Any = Session(cores=2)
+    before = dict(session.settings)
+    folders = [folder_with(tmp_path / name, begun=7, committed=6) for name in ("first", "second")]
+    for folder, tasks in zip(folders, ("8", "16"), strict=True):
+        folder.write_json(ORDER_FILE, {"files": {TASKS: tasks}, "partitions": {}})
+    first, second = (order(folder, session) for folder in folders)
+    inside, seen = threading.Event(), []
+
+    def start_second() -> None:
+        with second.as_recorded():
+            inside.set()
+            seen.append(session.settings[TASKS])
+
+    thread = threading.Thread(target=start_second)
+    with first.as_recorded():
+        thread.start()
+        assert not inside.wait(0.2)
+        assert session.settings[TASKS] == "8"
+    thread.join()
+    assert seen == ["16"]
+    assert session.settings == before
+
+
+def test_what_a_first_batch_was_planned_with_is_recorded_though_another_start_has_set_more(tmp_path: Path) -> None:
+    """The batch records it when it runs, and the next start may have begun by then."""
+    session: Any = Session(cores=2)
+    planned = order(folder := folder_with(tmp_path, begun=7, committed=7), session)
+    with planned.as_recorded():
+        pass
+    session.set(TASKS, "8")
+    planned.record(8, NO_QUERY)
+    assert (read_order(folder) or {})["files"][TASKS] == "2"
+    planned.record(9, NO_QUERY)
+    assert (read_order(folder) or {})["files"][TASKS] == "8"
 
 
 def test_a_record_of_the_order_sets_nothing_but_how_files_are_split(tmp_path: Path) -> None:

@@ -209,11 +209,11 @@ def test_what_is_to_be_read_is_recorded_before_the_very_first_batch(tmp_path: Pa
     session: Any = None
     checkpoint = LocalFolder(tmp_path / "checkpoint")
     for place in ("in/a", "in/b"):
-        order = ReadingOrder(checkpoint, session, from_files=True, from_kafka=False, inputs=[topics(place)])
+        order = ReadingOrder(checkpoint, session, from_files=False, from_kafka=False, inputs=[topics(place)])
         with order.as_recorded():
             assert read_inputs(checkpoint) == [topics(place)]
     checkpoint.write_json("offsets/0", {})
-    with ReadingOrder(checkpoint, session, from_files=True, from_kafka=False, inputs=[topics("c")]).as_recorded():
+    with ReadingOrder(checkpoint, session, from_files=False, from_kafka=False, inputs=[topics("c")]).as_recorded():
         assert read_inputs(checkpoint) == [topics("in/b")]
 
 
