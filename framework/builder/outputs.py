@@ -189,7 +189,7 @@ class DeltaJob:
             trigger: `"available_now"` processes what is there and ends; `"immediate"` runs until stopped; a duration
                 such as `"10 seconds"`, of a millisecond or more, begins a batch at that period until stopped.
             accept_changed_code: number of an unfinished batch that is run again although code or declaration have
-                changed since, or its files are gone, as the error of such a start says (docs/lifecycle.md).
+                changed since, or its files are gone; or of the last one, as the error says (docs/lifecycle.md).
 
         Returns:
             The running job.
