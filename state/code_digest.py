@@ -177,6 +177,8 @@ class _Forms:
 
     def _alone(self, value: Any) -> str:
         """Return the hash of one of several values, none of which is the first: no other one is known before."""
+        if type(value) in _PLAIN:  # most sets are of such
+            return self.of(value)
         known, kept = dict(self._hashes), list(self._kept)
         found = self.of(value)
         self._hashes, self._kept = known, kept

@@ -48,6 +48,7 @@ from recovery.savepoint.overlap import require_no_overlap
 from recovery.savepoint.restore_paths import RestorePaths
 from recovery.storage.archive import Archive
 from recovery.storage.blobs import ProgressCallback
+from recovery.storage.files import Files
 from recovery.storage.locations import Location, LocationOrArchive, checkpoint_at, open_archive
 from recovery.storage.s3_options import S3Options
 from state.checkpoint.job_record import read_record
@@ -133,20 +134,22 @@ def restore(  # noqa: PLR0913 -- what, where to, and how; all but two by keyword
 def _require_can_restore(archive: Archive, paths: RestorePaths, manifest: Manifest, s3: S3Options | None) -> None:
     require_no_overlap(archive, paths.checkpoint, s3)
     require_replaceable(paths)
-    for folder in (paths.checkpoint, *checkpoints_with_same_tables(manifest, paths.checkpoint, s3)):
+    others = checkpoints_with_same_tables(manifest, paths.checkpoint, s3)
+    for folder in (paths.checkpoint, *others):
         require_stopped(folder)
-    _require_no_interrupted(paths, manifest, s3)
+    _require_no_interrupted(paths, manifest, others, s3)
     require_no_paused_process(paths.checkpoint, manifest)
 
 
-def _require_no_interrupted(paths: RestorePaths, manifest: Manifest, s3: S3Options | None) -> None:
+def _require_no_interrupted(
+    paths: RestorePaths, manifest: Manifest, others: Collection[Files], s3: S3Options | None
+) -> None:
     """Refuse while the tables go back with another checkpoint: completed later, that restore would not take them back.
 
     Its folder may be away already, so it is looked for by its name.
     """
     with suppress(ArchiveNotFound):
-        others = [checkpoint_at(manifest.checkpoint, s3), *checkpoints_with_same_tables(manifest, paths.checkpoint, s3)]
-        for other in others:
+        for other in (checkpoint_at(manifest.checkpoint, s3), *others):
             if other.root != paths.checkpoint.root and (intent := read_intent(RestorePaths(checkpoint=other))):
                 raise SavepointRefused(
                     f"a restore of savepoint {intent.name!r} to {other.root} was interrupted, and the tables go back "

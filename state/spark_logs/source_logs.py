@@ -23,9 +23,14 @@ def needed_entries(names: Iterable[str]) -> list[str]:
     >>> needed_entries(["7", "8", "9.compact", "10"])
     ['9.compact', '10']
     """
-    numbers = {name: int(match[1]) for name in names if (match := _ENTRY.fullmatch(name))}
+    numbers = _numbers(names)
     compact = max((number for name, number in numbers.items() if name.endswith(".compact")), default=-1)
     return sorted((name for name, number in numbers.items() if number >= compact), key=numbers.__getitem__)
+
+
+def _numbers(names: Iterable[str]) -> dict[str, int]:
+    """Return the files of a source's log -> the numbers of their entries; other files in its folder are none of it."""
+    return {name: int(match[1]) for name in names if (match := _ENTRY.fullmatch(name))}
 
 
 def require_all_entries(folder: LogFolder, batch: int) -> None:
@@ -45,7 +50,7 @@ def lost_entries(folder: LogFolder, batch: int) -> Iterator[str]:
     """Yield the first file that each source's log lacks, of those that a batch, or one before it, has read."""
     for source, end in enumerate(source_ends(folder, batch)):
         log = f"{SOURCES_FOLDER}/{source}"
-        there = {name: int(match[1]) for name in folder.names(log) if (match := _ENTRY.fullmatch(name))}
+        there = _numbers(folder.names(log))
         needed = needed_entries(there)
         at = there[needed[0]] if needed and needed[0].endswith(".compact") else 0
         for name in needed:
@@ -81,7 +86,7 @@ def remove_unread_entries(folder: LogFolder) -> list[str]:
 
 
 def _remove_after(folder: LogFolder, log: str, end: int) -> list[str]:
-    numbers = {name: int(match[1]) for name in folder.names(log) if (match := _ENTRY.fullmatch(name))}
+    numbers = _numbers(folder.names(log))
     earlier = needed_entries(name for name, number in numbers.items() if number <= end)
     later = sorted((name for name, number in numbers.items() if number > end), key=numbers.__getitem__, reverse=True)
     first = numbers[earlier[0]] if earlier and earlier[0].endswith(".compact") else 0

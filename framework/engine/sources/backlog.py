@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 from framework.declarations.errors import SetupError
 from framework.engine.session.session import usable_memory
-from framework.engine.sources.streams import leaves, options_of, path_of_files
+from framework.engine.sources.streams import file_system, leaves, options_of, path_of_files
 from state.checkpoint.folder import plain_url
 
 if TYPE_CHECKING:
@@ -69,6 +69,6 @@ def _bytes_below(df: DataFrame, path: str) -> int:
     spark = df.sparkSession
     jvm: Any = spark._jvm  # noqa: SLF001 -- Hadoop's file systems are reached through the gateway only
     pattern = jvm.org.apache.hadoop.fs.Path(path)
-    files = pattern.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())  # noqa: SLF001 -- as above
+    files = file_system(spark, pattern)
     found = files.globStatus(pattern) or []
     return sum(int(files.getContentSummary(one.getPath()).getLength()) for one in found)

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from threading import Lock
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from framework.engine.session.required_settings import session_settings
 from framework.engine.sources.plan_tree import normal_tree
@@ -46,6 +47,8 @@ _RANDOM_IN_SQL = re.compile(rf"('(?:[^'\\]|\\.)*'|`(?:[^`]|``)*`)|{_RANDOM}", re
 
 _one_digest = Lock()
 """Jobs that start at the same time may share the session, and its settings."""
+_known: WeakKeyDictionary[DataFrame, str] = WeakKeyDictionary()
+"""Digests of plans: a start needs that of a stream for its code and for its inputs, and a plan does not change."""
 
 
 def source_digest(df: DataFrame) -> str:
@@ -53,13 +56,14 @@ def source_digest(df: DataFrame) -> str:
 
     Of files that is also their schema, by which a reader takes their values, and the path: partition columns are in it.
     """
+    sources = [*leaves(df)]
     options = [
         {name: value for name, value in options_of(leaf).items() if not OPTIONS_OF_NO_ROW.fullmatch(name)}
-        for leaf in leaves(df)
+        for leaf in sources
     ]
     files = [
         [qualified(df.sparkSession, path), leaf.schema().json()]
-        for leaf in leaves(df)
+        for leaf in sources
         if (path := path_of_files(leaf)) is not None
     ]
     return digest([df.schema.json(), *(sorted(one.items()) for one in options), *files])
@@ -77,9 +81,16 @@ def starting_digest(df: DataFrame) -> str:
 
 def plan_digest(df: DataFrame) -> str:
     """Return what the user's own plan does between the source and the windows; of Python functions in it, the names."""
+    with _one_digest:
+        if df not in _known:
+            _known[df] = _plan_digest(df)
+        return _known[df]
+
+
+def _plan_digest(df: DataFrame) -> str:
     spark: Any = df.sparkSession
     plan = df._jdf.queryExecution().analyzed()  # noqa: SLF001 -- a plan has no public form
-    with _one_digest, session_settings(spark, {"spark.sql.debug.maxToStringFields": _MAX_FIELDS}):
+    with session_settings(spark, {"spark.sql.debug.maxToStringFields": _MAX_FIELDS}):
         spark._jvm.SparkSession.setActiveSession(spark._jsparkSession)  # noqa: SLF001 -- of this thread, as for the setting
         return digest([normal_tree(plan.toJSON()), *_operators(plan)])
 

@@ -57,6 +57,11 @@ def path_of_files(leaf: Any) -> str | None:
     return name.removeprefix(_FILES).removesuffix("]") if name.startswith(_FILES) else None
 
 
+def file_system(spark: SparkSession, path: Any) -> Any:
+    """Return Hadoop's file system of a path of Hadoop, with the settings of the session."""
+    return path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())  # noqa: SLF001 -- no public way
+
+
 def is_there(spark: SparkSession, url: str) -> bool:
     """Return whether a file exists; also if that cannot be found out, as Spark then says why when it reads.
 
@@ -69,8 +74,7 @@ def is_there(spark: SparkSession, url: str) -> bool:
     jvm: Any = spark._jvm  # noqa: SLF001 -- Hadoop's file systems are reached through the gateway only
     try:
         path = jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(url))
-        system = path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())  # noqa: SLF001 -- as above
-        return bool(system.exists(path))
+        return bool(file_system(spark, path).exists(path))
     except Exception:  # noqa: BLE001 -- whatever it is
         return True
 
@@ -80,7 +84,7 @@ def qualified(spark: SparkSession, path: str) -> str:
     jvm: Any = spark._jvm  # noqa: SLF001 -- Hadoop's file systems are reached through the gateway only
     try:
         hadoop = jvm.org.apache.hadoop.fs.Path(path)
-        system = hadoop.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())  # noqa: SLF001 -- as above
+        system = file_system(spark, hadoop)
         return str(hadoop.makeQualified(system.getUri(), system.getWorkingDirectory()).toString())
     except Exception:  # noqa: BLE001 -- whatever it is
         return path

@@ -19,7 +19,7 @@ one that ran last, it is not known by which code the batch was computed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -38,8 +38,6 @@ from state.spark_logs.lines import LogFolder
 from state.spark_logs.offsets import NO_OFFSET, offset_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from framework.engine.job.lease import Lease
     from state.checkpoint.folder import CheckpointFolder
     from state.checkpoint.job_record import JobRecord
