@@ -1,14 +1,13 @@
 """What is stored with a checkpoint: records, their bytes, and where they are kept. Imports no other package of ours.
 
 checkpoint/     Which files does a checkpoint have beside Spark's, and what is in them?
-code_digest.py  What does a Python function or object compute, as a text that is the same in each process?
-code_names.py   Which names of other modules does a function read, and which modules does it import?
 codec.py        How do tables and headers become checked, versioned bytes?
 control_log.py  Which control files has Spark read, are they there, and how does its log of them stay small?
 errors.py       What is the root of all errors, and what can be wrong with stored state?
 handler.py      What is a user's state handler, and when is it called?
 key_groups.py   Which ids spread the key groups evenly over shuffle partitions?
 log.py          What are Panekeeper's loggers called, and which fields do their records have?
+prepared.py     What does a batch write, recorded before anything has it?
 records.py      Which fields of a key group are stored?
 snapshots.py    Do the names in a snapshot of Spark's state stay within its folder?
 spark_logs/     Can Spark's own logs of a checkpoint be read, and what do they say?

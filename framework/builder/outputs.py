@@ -19,7 +19,7 @@ from framework.engine.job.lease import Lease, acquire_for_start
 from framework.engine.job.query import QueryTrigger, trigger_options
 from state.checkpoint.control_files import write_control_file
 from state.checkpoint.job_record import read_record, read_tables
-from state.checkpoint.run_record import is_new, last_batches
+from state.checkpoint.run_record import is_new
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -179,7 +179,7 @@ class DeltaJob:
         *,
         checkpoint: str | os.PathLike[str],
         trigger: QueryTrigger = "immediate",
-        accept_changed_code: int | None = None,
+        accept_batch: int | None = None,
     ) -> Job:
         """Start the job, or resume it from `checkpoint`. Returns once the first batch runs; `Job.await_end` waits.
 
@@ -188,8 +188,8 @@ class DeltaJob:
                 and `session(s3=True)`).
             trigger: `"available_now"` processes what is there and ends; `"immediate"` runs until stopped; a duration
                 such as `"10 seconds"`, of a millisecond or more, begins a batch at that period until stopped.
-            accept_changed_code: number of an unfinished batch that is run again although code or declaration have
-                changed since, or its files are gone; or of the last one, as the error says (docs/lifecycle.md).
+            accept_batch: number of an unfinished batch that may go on without what is lost of it, as an error has said:
+                input files, a table, or what was recorded of it (docs/lifecycle.md).
 
         Returns:
             The running job.
@@ -197,7 +197,7 @@ class DeltaJob:
         Raises:
             DeclarationError: `trigger` is none of these.
             CheckpointError: the folder belongs to another job, or to a declaration whose state does not fit; the job
-                was flushed, one runs on it, or a batch is unfinished and its code or declaration has changed.
+                was flushed, one runs on it, or a batch is unfinished and something of it is lost.
             SinkError: a table cannot take the results.
             SetupError: the session cannot run it.
             StateError: the stored state cannot be used.
@@ -221,47 +221,44 @@ class DeltaJob:
             require_no_rows(self._spark, tables)  # before the lease makes the folder: its volume may be missing
         name = self._pipeline.intake.name
         with translate_full_disk(name), acquire_for_start(files, name) as lease:
-            return self._start(files.while_held(lease.require_held), how, lease, accept_changed_code)
+            return self._start(files.while_held(lease.require_held), how, lease, accept_batch)
 
     def _start(self, files: CheckpointFiles, how: Mapping[str, Any], lease: Lease, accepted: int | None) -> Job:
-        from framework.engine.flow.code_fields import code_of
         from framework.engine.job.job import Job
         from framework.engine.job.launch import JobLaunch
+        from framework.engine.job.prepared.completion import Completion
         from framework.engine.job.startup_checks import open_with_history
-        from framework.engine.job.table_record import require_all_batches, require_no_other_batch, require_same_roles
-        from framework.engine.job.upgrade.changed_code import begin_with_code
+        from framework.engine.job.tables.table_checks import require_fitting_tables
         from framework.engine.job.upgrade.start import take_tables, with_columns_found
+        from framework.engine.sink.batch.table_writer import TableWriter
         from framework.engine.sink.delta_sink import DeltaSink
-        from framework.engine.sink.fencing import require_owned
         from framework.engine.sink.small_tables import SmallTables
         from framework.engine.sink.tables import create_or_check
         from framework.engine.sources.backlog import require_bounded_batch
         from state.spark_logs.source_logs import found_files
 
-        record, pipeline = open_with_history(files, self._pipeline, accepted=accepted)
+        writer = TableWriter(small=SmallTables(), user_sink=self._sink)
+        last_batch = partial(
+            Completion, files=files, writer=writer, lease=lease, declared=asdict(self.tables), accepted=accepted
+        )
+        record, pipeline = open_with_history(
+            files, self._pipeline, accepted=accepted, complete=lambda record: last_batch(record=record).run()
+        )
         spec, layout, spark, new, made = pipeline.spec, self._layout, files.spark, is_new(files), read_tables(files)
         for port in pipeline.ports:
             require_bounded_batch(port.intake.df, partial(found_files, files))
         written = {} if new else made
         files.before_change()
         tables = NamedTables(self._tables).create(spark, spec, written, layout) if self._named else self._tables
-        paths, small, owned, fresh = asdict(tables), SmallTables(), written.values(), new and not record.epoch
+        paths, small, owned, fresh = asdict(tables), writer.small, written.values(), new and not record.epoch
         files.before_change()
         found = create_or_check(spark, tables, spec, fresh=fresh, written=owned, made=made, layout=layout, small=small)
         record, pipeline = with_columns_found(record, pipeline, found)
-        last = small.transaction_reader(spark)  # nobody else commits under our transactions
-        has_rows = partial(small.has_rows, spark)
-        require_owned(spark, paths, record, small)
-        require_same_roles(record, paths, made, last)
-        require_no_other_batch(files, record, paths, last, written=None if new else owned, has_rows=has_rows)
-        known = require_all_batches(lease.tables, record, paths, found, last, committed=last_batches(files)[1])
-        has_sink = self._sink is not None
-        of_batch: Mapping[str, Any] = {"last_transaction": last, "has_sink": has_sink, "accepted": accepted}
-        begin_with_code(files, record, code_of(pipeline), paths, lease=lease, **of_batch)
-        sink = DeltaSink(record=record, spec=pipeline.spec, tables=tables, user_sink=self._sink, small=small)
+        known = require_fitting_tables(files, record, paths, small, metadata=found, made=made, stored=lease.tables)
+        sink = DeltaSink(record=record, spec=pipeline.spec, tables=tables, writer=writer)
         take_tables(files, sink)
         lease.tables = known  # not before: a table that is known to this epoch refuses those before it
-        return Job(JobLaunch.resume(files, record, pipeline, sink, how, lease))
+        return Job(JobLaunch.resume(files, record, pipeline, sink, how, last_batch(record=record)))
 
     def reset_to_initial_state(self, *, checkpoint: str | os.PathLike[str], confirm: str | None = None) -> ResetPreview:
         """Discard the state of a stopped job: its next start begins as a new job would (docs/semantics.md section 7.4).

@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -27,21 +27,23 @@ from framework.engine.flow.pipeline import spark_schema
 from framework.engine.job.job import Job
 from framework.engine.job.launch import JobLaunch
 from framework.engine.job.lease import acquire_for_start
+from framework.engine.job.prepared.completion import Completion
 from framework.engine.job.query import QueryTrigger, trigger_options
 from framework.engine.job.startup_checks import open_checkpoint
 from framework.engine.session.checkpoint_files import CheckpointFiles
-from framework.engine.sink.batch_output import run_and_collect
+from framework.engine.sink.batch.output import run_and_collect
 from framework.testing.batching import VectorBatch
 from framework.testing.recorder import KEY, OUTPUT, TUPLE, job_spec_for, measure_type, read_events, recorder_for
 from framework.testing.steps import items_to_steps
 from framework.testing.vector import CheckpointItem, ResetItem, Vector
 from framework.testing.window_fields import column_of
+from state.prepared import PreparedBatch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from framework.builder.outputs import Computation
-    from framework.engine.sink.batch_output import BatchOutput
+    from framework.engine.sink.batch.output import BatchOutput
 
 _TIME = "event_time"
 
@@ -163,7 +165,8 @@ class SparkRun:
         with acquire_for_start(files, self.name) as lease:
             files = files.while_held(lease.require_held)
             record = open_checkpoint(files, name=self.name, declaration=pipeline.declaration(), key_groups=1)
-            return Job(JobLaunch.resume(files, record, pipeline, self.sink, trigger_options(trigger), lease))
+            last_batch = Completion(files=files, record=record, writer=self.sink, lease=lease, declared={})
+            return Job(JobLaunch.resume(files, record, pipeline, self.sink, trigger_options(trigger), last_batch))
 
     def _saved(self, name: str) -> Path:
         return self.saved / quote(name, safe="")
@@ -179,13 +182,23 @@ class ListSink:
         """Run the stateful plan, once."""
         return run_and_collect(packed, number)
 
-    def commit(self, packed: DataFrame, batch: BatchOutput, **_: Any) -> tuple[str, ...]:
-        """Add the events of a finished micro-batch; there are no tables."""
-        missing = {tag for tag, rows in batch.rows.items() if rows and tag not in batch.driver_tables}
-        if missing:
-            raise ValueError(f"the {', '.join(missing)} of micro-batch {batch.number} are too large to play")
-        self.events += read_events(batch.driver_tables.get("results"), batch.driver_tables.get("rejected"))
+    def prepared(self, batch: BatchOutput, *, spark_commit: str, large: Mapping[str, str], **_: Any) -> PreparedBatch:
+        """Record the rows of a micro-batch."""
+        if large:
+            raise ValueError(f"the {', '.join(large)} of micro-batch {batch.number} are too large to play")
+        return PreparedBatch(number=batch.number, epoch=0, spark_commit=spark_commit, rows=batch.driver_tables)
+
+    def write(self, spark: SparkSession, batch: PreparedBatch, *_: Any) -> tuple[str, ...]:
+        """Add the events of a micro-batch; there are no tables."""
+        self.events += read_events(batch.rows.get("results"), batch.rows.get("rejected"))
         return ()
+
+    def prepare_user_sink(self, spark: SparkSession, results: pa.Schema) -> None:
+        """There is none."""
+
+    def last_transaction(self, spark: SparkSession, path: str, transaction: str) -> int:
+        """There are no tables."""
+        return -1
 
     def confirm(self) -> None:
         """There is nothing that somebody could have replaced."""

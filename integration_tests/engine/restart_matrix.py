@@ -25,7 +25,7 @@ from panekeeper import session
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from framework.engine.sink.batch_output import BatchOutput
+    from framework.engine.sink.batch.output import BatchOutput
 
 STOP_AT = 8
 """The wall clock, in seconds, when the run stops; it has taken in everything until 7."""

@@ -129,7 +129,7 @@ def test_a_drain_that_takes_too_long_goes_on_by_itself(readings: Readings) -> No
     """The error says that the job is resumable however it ends; it ends at the boundary of its batch."""
     readings.put(("a", "10:00:10", 1))
     job = start(readings)
-    with pytest.raises(DrainTimeout, match="if it is killed before, it resumes with the same batch"):
+    with pytest.raises(DrainTimeout, match="if it is killed before, it resumes with that batch"):
         job.drain(timeout=0.001)
     assert job.await_end(timeout=300)
     assert readings.numbers("offsets") == readings.numbers("commits")

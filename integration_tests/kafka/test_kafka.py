@@ -123,10 +123,10 @@ def test_what_cannot_be_read_is_named(topic: Topic, options: dict[str, Any], wor
 
 
 @pytest.mark.extended
-def test_a_batch_that_is_run_again_reads_the_partitions_in_the_same_order(
+def test_log_and_view_have_the_same_rows_of_a_batch_that_failed_between_them(
     topic: Topic, fail_at: Callable[[str, int], None]
 ) -> None:
-    """Spark finds them in a hash table, and after a restart sorted in its log: the log had other rows than the view."""
+    """Run again, Spark would read the partitions in another order. The start completes the batch as it is recorded."""
     for partition in range(3):
         topic.send(10, sensors=1, partition=partition)
     fail_at("between-delta", 0)

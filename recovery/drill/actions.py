@@ -13,6 +13,7 @@ Point = Literal[
     "after the offset log",
     "in the midst of a batch",
     "after the state commit",
+    "after the batch is recorded",
     "between a Parquet file and its commit",
     "between two Delta commits",
     "after Delta, before Spark's commit",
@@ -21,15 +22,20 @@ POINTS: dict[Point, str | None] = {
     "before the offset log": None,  # between two batches: nothing of the next one is written
     "after the offset log": "before-plan",
     "in the midst of a batch": "mid-batch",
-    "after the state commit": "before-delta",
+    "after the state commit": "before-prepare",
+    "after the batch is recorded": "before-delta",
     "between a Parquet file and its commit": "between-file-and-commit",
     "between two Delta commits": "between-delta",
     "after Delta, before Spark's commit": "after-delta-commit",
 }
 """The names that scenarios use for the points of `framework.engine.sink.fault_points`."""
 
-PausePoint = Literal["before its commits", "in its commits"]
-PAUSE_POINTS: dict[PausePoint, str] = {"before its commits": "before-delta", "in its commits": "lease-checked"}
+PausePoint = Literal["before it records a batch", "before its commits", "in its commits"]
+PAUSE_POINTS: dict[PausePoint, str] = {
+    "before it records a batch": "before-prepare",
+    "before its commits": "before-delta",
+    "in its commits": "lease-checked",
+}
 """Where a process is paused: before it checks its lease for the commits of a batch, or after that check."""
 
 Statement = Literal["OPTIMIZE", "VACUUM", "VACUUM RETAIN 0", "SET TBLPROPERTIES", "ADD COLUMNS"]
@@ -61,10 +67,7 @@ class Kill:
 
 @dataclass(frozen=True)
 class Pause:
-    """Run, and pause the process and its Java virtual machine in batch `batch`; its leases expire meanwhile.
-
-    The next runs are those of another process, on another host for all that the leases say.
-    """
+    """Run, and pause the process and its Java virtual machine in batch `batch`; the next runs are on another host."""
 
     point: PausePoint
     batch: int = 2
@@ -82,16 +85,15 @@ class Reset:
 
 @dataclass(frozen=True)
 class ChangeCode:
-    """Start the jobs with other code, which the next runs have, too.
+    """Start the jobs with other code, which the next runs have, too. It must not be refused.
 
     Attributes:
-        way: how a start is completed that is refused, since a table has the unfinished batch: by the program as it
-            was, or by `accept_changed_code`. None: it must not be refused.
         what: one more `reject` rule, or another method of the operator.
+        keeps: whether the unfinished batch is recorded, as its old code has computed it; None if it may be or not.
     """
 
-    way: Literal["old program", "accept"] | None = None
     what: Literal["rule", "operator"] = "rule"
+    keeps: bool | None = None
 
 
 @dataclass(frozen=True)

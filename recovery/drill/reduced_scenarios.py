@@ -30,7 +30,7 @@ from recovery.drill.scenarios import (
     RESTORED,
 )
 
-_KILLED_BATCHES = (1, 1, 2, 3, 3, 4, 5)
+_KILLED_BATCHES = (1, 1, 2, 3, 3, 4, 4, 5)
 
 REDUCED: tuple[Scenario, ...] = (
     Scenario(
@@ -73,7 +73,7 @@ REDUCED: tuple[Scenario, ...] = (
     Scenario(
         name="killed between two commits, then started with other code",
         job_names=("state-handler",),
-        actions=(Kill("between two Delta commits", batch=None), ChangeCode("old program"), Resume()),
+        actions=(Kill("between two Delta commits", batch=None), ChangeCode(keeps=True), Resume()),
         for_user_job=False,
     ),
     Scenario(

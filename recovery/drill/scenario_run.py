@@ -73,7 +73,6 @@ class ScenarioRun:
             jobs=self.jobs, job_names=self.setup.job_names, launcher=self.launcher, evidence=self._evidence
         )
         self._code = ChangedCode(
-            jobs=self.jobs,
             job_names=self.setup.job_names,
             files=self._input.files,
             launcher=self.launcher,

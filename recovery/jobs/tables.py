@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from framework.engine.job.table_record import require_all_batches, require_no_later_batch
+from framework.engine.job.tables.table_checks import require_no_later_batch
+from framework.engine.job.tables.table_record import require_all_batches
 from framework.engine.sink.fencing import OWNED
 from recovery.errors import SavepointRefused
 from recovery.storage.delta_log import owner_of, table_metadata, transactions_of
@@ -16,7 +17,7 @@ from recovery.storage.files import Files
 from recovery.storage.locations import files_at
 from recovery.storage.s3_options import S3Options
 from state.checkpoint.job_record import JobRecord
-from state.checkpoint.layout import CODE_FILE, TABLES_FILE
+from state.checkpoint.layout import INPUTS_FILE, TABLES_FILE
 from state.checkpoint.owner import read_owner, written_tables
 from state.checkpoint.run_record import last_batches
 
@@ -36,7 +37,7 @@ def require_fitting_tables(folder: Files, record: JobRecord, tables: Mapping[str
         SinkError: a table is older than the checkpoint.
         SavepointError: the log of a table is damaged.
     """
-    if not folder.exists(TABLES_FILE) and folder.exists(CODE_FILE):
+    if not folder.exists(TABLES_FILE) and folder.exists(INPUTS_FILE):
         raise SavepointRefused(
             f"{TABLES_FILE} in {folder.root} is gone, which says which tables belong to the job: a savepoint would "
             "lack them. Start the job once, which writes it, and try again"

@@ -2,6 +2,7 @@
 
 finding.py    What was found about one file: what is wrong, what can be done, and why that is safe.
 own_files.py  The files of Panekeeper.
+prepared.py   Of them: what was recorded of the last batch.
 logs.py       The files of Spark: offsets, commits, sources, metadata; and the control stream.
 strays.py     Offsets that no run of the job can have written.
 repair.py     Does what is safe.

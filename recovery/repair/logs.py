@@ -32,14 +32,14 @@ from state.spark_logs.startup import damaged_descriptions, require_readable_id
 _NO_BATCH = -1
 _NEW_ID = "it has only the id by which Spark names the query; a new one is written, as for a clone"
 _RUN_AGAIN = (
-    "the offsets of this batch are intact, so the next start runs it again on the same rows, as after a crash just "
+    "the offsets of this batch are intact, so the next start completes it as it is recorded, as after a crash just "
     "before the commit; tables have the rows of each batch once"
 )
 _PLAN_AGAIN = (
     "the batch was not committed, no task of it had finished, and no table has a row of it, so the next start plans it "
     "again"
 )
-_NO_SINK = (
+NO_SINK = (
     "the batch was not committed. If the job has no sink of its own (with_sink, transform), whose rows of this batch "
     "are not known here, repair with --no-sink"
 )
@@ -114,7 +114,7 @@ def _offsets_finding(folder: Files, batch: int, committed: int, *, no_sink: bool
     if not _tables_end_with(folder, committed, s3):
         return unrepairable(folder.root, file, "a table may have rows of the batch")
     if not no_sink:
-        return unrepairable(folder.root, file, _NO_SINK)
+        return unrepairable(folder.root, file, NO_SINK)
     return Finding(file=file, action="set aside", why=_PLAN_AGAIN)
 
 

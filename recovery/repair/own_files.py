@@ -11,11 +11,9 @@ from state.checkpoint.claims import read_unaccounted
 from state.checkpoint.folder import CheckpointFolder, read_object
 from state.checkpoint.job_record import read_record, read_tables
 from state.checkpoint.layout import (
-    CODE_FILE,
     FLUSHED_FILE,
     INPUTS_FILE,
     JOB_FILE,
-    ORDER_FILE,
     RESET_FILE,
     RUNNING_FILE,
     RUNS_FILE,
@@ -27,7 +25,7 @@ from state.checkpoint.layout import (
 from state.checkpoint.owner import read_owner
 from state.checkpoint.reset_intent import read_reset_intent
 from state.checkpoint.restore_markers import superseded_by
-from state.checkpoint.run_record import read_code, read_inputs, read_order, read_runs
+from state.checkpoint.run_record import read_inputs, read_runs
 from state.errors import CheckpointError, CorruptState
 
 _Read = Callable[[CheckpointFolder], object]
@@ -44,11 +42,6 @@ _SET_ASIDE: dict[str, tuple[_Read, str]] = {
         "it counts starts only; state handlers see run and attempt begin at 1 again",
     ),
     TABLES_FILE: (read_tables, "each start of the job writes it; until then no savepoint can be made"),
-    CODE_FILE: (read_code, "each start of the job writes it; let the program start first that ran last"),
-    ORDER_FILE: (
-        read_order,
-        "each run of the job writes it; start it on as many cores as before, if a batch is unfinished",
-    ),
     INPUTS_FILE: (
         read_inputs,
         "each start of the job writes it; until then nobody sees whether the job reads what it read before",

@@ -15,6 +15,7 @@ from recovery.jobs.lease import holding, require_stopped
 from recovery.repair.finding import Finding
 from recovery.repair.logs import log_findings
 from recovery.repair.own_files import intent_finding, lease_findings, own_findings
+from recovery.repair.prepared import prepared_findings
 from recovery.restore.interrupted import require_no_interrupted_restore
 from recovery.savepoint.restore_paths import RestorePaths
 from recovery.storage.files import Files
@@ -86,7 +87,11 @@ def _find(folder: Files, *, no_sink: bool, s3: S3Options | None) -> list[Finding
         require_no_interrupted_restore(folder)
     except CorruptState:
         lease.append(intent_finding(RestorePaths(checkpoint=folder)))
-    found = [*own_findings(folder), *log_findings(folder, no_sink=no_sink, s3=s3)]
+    found = [
+        *own_findings(folder),
+        *prepared_findings(folder, no_sink=no_sink),
+        *log_findings(folder, no_sink=no_sink, s3=s3),
+    ]
     return [*lease, *(replace(one, action="none") for one in found)] if lease else found
 
 

@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Callable
 from dataclasses import replace
 
-from framework.engine.job.table_record import begun_epoch
+from framework.engine.job.tables.table_record import begun_epoch
 from recovery.errors import DamagedSavepoint, SavepointRefused
 from recovery.restore.former_epochs import last_known_epochs
 from recovery.restore.intent import RestoreIntent

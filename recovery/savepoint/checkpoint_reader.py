@@ -41,6 +41,8 @@ from state.spark_logs.source_logs import needed_entries, require_all_entries
 COPIED = (*layout.SPARK_NAMES, layout.OWN_FOLDER, layout.CONTROL_FOLDER)
 NOT_COPIED = (RUNNING_FILE, UNACCOUNTED_FILE, RESET_FILE, SAVEPOINT_FILE, SUPERSEDED_FILE)
 """Of the folder, not of the job's state."""
+FOLDERS_NOT_COPIED = (f"{layout.CLAIMS_FOLDER}/", f"{layout.PREPARED_FOLDER}/")
+"""The same. What is recorded of a batch is for the tables that this folder has written to."""
 _STATE_FILE = re.compile(r"(\d+)(_.*)?\.(changelog|zip)(\.crc)?")
 _NUMBER = re.compile(r"(\d+)(\.compact)?")
 
@@ -190,7 +192,7 @@ def _is_part_of_batch(folder: Files, path: str, batch: int, ends: list[int | Non
             return _state_version(parts) <= batch + 1  # a batch writes the version after its number
     if path == FLUSHED_FILE:
         return _flushed_batch(folder) <= batch
-    return path not in NOT_COPIED and not path.startswith(f"{layout.CLAIMS_FOLDER}/")
+    return path not in NOT_COPIED and not path.startswith(FOLDERS_NOT_COPIED)
 
 
 def _has_read_entry(folder: Files, path: str, ends: list[int | None]) -> bool:

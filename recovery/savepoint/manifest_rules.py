@@ -13,12 +13,11 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from recovery.savepoint.checkpoint_reader import COPIED, NOT_COPIED
+from recovery.savepoint.checkpoint_reader import COPIED, FOLDERS_NOT_COPIED, NOT_COPIED
 from recovery.storage.blobs import SavedFile
 from recovery.storage.delta_log import SavedTable
 from state.checkpoint.job_record import MAX_EPOCH
 from state.checkpoint.layout import (
-    CLAIMS_FOLDER,
     COMMITS_FOLDER,
     JOB_FILE,
     OFFSETS_FOLDER,
@@ -180,7 +179,7 @@ def _path(value: Any) -> str:
         raise RuleBroken(f"the path {path[:200]!r} of a file leads out of the checkpoint")
     if unicodedata.normalize("NFC", path) != path:
         raise RuleBroken(f"the path {path[:200]!r} of a file is not normalized")
-    is_copied = parts[0] in COPIED and path not in NOT_COPIED and not path.startswith(f"{CLAIMS_FOLDER}/")
+    is_copied = parts[0] in COPIED and path not in NOT_COPIED and not path.startswith(FOLDERS_NOT_COPIED)
     if not is_copied or parts[-1].startswith("."):
         raise RuleBroken(f"{path[:200]!r} is not a file that belongs in a savepoint")
     return path

@@ -2,6 +2,5 @@
 
 check.py      Can a job as it is declared now resume from a savepoint?
 job_file.py   Loads the declaration of a job from a Python file, and starts nothing.
-listeners.py  Which listeners were added, removed or changed since a savepoint?
 rescale.py    Changes the number of shuffle partitions of a stopped job.
 """

@@ -19,7 +19,6 @@ from recovery.storage.archive import Archive
 from recovery.storage.delta_log import SavedTable
 from recovery.storage.locations import LocationOrArchive, open_archive
 from recovery.storage.s3_options import S3Options
-from recovery.upgrade.listeners import compare_listeners, listener_changes, saved_code
 from recovery.upgrade.rescale import PARTITIONS
 from state.checkpoint.compatibility import (
     FLUSH,
@@ -93,7 +92,6 @@ class DeclaredJob:
         tables: role -> path of the table it would write; None if it writes none.
         columns: role -> how the columns of the table that is there differ from the results; absent if there is none.
         handlers: name of a state handler -> why it cannot read its stored state; None if it can.
-        listeners: class of a listener -> what became of it since the savepoint (`listeners.py`).
     """
 
     name: str
@@ -103,7 +101,6 @@ class DeclaredJob:
     tables: Mapping[str, str | None]
     columns: Mapping[str, list[str]]
     handlers: Mapping[str, str | None] = field(default_factory=dict)
-    listeners: Mapping[str, str] = field(default_factory=dict)
 
 
 def check_upgrade(
@@ -135,7 +132,6 @@ def compare_savepoint(manifest: Manifest, declared_job: DeclaredJob) -> UpgradeR
         flush_change(flushed=any(file.path == FLUSHED_FILE for file in manifest.files)),
         *declared,
         *_handler_changes(declared_job.handlers),
-        *listener_changes(declared_job.listeners),
         *_table_changes(
             manifest.tables, declared_job, same=all(one.compatibility is Compatibility.COMPATIBLE for one in declared)
         ),
@@ -160,7 +156,6 @@ def _unfinished_change(manifest: Manifest, *, changed: bool) -> Iterator[Change]
             item=f"batch {manifest.unfinished}",
             compatibility=Compatibility.COMPATIBLE,
             why="it was not finished, and is not in the savepoint: the declaration changes before it",
-            advice='to go on without a restore, finish it: start the program as it was, with trigger="available_now"',
         )
 
 
@@ -232,9 +227,7 @@ def _package_changes(before: Mapping[str, str], now: Mapping[str, str]) -> Itera
 
 
 def _read_declared_job(job: DeltaJob, archive: Archive, manifest: Manifest) -> DeclaredJob:
-    from framework.engine.flow.code_fields import code_of
-
-    pipeline, code = job.pipeline, saved_code(archive, manifest)
+    pipeline = job.pipeline
     spark = pipeline.intake.df.sparkSession
     return DeclaredJob(
         name=pipeline.intake.name,
@@ -244,7 +237,6 @@ def _read_declared_job(job: DeltaJob, archive: Archive, manifest: Manifest) -> D
         tables=asdict(job.tables),
         columns=_columns(job, manifest),
         handlers=_handlers(job, archive, manifest),
-        listeners=compare_listeners(code, code_of(pipeline)) if code is not None else {},
     )
 
 

@@ -13,5 +13,5 @@ owner.py            Which job holds the lease, and how did the last one end?
 process.py          Does a process still run?
 reset_intent.py     Was a reset to the initial state started and not completed?
 restore_markers.py  Was a restore interrupted, or the checkpoint superseded by another one?
-run_record.py       How often was the job started, by which code, and which batch was interrupted?
+run_record.py       How often was the job started, which batch was interrupted, what do its sources read?
 """

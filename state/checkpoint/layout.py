@@ -14,8 +14,7 @@ which file, and what is in it:
     panekeeper/runs.json     how often the job was started (`run_record.py`)
     panekeeper/inputs.json   what each source of Spark's logs reads (`run_record.py`)
     panekeeper/reset.json    a reset to the initial state that was not completed (`reset_intent.py`)
-    panekeeper/code.json     with which code the batches of the last run were computed (`run_record.py`)
-    panekeeper/order.json    in which order the last batch was read (`run_record.py`)
+    panekeeper/prepared/     what the last batch writes, recorded before anything has it (`state/prepared.py`)
     panekeeper/moved.json    where the job was restored to, with its tables (`restore_markers.py`)
     pulse/<number>.json      the control stream (`control_files.py`)
 
@@ -35,8 +34,7 @@ UNACCOUNTED_FILE = f"{OWN_FOLDER}/unaccounted.json"
 STOPPED_FILE = f"{OWN_FOLDER}/stopped.json"
 SAVEPOINT_FILE = f"{OWN_FOLDER}/savepoint.json"
 RUNS_FILE = f"{OWN_FOLDER}/runs.json"
-CODE_FILE = f"{OWN_FOLDER}/code.json"
-ORDER_FILE = f"{OWN_FOLDER}/order.json"
+PREPARED_FOLDER = f"{OWN_FOLDER}/prepared"
 INPUTS_FILE = f"{OWN_FOLDER}/inputs.json"
 RESET_FILE = f"{OWN_FOLDER}/reset.json"
 SUPERSEDED_FILE = f"{OWN_FOLDER}/moved.json"
@@ -74,6 +72,25 @@ def claim_file(number: int) -> str:
     'panekeeper/claims/000000000007.json'
     """
     return f"{CLAIMS_FOLDER}/{number:0{_DIGITS}d}.json"
+
+
+def prepared_file(epoch: int, batch: int) -> str:
+    """Return the name of the file that records what a batch writes.
+
+    >>> prepared_file(0, 7)
+    'panekeeper/prepared/0-7'
+    """
+    return f"{PREPARED_FOLDER}/{epoch}-{batch}"
+
+
+def prepared_batch(name: str) -> tuple[int, int] | None:
+    """Return the epoch and batch of the file with this name in its folder; None for anything else.
+
+    >>> prepared_batch("0-7"), prepared_batch("0-7-large")
+    ((0, 7), None)
+    """
+    epoch, _, batch = name.partition("-")
+    return (int(epoch), int(batch)) if epoch.isdecimal() and batch.isdecimal() else None
 
 
 def control_file_number(name: str) -> int | None:

@@ -20,12 +20,12 @@ from state.errors import CheckpointError
 HEARTBEAT_TIMEOUT_US = 60_000_000
 """A job on another host has crashed if its last heartbeat is older; of one on this host the process is looked up."""
 _TYPES: dict[str, type] = {
-    **dict.fromkeys(("name", "host", "token", "what", "space", "boot", "process", "coder"), str),
+    **dict.fromkeys(("name", "host", "token", "what", "space", "boot", "process"), str),
     **dict.fromkeys(("before", "tables"), dict),
 }
 _GREATEST = {"since": LAST_US, "seen": LAST_US, "pid": 2**31 - 1, "started": 2**63 - 1, "claim": 2**63 - 1}
 """Number of an owner -> its greatest value; none is negative."""
-_OPTIONAL = ("started", "space", "boot", "process", "before", "tables", "coder")
+_OPTIONAL = ("started", "space", "boot", "process", "before", "tables")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,10 +47,8 @@ class LeaseOwner:
         what: "job", or what else holds the lease, as a message names it.
         has_run: whether a batch of this start is committed; until then the run before it is still the last one.
         before: that run, the fields of a `PreviousRun`; None if there was none, or if this one has run.
-        tables: which batches the job has written to its tables (`framework/engine/job/table_record.py`); a start passes
-            on what the run before has left. None if an older version wrote that.
-        coder: token of the start whose code the last batch was computed by (`code.json`): this one, or the one before
-            until this one has recorded its own. None if it is not known.
+        tables: which batches the job has written to its tables (`framework/engine/job/tables/table_record.py`); a start
+            passes on what the run before has left. None if an older version wrote that.
     """
 
     name: str
@@ -68,7 +66,6 @@ class LeaseOwner:
     has_run: bool = True
     before: dict[str, Any] | None = None
     tables: dict[str, Any] | None = None
-    coder: str | None = None
 
     @staticmethod
     def of_this_process(name: str, what: str = "job") -> LeaseOwner:
@@ -164,8 +161,8 @@ def read_owner(folder: CheckpointFolder, name: str = RUNNING_FILE) -> LeaseOwner
 def read_end(folder: CheckpointFolder) -> dict[str, Any]:
     """Return what the last job that ended wrote to `stopped.json`; empty if none did, or if the file is damaged.
 
-    The fields: at (when, us), state ("ended", "failed" or "flushed"), name, since (us), token, has_run, before, tables
-    and coder of its lease, and batch and open (the work it left open), if it had run one. They are for reports, but for
+    The fields: at (when, us), state ("ended", "failed" or "flushed"), name, since (us), token, has_run, before and
+    tables of its lease, and batch and open (the work it left open), if it had run one. They are for reports, but for
     `tables`, by which a start finds out that a table is an older copy.
     """
     try:
@@ -199,14 +196,28 @@ def previous_run(folder: CheckpointFolder, crashed: LeaseOwner | None) -> Previo
         folder: the checkpoint.
         crashed: the owner of the lease that a crashed job has left; None if the last job released its lease.
     """
-    last, end = _last(folder, crashed)
+    last, _ = _last(folder, crashed)
     try:
-        seen, clean = (end["at"], end.get("state") != "failed") if end else (last["seen"], False)
         if last.get("has_run", True):
-            return PreviousRun(name=last["name"], since_us=last["since"], seen_us=seen, clean=clean)
+            return last_run(folder, crashed)
         return None if last["before"] is None else PreviousRun(**last["before"])
     except (KeyError, TypeError):
         return None  # there was none, or its file was altered
+
+
+def last_run(folder: CheckpointFolder, crashed: LeaseOwner | None) -> PreviousRun | None:
+    """Return the last run on a checkpoint, whether it has committed a batch or not; None if there was none.
+
+    Args:
+        folder: the checkpoint.
+        crashed: as for `previous_run`.
+    """
+    last, end = _last(folder, crashed)
+    try:
+        seen, clean = (end["at"], end.get("state") != "failed") if end else (last["seen"], False)
+        return PreviousRun(name=last["name"], since_us=last["since"], seen_us=seen, clean=clean)
+    except (KeyError, TypeError):
+        return None  # as above
 
 
 def written_tables(folder: CheckpointFolder, crashed: LeaseOwner | None) -> dict[str, Any] | None:
@@ -220,15 +231,15 @@ def written_tables(folder: CheckpointFolder, crashed: LeaseOwner | None) -> dict
     return tables if isinstance(tables, dict) else None
 
 
-def last_coders(folder: CheckpointFolder, crashed: LeaseOwner | None) -> tuple[str, ...]:
-    """Return tokens of the starts that may have recorded the code of the last batch, of the most likely one first.
+def last_token(folder: CheckpointFolder, crashed: LeaseOwner | None) -> str | None:
+    """Return the token of the lease that was held last; None if there was none.
 
     Args:
         folder: the checkpoint.
         crashed: as for `previous_run`.
     """
-    last = _last(folder, crashed)[0]
-    return tuple(one for one in (last.get("coder"), last.get("token")) if isinstance(one, str))
+    found = _last(folder, crashed)[0].get("token")
+    return found if isinstance(found, str) else None
 
 
 def _last(folder: CheckpointFolder, crashed: LeaseOwner | None) -> tuple[Mapping[str, Any], Mapping[str, Any]]:

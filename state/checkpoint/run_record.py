@@ -1,21 +1,17 @@
-"""How often a job was started, which of its batches was interrupted, and with which code they are computed.
+"""How often a job was started, which of its batches was interrupted, and what its sources read.
 
-That is `panekeeper/runs.json`, Spark's logs, and `panekeeper/code.json`. In which order the sources of a batch were
-read is in `panekeeper/order.json`.
+That is `panekeeper/runs.json`, Spark's logs, and `panekeeper/inputs.json`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from state.checkpoint.folder import CheckpointFolder, batch_numbers, damaged, read_object
-from state.checkpoint.layout import CODE_FILE, COMMITS_FOLDER, INPUTS_FILE, OFFSETS_FOLDER, ORDER_FILE, RUNS_FILE
+from state.checkpoint.layout import COMMITS_FOLDER, INPUTS_FILE, OFFSETS_FOLDER, RUNS_FILE
 from state.errors import CorruptState
-
-_CODER = "recorded by"
-"""Recorded with the code: the start that has written it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,61 +76,6 @@ def require_all_batches_committed(folder: CheckpointFolder) -> None:
         )
 
 
-def read_code(folder: CheckpointFolder) -> dict[str, Any] | None:
-    """Return what the batches of the last run were computed by, field by field; None if no run has recorded it.
-
-    Raises:
-        CorruptState: the file is damaged.
-    """
-    stored = read_object(folder, CODE_FILE)
-    return None if stored is None else {name: value for name, value in stored.items() if name != _CODER}
-
-
-def read_coder(folder: CheckpointFolder) -> str | None:
-    """Return the token of the start that has recorded the code; None if an older version did, or none has.
-
-    Raises:
-        CorruptState: the file is damaged.
-    """
-    found = (read_object(folder, CODE_FILE) or {}).get(_CODER)
-    return found if isinstance(found, str) else None
-
-
-def write_code(folder: CheckpointFolder, code: Mapping[str, Any], coder: str) -> None:
-    """Record the code of a run, before its first batch.
-
-    Args:
-        folder: the checkpoint.
-        code: by field.
-        coder: token of the start, as its lease has it.
-    """
-    folder.write_json(CODE_FILE, {**code, _CODER: coder}, replace=True)
-
-
-def read_order(folder: CheckpointFolder) -> dict[str, Any] | None:
-    """Return what decides in which order the last batch was read; None if no batch has recorded it.
-
-    Raises:
-        CorruptState: the file is damaged.
-    """
-    stored = read_object(folder, ORDER_FILE)
-    files, partitions = ({}, {}) if stored is None else (stored.get(name, {}) for name in ("files", "partitions"))
-    if not all(isinstance(one, dict) for one in (files, partitions)) or not all(map(_is_order, partitions.values())):
-        raise damaged(folder, ORDER_FILE, "it says nothing of an order")
-    if not all(value is None or isinstance(value, str) for value in files.values()):
-        raise damaged(folder, ORDER_FILE, "it has a setting that is no text")
-    return stored
-
-
-def _is_order(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(one, str) for one in value)
-
-
-def write_order(folder: CheckpointFolder, order: Mapping[str, Any]) -> None:
-    """Record what decides in which order a batch is read, before a table has anything of it."""
-    folder.write_json(ORDER_FILE, dict(order), replace=True)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Input:
     """What a source reads.
@@ -144,19 +85,21 @@ class Input:
         place: path, topics or table; empty if the source has no such thing.
         how: digest of its format and options, by which two sources of one place differ.
         by_name: files are known by their names alone, and not by their paths.
-        plan: digest of what the job does with its rows; empty if an older version recorded it.
     """
 
     kind: str
     place: str
     how: str = ""
     by_name: bool = False
-    plan: str = ""
 
     @property
     def identity(self) -> tuple[str, str, str]:
         """What a source keeps when it comes to another place in the program."""
         return self.kind, self.place, self.how
+
+
+_INPUT = ("kind", "place", "how", "by_name")
+"""An older version recorded more."""
 
 
 def read_inputs(folder: CheckpointFolder) -> list[Input] | None:
@@ -169,7 +112,7 @@ def read_inputs(folder: CheckpointFolder) -> list[Input] | None:
     if stored is None:
         return None
     try:
-        return [Input(**one) for one in stored["sources"]]
+        return [Input(**{name: one[name] for name in _INPUT if name in one}) for one in stored["sources"]]
     except (KeyError, TypeError) as error:
         raise damaged(folder, INPUTS_FILE, "it names no sources") from error
 

@@ -6,9 +6,8 @@ format its state is stored it does not pin; that is the version of its commits.
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from state.checkpoint.folder import batch_numbers
@@ -52,35 +51,6 @@ def has_read(ends: Sequence[int | None], source: int, entry: int) -> bool:
     """Return whether a batch has read an entry of a source's log, by its `source_ends`."""
     end = ends[source] if source < len(ends) else None
     return end is not None and entry <= end
-
-
-def with_partitions_in_order(content: bytes, orders: Mapping[str, Sequence[str]]) -> bytes:
-    """Return the offsets of a batch with the partitions of Kafka named in other orders.
-
-    Spark reads up to four of them in the order in which they are named, and in its log it sorts them.
-
-    Args:
-        content: of the file.
-        orders: number of a source -> the partitions that it has read, `topic-number`, in their order.
-    """
-    lines = content.decode().split("\n")
-    for source, order in orders.items():
-        at = int(source) + 2
-        named: dict[str, dict[str, Any]] = {}
-        for topic, _, partition in (name.rpartition("-") for name in order):
-            named.setdefault(topic, {})[partition] = None
-        sorted_by_topic = [f"{topic}-{partition}" for topic, partitions in named.items() for partition in partitions]
-        if sorted_by_topic != list(order) or not lines[at : at + 1] or not lines[at].startswith("{"):
-            continue
-        offsets = json.loads(lines[at])
-        if not all(isinstance(partitions, dict) for partitions in offsets.values()):
-            continue
-        found = {
-            topic: {one: offsets.get(topic, {}).get(one) for one in partitions} for topic, partitions in named.items()
-        }
-        if found == offsets:  # the same, but for the order
-            lines[at] = json.dumps(found, separators=(",", ":"))
-    return "\n".join(lines).encode()
 
 
 def log_offset(line: str) -> int | None:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from state.checkpoint.folder import batch_numbers, damaged
 from state.checkpoint.layout import OFFSETS_FOLDER, SOURCES_FOLDER
 from state.spark_logs.lines import LogFolder, log_lines, text_lines
-from state.spark_logs.offsets import NO_OFFSET, log_offset, offset_lines, source_ends
+from state.spark_logs.offsets import NO_OFFSET, log_offset, source_ends
 
 _ENTRY = re.compile(r"(\d+)(?:\.compact)?")
 
@@ -115,17 +115,6 @@ def files_between(folder: LogFolder, source: int, after: int, end: int) -> Itera
             entry = line.get("batchId") if isinstance(line, dict) and "path" in line else None
             if entry is not None and after < entry <= end:
                 yield line["path"]
-
-
-def have_read_the_same(folder: LogFolder, sources: Iterable[int]) -> bool:
-    """Return whether all of these sources have read the same, up to the last batch that was begun."""
-    batch = batch_numbers(folder, OFFSETS_FOLDER)[-1]
-    ends, lines = source_ends(folder, batch), offset_lines(folder, batch)[1:]
-    read = [
-        lines[source] if (end := ends[source]) is None else set(files_between(folder, source, -1, end))
-        for source in sources
-    ]
-    return all(one == read[0] for one in read)
 
 
 def found_files(folder: LogFolder, source: int | None = None) -> Iterator[str]:

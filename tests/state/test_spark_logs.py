@@ -14,7 +14,7 @@ from state.checkpoint.folder import LocalFolder
 from state.checkpoint.job_record import JobRecord, read_record
 from state.checkpoint.layout import JOB_FILE
 from state.errors import CorruptState
-from state.spark_logs.offsets import state_format, with_partitions_in_order
+from state.spark_logs.offsets import state_format
 from state.spark_logs.source_logs import remove_unread_entries
 from state.spark_logs.startup import require_readable_start
 
@@ -166,15 +166,6 @@ def test_a_source_whose_log_lacks_an_entry_is_refused(
         require_readable_start(LocalFolder(tmp_path))
     findings = [*log_findings(folder, no_sink=False, s3=None)]
     assert [(one.file, one.action) for one in findings] == [(f"sources/1/{lost}", "none")]
-
-
-def test_partitions_of_kafka_are_named_in_the_order_in_which_they_were_read() -> None:
-    """Of the sources that have these partitions, and no others; the rest of the file stays as it is."""
-    offsets = b'v1\n{"batchWatermarkMs":0}\n{"a-b":{"0":5,"1":7},"c":{"0":1}}\n{"logOffset":3}\n-\n{"d":{"0":1,"1":2}}'
-    orders = {"0": ["c-0", "a-b-1", "a-b-0"], "1": ["d-1"], "2": ["d-1"], "3": ["d-1", "d-0", "d-2"], "9": ["d-1"]}
-    named = with_partitions_in_order(offsets, orders)
-    assert named == offsets.replace(b'{"a-b":{"0":5,"1":7},"c":{"0":1}}', b'{"c":{"0":1},"a-b":{"1":7,"0":5}}')
-    assert with_partitions_in_order(offsets, {"0": ["a-b-0", "c-0", "a-b-1"]}) == offsets  # a log cannot say this
 
 
 def test_the_log_of_a_source_is_read_one_line_at_a_time(tmp_path: Path) -> None:

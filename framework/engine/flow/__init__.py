@@ -2,7 +2,6 @@
 
 arrival_time.py      When did a row arrive, as a Spark expression?
 batch_checkpoint.py  Which checkpoint is the batch that this task runs, and which watermark has it?
-code_fields.py       Which code decides the fate of a row, as fields that two runs compare?
 control_stream.py    How do time and commands reach every key group?
 input_checks.py      Which streams, and which types of their columns, can be declared?
 input_rows.py        How does packing get the rows, and those that were rejected?

@@ -29,7 +29,8 @@ from state.checkpoint.layout import RUNNING_FILE
 from state.checkpoint.owner import (
     LeaseOwner,
     PreviousRun,
-    last_coders,
+    last_run,
+    last_token,
     previous_run,
     read_end,
     read_owner,
@@ -44,14 +45,16 @@ class Claimed:
     Attributes:
         owner: the new one, with the number of its claim and what it passes on.
         replaced: the owner from which it was taken over; None if the lease was free.
-        previous: the run before; None on a new checkpoint.
-        coders: as from `last_coders`.
+        previous: the run before that has committed a batch; None on a new checkpoint.
+        last_run: the run before, whether it has committed a batch or not.
+        last_token: token of its lease.
     """
 
     owner: LeaseOwner
     replaced: LeaseOwner | None
     previous: PreviousRun | None
-    coders: tuple[str, ...]
+    last_run: PreviousRun | None
+    last_token: str | None
 
 
 def claim_if_free(
@@ -72,12 +75,12 @@ def claim_if_free(
     newest = newest_claim_number(folder)  # before the check: a later claim is another start's
     replaced = require_free(folder, owner.since, runs_here)
     note_takeover(folder, replaced, is_job=owner.what == "job")  # before running.json goes
-    previous, coders = previous_run(folder, replaced), last_coders(folder, replaced)
-    owner = replace(owner, tables=written_tables(folder, replaced), coder=next(iter(coders), None))
+    previous, last, token = previous_run(folder, replaced), last_run(folder, replaced), last_token(folder, replaced)
+    owner = replace(owner, tables=written_tables(folder, replaced))
     if not owner.has_run:
         owner = replace(owner, before=None if previous is None else asdict(previous))
     owner = claim(folder, owner, confirm_delay_seconds, after=newest)
-    return Claimed(owner=owner, replaced=replaced, previous=previous, coders=coders)
+    return Claimed(owner=owner, replaced=replaced, previous=previous, last_run=last, last_token=token)
 
 
 def require_free(folder: CheckpointFolder, now: int, runs_here: Callable[[str], bool]) -> LeaseOwner | None:

@@ -17,6 +17,7 @@ from framework.declarations.errors import DrainTimeout, JobNotRunning, Panekeepe
 from framework.engine.job import query as streaming
 from framework.engine.job.callbacks import BatchCallbacks, OnCallbackError
 from framework.engine.job.progress import report_fields
+from framework.engine.job.run_end import RunEnd
 from framework.engine.job.run_totals import BatchReport, RunTotals, StageClock
 from framework.engine.job.shutdown.program_end import unattended_jobs
 from framework.engine.job.shutdown.signals import await_end
@@ -25,7 +26,6 @@ from framework.engine.job.status import Drained, JobState, Status
 from framework.engine.session.spark_errors import BatchFailed, is_worker_timeout, translate
 from state.checkpoint.clock import Deadline, now_us
 from state.checkpoint.control_files import ControlKind
-from state.checkpoint.job_record import write_flushed
 from state.checkpoint.last_savepoint import LastSavepoint, read_last_savepoint
 from state.checkpoint.run_record import require_all_batches_committed
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from framework.engine.job.launch import JobLaunch
-    from framework.engine.sink.downtime import Downtime
+    from framework.engine.sink.batch.downtime import Downtime
 
 
 class Job:
@@ -44,7 +44,7 @@ class Job:
         self._totals = RunTotals(len(launch.record.group_ids))
         self._callbacks = BatchCallbacks(launch.name)
         self._query_started, self._first_batch_started = threading.Event(), threading.Event()
-        self._stopping, self._drained, self._flushed = threading.Event(), threading.Event(), threading.Event()
+        self._end = RunEnd(launch.resume_file)
         self._failure: BaseException | None = None
         self._tick_scheduler = launch.start_ticks()
         self._last_control_file: int | None = None
@@ -58,7 +58,7 @@ class Job:
     @property
     def finished(self) -> bool:
         """Whether the job was flushed: its windows are closed and its tables complete, for good."""
-        return self._flushed.is_set()
+        return self._end.flushed.is_set()
 
     @property
     def checkpoint(self) -> str:
@@ -93,9 +93,9 @@ class Job:
     def flush(self) -> None:
         """Fire all open panes and windows, close them, and finish the job for good (docs/semantics.md section 8).
 
-        What the sources hold at this call is processed first, in as many batches as their limits need; one batch more
-        has the results with the reason FLUSH, and perhaps rows that came since. Returns once the tables are written. A
-        job that has ended is started once more for it. Afterwards its checkpoint takes no more rows.
+        What the sources hold at this call is processed first, in as many batches as their limits need; one more has the
+        results with the reason FLUSH, and perhaps rows that came since. Returns once the tables are written. A job that
+        has ended is started once more for it. Afterwards its checkpoint takes no more rows.
 
         Raises:
             CheckpointError: the job has ended, and another run is on its checkpoint now, or has been since.
@@ -106,19 +106,16 @@ class Job:
             if not self.finished:
                 self._launch.acquire_lease()  # it has released its lease if it has ended
                 self._process_what_is_there(deadline)
-                self._run_command("flush", self._flushed, deadline)
+                self._run_command("flush", self._end.flushed, deadline)
 
     def drain(self, timeout: Duration | None = None) -> Drained:
         """End the job with its windows left open, unfired: the next start resumes there; `flush()` closes them.
 
         One more batch processes what the source has; `drain` of state handlers is called with the reason DRAIN and may
-        evict partitions. Returns once the job has ended with every batch committed. SIGTERM does this, too.
+        evict partitions. Returns what is left open, once the job has ended with every batch committed. So does SIGTERM.
 
         Args:
             timeout: how long to wait at most (`"5 minutes"`, seconds); None: no limit.
-
-        Returns:
-            What the job left open.
 
         Raises:
             JobNotRunning: the job has ended already.
@@ -132,11 +129,11 @@ class Job:
                 if self._has_ended(0.01):
                     name, batch = self._launch.name, self._totals.batch
                     raise JobNotRunning(f"job {name!r} ended after batch {batch}: nothing to drain; start() resumes it")
-                self._drained.clear()
-                self._run_command("drain", self._drained, deadline)
+                self._end.drained.clear()
+                self._run_command("drain", self._end.drained, deadline)
         except TimeoutError as error:
             what = f"job {self._launch.name!r} has not drained within {deadline.seconds:g} s; it ends after its batch"
-            raise DrainTimeout(f"{what}; if it is killed before, it resumes with the same batch") from error
+            raise DrainTimeout(f"{what}; if it is killed before, it resumes with that batch") from error
         require_all_batches_committed(self._launch.files)
         return self._totals.drained(self._launch.name)
 
@@ -148,7 +145,7 @@ class Job:
         self._stop(Deadline(None))
 
     def _stop(self, deadline: Deadline) -> None:
-        self._stopping.set()
+        self._end.stopping.set()
         while not self._callbacks.is_calling() and not self._has_ended(0.01):
             streaming.end_between_batches(self._query, self._launch.files.spark)
             deadline.require()
@@ -178,14 +175,14 @@ class Job:
         returns once the job has ended. An error in it is logged, and with `on_error="fail"` fails the job.
         """
         self._callbacks.add(callback, on_error)
-        if self._stopping.is_set():
+        if self._end.stopping.is_set():
             self.stop()
 
     def _process_what_is_there(self, deadline: Deadline) -> None:
         """End the query, process in another one what the sources hold now, and return once that one has ended."""
         self._stop(deadline)
         self._launch = self._launch.for_what_is_there()
-        while self._stopping.is_set() and not self.finished:  # a stop or drain meanwhile would leave rows
+        while self._end.stopping.is_set() and not self.finished:  # a stop or drain meanwhile would leave rows
             self._start_query()
             while not self._has_ended(0.2):
                 deadline.require()
@@ -204,31 +201,32 @@ class Job:
     def _start_query(self) -> None:
         """Start the query and return once its first batch has begun; try again if a Python worker was slow."""
         for attempt in range(1, streaming.MAX_ATTEMPTS + 1):
-            for event in (self._first_batch_started, self._query_started, self._stopping):
+            for event in (self._first_batch_started, self._query_started, self._end.stopping):
                 event.clear()
             self._failure = None
             self._launch.acquire_lease()
-            with self._launch.in_order():
-                try:
-                    self._query = self._launch.start_query(self._process_batch)
-                except Exception as error:
-                    self._launch.lease.release(JobState.FAILED.value)
-                    raise self._to_panekeeper_error(error) from error
-                self._query_started.set()
-                try:
-                    streaming.wait_for_first_batch(self._query, self._first_batch_started)
-                except StreamingQueryException as error:
-                    if attempt < streaming.MAX_ATTEMPTS and is_worker_timeout(error):
-                        continue
-                    raise self._to_panekeeper_error(error) from error
+            try:
+                if self._is_over_with_last_batch():
+                    return
+                self._query = self._launch.start_query(self._process_batch)
+            except Exception as error:
+                self._launch.lease.release(JobState.FAILED.value)
+                raise self._to_panekeeper_error(error) from error
+            self._query_started.set()
+            try:
+                streaming.wait_for_first_batch(self._query, self._first_batch_started)
+            except StreamingQueryException as error:
+                if attempt < streaming.MAX_ATTEMPTS and is_worker_timeout(error):
+                    continue
+                raise self._to_panekeeper_error(error) from error
             return
 
     def _process_batch(self, packed: DataFrame, number: int) -> None:
-        """Steps 2 and 3 of the commit protocol (`delta_sink.py`); called by Spark between 1 and 4."""
+        """Steps 2 to 4 of the commit protocol (`delta_sink.py`); called by Spark between 1 and 5."""
         self._query_started.wait()  # from here on `self._query` is the query that runs this batch
         self._first_batch_started.set()
         try:
-            self._launch.begin_batch(number, self._last_control_file, self._query)
+            self._launch.begin_batch(self._last_control_file, self._query)
             with self._callbacks.in_batch(number):
                 self._commit(packed.persist(), number)
         except BaseException as error:  # noqa: BLE001 -- it is raised again where the job is awaited
@@ -240,25 +238,26 @@ class Job:
         try:
             batch = self._launch.sink.run_plan(packed, number)
             clock.end("plan")
-            downtime = self._launch.downtime_report(batch)
             open_panes = self._totals.open_panes_after(batch)
-            self._launch.commit(packed, batch, open_panes=open_panes, started_us=started_us, downtime=downtime)
+            downtime = self._launch.commit(packed, batch, self._query, open_panes=open_panes, started_us=started_us)
             clock.end("tables")
             self._downtime = downtime or self._downtime
         finally:
             packed.unpersist()
-        if batch.flushed:
-            write_flushed(self._launch.files, batch.number)
-            self._flushed.set()
-            self._stopping.set()
-        elif (batch.last_drain_file or 0) > self._launch.resume_file:  # an older one was a command to an earlier run
-            self._stopping.set()
-            self._drained.set()
+        self._end.note(is_flush=batch.flushed, drain_file=batch.last_drain_file)
         self._last_control_file = batch.last_control_file
         self._callbacks.notify(self._totals.add(batch, clock))
         self._tick_scheduler.schedule(self._totals.next_due())
-        if self._stopping.is_set():
+        if self._end.stopping.is_set():
             streaming.end_after_batch(self._query, self._launch.files.spark)
+
+    def _is_over_with_last_batch(self) -> bool:
+        """Complete a batch of this run that was interrupted, and return whether the job ends with it."""
+        batch = self._launch.complete_batch()
+        if batch is None or not self._end.note(is_flush=batch.is_flush, drain_file=batch.drain_file):
+            return False
+        self._launch.lease.release(self._state().value)
+        return True
 
     def _is_over(self, seconds: float) -> bool:
         """Wait so long for the job to end and say whether it has: no command, as a flush, starts its query again."""

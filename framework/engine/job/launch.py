@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+import threading
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from framework.declarations.errors import CheckpointError
 from framework.engine.clock.control_cleanup import ControlCleanup
 from framework.engine.clock.tick_scheduler import TickScheduler
+from framework.engine.job.prepared.preparation import Preparation
 from framework.engine.job.query import trigger_options
 from framework.engine.job.startup_checks import require_no_interrupted_restore
-from framework.engine.job.table_record import with_batch
-from framework.engine.job.unfinished_batch import ReadingOrder
+from framework.engine.job.tables.table_record import with_batch
 from framework.engine.session.required_settings import query_settings
-from framework.engine.sink import downtime
-from framework.engine.sources.inputs import inputs_of
-from framework.engine.sources.streams import reads_files, reads_kafka
+from framework.engine.sink.batch import downtime
+from framework.engine.sources.inputs import InputsRecord, inputs_of
 from state.checkpoint.control_files import ControlKind, write_control_file
-from state.checkpoint.job_record import read_record
+from state.checkpoint.job_record import read_record, write_flushed
 from state.checkpoint.owner import PreviousRun
 from state.checkpoint.reset_intent import read_reset_intent
-from state.checkpoint.run_record import read_code, read_coder
+from state.checkpoint.run_record import last_batches
 from state.control_log import remove_damaged_unread, remove_unread_flushes
 from state.log import logger
 from state.spark_logs.source_logs import remove_unread_entries
@@ -33,14 +32,18 @@ if TYPE_CHECKING:
 
     from framework.engine.flow.pipeline import Pipeline
     from framework.engine.job.lease import Lease
+    from framework.engine.job.prepared.completion import Completion
     from framework.engine.job.status import JobState
     from framework.engine.session.checkpoint_files import CheckpointFiles
-    from framework.engine.sink.batch_output import BatchOutput
+    from framework.engine.sink.batch.output import BatchOutput
     from framework.engine.sink.protocol import JobSink
     from state.checkpoint.job_record import JobRecord
+    from state.prepared import PreparedBatch
 
 
 _log = logger("job")
+_one_start = threading.Lock()
+"""A query copies the settings of its session when it starts, and jobs may share one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,10 +58,10 @@ class JobLaunch:
         trigger: how its query is triggered, as Spark names it.
         resume_file: number of the control file that its start has written.
         lease: its right to run on the checkpoint.
+        completion: completes the last batch, if it was interrupted.
+        preparation: records its batches before the tables have them.
         control_cleanup: removes what its batches have processed of the control stream.
-        code: what its batches are computed by, as its start has recorded it.
-        coder: token of the start that has recorded it: another run records its own, whatever its code.
-        order: in which order batches are read; None if nothing is to be recorded of it.
+        inputs: records what its sources read.
     """
 
     files: CheckpointFiles
@@ -68,10 +71,10 @@ class JobLaunch:
     trigger: Mapping[str, Any]
     resume_file: int
     lease: Lease
+    completion: Completion
+    preparation: Preparation
     control_cleanup: ControlCleanup
-    code: Mapping[str, Any] | None = None
-    coder: str | None = None
-    order: ReadingOrder | None = None
+    inputs: InputsRecord
 
     @classmethod
     def resume(
@@ -81,14 +84,12 @@ class JobLaunch:
         pipeline: Pipeline,
         sink: JobSink,
         trigger: Mapping[str, Any],
-        lease: Lease,
+        completion: Completion,
     ) -> JobLaunch:
         """Write to the control stream that the job resumes, so that what is overdue happens, and return its launch."""
         number = write_control_file(files, "resume")
         files = files.unchecked()
-        folder = files.local_folder() or files
         streams = [port.intake.df for port in pipeline.ports]
-        from_files, from_kafka = any(map(reads_files, streams)), any(map(reads_kafka, streams))
         return cls(
             files=files,
             record=record,
@@ -96,13 +97,11 @@ class JobLaunch:
             sink=sink,
             trigger=trigger,
             resume_file=number,
-            lease=lease,
+            lease=completion.lease,
+            completion=completion,
+            preparation=Preparation(files=files, sink=sink, lease=completion.lease, epoch=record.epoch),
             control_cleanup=ControlCleanup(files),
-            code=read_code(files),
-            coder=read_coder(files),
-            order=ReadingOrder(
-                folder, files.spark, from_files=from_files, from_kafka=from_kafka, inputs=inputs_of(streams)
-            ),
+            inputs=InputsRecord(files.local_folder() or files, inputs_of(streams)),
         )
 
     def acquire_lease(self) -> None:
@@ -111,8 +110,7 @@ class JobLaunch:
         Raises:
             CheckpointInUse: another job runs there now.
             CheckpointError: the checkpoint was restored or reset meanwhile, or that was begun, or another run has been
-                on it. Batches of this job would have numbers that its tables have as committed already, or would be
-                read in another order than what the other run has begun.
+                on it, which may have other tables.
         """
         self.lease.acquire()
         try:
@@ -120,8 +118,7 @@ class JobLaunch:
             now, then = read_record(self.files), self.record
             same = now is not None and (now.id, now.epoch) == (then.id, then.epoch)
             same = same and now is not None and now.declaration == then.declaration
-            same = same and (read_code(self.files), read_coder(self.files)) == (self.code, self.coder)
-            if not same or read_reset_intent(self.files) is not None:
+            if not same or not self.lease.is_continued or read_reset_intent(self.files) is not None:
                 raise CheckpointError(
                     f"the checkpoint {self.files.root} was restored or reset since job {self.name!r} was started, or "
                     "another run has been on it; start the job again by its start(), which reads what is there now"
@@ -140,15 +137,6 @@ class JobLaunch:
         self.lease.require_held()
         write_control_file(self.files, kind)
 
-    def in_order(self) -> AbstractContextManager[None]:
-        """Read an unfinished batch in the order that it had. The block ends when the first batch is planned.
-
-        Raises:
-            CheckpointInUse: the lease is lost.
-        """
-        self.lease.require_held()
-        return nullcontext() if self.order is None else self.order.as_recorded()
-
     def start_query(self, take: Callable[[DataFrame, int], None]) -> StreamingQuery:
         """Start the query, which gives each batch of packed rows to `take`, with its number.
 
@@ -157,11 +145,23 @@ class JobLaunch:
         """
         self._remove_unread()
         self.lease.require_held()
+        self.inputs.before_query()
         packed = self.pipeline.packed(self.files, self.record.group_ids)
         writer = packed.writeStream.foreachBatch(take).queryName(self.name)
-        with query_settings(self.files, self.record.settings):
+        with _one_start, query_settings(self.files, self.record.settings):
             self.lease.require_held()
             return writer.option("checkpointLocation", self.files.root).trigger(**self.trigger).start()
+
+    def complete_batch(self) -> PreparedBatch | None:
+        """Complete the batch that was begun last, as a start does, for one more query of this run; return it.
+
+        None: it is committed, or has to be run again.
+        """
+        begun, committed = last_batches(self.files.local_folder() or self.files)
+        completed = None if begun == committed else self.completion.run()
+        if completed is not None:
+            self._note_written([one.role for one in completed.writes], completed.number)
+        return completed
 
     def _remove_unread(self) -> None:
         folder = self.files.local_folder() or self.files
@@ -184,18 +184,16 @@ class JobLaunch:
         scheduler = TickScheduler(self.files, on_outage=self.note_outage)
         return scheduler.start() if self.needs_ticks else scheduler
 
-    def begin_batch(self, number: int, last_control_file: int | None, query: StreamingQuery) -> None:
+    def begin_batch(self, last_control_file: int | None, query: StreamingQuery) -> None:
         """Begin a batch if the job still holds its lease: state that another job would read must not be written.
 
         Args:
-            number: of the batch.
             last_control_file: the last one that the batch before has read, which is committed now; those before it
                 are removed. None if there is none.
             query: the one that runs the batch.
         """
         self.lease.require_held()
-        if self.order is not None:
-            self.order.record(number, query)
+        self.inputs.in_batch()
         if last_control_file is not None:
             lists_once = "availableNow" in self.trigger
             self.control_cleanup.remove_processed(last_control_file, None if lists_once else query)
@@ -204,24 +202,31 @@ class JobLaunch:
         self,
         packed: DataFrame,
         batch: BatchOutput,
+        query: StreamingQuery,
         *,
         open_panes: int | None,
         started_us: int,
-        downtime: downtime.Downtime | None,
-    ) -> None:
-        """Step 3 of the commit protocol (`delta_sink.py`), for as long as the job holds its lease."""
-        written = self.sink.commit(
-            packed,
-            batch,
-            open_panes=open_panes,
-            started_us=started_us,
-            require_lease=self.lease.require_held,
-            downtime=downtime,
+    ) -> downtime.Downtime | None:
+        """Steps 3 and 4 of the commit protocol (`delta_sink.py`), for as long as the job holds its lease.
+
+        Returns:
+            What happened while the job was down, if this is the first batch after that.
+        """
+        report = self.downtime_report(batch)
+        prepared = self.preparation.prepare(
+            packed, batch, query, open_panes=open_panes, started_us=started_us, downtime=report
         )
-        if self.lease.tables is not None:
-            self.lease.tables = with_batch(self.lease.tables, written, batch.number)
+        written = self.sink.write(packed.sparkSession, prepared, packed, self.lease.require_held)
+        self._note_written(written, batch.number)
         self._record_batch(batch)
         self.lease.require_held()  # Spark logs the commit next, also of a batch that had nothing for the tables
+        if batch.flushed:
+            write_flushed(self.files, batch.number)
+        return report
+
+    def _note_written(self, roles: Collection[str], number: int) -> None:
+        if self.lease.tables is not None:
+            self.lease.tables = with_batch(self.lease.tables, roles, number)
 
     def end_run(self, state: JobState) -> str:
         """Confirm what the run has committed, and return its state as the lease takes it. The lease must be held."""

@@ -49,9 +49,10 @@ class Lease:
     """The right of one job to run on a checkpoint. Made by `acquire`; safe to use from several threads.
 
     Attributes:
-        previous: the run before this one; None on a new checkpoint.
+        previous: the run before this one that has committed a batch; None on a new checkpoint.
+        last_run: the run before this one, whether it has committed a batch or not.
         replaced: the owner from which it was taken over; None if the lease was free.
-        coders: tokens of the starts that may have recorded the code of the last batch before.
+        is_continued: nobody else has held the lease since this object released it.
     """
 
     def __init__(
@@ -63,8 +64,10 @@ class Lease:
         confirm_delay_seconds: float = 0.0,
     ) -> None:
         self.previous: PreviousRun | None = None
+        self.last_run: PreviousRun | None = None
         self.replaced: LeaseOwner | None = None
-        self.coders: tuple[str, ...] = ()
+        self.is_continued = True
+        self._released: str | None = None  # token of the lease that this object had before
         self._folder = folder
         self._owner = owner
         self._log = logger("job", job=owner.name)
@@ -93,8 +96,9 @@ class Lease:
                 if isinstance(error, PanekeeperError) or not isinstance(error, Exception):
                     raise
                 raise not_writable(self._folder, error) from error
-            self._owner, self.replaced, self.coders = claimed.owner, claimed.replaced, claimed.coders
-            self.previous = claimed.previous
+            self.is_continued = claimed.last_token == (self._released or claimed.last_token)
+            self._owner, self.replaced = claimed.owner, claimed.replaced
+            self.previous, self.last_run = claimed.previous, claimed.last_run
             self._is_held, self._expired = True, None
             self._log.info("%s holds the lease of %s", self._owner, self._folder.root)
             self._done = done = threading.Event()
@@ -135,7 +139,7 @@ class Lease:
                 return
             self._mark_released()
             owner = self._owner
-            fields = ("name", "since", "token", "has_run", "before", "tables", "coder")
+            fields = ("name", "since", "token", "has_run", "before", "tables")
             end = {"at": self._now(), "state": state} | {name: getattr(owner, name) for name in fields}
             try:
                 if has_claim(self._folder, owner):
@@ -151,7 +155,9 @@ class Lease:
         with self._lock:
             if not self._is_held:
                 return
+            before = self._released
             self._mark_released()
+            self._released = before  # as if it had not been acquired
             try:
                 if not has_claim(self._folder, self._owner):
                     return
@@ -172,17 +178,6 @@ class Lease:
                 return
             self._owner = replace(self._owner, has_run=previous is None, before=before)
         self._try_to_renew()
-
-    @property
-    def token(self) -> str:
-        """What names this start among all others."""
-        return self._owner.token
-
-    def note_code(self) -> None:
-        """Record that the code of this start is the recorded one, before its first batch. Raises `OSError`."""
-        with self._lock:
-            self._owner = replace(self._owner, coder=self._owner.token)
-        self.renew()
 
     @property
     def tables(self) -> dict[str, Any] | None:
@@ -244,7 +239,7 @@ class Lease:
             return {}
 
     def _mark_released(self) -> None:
-        self._is_held = False
+        self._is_held, self._released = False, self._owner.token
         self._done.set()
         _held.pop(self._owner.token, None)
 

@@ -18,7 +18,7 @@ from state.checkpoint.clock import LAST_US, monotonic_seconds, now_us
 
 if TYPE_CHECKING:
     from framework.engine.clock.tick_scheduler import TickFailure
-    from framework.engine.sink.batch_output import BatchOutput
+    from framework.engine.sink.batch.output import BatchOutput
 
 _RATE_US = 60_000_000  # rows in a second are those of the last minute
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import posixpath
 import uuid
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from itertools import permutations
 from typing import TYPE_CHECKING, Any
@@ -20,8 +20,9 @@ from framework.declarations.errors import (
     SetupError,
     SinkError,
 )
+from framework.engine.job.prepared.completion import last_decided
+from framework.engine.job.prepared.lost_files import require_files_of_unfinished_batch
 from framework.engine.job.reset import complete_reset
-from framework.engine.job.unfinished_batch import require_files_of_unfinished_batch
 from framework.engine.job.upgrade.start import upgraded_record, with_history
 from framework.engine.session.checkpoint_files import CheckpointFiles
 from framework.engine.session.cluster_size import task_numbers
@@ -40,7 +41,7 @@ from state.checkpoint.folder import local_path
 from state.checkpoint.job_record import JobRecord, installed_versions, is_flushed, read_record, write_record
 from state.checkpoint.layout import CONTROL_FOLDER
 from state.checkpoint.restore_markers import restore_intent_path, superseded_by
-from state.checkpoint.run_record import is_new, last_batches, require_logs_agree
+from state.checkpoint.run_record import is_new, require_logs_agree
 from state.control_log import control_folder_read, require_control_files, require_same_folder
 from state.key_groups import group_ids
 from state.log import logger
@@ -79,6 +80,7 @@ def open_checkpoint(
     key_groups: int | None,
     own_query: bool = False,
     accepted: int | None = None,
+    complete: Callable[[JobRecord], object] = lambda _: None,
 ) -> JobRecord:
     """Return the checkpoint's record of this job; a new folder gets one.
 
@@ -91,12 +93,13 @@ def open_checkpoint(
         declaration: of its windows, as it is now.
         key_groups: what it declares; None: those of the checkpoint, or those that fit the cluster.
         own_query: the query is one of the user's own.
-        accepted: number of an unfinished batch that may be run again with a changed declaration.
+        accepted: number of an unfinished batch that may be run again without files that are gone.
+        complete: completes the batch that was begun last, if it was prepared; called with the record when the
+            declaration fits, and before the state is read.
 
     Raises:
         ForeignCheckpoint: the folder holds another job's checkpoint, or one that is not Panekeeper's.
-        IncompatibleCheckpoint: the declaration changed since the checkpoint was written, and the state does not fit; or
-            a batch is not finished.
+        IncompatibleCheckpoint: the declaration changed since the checkpoint was written, and the state does not fit.
         JobFinished: the job was flushed.
         StateError: the record is damaged, or from another version.
         CheckpointError: the folder cannot be written, or a restore of it was interrupted.
@@ -114,13 +117,12 @@ def open_checkpoint(
     if known is not None and started:
         new = as_recorded(declaration, key_groups or len(known.group_ids))
         _require_compatible(files, known, name, new)
-        require_logs_agree(files)
-        require_readable_start(files)
-        require_control_files(files)
-        require_same_folder(files.uri(CONTROL_FOLDER), control_folder_read(files), files.root)
-        require_files_of_unfinished_batch(files, accepted)
+        _require_sound_logs(files)
         require_recorded_settings(files, known)
-        return upgraded_record(files, known, new, accepted=accepted)
+        complete(known)
+        _require_not_flushed(files, name)  # perhaps by the batch that was completed just now
+        require_files_of_unfinished_batch(files, accepted)
+        return upgraded_record(files, known, new)
     numbers = task_numbers(files.spark, key_groups, own_query=own_query)
     record = first_record(
         known,
@@ -131,6 +133,13 @@ def open_checkpoint(
     )
     _write_first_record(files, record, str(numbers))
     return record
+
+
+def _require_sound_logs(files: CheckpointFiles) -> None:
+    require_logs_agree(files)
+    require_readable_start(files)
+    require_control_files(files)
+    require_same_folder(files.uri(CONTROL_FOLDER), control_folder_read(files), files.root)
 
 
 def first_record(
@@ -176,7 +185,12 @@ def _write_first_record(files: CheckpointFiles, record: JobRecord, numbers: str)
 
 
 def open_with_history(
-    files: CheckpointFiles, pipeline: Pipeline, *, own_query: bool = False, accepted: int | None = None
+    files: CheckpointFiles,
+    pipeline: Pipeline,
+    *,
+    own_query: bool = False,
+    accepted: int | None = None,
+    complete: Callable[[JobRecord], object] = lambda _: None,
 ) -> tuple[JobRecord, Pipeline]:
     """Open the checkpoint of a computation; return its record, and the computation with its history.
 
@@ -185,6 +199,7 @@ def open_with_history(
         pipeline: the computation, as it is declared.
         own_query: as for `open_checkpoint`.
         accepted: the same.
+        complete: the same.
     """
     intake, inputs = pipeline.intake, inputs_of(port.intake.df for port in pipeline.ports)
     record = open_checkpoint(
@@ -194,9 +209,10 @@ def open_with_history(
         key_groups=intake.key_groups,
         own_query=own_query,
         accepted=accepted,
+        complete=complete,
     )
     if not own_query:
-        require_same_inputs(files, record.name, inputs, accepted=accepted)
+        require_same_inputs(files, record.name, inputs)
     return record, with_history(pipeline, record)
 
 
@@ -262,7 +278,7 @@ def _require_compatible(files: CheckpointFiles, known: JobRecord, name: str, dec
         raise ForeignCheckpoint(f"{files.root}: {job.why}; {job.advice}")
     refused = [
         one
-        for one in compare_declarations(in_force(known.declaration, last_batches(files)[1]), declaration)
+        for one in compare_declarations(in_force(known.declaration, last_decided(files, known)), declaration)
         if one.compatibility is not Compatibility.COMPATIBLE
     ]
     if refused:
@@ -272,6 +288,10 @@ def _require_compatible(files: CheckpointFiles, known: JobRecord, name: str, dec
             f"the declaration of job {name!r} differs from its checkpoint {files.root}:\n{lines}\n"
             f"{advice[:1].upper()}{advice[1:]}."
         )
+    _require_not_flushed(files, name)
+
+
+def _require_not_flushed(files: CheckpointFiles, name: str) -> None:
     end = flush_change(flushed=is_flushed(files))
     if end.compatibility is not Compatibility.COMPATIBLE:
         raise JobFinished(f"job {name!r} in {files.root}: {end.why}. {end.advice[:1].upper()}{end.advice[1:]}.")

@@ -11,7 +11,6 @@ from framework.engine.session.environment import require_classes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
 
 KAFKA_CONNECTOR = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
 _DATA_LOSS = re.compile(r"KAFKA_DATA_LOSS|Some data may have been lost")
@@ -19,8 +18,6 @@ _REASON = re.compile(r"^Reason: ?(.+?)$", re.MULTILINE)
 _CLIENT_ERROR = re.compile(
     r"org\.apache\.kafka\.(?:\w+\.)*(\w+)(?:Exception|Error): (.+?)(?: SQLSTATE: \w+)?$", re.MULTILINE
 )
-_ORDERED = 4
-"""A Scala map of more entries has an order of its own, which is the same after a restart."""
 _REFUSED = ("Authorization", "Authentication")
 
 
@@ -57,24 +54,6 @@ def require_topic(spark: SparkSession, topic: str, options: Mapping[str, str]) -
         text = str(error.java_exception.toString())
         problem = kafka_problem(text) or f"Kafka's client reports: {text}"
         raise OutputNotWritable(f"results cannot be sent to topic {topic!r}: {problem}") from error
-
-
-def partition_orders(query: StreamingQuery) -> dict[str, list[str]]:
-    """Return in which order a query reads the partitions of Kafka in the batch that it has planned.
-
-    Returns:
-        Number of the source -> its partitions, `topic-number`, if they are few enough for Spark to keep an order.
-    """
-    execution = query._jsq.streamingQuery()  # noqa: SLF001 -- no public way leads to the offsets of a batch
-    sources, offsets = execution.sources(), execution.availableOffsets()
-    found: dict[str, list[str]] = {}
-    for number in range(sources.size()):
-        offset = offsets.get(sources.apply(number))
-        if offset.isDefined() and offset.get().getClass().getSimpleName() == "KafkaSourceOffset":
-            names = offset.get().partitionToOffsets().keySet().mkString("\n").splitlines()
-            if len(names) <= _ORDERED:
-                found[str(number)] = names
-    return found
 
 
 def kafka_problem(text: str) -> str | None:

@@ -46,13 +46,6 @@ STATE_SETTINGS = {
 }
 """How state is stored. A query copies them from its session when it starts, and a job sets them for its start."""
 
-_FILE_TASKS = "spark.sql.files.minPartitionNum"
-_FILE_SIZES = (
-    "spark.sql.files.maxPartitionBytes",
-    "spark.sql.files.openCostInBytes",
-    "spark.sql.files.maxPartitionNum",
-)
-
 _TIME_ZONE = "spark.sql.session.timeZone"
 
 
@@ -126,22 +119,6 @@ def query_settings(files: CheckpointFiles, recorded: Mapping[str, str] | None = 
         session_settings(files.spark, files.manager_setting()),
     ):
         yield
-
-
-def file_splits(spark: SparkSession) -> dict[str, str | None]:
-    """Return the settings by which the session splits files into tasks; None for one that is not set.
-
-    Where it is not set how many tasks there are at least, Spark takes the number of cores that it has just then.
-    """
-    found = {name: spark.conf.get(name, None) for name in (_FILE_TASKS, *_FILE_SIZES)}
-    if found[_FILE_TASKS] is None:
-        found[_FILE_TASKS] = str(spark._jsparkSession.leafNodeDefaultParallelism())  # noqa: SLF001 -- no public way
-    return found
-
-
-def recorded_splits(recorded: Mapping[str, str | None]) -> dict[str, str | None]:
-    """Return those of some recorded settings that `file_splits` records: a file may name others, whoever wrote it."""
-    return {name: value for name, value in recorded.items() if name in (_FILE_TASKS, *_FILE_SIZES)}
 
 
 @contextmanager

@@ -1,8 +1,7 @@
 """From the output of one micro-batch to Delta tables, exactly once.
 
-batch_output.py          What did one micro-batch do, added up over the key groups?
+batch/                   What does one micro-batch do, and how does it get into each table?
 delta_sink.py            How is a micro-batch written to Delta exactly once, through a crash at any point?
-downtime.py              What happened while a job was down?
 fault_points.py          Where can a drill end a process or delay a commit?
 fencing.py               How are commits of earlier epochs and other checkpoints refused?
 protocol.py              What must a sink do, the job's and one of the user's own?

@@ -7,7 +7,8 @@ The points of a batch, in the order of the commit protocol (`framework/engine/si
 
     before-plan              Spark has logged the offsets, nothing has run
     mid-batch                tasks of the stateful plan are running
-    before-delta             the plan has run and its state is stored, no table is written
+    before-prepare           the plan has run and its state is stored, nothing is recorded of what it writes
+    before-delta             the batch is prepared, no table is written
     between-file-and-commit  a file is in the folder of the log, its commit is not made
     between-delta            one table is committed, the others are not
     after-delta-commit       all tables are committed, Spark's commit log is not
@@ -33,6 +34,7 @@ from framework.engine.sink.small_commit_storage import local_folder
 POINTS = (
     "before-plan",
     "mid-batch",
+    "before-prepare",
     "before-delta",
     "between-file-and-commit",
     "between-delta",

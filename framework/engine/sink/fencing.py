@@ -6,7 +6,7 @@ reaches.
 
 Joined: what begins an epoch, and each start in it, commits the number of the epoch, too. A table that has it and was
 left out of the declaration since has no rows of batches that the epoch has discarded
-(`framework/engine/job/table_record.py`).
+(`framework/engine/job/tables/table_record.py`).
 
 Owners: the first start commits a transaction version to the log of each table, which stands for the id of its
 checkpoint. Delta refuses one of two such commits at the same time, so of two jobs that both start before either has

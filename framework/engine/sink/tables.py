@@ -29,7 +29,7 @@ from framework.engine.session.checkpoint_files import CheckpointFiles
 from framework.engine.session.columns import quoted
 from framework.engine.session.delta_log import damaged_log, is_delta_table, table_metadata, unreadable_table
 from framework.engine.session.spark_errors import first_line
-from framework.engine.sink.downtime import DOWNTIME
+from framework.engine.sink.batch.downtime import DOWNTIME
 from framework.engine.sink.small_commit_checks import NEW_TABLE
 from framework.engine.sink.small_tables import SmallTables
 from framework.engine.sink.table_settings import require_usable_settings, stored_schema

@@ -7,29 +7,34 @@ stands for is recorded in `panekeeper/inputs.json`.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from framework.declarations.errors import DeclarationError, IncompatibleCheckpoint
-from framework.engine.sources.plan import OPTIONS_OF_NO_ROW, plan_digest
 from framework.engine.sources.streams import is_there, kind_of, leaves, options_of, path_of_files, qualified
 from state.checkpoint.folder import plain_url
-from state.checkpoint.run_record import Input, is_new, last_batches, read_inputs
-from state.code_digest import digest
+from state.checkpoint.run_record import Input, is_new, read_inputs, write_inputs
 from state.control_log import control_source
-from state.spark_logs.source_logs import found_files, have_read_the_same
+from state.spark_logs.source_logs import found_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from framework.engine.session.checkpoint_files import CheckpointFiles
+    from state.checkpoint.folder import CheckpointFolder
 
 _WHERE = ("subscribe", "subscribepattern", "assign", "path")
 """Options that say what a source reads."""
+_OF_NO_ROW = re.compile(
+    r"paths?|max\w+pertrigger|minoffsetspertrigger|maxtriggerdelay|maxfileage|latestfirst|cleansource|sourcearchivedir"
+    r"|starting\w+|failondataloss|groupidprefix|fs\..*|kafka\.(?!isolation\.level).*|fetchoffset\..*|kafkaconsumer\..*",
+    re.IGNORECASE,
+)
+"""Options of a source that decide where it reads, and which rows the next batch gets, but not what is in a row."""
 _GLOB = re.compile(r"[*?\[{]")
 _OTHER_GLOB = re.compile(r"[?\[\]{}\\]")
 _NEWEST = 100
@@ -41,7 +46,8 @@ def inputs_of(streams: Iterable[DataFrame]) -> list[Input]:
 
     Raises:
         DeclarationError: one stream is used twice. To Spark it is one source then, and has two places in the offsets:
-            by these, logs would be taken for those of other sources. Or one begins where Delta does not keep in mind.
+            by these, logs would be taken for those of other sources. Or two of them have the same place and options.
+            Or one begins where Delta does not keep in mind.
     """
     found = [(df, leaf) for df in streams for leaf in leaves(df) if kind_of(leaf).startswith("StreamingRelation")]
     inputs = [_input(df, leaf) for df, leaf in found]
@@ -52,9 +58,15 @@ def inputs_of(streams: Iterable[DataFrame]) -> list[Input]:
                 "source: make a stream for each use, by spark.readStream... once more, each with an option of its own "
                 'by which it is known, such as .option("stream", "orders"); or use it once'
             )
+        if read.identity in [one.identity for one in inputs[:number]]:
+            raise DeclarationError(
+                f"two streams of the job read {read.place or read.kind} with the same options, and if they changed "
+                "places, rows would be lost or read twice, without an error: give one of them an option of its own by "
+                'which it is known, such as .option("stream", "orders")'
+            )
         if options_of(leaf).get("startingversion", "").lower() == "latest":
             raise _latest(read)
-    return [replace(one, plan=plan_digest(df)) for (df, _), one in zip(found, inputs, strict=True)]
+    return inputs
 
 
 def _latest(read: Input) -> DeclarationError:
@@ -71,26 +83,22 @@ def _latest(read: Input) -> DeclarationError:
 def _input(df: DataFrame, leaf: Any) -> Input:
     options, path = options_of(leaf), path_of_files(leaf)
     place = next((options[one] for one in _WHERE if one in options), "")
-    no_row = [one for one in options if OPTIONS_OF_NO_ROW.fullmatch(one) and one != "kafka.bootstrap.servers"]
+    no_row = [one for one in options if _OF_NO_ROW.fullmatch(one) and one != "kafka.bootstrap.servers"]
     how = {one: value for one, value in options.items() if one not in {*no_row, "filenameonly"}}
     if path is None:
-        return Input(kind=str(leaf.sourceName()), place=place, how=digest(how))
+        return Input(kind=str(leaf.sourceName()), place=place, how=_digest(how))
     by_name = options.get("filenameonly", "").lower() == "true"
-    read_by = digest([leaf.dataSource().className(), how])
+    read_by = _digest([leaf.dataSource().className(), how])
     return Input(kind="files", place=qualified(df.sparkSession, path), how=read_by, by_name=by_name)
 
 
-def require_same_inputs(
-    files: CheckpointFiles, name: str, now: Sequence[Input], *, accepted: int | None = None
-) -> None:
+def require_same_inputs(files: CheckpointFiles, name: str, now: Sequence[Input]) -> None:
     """Check that each source of a job reads what the source of its number has read until now.
 
     Args:
         files: the checkpoint.
         name: of the job.
         now: what the sources are to read.
-        accepted: number of the last batch, if the user says that each stream stands where it did, or wants that batch
-            to be run again by a changed program.
 
     Raises:
         IncompatibleCheckpoint: they read it in another order, or files in another place.
@@ -110,7 +118,6 @@ def require_same_inputs(
         )
     if before is None:
         return
-    _require_known_streams(files, name, before, now, accepted)
     for number, (old, new) in enumerate(zip(before, now, strict=True)):
         if old.kind == new.kind == "files" and (why := _moved(files, number, old, new)):
             raise IncompatibleCheckpoint(
@@ -119,29 +126,6 @@ def require_same_inputs(
                 "there; or, if no two files ever have the same name, set the option fileNameOnly of the stream to true "
                 "for good, by which Spark knows files by their names alone"
             )
-
-
-def _require_known_streams(
-    files: CheckpointFiles, name: str, before: Sequence[Input], now: Sequence[Input], accepted: int | None
-) -> None:
-    """Refuse another plan of streams which read the same, and of which each may be what another one was."""
-    begun, _ = last_batches(files)
-    if begun == accepted:
-        return
-    identities = [old.identity for old in before]
-    for one in {identity for identity in identities if identities.count(identity) > 1}:
-        numbers = [number for number, identity in enumerate(identities) if identity == one]
-        if all(before[number].plan in ("", now[number].plan) for number in numbers):
-            continue
-        if have_read_the_same(files.local_folder() or files, numbers):
-            continue
-        raise IncompatibleCheckpoint(
-            f"the streams {numbers} of job {name!r} all read {before[numbers[0]].place or one[0]}, some have read more "
-            "of it than others, and the program has changed since: which of them is which is not known, and rows "
-            "would be lost or read twice. Start the program as it was; give each stream an option of its own by which "
-            'it is known, such as .option("stream", "orders"), one after the other with a run in between; then change '
-            f"the rest. Or if each stands where it was, start(..., accept_changed_code={begun})"
-        )
 
 
 def _are_others(before: Sequence[Input], now: Sequence[Input]) -> bool:
@@ -207,3 +191,46 @@ def _covers(above: str, path: str) -> bool:
 def _folder(path: str) -> str:
     glob = _GLOB.search(path)
     return path if glob is None else path[: glob.start()].rpartition("/")[0]
+
+
+def _digest(value: Any) -> str:
+    """Return a short text for options, which may be passwords: a text, or a list or dict of such. Stored.
+
+    >>> _digest({"a": "1", "b": "2"}) == _digest({"b": "2", "a": "1"}), _digest(["a"]) == _digest(["b"])
+    (True, False)
+    """
+    return f"code:{_form(value)}"
+
+
+def _form(value: Any) -> str:
+    if isinstance(value, dict):
+        text = f"dict({', '.join(sorted(', '.join(map(_form, item)) for item in value.items()))})"
+    elif isinstance(value, list):
+        text = f"list({', '.join(map(_form, value))})"
+    else:
+        text = f"{type(value).__name__} {value!r}"
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+class InputsRecord:
+    """Records what the sources of a run read: before the very first batch, and once Spark has begun one.
+
+    Args:
+        folder: the job's checkpoint.
+        inputs: what they read.
+    """
+
+    def __init__(self, folder: CheckpointFolder, inputs: Sequence[Input]) -> None:
+        self._folder = folder
+        self._inputs: Sequence[Input] | None = inputs
+
+    def before_query(self) -> None:
+        """Record them in a new checkpoint: a kill may come as soon as Spark has begun a batch."""
+        if self._inputs is not None and is_new(self._folder):
+            write_inputs(self._folder, self._inputs)
+
+    def in_batch(self) -> None:
+        """Record them in the first batch: Spark has taken them, as it plans no batch of others."""
+        if self._inputs is not None:
+            write_inputs(self._folder, self._inputs)
+            self._inputs = None

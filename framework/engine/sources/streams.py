@@ -36,21 +36,6 @@ def options_of(leaf: Any) -> dict[str, str]:
     return {name.lower(): value for name, value in found.items()}
 
 
-def reads_files(df: DataFrame) -> bool:
-    """Return whether a stream reads files, or tables of files, which Spark splits into tasks."""
-    return any(kind_of(leaf) == "StreamingRelation" for leaf in leaves(df))
-
-
-def reads_kafka(df: DataFrame) -> bool:
-    """Return whether a stream reads topics of Kafka."""
-    return any(map(is_kafka, leaves(df)))
-
-
-def is_kafka(leaf: Any) -> bool:
-    """Return whether a source reads topics of Kafka."""
-    return kind_of(leaf) == "StreamingRelationV2" and bool(leaf.sourceName() == "kafka")
-
-
 def path_of_files(leaf: Any) -> str | None:
     """Return the path of a source that reads plain files, which may have globs; None for another one."""
     name = str(leaf.sourceName()) if kind_of(leaf) == "StreamingRelation" else ""

@@ -95,16 +95,19 @@ def test_streams_of_a_union_in_another_order_are_refused(readings: Readings) -> 
 
 
 def test_a_stream_that_is_used_twice_is_refused(readings: Readings) -> None:
-    """Spark has one log for both uses, and two places in the offsets. One that is made for each use is another."""
+    """Spark has one log for both uses, and two places in the offsets. One that is made for each use needs a name."""
     readings.put(*FILES[0])
     rows = stream(readings, readings.folder / "in")
-    odd, even = rows.where("value % 2 = 1"), stream(readings, readings.folder / "in").where("value % 2 = 0")
+    odd, even = rows.where("value % 2 = 1"), "value % 2 = 0"
     with pytest.raises(DeclarationError, match=r"the stream that reads file:\S+/in is used twice in the job"):
-        run(readings, odd.union(rows.where("value % 2 = 0")))
-    run(readings, odd.union(even))
+        run(readings, odd.union(rows.where(even)))
+    with pytest.raises(DeclarationError, match=r"two streams of the job read file:\S+/in with the same options"):
+        run(readings, odd.union(stream(readings, readings.folder / "in").where(even)))
+    second = stream(readings, readings.folder / "in", stream="even").where(even)
     for more in FILES[1:]:
+        run(readings, odd.union(second))
         readings.put(*more)
-        run(readings, odd.union(even))
+    run(readings, odd.union(second))
     assert sum(row["rows_in"] for row in readings.rows("log_metrics")) == sum(map(len, FILES))
 
 

@@ -9,6 +9,6 @@ forged.py        How somebody adds files to a savepoint that would be written ou
 kill.py          How Python workers and executors are found and killed
 maintenance.py   How tables are compacted, vacuumed and altered, and what shows that they were
 pause.py         How a program is paused, and its leases expire
-transactions.py  Which batches the tables have, and whether they refuse those of an earlier epoch
+transactions.py  Whether the tables refuse the batches of an earlier epoch
 volumes.py       How tables or a checkpoint go missing, as if their volume was not mounted
 """

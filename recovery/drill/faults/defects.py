@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from framework.engine.flow import pipeline
 from framework.engine.flow.processor import KeyGroupProcessor
-from framework.engine.sink.delta_sink import DeltaSink
+from framework.engine.sink.batch.table_writer import TableWriter
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
+
+    from state.prepared import TableWrite
 
 
 Defect = Literal["sink commits twice", "sink skips a commit", "store loses a batch"]
@@ -36,27 +38,26 @@ def inject_defect(what: Defect) -> None:
         append = {"sink commits twice": _append_without_transaction, "sink skips a commit": _append_skipping_batch}[
             what
         ]
-        DeltaSink._append = append  # type: ignore[method-assign] # noqa: SLF001 -- this is the defect
+        TableWriter._append = append  # type: ignore[method-assign] # noqa: SLF001 -- this is the defect
 
 
-_append = DeltaSink._append  # noqa: SLF001 -- as above
+_append = TableWriter._append  # noqa: SLF001 -- as above
 
 
 def _append_without_transaction(
-    self: DeltaSink, spark: SparkSession, rows: pa.Table | DataFrame, table: str, number: int
+    self: TableWriter, spark: SparkSession, rows: pa.Table | DataFrame, to: TableWrite, number: int
 ) -> None:
     """Append a repeated batch again: under another transaction id, if the table has the batch under its own."""
-    last = self.small.last_transaction(spark, getattr(self.tables, table), self.record.transaction(table))
-    own = replace(self.record, id=uuid.uuid4().hex[:12]) if last >= number else self.record
-    _append(replace(self, record=own), spark, rows, table, number)
+    has_it = self.has(spark, to, number)
+    _append(self, spark, rows, replace(to, transaction=uuid.uuid4().hex) if has_it else to, number)
 
 
 def _append_skipping_batch(
-    self: DeltaSink, spark: SparkSession, rows: pa.Table | DataFrame, table: str, number: int
+    self: TableWriter, spark: SparkSession, rows: pa.Table | DataFrame, to: TableWrite, number: int
 ) -> None:
     """Append the rows of all batches but one."""
     if number != LOST_BATCH:
-        _append(self, spark, rows, table, number)
+        _append(self, spark, rows, to, number)
 
 
 class LosingProcessor(KeyGroupProcessor):

@@ -11,7 +11,8 @@ from framework.engine.sink.fault_points import IN_OTHER_THREADS
 from recovery.drill.actions import POINTS
 from recovery.drill.faults.damage import FaultNotConfirmed
 from state.checkpoint.folder import LocalFolder, batch_numbers
-from state.checkpoint.layout import OFFSETS_FOLDER
+from state.checkpoint.job_record import read_record
+from state.checkpoint.layout import OFFSETS_FOLDER, prepared_file
 from state.spark_logs.offsets import NO_OFFSET
 
 if TYPE_CHECKING:
@@ -31,6 +32,13 @@ class CheckpointEvidence:
     def committed_files(self) -> dict[str, int]:
         """Return, by job, how many input files its committed batches have read. Not each batch reads one."""
         return {name: _files_read(self._folders[name], batch) for name, batch in self.last_committed().items()}
+
+    def decided_files(self) -> dict[str, int]:
+        """Return the same, with the batch that is prepared and not committed: it is completed as it is recorded."""
+        prepared = {name: batch for name, batch in self.unfinished_batches().items() if self._is_prepared(name, batch)}
+        return self.committed_files() | {
+            name: _files_read(self._folders[name], last) for name, last in prepared.items()
+        }
 
     def unfinished_batches(self) -> dict[str, int]:
         """Return, by job, the batch that it has begun and not committed; jobs without one are left out."""
@@ -68,6 +76,10 @@ class CheckpointEvidence:
         if not hit:
             raise FaultNotConfirmed(reason)
         return {}
+
+    def _is_prepared(self, name: str, batch: int) -> bool:
+        record = read_record(self._folders[name])
+        return record is not None and self._folders[name].exists(prepared_file(record.epoch, batch))
 
 
 def _files_read(checkpoint: LocalFolder, batch: int) -> int:

@@ -1,4 +1,4 @@
-"""Which batches the tables of a job have, and do they refuse those of an earlier epoch? Read without Spark."""
+"""Do the tables of a job refuse the batches of an earlier epoch? Read without Spark."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from framework.engine.sink.small_commits import FENCED
-from state.checkpoint.folder import LocalFolder
-from state.checkpoint.job_record import JobRecord, read_record, read_tables
+from state.checkpoint.job_record import JobRecord
 
 
 def fence_problems(tables: Mapping[str, str], record: JobRecord) -> list[str]:
@@ -20,23 +19,6 @@ def fence_problems(tables: Mapping[str, str], record: JobRecord) -> list[str]:
     """
     found = {role: _problem(Path(path), record.transaction(role)) for role, path in tables.items()}
     return [f"{role}: {problem}" for role, problem in found.items() if problem is not None]
-
-
-def tables_with_batch(checkpoint: Path, batch: int) -> list[str]:
-    """Return the roles of the tables that have a batch of a job.
-
-    Args:
-        checkpoint: of the job.
-        batch: its number.
-    """
-    folder = LocalFolder(checkpoint)
-    record = read_record(folder)
-    assert record is not None  # it has begun a batch
-    return [
-        role
-        for role, path in read_tables(folder).items()
-        if max(_transaction_versions(Path(path), record.transaction(role)), default=-1) >= batch
-    ]
 
 
 def _problem(table: Path, transaction: str) -> str | None:

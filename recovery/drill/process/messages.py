@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -50,7 +50,6 @@ class ProgramRequest:
         is_poisoned: whether the input has poison rows.
         rejected_values: for each of them the jobs have a rule that rejects rows with that value.
         operator_file: has the operator of the jobs, in place of the usual one.
-        accepted_batches: by job, the unfinished batch that it runs again although its code has changed.
         defect: the defect to inject.
         name: of the savepoint.
         location: of the savepoints; each job has a place of its own under it, except for a clone.
@@ -78,7 +77,6 @@ class ProgramRequest:
     is_poisoned: bool = False
     rejected_values: tuple[int, ...] = ()
     operator_file: str | None = None
-    accepted_batches: dict[str, int] = field(default_factory=dict)
     defect: Defect | None = None
     name: str = ""
     location: str = ""

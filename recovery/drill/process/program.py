@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -109,14 +110,26 @@ class Program:
         pause_process(lambda java: self.events.write("", "paused", java=java))
 
     def start_all(self) -> dict[str, Job]:
-        """Start every job and return those that have started; the errors of the others are logged."""
+        """Start every job and return those that have started; the errors of the others are logged.
+
+        With a fault they start at the same time: it waits for all of them, and may be in a start, which completes the
+        batch that is recorded.
+        """
         jobs: dict[str, Job] = {}
-        for name in self.request.job_names:
+
+        def start(name: str) -> None:
             try:
                 jobs[name] = self.start(name)
             except PanekeeperError as error:
                 self.log_failure(name, error)
-        return jobs
+                if self.fault is not None:
+                    self.fault.job_ended()
+
+        names = self.request.job_names
+        with ThreadPoolExecutor(1 if self.fault is None else len(names)) as threads:
+            for started in [threads.submit(start, name) for name in names]:
+                started.result()
+        return {name: jobs[name] for name in names if name in jobs}
 
     def start(self, name: str) -> Job:
         """Start one job. Returns once its first batch runs."""
@@ -129,11 +142,7 @@ class Program:
             job = start_user_job(request.job, folder)
         else:
             trigger: Literal["available_now", "immediate"] = "available_now" if request.do == "run" else "immediate"
-            job = self.declare(name).start(
-                checkpoint=folder / request.checkpoint,
-                trigger=trigger,
-                accept_changed_code=request.accepted_batches.get(name),
-            )
+            job = self.declare(name).start(checkpoint=folder / request.checkpoint, trigger=trigger)
         self.events.write(name, "started")
         job.on_batch(lambda report: self.on_batch(name, job, report))
         return job

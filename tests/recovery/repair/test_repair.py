@@ -16,10 +16,8 @@ from recovery.repair.repair import repair
 from recovery.savepoint.checkpoint_reader import read_checkpoint
 from recovery.storage.local_files import LocalFiles
 from state.checkpoint.layout import (
-    CODE_FILE,
     FLUSHED_FILE,
     JOB_FILE,
-    ORDER_FILE,
     RESET_FILE,
     RUNNING_FILE,
     RUNS_FILE,
@@ -41,15 +39,13 @@ CONTENTS = {
     STOPPED_FILE: '{"at": 1, "state": "ended", "name": "readings", "since": 0, "token": "t"}',
     RUNS_FILE: '{"runs": 3, "begun": null, "attempts": 0}',
     TABLES_FILE: '{"log": null}',
-    CODE_FILE: '{"reject": []}',
-    ORDER_FILE: '{"files": {}, "partitions": {}}',
     UNACCOUNTED_FILE: '{"processes": []}',
     FLUSHED_FILE: '{"batch": 2}',
     RESET_FILE: '{"epoch": 1, "view": null}',
     SUPERSEDED_FILE: '{"to": "/elsewhere"}',
     RUNNING_FILE: LEASE,
 }
-REPAIRED = [STOPPED_FILE, RUNS_FILE, TABLES_FILE, CODE_FILE, ORDER_FILE, UNACCOUNTED_FILE, "metadata", "commits/2"]
+REPAIRED = [STOPPED_FILE, RUNS_FILE, TABLES_FILE, UNACCOUNTED_FILE, "metadata", "commits/2"]
 NOT_SAFE = {
     JOB_FILE: "key groups",
     FLUSHED_FILE: "finished",

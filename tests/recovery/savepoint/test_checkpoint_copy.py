@@ -86,7 +86,7 @@ def test_a_file_that_is_read_as_a_whole_cannot_be_large() -> None:
     for path, size, fits in [
         ("offsets/6", MAX_SMALL_BYTES, True),
         ("offsets/6", MAX_SMALL_BYTES + 1, False),
-        ("panekeeper/code.json", MAX_SMALL_BYTES + 1, False),
+        ("panekeeper/inputs.json", MAX_SMALL_BYTES + 1, False),
         ("state/0/0/1_u.zip", MAX_SMALL_BYTES + 1, True),
         ("sources/0/9.compact", MAX_SMALL_BYTES + 1, True),
     ]:

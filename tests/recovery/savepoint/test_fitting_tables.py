@@ -13,7 +13,7 @@ from framework.declarations.errors import CheckpointError, SinkError
 from framework.engine.sink.small_commits import FENCED, SmallCommits
 from recovery.errors import SavepointRefused
 from state.checkpoint.job_record import OWNER, read_tables
-from state.checkpoint.layout import CODE_FILE, RUNNING_FILE, STOPPED_FILE, TABLES_FILE
+from state.checkpoint.layout import INPUTS_FILE, RUNNING_FILE, STOPPED_FILE, TABLES_FILE
 from tests.recovery.upkeep.conftest import SCHEMA, JobWithTable
 
 ID = "0123456789ab"
@@ -119,6 +119,6 @@ def test_which_tables_a_job_has_is_known_without_their_file(tabled: JobWithTable
 def test_a_savepoint_without_the_tables_of_the_job_is_refused(tabled: JobWithTable) -> None:
     """It would be restored without them, and the batches after it would be there twice."""
     tabled.checkpoint.files.remove(TABLES_FILE)
-    tabled.checkpoint.put(CODE_FILE, "{}")
+    tabled.checkpoint.put(INPUTS_FILE, "{}")
     with pytest.raises(SavepointRefused, match="is gone, which says which tables belong to the job"):
         tabled.save("one")

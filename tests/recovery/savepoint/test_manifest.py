@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
-from recovery.errors import DamagedSavepoint, ForeignManifest, NewerSavepoint
+from recovery.errors import DamagedSavepoint, ForeignManifest, NewerSavepoint, SavepointError
 from recovery.savepoint.manifest import Manifest
 from recovery.storage.blobs import SavedFile
 from recovery.storage.delta_log import SavedTable
@@ -68,3 +69,13 @@ def test_a_newer_format_is_reported_before_its_content_is_checked() -> None:
     whole = json.loads(MANIFEST.encode()) | {"format": 3, "sha256": "?"}
     with pytest.raises(NewerSavepoint, match="has format 3, this Panekeeper reads up to 2"):
         Manifest.decode(json.dumps(whole).encode(), "one")
+
+
+@pytest.mark.parametrize(
+    "path", ["panekeeper/prepared/1-7", "panekeeper/prepared/1-7-ab/part-0", "panekeeper/claims/3"]
+)
+def test_a_file_that_belongs_to_its_folder_only_is_refused(path: str) -> None:
+    """A start would write the rows of a prepared batch to whatever tables it names."""
+    made = replace(MANIFEST, files=(*MANIFEST.files, SavedFile(path=path, size=1, sha256="ab" * 32)))
+    with pytest.raises(SavepointError, match="is not a file that belongs in a savepoint"):
+        Manifest.decode(made.encode(), "one")

@@ -14,7 +14,7 @@ from recovery.savepoint.checkpoint_reader import CheckpointSnapshot, read_checkp
 from recovery.savepoint.create import _copy_with_retry
 from recovery.savepoint.manifest import Manifest
 from recovery.storage.delta_log import SavedTable
-from state.checkpoint.layout import FLUSHED_FILE, RESET_FILE, RUNNING_FILE
+from state.checkpoint.layout import FLUSHED_FILE, RESET_FILE, RUNNING_FILE, prepared_file
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 from tests.recovery.storage.memory_archive import MemoryArchive
 
@@ -44,6 +44,8 @@ def test_a_batch_without_its_commit_is_left_out_wherever_it_wrote(
     stored_job.begin()
     stored_job.put("state/0/_metadata/v2/3", "v2\n{}")
     stored_job.put(FLUSHED_FILE, '{"batch": 3}')
+    stored_job.put(prepared_file(0, 3), "what it writes")
+    stored_job.put(f"{prepared_file(0, 3)}-ab/part-0", "rows")
     made = savepoint(stored_job.root, "one", to=archive)
     assert paths(made.manifest) == before
     assert (made.manifest.batch, made.manifest.unfinished) == (2, 3)

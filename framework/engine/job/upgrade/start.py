@@ -2,7 +2,7 @@
 
 The steps, each of which may be the last one of a process; the next start, of the old or the new program, goes on:
 
-    1  The changes are compared, and no batch may be unfinished. Tables are checked as far as they are, and made.
+    1  The changes are compared. Tables are checked as far as they are, and made.
     2  The new declaration is recorded, in one file, with what the old one leaves (`state/upgrade/history.py`).
     3  Tables get the columns that they lack. This follows from what is recorded, so each start does it.
 
@@ -17,8 +17,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from framework.declarations.errors import IncompatibleCheckpoint
-from framework.engine.flow.pipeline import spark_schema
 from framework.engine.job.upgrade.table_columns import Metadata, add_missing_columns, without_columns_of_no_table
 from framework.engine.session.stored_state import format_of_state, stored_state
 from framework.engine.sink.fault_points import fault_point
@@ -42,25 +40,19 @@ if TYPE_CHECKING:
 _log = logger("job")
 
 
-def upgraded_record(
-    files: CheckpointFiles, known: JobRecord, declared: Mapping[str, Any], *, accepted: int | None
-) -> JobRecord:
+def upgraded_record(files: CheckpointFiles, known: JobRecord, declared: Mapping[str, Any]) -> JobRecord:
     """Return the record of a job with a declaration that keeps its state. Writes nothing.
+
+    A batch that was begun and not committed is run again with it: no table has anything of that.
 
     Args:
         files: the job's checkpoint.
         known: what it says of the job.
         declared: the declaration of this start; no change of it needs a flush.
-        accepted: number of the batch that the user wants to be run again with what has changed.
-
-    Raises:
-        IncompatibleCheckpoint: the declaration has changed, and a batch is not finished.
     """
     if declared_part(known.declaration) == declared:
         return known
-    begun, committed = last_batches(files)
-    if begun not in (committed, accepted):
-        raise IncompatibleCheckpoint(_unfinished(files, known, declared, begun))
+    _, committed = last_batches(files)
     old = in_force(known.declaration, committed)
     declaration = upgraded(
         known.declaration,
@@ -105,11 +97,10 @@ def take_tables(files: CheckpointFiles, sink: DeltaSink) -> None:
     sink.secure_tables(spark)  # before the tables are altered, and named as the job's own
     record_upgrade(files, sink.record)
     files.before_change()
-    add_missing_columns(spark, sink.tables, sink.spec, sink.small)
+    add_missing_columns(spark, sink.tables, sink.spec, sink.writer.small)
     write_tables(files, asdict(sink.tables))
-    if sink.user_sink is not None:
-        files.before_change()
-        sink.user_sink.prepare(spark, spark_schema(sink.spec.results_schema))
+    files.before_change()
+    sink.prepare_user_sink(spark, sink.spec.results_schema)
 
 
 def with_columns_found(
@@ -129,19 +120,6 @@ def with_columns_found(
 def with_history(pipeline: Pipeline, record: JobRecord) -> Pipeline:
     """Return the computation with what the earlier declarations of its job have left."""
     return replace(pipeline, spec=replace(pipeline.spec, history=History.of(record.declaration)))
-
-
-def _unfinished(files: CheckpointFiles, known: JobRecord, declared: Mapping[str, Any], batch: int | None) -> str:
-    changes = [change for one in compare_declarations(known.declaration, declared) for change in one.differences]
-    lines = "\n".join(f"  {one}" for one in changes)
-    return (
-        f"batch {batch} of job {known.name!r} in {files.root} is not finished, and the declaration has changed "
-        f"since:\n{lines}\n"
-        "A new declaration can only begin between two batches. Start the program as it was with "
-        'trigger="available_now", which finishes the batch; then start this one. If the old program is gone, '
-        f"start(..., accept_changed_code={batch}) runs the batch with the declaration as it is: what tables have of "
-        "it stays, and rows whose fate has changed are missing or doubled"
-    )
 
 
 def _watermark(files: LogFolder, committed: int | None) -> int | None:

@@ -12,7 +12,7 @@ from framework.core.job_spec import REJECTED_SCHEMA, JobSpec
 from framework.core.outcome import BatchOutcome
 from framework.engine.flow.packing import from_segment, to_segment
 from framework.engine.flow.processor import _SEGMENT_BYTES, _output
-from framework.engine.sink.batch_output import add_up
+from framework.engine.sink.batch.output import add_up
 from panekeeper import TimeInterval, agg
 
 ROW_COUNTS = {"rows_in": 0, "admitted": 0, "refined_late": 0, "dropped_late": 0, "outside": 0}

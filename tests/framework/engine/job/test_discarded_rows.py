@@ -11,7 +11,7 @@ import pytest
 from deltalake import DeltaTable
 
 from framework.declarations.errors import SinkError
-from framework.engine.job.table_record import require_no_discarded_rows, require_no_other_batch
+from framework.engine.job.tables.table_checks import require_no_discarded_rows, require_no_other_batch
 from framework.engine.sink.small_commits import FENCED, SmallCommits
 from state.checkpoint.folder import LocalFolder
 from tests.framework.engine.job.test_table_record import RECORD, Tables, last_transaction, tables

@@ -123,7 +123,6 @@ def test_an_end_records_when_and_how_and_what_was_left_open() -> None:
         "has_run": True,
         "before": None,
         "tables": None,
-        "coder": None,
         "batch": 4,
         "open": {"panes": 2},
     }

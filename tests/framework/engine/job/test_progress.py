@@ -10,7 +10,7 @@ from framework.engine.job.lease import acquire
 from framework.engine.job.progress import QueryProgress, read_progress
 from framework.engine.job.run_totals import RunTotals, StageClock
 from framework.engine.job.status import JobState
-from framework.engine.sink.batch_output import BatchOutput
+from framework.engine.sink.batch.output import BatchOutput
 from framework.engine.sink.tables import ROW_COUNT_COLUMNS
 from state.checkpoint.folder import LocalFolder
 from state.checkpoint.owner import read_report

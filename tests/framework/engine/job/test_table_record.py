@@ -13,13 +13,8 @@ from deltalake import DeltaTable
 
 from framework.declarations.errors import CheckpointError, SinkError
 from framework.engine.job.lease import acquire
-from framework.engine.job.table_record import (
-    ACCEPTED,
-    require_all_batches,
-    require_no_later_batch,
-    require_same_roles,
-    with_batch,
-)
+from framework.engine.job.tables.table_checks import require_no_later_batch, require_same_roles
+from framework.engine.job.tables.table_record import ACCEPTED, require_all_batches, with_batch
 from framework.engine.sink.small_commits import FENCED, SmallCommits
 from state.checkpoint.folder import LocalFolder
 from state.checkpoint.job_record import JobRecord

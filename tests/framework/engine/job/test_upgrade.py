@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from framework.declarations.errors import IncompatibleCheckpoint
 from framework.engine.job.startup_checks import first_record
 from framework.engine.job.upgrade.start import record_upgrade, upgraded_record
 from framework.engine.job.upgrade.table_columns import without_columns_of_no_table
@@ -47,9 +46,9 @@ class Checkpoint:
         for batch in range(committed + 1):
             self.files.write_json(f"commits/{batch}", {})
 
-    def start(self, declaration: dict[str, Any], accepted: int | None = None) -> JobRecord:
+    def start(self, declaration: dict[str, Any]) -> JobRecord:
         """What a start with another declaration would record."""
-        return upgraded_record(self.files, self.known, declaration, accepted=accepted)
+        return upgraded_record(self.files, self.known, declaration)
 
 
 class Fill(agg.UserAggregate):
@@ -102,26 +101,17 @@ def test_a_record_of_a_state_version_that_is_not_known_is_refused(tmp_path: Path
         read_record(checkpoint.files)
 
 
-def test_a_changed_declaration_begins_between_two_batches(tmp_path: Path) -> None:
-    """While a batch is unfinished, a start names what has changed and both ways out; one may insist."""
+def test_a_batch_that_is_not_finished_is_run_by_the_changed_declaration(tmp_path: Path) -> None:
+    """No table has anything of it, as it was not prepared. Nothing is written before the tables fit."""
     checkpoint = Checkpoint(tmp_path, declared(), begun=8)
-    with pytest.raises(IncompatibleCheckpoint) as refused:
-        checkpoint.start(declared(age=90))
-    text = str(refused.value)
-    assert "batch 8 of job 'readings'" in text
-    assert "\n  window.discard_age_us: 60000000 in the checkpoint, 90000000 now\n" in text
-    assert 'trigger="available_now"' in text
-    assert "accept_changed_code=8" in text
-    with pytest.raises(IncompatibleCheckpoint):
-        checkpoint.start(declared(age=90), accepted=7)
-    assert checkpoint.start(declared(age=90), accepted=8).declaration["window.discard_age_us"] == 90_000_000
+    assert checkpoint.start(declared(age=90)).declaration["window.discard_age_us"] == 90_000_000
     assert read_record(checkpoint.files) == checkpoint.known
 
 
 def test_what_was_closed_is_recorded_with_a_new_discard_age(tmp_path: Path) -> None:
     """By the watermark of the last committed batch, which every key group has acted on; recorded in one file."""
     checkpoint = Checkpoint(tmp_path, declared(), begun=8)
-    record = checkpoint.start(declared(age=90), accepted=8)
+    record = checkpoint.start(declared(age=90))
     closed = {"watermark_us": 7_000_000, "end_us": -53_000_000, "age_us": 60_000_000}
     assert record.declaration[HISTORY]["closed"] == closed
     record_upgrade(checkpoint.files, record)

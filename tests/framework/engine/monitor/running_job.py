@@ -9,7 +9,7 @@ from framework.engine.job.callbacks import BatchCallbacks
 from framework.engine.job.progress import report_fields
 from framework.engine.job.run_totals import BatchReport, RunTotals, StageClock
 from framework.engine.job.status import JobState, Status
-from framework.engine.sink.batch_output import BatchOutput
+from framework.engine.sink.batch.output import BatchOutput
 from framework.engine.sink.tables import ROW_COUNT_COLUMNS
 from state.checkpoint.clock import now_us
 from state.checkpoint.last_savepoint import LastSavepoint

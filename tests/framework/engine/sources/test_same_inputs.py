@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from framework.declarations.errors import CorruptState, IncompatibleCheckpoint
-from framework.engine.job.unfinished_batch import ReadingOrder
-from framework.engine.sources.inputs import require_same_inputs
+from framework.engine.sources.inputs import InputsRecord, require_same_inputs
 from state.checkpoint.folder import LocalFolder
 from state.checkpoint.layout import INPUTS_FILE
 from state.checkpoint.run_record import Input, read_inputs, write_inputs
@@ -51,10 +50,10 @@ def topics(place: str, how: str = "") -> Input:
     return Input(kind="kafka", place=place, how=how)
 
 
-def check(checkpoint: Checkpoint, now: list[Input], *, accepted: int | None = None) -> None:
+def check(checkpoint: Checkpoint, now: list[Input]) -> None:
     """Check what the sources of the job are to read now."""
     files: Any = checkpoint
-    require_same_inputs(files, "readings", now, accepted=accepted)
+    require_same_inputs(files, "readings", now)
 
 
 @pytest.fixture
@@ -160,61 +159,18 @@ def test_other_sources_and_another_order_are_refused(
     check(checkpoint, inputs(before))
 
 
-FILE_LOG = [{"logOffset": 0}, {"logOffset": 0}]
-SAME_TOPIC = [{"x": {"0": 7}}, {"x": {"0": 7}}]
-
-
-@pytest.mark.parametrize(
-    ("ends", "plans", "is_refused"),
-    [
-        (FILE_LOG, ["one", "two"], False),
-        (FILE_LOG, ["two", "one"], True),
-        (FILE_LOG, ["one", "another"], True),
-        (SAME_TOPIC, ["two", "one"], False),
-        ([{"x": {"0": 7}}, {"x": {"0": 8}}], ["two", "one"], True),
-        ([{"x": {"0": 7}}, "-"], ["two", "one"], True),
-    ],
-)
-def test_which_of_two_streams_is_which_must_be_known_unless_both_have_read_the_same(
-    checkpoint: Checkpoint, ends: list[Any], plans: list[str], *, is_refused: bool
-) -> None:
-    """Nothing but the program says it, if they have the same place and options. The second has read one file less.
-
-    With an option of its own, which each gets in a run of the same program, each is known, and its plan may change.
-    """
-    lines = [json.dumps(one) if one != "-" else one for one in ends]
-    offsets = "\n".join(["v1", '{"conf":{}}', *lines, "-"])
-    (Path(checkpoint.root) / "offsets" / "0").write_text(offsets)
-    log = Path(checkpoint.root) / "sources" / "0" / "0"
-    (log.parent.parent / "1").mkdir()
-    (log.parent.parent / "1" / "0").write_text("\n".join(log.read_text().splitlines()[:-1]))
-
-    def inputs(plans: list[str], *options: str) -> list[Input]:
-        how = [*options, "", ""]
-        return [checkpoint.files("in/a", plan=plan, how=one) for plan, one in zip(plans, how, strict=False)]
-
-    write_inputs(checkpoint, inputs(["one", "two"]))
-    if is_refused:
-        with pytest.raises(IncompatibleCheckpoint, match=r"streams \[0, 1\] .* all read .*, some have .*=0\)$"):
-            check(checkpoint, inputs(plans))
-    check(checkpoint, inputs(plans), accepted=0 if is_refused else None)
-    for options in (["orders"], ["orders", "quotes"]):
-        check(checkpoint, inputs(["one", "two"], *options))
-        write_inputs(checkpoint, inputs(["one", "two"], *options))
-    check(checkpoint, inputs(["one", "another"], "orders", "quotes"))
-
-
 def test_what_is_to_be_read_is_recorded_before_the_very_first_batch(tmp_path: Path) -> None:
     """The process may be killed as soon as Spark has logged that batch. Later Spark may refuse the inputs first."""
-    session: Any = None
     checkpoint = LocalFolder(tmp_path / "checkpoint")
     for place in ("in/a", "in/b"):
-        order = ReadingOrder(checkpoint, session, from_files=False, from_kafka=False, inputs=[topics(place)])
-        with order.as_recorded():
-            assert read_inputs(checkpoint) == [topics(place)]
+        InputsRecord(checkpoint, [topics(place)]).before_query()
+        assert read_inputs(checkpoint) == [topics(place)]
     checkpoint.write_json("offsets/0", {})
-    with ReadingOrder(checkpoint, session, from_files=False, from_kafka=False, inputs=[topics("c")]).as_recorded():
-        assert read_inputs(checkpoint) == [topics("in/b")]
+    later = InputsRecord(checkpoint, [topics("c")])
+    later.before_query()
+    assert read_inputs(checkpoint) == [topics("in/b")]
+    later.in_batch()
+    assert read_inputs(checkpoint) == [topics("c")]
 
 
 @pytest.mark.parametrize("is_recorded", [True, False])

@@ -1,4 +1,4 @@
-"""Do the tables of a job have what its checkpoint has written to them, and nothing more?
+"""Do the tables of a job have what its checkpoint has written to them?
 
 Both can be put back from a backup, or removed and made again, while the job is stopped. If only one of them is, batches
 are missing for ever: they are committed, so they are not run again, or the table skips them by their numbers.
@@ -20,13 +20,11 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from framework.declarations.errors import CheckpointError, SinkError
+from framework.declarations.errors import SinkError
 from framework.engine.sink.small_commits import FENCED
 from state.checkpoint.folder import place_of
-from state.checkpoint.run_record import last_batches
 
 if TYPE_CHECKING:
-    from state.checkpoint.folder import CheckpointFolder
     from state.checkpoint.job_record import JobRecord
 
 ACCEPTED = "panekeeper.acceptedUpToBatch"
@@ -38,139 +36,6 @@ TableRecord = dict[str, dict[str, Any]]
 batch (the newest version under it, -1 for none) and before (the one before that, as far as it is known; absent where an
 older version wrote this). A table that is not declared any more stays in it, with `declared` false, `role`, and its id
 beside its role as the key. Stored."""
-
-
-def require_no_other_batch(
-    folder: CheckpointFolder,
-    record: JobRecord,
-    tables: Mapping[str, str | None],
-    last_transaction: Callable[[str, str], int],
-    *,
-    written: Collection[str] | None,
-    has_rows: Callable[[str], bool],
-) -> None:
-    """Refuse tables with batches that are not those of the checkpoint: later ones, or of before a restore.
-
-    Args:
-        folder: as for `require_no_later_batch`.
-        record: the same.
-        tables: the same.
-        last_transaction: the same.
-        written: as for `require_no_discarded_rows`; None before the first batch of the epoch, when tables keep what
-            they have, but for the view, which a reset empties; and empty if the checkpoint does not say.
-        has_rows: as there.
-
-    Raises:
-        CheckpointError: a table has a batch that this checkpoint has not begun.
-        SinkError: a table has rows of batches that a restore has discarded.
-    """
-    require_no_later_batch(folder, record, tables, last_transaction)
-    if written is None:
-        view = {role: path for role, path in tables.items() if role == "view"}
-        require_no_discarded_rows(record, view, (), last_transaction, has_rows)
-    elif written:
-        require_no_discarded_rows(record, tables, written, last_transaction, has_rows)
-
-
-def require_same_roles(
-    record: JobRecord,
-    tables: Mapping[str, str | None],
-    written: Mapping[str, str],
-    last_transaction: Callable[[str, str], int],
-) -> None:
-    """Refuse a table that the job has written to as another one: a log would be merged into as a view.
-
-    Args:
-        record: what the checkpoint says of the job.
-        tables: role -> path of the job's tables.
-        written: the same, as the last start had them.
-        last_transaction: returns the last version that a table has of a transaction id; -1 for none.
-
-    Raises:
-        SinkError: there is such a table.
-    """
-    before = {place_of(path): role for role, path in written.items()}
-    for role, path in tables.items():
-        if path is None:
-            continue
-        was = before.get(place_of(path), role)
-        other = {"log": "view", "view": "log"}.get(role)
-        epochs = [] if other is None or was != role else [record, *record.earlier_epochs(before=record.epoch)]
-        if any(last_transaction(path, one.transaction(str(other))) >= 0 for one in epochs):
-            was = str(other)
-        if was != role:
-            raise SinkError(
-                f"{path} is declared as the {role} of job {record.name!r}, which has written its {was} there, and its "
-                f"rows would be changed. Declare the {was} there, as before, or choose another folder for the {role}"
-            )
-
-
-def require_no_later_batch(
-    folder: CheckpointFolder,
-    record: JobRecord,
-    tables: Mapping[str, str | None],
-    last_transaction: Callable[[str, str], int],
-) -> None:
-    """Refuse a checkpoint that is behind the tables of its job.
-
-    Args:
-        folder: the job's checkpoint.
-        record: what the checkpoint says of the job.
-        tables: role -> path of the job's tables.
-        last_transaction: returns the last version that a table has of a transaction id; -1 for none.
-
-    Raises:
-        CheckpointError: a table has a batch that this checkpoint has not begun.
-    """
-    begun, _ = last_batches(folder)
-    last = -1 if begun is None else begun
-    for role, path in tables.items():
-        if path is None or (found := last_transaction(path, record.transaction(role))) <= last:
-            continue
-        ahead = "was restored or reset since" if found >= FENCED else f"has batch {found} already"
-        raise CheckpointError(
-            f"the checkpoint {folder.root} is an older copy: it has begun no batch after {last}, and the {role} {path} "
-            f"of job {record.name!r} {ahead}. It would skip the batches that are run again, and rows would be lost. "
-            "Put the newest state of this folder back; or restore a savepoint, which takes the tables back, too; or, "
-            "if there is neither, reset the job to its initial state, or give it a new checkpoint folder and new tables"
-        )
-
-
-def require_no_discarded_rows(
-    record: JobRecord,
-    tables: Mapping[str, str | None],
-    written: Collection[str],
-    last_transaction: Callable[[str, str], int],
-    has_rows: Callable[[str], bool],
-) -> None:
-    """Refuse a table with rows of batches that a restore has discarded: it has not gone back with the others.
-
-    A savepoint has the tables that the job had then. One that was declared since still has what it got, and batches
-    that are run again come with the next epoch, which it would take for new ones. It may have gone back with a restore
-    to another savepoint in between, so it must have joined in this very epoch (`framework/engine/sink/fencing.py`).
-
-    Args:
-        record: what the checkpoint says of the job.
-        tables: role -> path of the job's tables.
-        written: paths of those that the checkpoint names as its own. Before its first batch, only to be called for the
-            view: after a reset, the other tables keep what they have.
-        last_transaction: returns the last version that a table has of a transaction id; -1 for none.
-        has_rows: returns whether a table has rows.
-
-    Raises:
-        SinkError: a table has such rows.
-    """
-    earlier, own = record.earlier_epochs(before=record.epoch), {place_of(path) for path in written}
-    for role, path in tables.items():
-        if path is None or place_of(path) in own or last_transaction(path, record.joined(role)) == record.epoch:
-            continue
-        if any(last_transaction(path, one.transaction(role)) >= 0 for one in earlier) and has_rows(path):
-            raise SinkError(
-                f"the {role} {path} has rows of job {record.name!r} from before a restore or reset, and did not go "
-                "back with it, as the job had other tables when the savepoint was made, or when it was reset: batches "
-                "that are run again would be there twice. Choose another folder for it; or, if you need none of its "
-                "rows, not even those of batches before the savepoint, remove them by a DELETE"
-            )
 
 
 def require_all_batches(
@@ -206,12 +71,9 @@ def require_all_batches(
         known = _known(stored or {}, role, transaction, path, described["id"])
         if known:
             last = _last_committed(known, committed)
-            if (described.get("configuration") or {}).get(ACCEPTED) != f"{transaction}:{last}":
-                is_older = record.epoch > 0 and _takes_epoch_before(record, role, path, last_transaction)
-                now = known | {"path": path}
-                _require_same(
-                    role, now, described["id"], batch, last=last, may_have_rows=record.epoch > 0, is_older=is_older
-                )
+            is_older = record.epoch > 0 and _takes_epoch_before(record, role, path, last_transaction)
+            now = known | {"path": path}
+            require_same(role, now, described, batch, last=last, may_have_rows=record.epoch > 0, is_older=is_older)
             before = known.get("before", last) if known["batch"] == batch else last
         else:
             before = -1
@@ -273,10 +135,33 @@ def _takes_epoch_before(record: JobRecord, role: str, path: str, last_transactio
     return last_transaction(path, replace(record, epoch=record.epoch - 1).transaction(role)) < FENCED
 
 
-def _require_same(
-    role: str, known: Mapping[str, Any], id_: str, batch: int, *, last: int, may_have_rows: bool, is_older: bool
+def require_same(
+    role: str,
+    known: Mapping[str, Any],
+    metadata: Mapping[str, Any],
+    batch: int,
+    *,
+    last: int,
+    may_have_rows: bool = False,
+    is_older: bool = False,
 ) -> None:
-    path = known["path"]
+    """Refuse a table that lacks what the job has written to it, unless its owner has accepted that.
+
+    Args:
+        role: of the table.
+        known: its path, its id, and the transaction id under which the job commits to it.
+        metadata: as its log has it.
+        batch: the newest batch that it has; -1 for none.
+        last: the newest batch that it must have.
+        may_have_rows: it must be the same table also if that is none.
+        is_older: it is from before the last restore or reset.
+
+    Raises:
+        SinkError: it is an older copy, or another table.
+    """
+    path, id_ = known["path"], metadata["id"]
+    if (metadata.get("configuration") or {}).get(ACCEPTED) == f"{known['transaction']}:{last}":
+        return
     if known["id"] != id_ and (last >= 0 or may_have_rows):
         what = f"is another table than the one that this checkpoint has written to: its id is {id_}, not {known['id']}"
     elif batch < last:

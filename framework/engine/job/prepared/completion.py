@@ -1,0 +1,211 @@
+"""What does a start do with a batch that was begun, and not committed?
+
+If it was prepared, everything that it writes is recorded, and some tables may have it: the start completes it as it is
+recorded, and logs its commit for Spark, which goes on with the next batch. If it was not prepared, nothing has anything
+of it, and Spark runs it again: by whatever code there is now, in whatever order its sources give its rows.
+
+The record of the last batch that is committed is kept until the next one is prepared. So a start also finds out that a
+table has lost its last commit, as a power cut may take it, and writes that again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from framework.declarations.errors import CorruptState, IncompatibleCheckpoint, SinkError
+from framework.engine.job.tables.table_checks import require_no_later_batch
+from framework.engine.job.tables.table_record import require_same
+from framework.engine.session.delta_log import is_delta_table, table_metadata, unreadable_table
+from framework.engine.session.spark_errors import translate
+from framework.engine.sink.batch.large_rows import read_large_rows
+from framework.engine.sink.batch.table_writer import RESULTS
+from framework.engine.sink.fencing import require_owned
+from state.checkpoint.folder import damaged, place_of
+from state.checkpoint.job_record import read_tables, write_flushed
+from state.checkpoint.layout import COMMITS_FOLDER, prepared_file
+from state.checkpoint.run_record import last_batches
+from state.log import logger
+from state.prepared import PreparedBatch, TableWrite, not_needed, prepared_numbers, read_prepared
+
+if TYPE_CHECKING:
+    from framework.engine.job.lease import Lease
+    from framework.engine.session.checkpoint_files import CheckpointFiles
+    from framework.engine.sink.protocol import BatchWriter
+    from state.checkpoint.job_record import JobRecord
+
+_log = logger("job")
+
+
+def last_decided(files: CheckpointFiles, record: JobRecord) -> int | None:
+    """Return the last batch that is committed, or will be before a start does anything else; None: there is none.
+
+    Args:
+        files: the checkpoint.
+        record: what it says of the job.
+    """
+    begun, committed = last_batches(files)
+    return begun if begun is not None and files.exists(prepared_file(record.epoch, begun)) else committed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Completion:
+    """Completes the last batch of a checkpoint, before a query starts there.
+
+    Attributes:
+        files: the checkpoint, whose lease is held.
+        record: what it says of the job.
+        writer: writes the tables.
+        lease: of this start.
+        declared: role -> path of the tables of this start.
+        accepted: number of the batch that may go on without what is lost of it.
+    """
+
+    files: CheckpointFiles
+    record: JobRecord
+    writer: BatchWriter
+    lease: Lease
+    declared: Mapping[str, str | None]
+    accepted: int | None = None
+
+    def run(self) -> PreparedBatch | None:
+        """Complete the last batch if it was prepared, and return what was written now; None: there was nothing to do.
+
+        May be killed and repeated.
+
+        Raises:
+            CheckpointInUse: the lease is lost.
+            CorruptState: what was prepared is damaged, or Spark's offsets are older.
+            IncompatibleCheckpoint: a table has a batch that is not finished, and what was prepared of it is gone.
+            SinkError: a table that gets the batch is gone, or older than the batch, or does not take it.
+            JobFailed: a table cannot be written now.
+        """
+        folder = self.files.local_folder() or self.files
+        begun, committed = last_batches(folder)
+        batch, completed = self._last_prepared(begun, is_committed=begun == committed), None
+        if begun is not None and begun != committed:
+            if batch is None:
+                self._require_in_no_table(begun)
+            else:
+                completed = self._complete(batch)
+        elif batch is not None:
+            self._write_again(batch)
+        for name in not_needed(folder, [] if batch is None else [batch]):
+            self.lease.require_held()
+            self.files.remove(name)
+        return completed
+
+    def _last_prepared(self, begun: int | None, *, is_committed: bool) -> PreparedBatch | None:
+        """Return the batch that was begun last, if it is recorded."""
+        folder, epoch = self.files.local_folder() or self.files, self.record.epoch
+        later = [number for number in prepared_numbers(folder, epoch) if number > (-1 if begun is None else begun)]
+        if later:
+            name = prepared_file(epoch, later[-1])
+            raise damaged(self.files, name, f"the offsets of that batch are gone: Spark has begun none after {begun}")
+        if begun is None:
+            return None
+        try:
+            return read_prepared(folder, epoch, begun)
+        except CorruptState:
+            if not is_committed:
+                raise
+            _log.warning("%s is damaged; it is not needed, as the batch is committed", prepared_file(epoch, begun))
+            return None
+
+    def _require_in_no_table(self, number: int) -> None:
+        """Refuse to run a batch again that a table has: it might be computed otherwise now."""
+        if self.accepted == number:
+            return
+        paths = {path: role for role, path in [*self.declared.items(), *read_tables(self.files).items()] if path}
+        for path, role in paths.items():
+            if is_delta_table(self.files.spark, path) and self._last(path, self.record.transaction(role)) >= number:
+                raise IncompatibleCheckpoint(
+                    f"batch {number} of job {self.record.name!r} in {self.files.root} is not finished, the {role} "
+                    f"{path} has it, and what was recorded of it is gone (an older version recorded nothing): run "
+                    "again, it would have other rows if code, inputs or the number of cores have changed since. "
+                    f"Restore a savepoint; or, if all of that is as it was, start(..., accept_batch={number}) runs it"
+                )
+
+    def _complete(self, batch: PreparedBatch) -> PreparedBatch:
+        files, spark = self.files, self.files.spark
+        writes = [target for one in batch.writes for target in self._targets(one, batch.number)]
+        if batch.sink_writer is not None:
+            self.lease.require_held()
+            self.writer.prepare_user_sink(spark, batch.rows[RESULTS].schema)
+        written = self._write(batch, writes)
+        if batch.is_flush:
+            write_flushed(files, batch.number)
+        self.lease.require_held()
+        with suppress(FileExistsError):  # the process that had prepared it may go on, and be faster
+            (files.local_folder() or files).write(f"{COMMITS_FOLDER}/{batch.number}", batch.spark_commit.encode())
+        if batch.resumed_us is not None and self.lease.last_run is not None:
+            self.lease.set_previous(self.lease.last_run)  # it has committed a batch after all
+        what = ", ".join(written) or "no table"
+        _log.info("batch %s of job %s is completed as it was recorded: %s", batch.number, self.record.name, what)
+        return replace(batch, writes=[one for one in writes if one.role in written])
+
+    def _write(self, batch: PreparedBatch, writes: list[TableWrite]) -> list[str]:
+        spark, packed = self.files.spark, None
+        for folder in {batch.large[one.rows] for one in writes if one.rows in batch.large}:
+            if not self.files.exists(folder):
+                raise damaged(self.files, folder, "it is gone")
+            packed = read_large_rows(spark, self.files.path(folder))
+        try:
+            return [*self.writer.write(spark, replace(batch, writes=writes), packed, self.lease.require_held)]
+        except Exception as error:
+            raise translate(error, self.record.name) from error
+
+    def _targets(self, one: TableWrite, number: int) -> Iterator[TableWrite]:
+        """Yield where rows are to be written: to their table, or to copies of it if it was moved or copied since."""
+        declared = self.declared.get(one.role)
+        paths = {place_of(path): path for path in (one.path, declared) if path is not None}
+        found = {path: metadata for path in paths.values() if (metadata := self._same_table(one, path)) is not None}
+        if not found:
+            self._leave_out(one, number, is_declared=declared is not None and place_of(declared) == place_of(one.path))
+        for path, metadata in found.items():
+            require_owned(self.files.spark, {one.role: path}, self.record)
+            require_no_later_batch(self.files, self.record, {one.role: path}, self._last)
+            known = {"path": path, "id": metadata["id"], "transaction": one.transaction}
+            require_same(one.role, known, metadata, self._last(path, one.transaction), last=one.after)
+            yield replace(one, path=path)
+
+    def _same_table(self, one: TableWrite, path: str) -> Mapping[str, Any] | None:
+        """Return the metadata of the table in a folder; None if there is none, or another one."""
+        if not is_delta_table(self.files.spark, path):
+            return None
+        try:
+            metadata = table_metadata(self.files.spark, path)
+        except Exception as error:
+            raise unreadable_table(path, error) from error
+        return metadata if one.table in ("", metadata["id"]) else None
+
+    def _leave_out(self, one: TableWrite, number: int, *, is_declared: bool) -> None:
+        what = f"batch {number} of job {self.record.name!r} has rows for the {one.role} {one.path}, which"
+        if self.accepted == number or (one.role == "view" and not is_declared):  # the log has all that the view has
+            _log.warning("%s is gone: they are left out", what)
+            return
+        raise SinkError(
+            f"{what} is gone, or is another table now. Mount its volume, or put it back; or restore a savepoint. If it "
+            f"is lost, start(..., accept_batch={number}) leaves these rows out, which are in no table then"
+        )
+
+    def _write_again(self, batch: PreparedBatch) -> None:
+        """Write to a table what it lacks of a batch that is committed, if it lacks nothing before."""
+        if batch.is_flush:
+            write_flushed(self.files, batch.number)
+        lost = [
+            one
+            for one in batch.writes
+            if is_delta_table(self.files.spark, one.path)
+            and self._last(one.path, one.transaction) == one.after
+            and self._same_table(one, one.path) is not None
+        ]
+        for role in self._write(replace(batch, sink_writer=None), lost) if lost else ():
+            _log.warning(
+                "the %s had lost batch %s, as a power cut may take it: it is written again", role, batch.number
+            )
+
+    def _last(self, path: str, transaction: str) -> int:
+        return self.writer.last_transaction(self.files.spark, path, transaction)

@@ -1,0 +1,100 @@
+"""Step 3 of the commit protocol (`framework/engine/sink/delta_sink.py`): a batch is recorded before anything has it."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from framework.declarations.errors import CheckpointInUse
+from framework.engine.job.prepared.spark_commit import spark_commit
+from framework.engine.sink.batch.large_rows import write_large_rows
+from state.checkpoint.layout import prepared_file
+from state.prepared import PreparedBatch, not_needed, prepare
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from framework.engine.job.lease import Lease
+    from framework.engine.session.checkpoint_files import CheckpointFiles
+    from framework.engine.sink.batch.downtime import Downtime
+    from framework.engine.sink.batch.output import BatchOutput
+    from framework.engine.sink.protocol import JobSink
+
+
+@dataclass(kw_only=True)
+class Preparation:
+    """Records the batches of a run.
+
+    Attributes:
+        files: the checkpoint.
+        sink: that of the job.
+        lease: must be held.
+        epoch: of the job.
+    """
+
+    files: CheckpointFiles
+    sink: JobSink
+    lease: Lease
+    epoch: int
+    _before: PreparedBatch | None = None
+
+    def prepare(
+        self,
+        packed: DataFrame,
+        batch: BatchOutput,
+        query: StreamingQuery,
+        *,
+        open_panes: int | None,
+        started_us: int,
+        downtime: Downtime | None,
+    ) -> PreparedBatch:
+        """Record what a batch writes, and remove the record of the one before, which is committed.
+
+        In the first batch of a run, all other records are removed: a process that lost the lease may have left some.
+
+        Args:
+            packed: the persisted output of the plan.
+            batch: what the sink has found in it.
+            query: the one that runs the batch, in whose thread this is called.
+            open_panes: as for `JobSink.prepared`.
+            started_us: the same.
+            downtime: the same.
+
+        Raises:
+            CheckpointInUse: the lease is lost, or another process has prepared this batch.
+        """
+        prepared = self.sink.prepared(
+            batch,
+            spark_commit=spark_commit(packed.sparkSession, query),
+            large=self._write_large(packed, batch),
+            known=self.lease.tables or {},
+            open_panes=open_panes,
+            started_us=started_us,
+            downtime=downtime,
+        )
+        folder = self.files.local_folder() or self.files
+        self.lease.require_held()
+        try:
+            prepare(folder, prepared)
+        except FileExistsError as error:
+            raise CheckpointInUse(
+                f"batch {batch.number} of {self.files.root} was run by another process, too, and that one was first: "
+                "either of them was paused until the other one had taken over. Nothing that this process has computed "
+                "of it is in a table. If no other process runs, start the job again, which completes the batch"
+            ) from error
+        for name in not_needed(folder, [prepared]) if self._before is None else self._before.names():
+            self.files.remove(name)
+        self._before = prepared
+        return prepared
+
+    def _write_large(self, packed: DataFrame, batch: BatchOutput) -> dict[str, str]:
+        """Write the outputs that are not in the driver; return name of each -> folder in the checkpoint."""
+        tags = [tag for tag, rows in batch.rows.items() if rows and tag not in batch.driver_tables]
+        if not tags:
+            return {}
+        self.lease.require_held()
+        folder = f"{prepared_file(self.epoch, batch.number)}-{uuid.uuid4().hex}"
+        write_large_rows(packed, tags, self.files.path(folder))
+        return dict.fromkeys(tags, folder)

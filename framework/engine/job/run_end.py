@@ -1,0 +1,38 @@
+"""What ends a run of a job: a stop, a drain or a flush."""
+
+from __future__ import annotations
+
+import threading
+
+
+class RunEnd:
+    """Which of them was requested, and which has been processed. Safe to use from several threads.
+
+    Args:
+        resume_file: number of the control file of the start; an older command was one to an earlier run.
+
+    Attributes:
+        stopping: the run is to end after its batch.
+        drained: a batch has processed a drain.
+        flushed: a batch has processed a flush: the job is finished for good.
+    """
+
+    def __init__(self, resume_file: int) -> None:
+        self.stopping, self.drained, self.flushed = threading.Event(), threading.Event(), threading.Event()
+        self._resume_file = resume_file
+
+    def note(self, *, is_flush: bool, drain_file: int | None) -> bool:
+        """Take note of what a batch has processed, and return whether the run ends with it.
+
+        Args:
+            is_flush: a flush.
+            drain_file: number of the control file with the newest drain; None if there was none.
+        """
+        if is_flush:
+            self.flushed.set()
+        elif (drain_file or 0) > self._resume_file:
+            self.drained.set()
+        else:
+            return False
+        self.stopping.set()
+        return True

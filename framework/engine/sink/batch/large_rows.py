@@ -1,0 +1,49 @@
+"""Results that are too many for the driver: written to the checkpoint, packed as they are, before a table has them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
+
+from state.checkpoint.folder import local_path, sync_folder
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_SCHEMA = "tag string, n bigint, body binary, place bigint"
+
+
+def write_large_rows(packed: DataFrame, tags: Collection[str], folder: str) -> None:
+    """Write the packed rows of some tags to a new folder; they are there after a power cut, too.
+
+    Args:
+        packed: the output of the plan (`processor.OUTPUT_SCHEMA`).
+        tags: whose rows are large.
+        folder: its full name.
+    """
+    place = F.monotonically_increasing_id().alias("place")  # those of a key group are in the order of its firings
+    rows = packed.where(F.col("tag").isin(*tags)).select("tag", "n", "body", place)
+    rows.write.option("compression", "none").parquet(folder)  # bodies are compressed
+    local = local_path(folder)
+    if local is not None:
+        for path in local.iterdir():
+            descriptor = os.open(path, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+        sync_folder(local)
+        sync_folder(local.parent)
+
+
+def read_large_rows(spark: SparkSession, folder: str) -> DataFrame:
+    """Return the packed rows that `write_large_rows` has written, in their order.
+
+    Args:
+        spark: the session that reaches the folder.
+        folder: its full name.
+    """
+    return spark.read.schema(_SCHEMA).parquet(folder).orderBy("place").drop("place")

@@ -1,0 +1,212 @@
+"""A batch is recorded before a table has anything of it, and completed as it was recorded."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from framework.engine.flow import processor
+from framework.engine.session.file_manager import FORMAT_SETTING
+from framework.engine.session.required_settings import session_settings
+from integration_tests.engine.readings import FILES, LOG
+from panekeeper import CheckpointError, JobFailed, JobFinished, SinkError
+from recovery.cli.main import main
+from state.checkpoint.folder import LocalFolder
+from state.checkpoint.layout import prepared_file
+from state.errors import CorruptState
+from state.prepared import PreparedBatch, read_prepared
+
+if TYPE_CHECKING:
+    from integration_tests.engine.conftest import Readings
+
+LATE = {"late": "value = 16"}
+"""Refuses a row of batch 2."""
+LOG_WITHOUT_IT = [row for row in LOG if row[:4] != ("a", "10:00", 17, 2)]
+
+
+def fail_in_batch_2(readings: Readings, fail_at: Callable[[str, int], None], point: str, **options: Any) -> None:
+    """Run a job that fails at a point of the batch that fires panes, and brings a row to the quarantine."""
+    fail_at(point, 2)
+    with pytest.raises(JobFailed):
+        readings.run(**options)
+
+
+def recorded(readings: Readings, number: int) -> PreparedBatch | None:
+    """What is recorded of a batch."""
+    return read_prepared(LocalFolder(readings.checkpoint), 0, number)
+
+
+def reasons(readings: Readings) -> list[str]:
+    """The reasons in the quarantine."""
+    return sorted(row["reason"] for row in readings.rows("log_quarantine"))
+
+
+@pytest.fixture
+def story(readings: Readings) -> Readings:
+    """The readings, and one without a time in batch 2."""
+    for number, rows in enumerate(FILES):
+        readings.put(*rows, *([("d", None, 3)] if number == 2 else []))
+    return readings
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        "between-delta",
+        pytest.param("before-delta", marks=pytest.mark.extended),
+        pytest.param("after-delta-commit", marks=pytest.mark.extended),
+    ],
+)
+def test_a_recorded_batch_has_its_rows_once_whatever_the_program_is_now(
+    story: Readings, fail_at: Callable[[str, int], None], point: str
+) -> None:
+    """One more rule, and the files of the batch are gone: neither counts before the next batch."""
+    fail_in_batch_2(story, fail_at, point)
+    (story.folder / "in" / "0002.json").unlink()
+    story.put(("c", "10:09:31", 16))
+    story.run(reject=LATE)
+
+    assert story.log() == LOG
+    assert story.log("view") == LOG[1:]
+    assert reasons(story) == ["NULL_EVENT_TIME", "NULL_EVENT_TIME", "late"]
+    metrics = story.rows("log_metrics")
+    assert sum(row["rows_in"] for row in metrics) == 10
+    assert len({row["batch"] for row in metrics}) == len(metrics)
+    assert story.numbers("commits") == story.numbers("offsets")
+
+
+def test_a_batch_that_is_not_recorded_is_run_by_the_program_that_there_is(
+    story: Readings, fail_at: Callable[[str, int], None]
+) -> None:
+    """Its state was stored already; no table has anything of it. Its files must be there, or one insists."""
+    fail_in_batch_2(story, fail_at, "before-prepare")
+    assert recorded(story, 2) is None
+    read = story.folder / "in" / "0002.json"
+    away = read.rename(story.folder / "0002.json")
+    with pytest.raises(CheckpointError, match=r"batch 2 .* are gone: file:\S*/in/0002\.json\. .*accept_batch=2"):
+        story.start()
+    away.rename(read)
+    story.run(reject=LATE)
+    assert story.log() == LOG_WITHOUT_IT
+    assert reasons(story) == ["NULL_EVENT_TIME", "NULL_EVENT_TIME", "late"]
+
+
+@pytest.mark.parametrize("state_format", ["2", pytest.param("1", marks=pytest.mark.extended)])
+def test_what_is_recorded_as_the_commit_of_a_batch_is_what_spark_logs(readings: Readings, state_format: str) -> None:
+    """Byte by byte: the watermark of the next batch, and the ids of the state. So the next batch finds its state."""
+    for number, rows in enumerate(FILES):
+        readings.put(*rows)
+        with session_settings(readings.spark, {FORMAT_SETTING: state_format}):
+            readings.run(key_groups=4)
+        last = readings.numbers("commits")[-1]
+        batch = recorded(readings, last)
+        assert batch is not None
+        assert batch.spark_commit == (readings.checkpoint / "commits" / str(last)).read_text()
+        assert batch.spark_commit.startswith(f"v{state_format}\n")
+        assert [path.name for path in (readings.checkpoint / "panekeeper" / "prepared").iterdir()] == [f"0-{last}"]
+        assert number <= last
+    assert readings.log() == LOG
+
+
+def test_rows_that_are_too_many_for_the_driver_are_recorded_beside_it(
+    story: Readings, fail_at: Callable[[str, int], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are completed from there, and removed with the record."""
+    monkeypatch.setattr(processor, "DRIVER_BYTES", 0)
+    fail_in_batch_2(story, fail_at, "between-delta")
+    batch = recorded(story, 2)
+    assert batch is not None
+    assert set(batch.large) == {"results", "rejected"}
+    assert [rows.num_rows for name, rows in batch.rows.items() if name in batch.large] == [0, 0]
+    assert all((story.checkpoint / folder).is_dir() for folder in batch.large.values())
+    monkeypatch.undo()
+    story.run(reject=LATE)
+    assert story.log() == LOG
+    assert story.log("view") == LOG[1:]
+    assert reasons(story) == ["NULL_EVENT_TIME", "NULL_EVENT_TIME"]
+    assert not [path for path in (story.checkpoint / "panekeeper" / "prepared").iterdir() if path.is_dir()]
+
+
+def test_rows_of_a_table_that_is_gone_are_left_out_only_if_one_insists(
+    story: Readings, fail_at: Callable[[str, int], None]
+) -> None:
+    """The quarantine of the batch is nowhere else. A view that is declared no more is no loss: the log has it."""
+    fail_in_batch_2(story, fail_at, "between-delta")
+    shutil.rmtree(story.folder / "log_quarantine")
+    shutil.rmtree(story.folder / "view")
+    job = story.computed().to_delta(story.folder / "log")
+    for accepted in (None, 1):
+        with pytest.raises(SinkError, match=r"batch 2 .* quarantine .*log_quarantine, which is gone.*accept_batch=2"):
+            job.start(checkpoint=story.checkpoint, trigger="available_now", accept_batch=accepted)
+    with pytest.raises(SinkError, match="log_quarantine is gone"):  # it has others of this job, which nothing replaces
+        job.start(checkpoint=story.checkpoint, trigger="available_now", accept_batch=2)
+    assert story.log() == [row for row in LOG if row in story.log()]
+
+
+def test_a_table_that_was_moved_gets_the_batch_where_it_is(
+    story: Readings, fail_at: Callable[[str, int], None]
+) -> None:
+    """It is known by its id, whatever its folder is called."""
+    fail_in_batch_2(story, fail_at, "before-delta")
+    (story.folder / "log").rename(story.folder / "moved")
+    (story.folder / "log_quarantine").rename(story.folder / "moved_quarantine")
+    (story.folder / "log_metrics").rename(story.folder / "moved_metrics")
+    job = story.computed().to_delta(story.folder / "moved", view=story.folder / "view")
+    assert job.start(checkpoint=story.checkpoint, trigger="available_now").await_end(timeout=300)
+    assert story.log("moved") == LOG
+    assert not (story.folder / "log").exists()
+
+
+def test_a_commit_that_a_power_cut_took_from_a_table_is_made_again(story: Readings) -> None:
+    """The record of the last batch is kept until the next one has its own."""
+    story.run()
+    last = max((story.folder / "log" / "_delta_log").glob("*.json"))
+    lost = last.read_text()
+    assert '"txn"' in lost
+    last.unlink()
+    for path in last.parent.glob(f".{last.name}.crc"):
+        path.unlink()
+    assert story.log() != LOG
+    story.run()
+    assert story.log() == LOG
+
+
+def test_a_flush_that_was_interrupted_finishes_the_job_at_the_next_start(
+    story: Readings, fail_at: Callable[[str, int], None]
+) -> None:
+    """Its batch is recorded, so the start has nothing left to run."""
+    job = story.run()
+    batch = story.numbers("offsets")[-1] + 1
+    fail_at("between-delta", batch)
+    with pytest.raises(JobFailed):
+        job.flush()
+    with pytest.raises(JobFinished):
+        story.start()
+    open_panes = {row[:2] for row in story.log()} - {row[:2] for row in LOG}
+    assert {row["reason"] for row in story.rows("log")} == {"WATERMARK", "LATE", "FLUSH"}
+    assert open_panes == {("c", "10:09")}
+    assert len(story.log()) == len(LOG) + 1
+    assert story.numbers("commits") == story.numbers("offsets")
+
+
+@pytest.mark.parametrize("point", ["before-delta", pytest.param("between-delta", marks=pytest.mark.extended)])
+def test_a_damaged_record_has_a_way_out(story: Readings, fail_at: Callable[[str, int], None], point: str) -> None:
+    """It is set aside. The batch is run again, but where a table has it only if one insists."""
+    fail_in_batch_2(story, fail_at, point)
+    (story.checkpoint / prepared_file(0, 2)).write_bytes(b"cut sho")
+    with pytest.raises(CorruptState, match="panekeeper repair"):
+        story.start()
+    assert main(["repair", str(story.checkpoint), "--no-sink"]) == 0
+    if point == "between-delta":
+        with pytest.raises(CheckpointError, match=r"batch 2 .* what was recorded of it is gone .*accept_batch=2"):
+            story.start()
+        job = story.declare().start(checkpoint=story.checkpoint, trigger="available_now", accept_batch=2)
+        assert job.await_end(timeout=300)
+    else:
+        story.run()
+    assert story.log() == LOG
+    assert json.loads((story.checkpoint / "panekeeper" / "tables.json").read_text())

@@ -1,0 +1,171 @@
+"""What a batch writes, recorded before anything has it: `panekeeper/prepared/`.
+
+A batch is several commits, one a table, and a process may be killed or paused between two of them. So when the plan has
+run, and its state is stored, all that the batch writes is recorded in one file. From then on the batch is *prepared*:
+whoever completes it, this process or the next start, writes what is recorded, and nothing computes it again. So tables
+never have parts of a batch from two computations, whatever has changed in between: the code, the order of the rows, the
+tables that are declared, the input files.
+
+The file is created exclusively. Of two processes that run the same batch, because one of them was paused until the
+other one took over, one gets it, and the other one ends. Its name stays taken until the next batch is prepared, and
+after that Spark's log has the commit of the batch, so a process that comes later still finds out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Protocol
+
+import pyarrow as pa
+
+from state.checkpoint.folder import batch_numbers, damaged
+from state.checkpoint.layout import COMMITS_FOLDER, PREPARED_FOLDER, prepared_batch, prepared_file
+from state.codec import decode_header, encode_header
+from state.errors import CorruptState
+from state.spark_logs.lines import LogFolder
+
+
+class PreparedFolder(LogFolder, Protocol):
+    """A checkpoint folder in which a batch can be prepared."""
+
+    def write(self, name: str, content: bytes, *, replace: bool = False) -> None:
+        """Write a file, whole or not at all. Raises `FileExistsError` if it is there, unless `replace`."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableWrite:
+    """One commit to one table. Stored.
+
+    Attributes:
+        role: of the table, such as "log".
+        path: its folder.
+        table: its id; empty if it was not known.
+        transaction: the id under which it is committed; the version is the number of the batch.
+        after: the newest batch that the table had under this id before; -1 for none.
+        rows: which rows of the batch it gets, by their name.
+        keys: the columns that say what a row stands for, of which the table keeps the newest; None: rows are appended.
+        newer_by: the column whose value is greater in the newer one of two rows; None where rows are appended.
+        since: the key that mostly rises, a time; None if there is none.
+    """
+
+    role: str
+    path: str
+    table: str
+    transaction: str
+    after: int
+    rows: str
+    keys: Sequence[str] | None = None
+    newer_by: str | None = None
+    since: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreparedBatch:
+    """All that a batch writes. Stored.
+
+    Attributes:
+        number: of the batch.
+        epoch: of its job.
+        spark_commit: what Spark's log of commits gets for it.
+        writes: the commits to tables.
+        rows: name -> rows, or only their columns if they are among the large ones.
+        large: name -> folder in the checkpoint with rows that are too many for the driver, packed.
+        sink_writer: the name under which a sink of the user's own gets the results; None: it gets nothing.
+        is_flush: the job is finished with this batch.
+        drain_file: number of the control file with the newest drain that it has processed; None if there was none.
+        resumed_us: when the run was started whose first batch this is, us since the epoch; None for any other batch.
+    """
+
+    number: int
+    epoch: int
+    spark_commit: str
+    writes: Sequence[TableWrite] = ()
+    rows: Mapping[str, pa.Table] = field(default_factory=dict, repr=False)
+    large: Mapping[str, str] = field(default_factory=dict)
+    sink_writer: str | None = None
+    is_flush: bool = False
+    drain_file: int | None = None
+    resumed_us: int | None = None
+
+    def names(self) -> Iterator[str]:
+        """Yield the names of its file, and of the folders of its large rows."""
+        yield prepared_file(self.epoch, self.number)
+        yield from {*self.large.values()}
+
+    def to_bytes(self) -> bytes:
+        """Return the content of the file."""
+        fields = {name: getattr(self, name) for name in _FIELDS}
+        return encode_header(fields | {"writes": [asdict(one) for one in self.writes]}, self.rows)
+
+    @staticmethod
+    def from_bytes(content: bytes) -> PreparedBatch:
+        """Return the batch that `to_bytes` wrote.
+
+        Raises:
+            CorruptState: the bytes are damaged.
+            StateVersionError: a later version wrote them.
+            TypeError: a field is missing or another one.
+        """
+        stored, rows = decode_header(content)
+        writes = [TableWrite(**one) for one in stored.pop("writes", ())]
+        return PreparedBatch(**stored, writes=writes, rows=rows)
+
+
+_FIELDS = ("number", "epoch", "spark_commit", "large", "sink_writer", "is_flush", "drain_file", "resumed_us")
+
+
+def prepare(folder: PreparedFolder, batch: PreparedBatch) -> None:
+    """Record a batch, which decides what it is.
+
+    Args:
+        folder: the checkpoint of the job.
+        batch: its state is stored, and nothing has its rows yet.
+
+    Raises:
+        FileExistsError: another process has prepared this batch, or completed it.
+    """
+    name = prepared_file(batch.epoch, batch.number)
+    folder.write(name, batch.to_bytes())
+    if max(batch_numbers(folder, COMMITS_FOLDER), default=-1) >= batch.number:
+        folder.remove(name)  # the name was free again: another process has completed the batch meanwhile
+        raise FileExistsError(name)
+
+
+def read_prepared(folder: LogFolder, epoch: int, number: int) -> PreparedBatch | None:
+    """Return a batch as it was prepared; None if it was not, or not kept.
+
+    Args:
+        folder: the checkpoint of the job.
+        epoch: of the job.
+        number: of the batch.
+
+    Raises:
+        CorruptState: its file is damaged.
+        StateVersionError: a later version wrote it.
+    """
+    name = prepared_file(epoch, number)
+    try:
+        content = folder.read(name)
+    except FileNotFoundError:
+        return None
+    try:
+        found = PreparedBatch.from_bytes(content)
+    except (CorruptState, TypeError, ValueError) as error:
+        raise damaged(folder, name, "it is not what was written") from error
+    if (found.epoch, found.number) != (epoch, number):
+        raise damaged(folder, name, f"it is of batch {found.number} in epoch {found.epoch}")
+    return found
+
+
+def prepared_numbers(folder: LogFolder, epoch: int) -> list[int]:
+    """Return the batches of an epoch that are recorded, in ascending order."""
+    found = [prepared_batch(name) for name in folder.names(PREPARED_FOLDER)]
+    return sorted(number for one, number in filter(None, found) if one == epoch)
+
+
+def not_needed(folder: LogFolder, needed: Collection[PreparedBatch]) -> Iterator[str]:
+    """Yield the files and folders of prepared batches that are none of these."""
+    kept = {name for one in needed for name in one.names()}
+    yield from (path for name in folder.names(PREPARED_FOLDER) if (path := f"{PREPARED_FOLDER}/{name}") not in kept)

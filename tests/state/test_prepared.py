@@ -1,0 +1,106 @@
+"""The record of what a batch writes: read as it was written, and written by one process only."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from state.checkpoint.folder import LocalFolder
+from state.checkpoint.layout import prepared_file
+from state.errors import CorruptState
+from state.prepared import PreparedBatch, TableWrite, not_needed, prepare, prepared_numbers, read_prepared
+
+ROWS = pa.table(
+    {
+        "sensor": ["a", None],
+        "at": pa.array([datetime(2024, 5, 1, tzinfo=UTC)] * 2, pa.timestamp("us", "UTC")),
+        "total": [Decimal("1.50"), None],
+        "inner": [{"x": [1, 2]}, None],
+    }
+)
+APPEND = TableWrite(role="log", path="/t/log", table="7f", transaction="readings/log@1#2", after=6, rows="results")
+MERGE = replace(APPEND, role="view", path="/t/view", keys=["sensor", "pane_start"], newer_by="firing", since="at")
+BATCH = PreparedBatch(
+    number=7,
+    epoch=2,
+    spark_commit='v2\n{"nextBatchWatermarkMs":0}',
+    writes=[APPEND, MERGE],
+    rows={"results": ROWS, "rejected": ROWS.schema.empty_table()},
+    large={"rejected": "panekeeper/prepared/2-7-ab"},
+    sink_writer="readings/sink@1#2",
+    is_flush=True,
+    drain_file=3,
+    resumed_us=5,
+)
+EMPTY = PreparedBatch(number=0, epoch=0, spark_commit="v1\n{}", writes=[])
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> LocalFolder:
+    """A checkpoint."""
+    return LocalFolder(tmp_path)
+
+
+@pytest.mark.parametrize("batch", [BATCH, EMPTY], ids=["all fields", "nothing to write"])
+def test_a_batch_is_read_as_it_was_prepared(folder: LocalFolder, batch: PreparedBatch) -> None:
+    """With its rows, their types, and the columns of those that are stored elsewhere."""
+    assert read_prepared(folder, batch.epoch, batch.number) is None
+    prepare(folder, batch)
+    found = read_prepared(folder, batch.epoch, batch.number)
+    assert found == batch
+    assert found is not None
+    for name, rows in batch.rows.items():
+        assert found.rows[name].schema == rows.schema
+    assert prepared_numbers(folder, batch.epoch) == [batch.number]
+    assert prepared_numbers(folder, batch.epoch + 1) == []
+
+
+def test_one_of_two_processes_prepares_a_batch(folder: LocalFolder) -> None:
+    """The other one, which may have computed other rows, is refused, and changes nothing."""
+    prepare(folder, BATCH)
+    with pytest.raises(FileExistsError):
+        prepare(folder, replace(BATCH, is_flush=False))
+    assert read_prepared(folder, 2, 7) == BATCH
+    prepare(folder, replace(BATCH, epoch=3))  # of another epoch, which has tables and transactions of its own
+
+
+def test_a_process_that_was_paused_until_the_next_batch_is_refused(folder: LocalFolder) -> None:
+    """The name is free again by then, as the batch is committed. What it wrote is removed."""
+    folder.write_json("commits/7", {})
+    prepare(folder, replace(BATCH, number=8))
+    with pytest.raises(FileExistsError):
+        prepare(folder, BATCH)
+    assert prepared_numbers(folder, 2) == [8]
+
+
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 0.999])
+def test_a_record_that_was_cut_short_is_an_error_with_the_command_that_repairs_it(
+    folder: LocalFolder, share: float
+) -> None:
+    """It is never read as a smaller one."""
+    content = BATCH.to_bytes()
+    folder.write(prepared_file(2, 7), content[: int(len(content) * share)])
+    with pytest.raises(CorruptState, match=r"panekeeper/prepared/2-7 .* is damaged.*panekeeper repair"):
+        read_prepared(folder, 2, 7)
+
+
+@pytest.mark.parametrize("other", [replace(BATCH, number=8), replace(BATCH, epoch=1)])
+def test_a_record_of_another_batch_is_not_taken_for_this_one(folder: LocalFolder, other: PreparedBatch) -> None:
+    """Somebody has renamed it."""
+    folder.write(prepared_file(2, 7), other.to_bytes())
+    with pytest.raises(CorruptState, match=rf"it is of batch {other.number} in epoch {other.epoch}"):
+        read_prepared(folder, 2, 7)
+
+
+def test_what_is_not_of_the_last_batch_is_not_needed(folder: LocalFolder) -> None:
+    """Records of earlier batches and epochs, and rows that no record names."""
+    for batch in (BATCH, replace(BATCH, number=6, large={}), replace(BATCH, epoch=1, large={})):
+        prepare(folder, batch)
+    for rows in ("2-7-ab", "2-7-cd"):
+        folder.write(f"panekeeper/prepared/{rows}/part-0", b"")
+    assert sorted(not_needed(folder, [BATCH])) == [f"panekeeper/prepared/{one}" for one in ("1-7", "2-6", "2-7-cd")]
