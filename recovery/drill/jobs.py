@@ -77,7 +77,8 @@ class DrillJob:
             options["partition_by"] = poison.KEY
 
         def stream(condition: str) -> Any:
-            rows = spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 1).json(str(files))
+            reader = spark.readStream.schema(COLUMNS).option("stream", condition)  # by which one of two is known
+            rows = reader.option("maxFilesPerTrigger", 1).json(str(files))
             rows = rows.selectExpr(*poison.COLUMNS) if is_poisoned else rows
             return windowed(rows.where(condition), **options)
 
