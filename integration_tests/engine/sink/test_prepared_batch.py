@@ -175,20 +175,19 @@ def test_a_commit_that_a_power_cut_took_from_a_table_is_made_again(story: Readin
     assert story.log() == LOG
 
 
-def test_a_flush_that_was_interrupted_finishes_the_job_at_the_next_start(
+def test_a_flush_that_was_interrupted_is_finished_by_the_next_start(
     story: Readings, fail_at: Callable[[str, int], None]
 ) -> None:
-    """Its batch is recorded, so the start has nothing left to run."""
+    """Its batch is recorded, so there is nothing left to run."""
     job = story.run()
-    batch = story.numbers("offsets")[-1] + 1
-    fail_at("between-delta", batch)
+    fail_at("between-delta", story.numbers("offsets")[-1] + 1)
     with pytest.raises(JobFailed):
         job.flush()
+    assert not job.finished
     with pytest.raises(JobFinished):
         story.start()
-    open_panes = {row[:2] for row in story.log()} - {row[:2] for row in LOG}
     assert {row["reason"] for row in story.rows("log")} == {"WATERMARK", "LATE", "FLUSH"}
-    assert open_panes == {("c", "10:09")}
+    assert {row[:2] for row in story.log()} - {row[:2] for row in LOG} == {("c", "10:09")}
     assert len(story.log()) == len(LOG) + 1
     assert story.numbers("commits") == story.numbers("offsets")
 
