@@ -36,5 +36,5 @@ def reset_paused_job(declared: DeltaJob, checkpoint: Path, name: str) -> None:
     else:
         raise FaultNotConfirmed("a reset was not refused, although a process that was lost may only be paused")
     for file in (RUNNING_FILE, UNACCOUNTED_FILE):
-        (checkpoint / file).unlink()
+        (checkpoint / file).unlink(missing_ok=True)  # the second one is there if another process took over
     declared.reset_to_initial_state(checkpoint=checkpoint, confirm=name)

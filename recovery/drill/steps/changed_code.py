@@ -100,7 +100,7 @@ class ChangedCode:
         """Note that the jobs have their new code from these files on."""
         if action.what == "operator":
             self._operator_files = self._operator_files[::-1]
-            self._operator_changed |= {*files.items()}
+            self._operator_changed ^= {*files.items()}  # two changes before a file undo each other
             self.notes.append("the operator changed")
         else:
             self._values = new["rejected_values"]

@@ -26,7 +26,7 @@ def write_large_rows(packed: DataFrame, tags: Collection[str], folder: str) -> N
     """
     place = F.monotonically_increasing_id().alias("place")  # those of a key group are in the order of its firings
     rows = packed.where(F.col("tag").isin(*tags)).select("tag", "n", "body", place)
-    rows.write.option("compression", "none").parquet(folder)  # bodies are compressed
+    rows.write.option("compression", "snappy").parquet(folder)
     local = local_path(folder)
     if local is not None:
         for path in local.iterdir():
