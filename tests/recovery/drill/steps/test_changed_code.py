@@ -57,9 +57,9 @@ class OneRecorded(KilledInBatch1):
     recorded: ClassVar = ("delta",)
 
 
-def ran(tmp_path: Path, launcher: type[KilledInBatch1], action: do.ChangeCode) -> ScenarioRun:
+def ran(tmp_path: Path, launcher: type[KilledInBatch1], *changes: do.ChangeCode) -> ScenarioRun:
     """Return the scenario run after a kill, a change of the code, and a run."""
-    actions = (do.Kill("after the state commit", batch=None), action, do.Resume())
+    actions = (do.Kill("after the state commit", batch=None), *changes, do.Resume())
     run = ScenarioRun(drill_setup(tmp_path, launcher), Scenario(name="fake", actions=actions))
     KilledInBatch1.requests.clear()
     run.run()
@@ -106,6 +106,12 @@ def test_other_code_holds_from_the_first_batch_that_is_not_recorded(
     assert used[0] == used[1]
     assert used[0][0] == (what == "rule")
     assert ("negative" in str(used[0][1])) == (what == "operator")
+
+
+def test_an_operator_that_is_changed_back_before_a_batch_has_run_is_the_one_of_before(tmp_path: Path) -> None:
+    """As after a kill before the batch of the first change was recorded."""
+    run = ran(tmp_path, KilledInBatch1, do.ChangeCode("operator"), do.ChangeCode("operator"))
+    assert run.history_of("delta") == generate(1, files=FILES)
 
 
 def test_the_changed_operator_has_the_name_of_the_other_and_other_code(tmp_path: Path) -> None:
