@@ -89,11 +89,6 @@ class PreparedBatch:
     drain_file: int | None = None
     resumed_us: int | None = None
 
-    def names(self) -> Iterator[str]:
-        """Yield the names of its file, and of the folders of its large rows."""
-        yield prepared_file(self.epoch, self.number)
-        yield from {*self.large.values()}
-
     def to_bytes(self) -> bytes:
         """Return the content of the file."""
         fields = {name: getattr(self, name) for name in _FIELDS}
@@ -167,5 +162,6 @@ def prepared_numbers(folder: LogFolder, epoch: int) -> list[int]:
 
 def not_needed(folder: LogFolder, needed: Collection[PreparedBatch]) -> Iterator[str]:
     """Yield the files and folders of prepared batches that are none of these."""
-    kept = {name for one in needed for name in one.names()}
+    kept = {prepared_file(one.epoch, one.number) for one in needed}
+    kept |= {place for one in needed for place in one.large.values()}
     yield from (path for name in folder.names(PREPARED_FOLDER) if (path := f"{PREPARED_FOLDER}/{name}") not in kept)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from framework.declarations.errors import CheckpointInUse
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from framework.engine.sink.batch.downtime import Downtime
     from framework.engine.sink.batch.output import BatchOutput
     from framework.engine.sink.protocol import JobSink
+    from state.checkpoint.folder import LocalFolder
 
 
 @dataclass(kw_only=True)
@@ -39,6 +41,10 @@ class Preparation:
     lease: Lease
     epoch: int
     _before: PreparedBatch | None = None
+
+    @cached_property
+    def _folder(self) -> LocalFolder | CheckpointFiles:
+        return self.files.local_folder() or self.files
 
     def prepare(
         self,
@@ -74,7 +80,7 @@ class Preparation:
             started_us=started_us,
             downtime=downtime,
         )
-        folder = self.files.local_folder() or self.files
+        folder = self._folder
         self.lease.require_held()
         try:
             prepare(folder, prepared)
@@ -84,8 +90,11 @@ class Preparation:
                 "either of them was paused until the other one had taken over. Nothing that this process has computed "
                 "of it is in a table. If no other process runs, start the job again, which completes the batch"
             ) from error
-        for name in not_needed(folder, [prepared]) if self._before is None else self._before.names():
-            self.files.remove(name)
+        if self._before is None or self._before.large:  # Hadoop removes folders, but takes longer
+            for name in not_needed(folder, [prepared]):
+                self.files.remove(name)
+        else:
+            folder.remove(prepared_file(self._before.epoch, self._before.number))
         self._before = prepared
         return prepared
 
