@@ -121,8 +121,12 @@ def prepare(folder: PreparedFolder, batch: PreparedBatch) -> None:
     Raises:
         FileExistsError: another process has prepared this batch, or completed it.
     """
-    name = prepared_file(batch.epoch, batch.number)
-    folder.write(name, batch.to_bytes())
+    name, content = prepared_file(batch.epoch, batch.number), batch.to_bytes()
+    try:
+        folder.write(name, content)
+    except FileExistsError:
+        if folder.read(name) != content:  # else a store has repeated a request whose response was lost
+            raise
     if max(batch_numbers(folder, COMMITS_FOLDER), default=-1) >= batch.number:
         folder.remove(name)  # the name was free again: another process has completed the batch meanwhile
         raise FileExistsError(name)

@@ -213,6 +213,21 @@ def test_a_job_goes_back_to_its_initial_state_only_when_confirmed(
 
 
 @pytest.mark.extended
+def test_state_that_is_written_after_a_reset_has_removed_it_is_no_obstacle(readings: Readings) -> None:
+    """Spark writes snapshots in the background, and refuses a first batch where there are files of state."""
+    readings.put(("a", "10:00:10", 1), ("a", "10:02:10", 2))
+    readings.run()
+    first = readings.log()
+    readings.declare().reset_to_initial_state(checkpoint=readings.checkpoint, confirm="readings")
+    late = readings.checkpoint / "state" / "0" / "0" / "2_f0bf1c17-7b06-4e4e-8865-dbba80b2ae5a.zip"
+    late.parent.mkdir(parents=True)
+    late.write_bytes(b"a snapshot of the epoch before")
+    readings.run()
+    readings.run()
+    assert readings.log() == sorted([*first, *first])
+
+
+@pytest.mark.extended
 def test_a_checkpoint_whose_tables_are_another_ones_now_is_not_reset(readings: Readings) -> None:
     """It was restored to another folder, or its restore was interrupted: the view belongs to the restored job."""
     readings.put(("a", "10:00:10", 1), ("a", "10:02:10", 2))

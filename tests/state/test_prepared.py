@@ -69,6 +69,13 @@ def test_one_of_two_processes_prepares_a_batch(folder: LocalFolder) -> None:
     prepare(folder, replace(BATCH, epoch=3))  # of another epoch, which has tables and transactions of its own
 
 
+def test_a_request_that_is_repeated_has_prepared_the_batch_once(folder: LocalFolder) -> None:
+    """The store had written the file, and its response was lost: then the name is taken by the very same content."""
+    prepare(folder, BATCH)
+    prepare(folder, BATCH)
+    assert read_prepared(folder, 2, 7) == BATCH
+
+
 def test_a_process_that_was_paused_until_the_next_batch_is_refused(folder: LocalFolder) -> None:
     """The name is free again by then, as the batch is committed. What it wrote is removed."""
     folder.write_json("commits/7", {})

@@ -19,6 +19,7 @@ from framework.engine.sink.batch import downtime
 from framework.engine.sources.inputs import InputsRecord, inputs_of
 from state.checkpoint.control_files import ControlKind, write_control_file
 from state.checkpoint.job_record import read_record, write_flushed
+from state.checkpoint.layout import STATE_FOLDER
 from state.checkpoint.owner import PreviousRun
 from state.checkpoint.reset_intent import read_reset_intent
 from state.checkpoint.run_record import last_batches
@@ -174,6 +175,8 @@ class JobLaunch:
         self.lease.require_held()
         for file in remove_unread_flushes(folder, before=self.resume_file):
             _log.warning("%s is removed: the run that was to be flushed ended before that; flush the job again", file)
+        if last_batches(folder) == (None, None):  # Spark may write state in the background after a reset removed it
+            self.files.remove(STATE_FOLDER)
 
     def for_what_is_there(self) -> JobLaunch:
         """Return how to process what the sources hold at a start, in as many batches as their limits need."""

@@ -161,9 +161,17 @@ def test_a_table_that_was_moved_gets_the_batch_where_it_is(
     assert not (story.folder / "log").exists()
 
 
-def test_a_commit_that_a_power_cut_took_from_a_table_is_made_again(story: Readings) -> None:
+@pytest.mark.parametrize("next_is_begun", [False, pytest.param(True, marks=pytest.mark.extended)])
+def test_a_commit_that_a_power_cut_took_from_a_table_is_made_again(
+    story: Readings, fail_at: Callable[[str, int], None], *, next_is_begun: bool
+) -> None:
     """The record of the last batch is kept until the next one has its own."""
     story.run()
+    if next_is_begun:
+        story.put(("c", "10:09:31", 1))
+        fail_at("before-prepare", story.numbers("offsets")[-1] + 1)
+        with pytest.raises(JobFailed):
+            story.run()
     last = max((story.folder / "log" / "_delta_log").glob("*.json"))
     lost = last.read_text()
     assert '"txn"' in lost

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from framework.engine.session.checkpoint_files import CheckpointFiles
     from framework.engine.sink.protocol import BatchWriter
     from state.checkpoint.job_record import JobRecord
+    from state.spark_logs.lines import LogFolder
 
 _log = logger("job")
 
@@ -84,34 +85,35 @@ class Completion:
         """
         folder = self.files.local_folder() or self.files
         begun, committed = last_batches(folder)
-        batch, completed = self._last_prepared(begun, is_committed=begun == committed), None
-        if begun is not None and begun != committed:
-            if batch is None:
+        self._require_offsets(folder, begun)
+        batch = self._recorded(folder, begun) if begun != committed else None
+        completed = None if batch is None else self._complete(batch)
+        if batch is None:
+            if begun is not None and begun != committed:
                 self._require_in_no_table(begun)
-            else:
-                completed = self._complete(batch)
-        elif batch is not None:
-            self._write_again(batch)
+            batch = self._recorded(folder, committed, is_needed=False)  # kept until the next one is recorded
+            if batch is not None:
+                self._write_again(batch)
         for name in not_needed(folder, [] if batch is None else [batch]):
             self.lease.require_held()
             self.files.remove(name)
         return completed
 
-    def _last_prepared(self, begun: int | None, *, is_committed: bool) -> PreparedBatch | None:
-        """Return the batch that was begun last, if it is recorded."""
-        folder, epoch = self.files.local_folder() or self.files, self.record.epoch
-        later = [number for number in prepared_numbers(folder, epoch) if number > (-1 if begun is None else begun)]
-        if later:
-            name = prepared_file(epoch, later[-1])
+    def _require_offsets(self, folder: LogFolder, begun: int | None) -> None:
+        """Refuse a checkpoint in which Spark has not begun a batch that is recorded: it is made of several."""
+        numbers = prepared_numbers(folder, self.record.epoch)
+        if numbers and (begun is None or numbers[-1] > begun):
+            name = prepared_file(self.record.epoch, numbers[-1])
             raise damaged(self.files, name, f"the offsets of that batch are gone: Spark has begun none after {begun}")
-        if begun is None:
-            return None
+
+    def _recorded(self, folder: LogFolder, number: int | None, *, is_needed: bool = True) -> PreparedBatch | None:
+        """Return what is recorded of a batch; None if nothing is, or it is damaged and not needed."""
         try:
-            return read_prepared(folder, epoch, begun)
-        except CorruptState:
-            if not is_committed:
+            return None if number is None else read_prepared(folder, self.record.epoch, number)
+        except CorruptState as error:
+            if is_needed:
                 raise
-            _log.warning("%s is damaged; it is not needed, as the batch is committed", prepared_file(epoch, begun))
+            _log.warning("%s; the batch is committed, so a start does not need it", error)
             return None
 
     def _require_in_no_table(self, number: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -95,7 +95,7 @@ class Preparation:
                 self.files.remove(name)
         else:
             folder.remove(prepared_file(self._before.epoch, self._before.number))
-        self._before = prepared
+        self._before = replace(prepared, rows={})
         return prepared
 
     def _write_large(self, packed: DataFrame, batch: BatchOutput) -> dict[str, str]:

@@ -59,7 +59,7 @@ class OneRecorded(KilledInBatch1):
 
 def ran(tmp_path: Path, launcher: type[KilledInBatch1], *changes: do.ChangeCode) -> ScenarioRun:
     """Return the scenario run after a kill, a change of the code, and a run."""
-    actions = (do.Kill("after the state commit", batch=None), *changes, do.Resume())
+    actions: tuple[do.Action, ...] = (do.Kill("after the state commit", batch=None), *changes, do.Resume())
     run = ScenarioRun(drill_setup(tmp_path, launcher), Scenario(name="fake", actions=actions))
     KilledInBatch1.requests.clear()
     run.run()
