@@ -10,7 +10,7 @@ table has lost its last commit, as a power cut may take it, and writes that agai
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -132,7 +132,7 @@ class Completion:
 
     def _complete(self, batch: PreparedBatch) -> PreparedBatch:
         files, spark = self.files, self.files.spark
-        writes = [target for one in batch.writes for target in self._targets(one, batch.number)]
+        writes = [*filter(None, (self._target(one, batch.number) for one in batch.writes))]
         if batch.sink_writer is not None:
             self.lease.require_held()
             self.writer.prepare_user_sink(spark, batch.rows[RESULTS].schema)
@@ -159,19 +159,18 @@ class Completion:
         except Exception as error:
             raise translate(error, self.record.name) from error
 
-    def _targets(self, one: TableWrite, number: int) -> Iterator[TableWrite]:
-        """Yield where rows are to be written: to their table, or to copies of it if it was moved or copied since."""
+    def _target(self, one: TableWrite, number: int) -> TableWrite | None:
+        """Return where rows are to be written: to their table, which may have been moved, or copied; None: nowhere."""
         declared = self.declared.get(one.role)
-        paths = {place_of(path): path for path in (one.path, declared) if path is not None}
-        found = {path: metadata for path in paths.values() if (metadata := self._same_table(one, path)) is not None}
-        if not found:
-            self._leave_out(one, number, is_declared=declared is not None and place_of(declared) == place_of(one.path))
-        for path, metadata in found.items():
-            require_owned(self.files.spark, {one.role: path}, self.record)
-            require_no_later_batch(self.files, self.record, {one.role: path}, self._last)
-            known = {"path": path, "id": metadata["id"], "transaction": one.transaction}
-            require_same(one.role, known, metadata, self._last(path, one.transaction), last=one.after)
-            yield replace(one, path=path)
+        for path in filter(None, (declared, one.path)):
+            if (metadata := self._same_table(one, path)) is not None:
+                require_owned(self.files.spark, {one.role: path}, self.record)
+                require_no_later_batch(self.files, self.record, {one.role: path}, self._last)
+                known = {"path": path, "id": metadata["id"], "transaction": one.transaction}
+                require_same(one.role, known, metadata, self._last(path, one.transaction), last=one.after)
+                return replace(one, path=path)
+        self._leave_out(one, number, is_declared=declared is not None and place_of(declared) == place_of(one.path))
+        return None
 
     def _same_table(self, one: TableWrite, path: str) -> Mapping[str, Any] | None:
         """Return the metadata of the table in a folder; None if there is none, or another one."""
