@@ -149,28 +149,33 @@ def require_control_files(folder: LogFolder) -> None:
         )
 
 
-def remove_damaged_unread(folder: LogFolder) -> list[str]:
+def remove_damaged_unread(folder: LogFolder, before_each: Callable[[], None] = lambda: None) -> list[str]:
     """Remove control files that were cut short and that no batch has read: the batch that reads one would fail.
 
     Args:
         folder: the checkpoint. No query may run on it.
+        before_each: as for `remove_unread_entries`.
 
     Returns:
         The removed files.
     """
     removed = [control_file(one) for one in _unread(folder) if not _is_control_file(folder, control_file(one))]
     for name in removed:
+        before_each()
         folder.remove(name)
     return removed
 
 
-def remove_unread_flushes(folder: LogFolder, *, before: int) -> list[str]:
+def remove_unread_flushes(
+    folder: LogFolder, before_each: Callable[[], None] = lambda: None, *, before: int
+) -> list[str]:
     """Remove flushes that no batch has read and that an earlier run was to do: it ended before they began.
 
     The next batch would flush the windows and finish the job, with whatever part of its sources it has read.
 
     Args:
         folder: the checkpoint. No query may run on it.
+        before_each: as for `remove_unread_entries`.
         before: number of the control file with which this run began.
 
     Returns:
@@ -179,6 +184,7 @@ def remove_unread_flushes(folder: LogFolder, *, before: int) -> list[str]:
     earlier = [control_file(one) for one in _unread(folder) if one < before]
     removed = [name for name in earlier if (read_object(folder, name) or {}).get("kind") == "flush"]
     for name in removed:
+        before_each()
         folder.remove(name)
     return removed
 

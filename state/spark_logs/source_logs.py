@@ -7,7 +7,7 @@ then. Every tenth one is compact: it has the lines of those before it, too.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from state.checkpoint.folder import batch_numbers, damaged
 from state.checkpoint.layout import OFFSETS_FOLDER, SOURCES_FOLDER
@@ -59,7 +59,7 @@ def lost_entries(folder: LogFolder, batch: int) -> Iterator[str]:
             yield f"{log}/{at}"
 
 
-def remove_unread_entries(folder: LogFolder) -> list[str]:
+def remove_unread_entries(folder: LogFolder, before_each: Callable[[], None] = lambda: None) -> list[str]:
     """Remove from the logs of file sources what no batch has read, so that the next batch finds it anew.
 
     Spark logs the files that it has found for a batch, and then the offsets of the batch. Killed between the two, it
@@ -68,6 +68,7 @@ def remove_unread_entries(folder: LogFolder) -> list[str]:
 
     Args:
         folder: the checkpoint. No query may run on it.
+        before_each: called before each of them is removed; raises if a query may run by now, which may have read it.
 
     Returns:
         The removed files. A compact one stays if files that it stands for are gone.
@@ -81,11 +82,11 @@ def remove_unread_entries(folder: LogFolder) -> list[str]:
         else:
             end = log_offset(newest[source]) if source < len(newest) else None
         if end is not None:
-            removed += _remove_after(folder, f"{SOURCES_FOLDER}/{source}", end)
+            removed += _remove_after(folder, f"{SOURCES_FOLDER}/{source}", end, before_each)
     return removed
 
 
-def _remove_after(folder: LogFolder, log: str, end: int) -> list[str]:
+def _remove_after(folder: LogFolder, log: str, end: int, before_each: Callable[[], None]) -> list[str]:
     numbers = _numbers(folder.names(log))
     earlier = needed_entries(name for name, number in numbers.items() if number <= end)
     later = sorted((name for name, number in numbers.items() if number > end), key=numbers.__getitem__, reverse=True)
@@ -96,6 +97,7 @@ def _remove_after(folder: LogFolder, log: str, end: int) -> list[str]:
     if not all(_is_file_entry(line) for file in files for line in log_lines(folder, file)):
         return []
     for file in files:  # the newest first: what is left is a log at any moment
+        before_each()
         folder.remove(file)
     return files
 

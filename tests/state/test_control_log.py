@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ from state.control_log import (
     remove_unread_flushes,
     require_control_files,
 )
-from state.errors import CorruptState
+from state.errors import CheckpointError, CorruptState
 
 
 def line(number: int, entry: int, name: str = "pulse/{:012d}.json") -> str:
@@ -211,3 +212,17 @@ def test_a_flush_of_an_earlier_run_that_no_batch_has_read_is_removed(planned: Lo
     assert remove_unread_flushes(planned, before=15) == ["pulse/000000000013.json"]
     assert planned.names("pulse") == [f"{number:012d}.json" for number in (11, 12, 14, 15, 16)]
     assert remove_unread_flushes(planned, before=15) == []
+
+
+def test_a_start_that_has_lost_its_lease_removes_no_control_file(planned: LocalFolder) -> None:
+    """The process that runs now may have read it."""
+
+    def lost() -> None:
+        raise CheckpointError("another job has taken over")
+
+    planned.write_json("pulse/000000000013.json", {"kind": "flush", "us": 13, "number": 13}, replace=True)
+    planned.write("pulse/000000000017.json", b"")
+    for remove in (remove_damaged_unread, partial(remove_unread_flushes, before=15)):
+        with pytest.raises(CheckpointError):
+            remove(planned, lost)
+    assert {"000000000013.json", "000000000017.json"} <= {*planned.names("pulse")}

@@ -13,7 +13,7 @@ from recovery.storage.local_files import LocalFiles
 from state.checkpoint.folder import LocalFolder
 from state.checkpoint.job_record import JobRecord, read_record
 from state.checkpoint.layout import JOB_FILE
-from state.errors import CorruptState
+from state.errors import CheckpointError, CorruptState
 from state.spark_logs.offsets import state_format
 from state.spark_logs.source_logs import remove_unread_entries
 from state.spark_logs.startup import require_readable_start
@@ -134,6 +134,21 @@ def test_what_a_source_has_found_and_no_batch_has_read_is_removed(
     assert remove_unread_entries(local) == [f"sources/0/{entry}" for entry in removed]
     assert set(local.names("sources/0")) == set(entries) - set(removed)
     assert local.names("sources/1") == ["0"]  # where a topic began: Spark would begin at another place
+
+
+def test_a_start_that_has_lost_its_lease_removes_no_entry(tmp_path: Path) -> None:
+    """Paused since it had read the offsets: another process runs by now, and its batches have read these entries."""
+
+    def lost() -> None:
+        raise CheckpointError("another job has taken over")
+
+    folder = LocalFolder(tmp_path)
+    for entry in ("0", "1", "2"):
+        folder.write(f"sources/0/{entry}", _entry("a"))
+    folder.write("offsets/0", b'v1\n{"conf":{}}\n{"logOffset":0}\n-')
+    with pytest.raises(CheckpointError):
+        remove_unread_entries(folder, lost)
+    assert folder.names("sources/0") == ["0", "1", "2"]
 
 
 @pytest.mark.parametrize(

@@ -166,16 +166,15 @@ class JobLaunch:
 
     def _remove_unread(self) -> None:
         folder = self.files.local_folder() or self.files
-        self.lease.require_held()
-        for file in remove_unread_entries(folder):
+        held = self.lease.require_held
+        for file in remove_unread_entries(folder, held):
             _log.info("%s is removed: the process was killed before a batch read what it names", file)
-        self.lease.require_held()
-        for file in remove_damaged_unread(folder):
+        for file in remove_damaged_unread(folder, held):
             _log.warning("%s was cut short, and is removed: a command in it has to be given again", file)
-        self.lease.require_held()
-        for file in remove_unread_flushes(folder, before=self.resume_file):
+        for file in remove_unread_flushes(folder, held, before=self.resume_file):
             _log.warning("%s is removed: the run that was to be flushed ended before that; flush the job again", file)
         if last_batches(folder) == (None, None):  # Spark may write state in the background after a reset removed it
+            held()
             self.files.remove(STATE_FOLDER)
 
     def for_what_is_there(self) -> JobLaunch:

@@ -120,7 +120,7 @@ def open_checkpoint(
         _require_sound_logs(files)
         require_recorded_settings(files, known)
         complete(known)
-        _require_not_flushed(files, name)  # perhaps by the batch that was completed just now
+        _require_not_flushed(files, name)  # not before: of its last batch, too, a power cut may have taken commits
         require_files_of_unfinished_batch(files, accepted)
         return upgraded_record(files, known, new)
     numbers = task_numbers(files.spark, key_groups, own_query=own_query)
@@ -288,7 +288,6 @@ def _require_compatible(files: CheckpointFiles, known: JobRecord, name: str, dec
             f"the declaration of job {name!r} differs from its checkpoint {files.root}:\n{lines}\n"
             f"{advice[:1].upper()}{advice[1:]}."
         )
-    _require_not_flushed(files, name)
 
 
 def _require_not_flushed(files: CheckpointFiles, name: str) -> None:
