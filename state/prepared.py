@@ -19,7 +19,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from state.checkpoint.folder import batch_numbers, damaged
+from state.checkpoint.folder import CheckpointFolder, batch_numbers, damaged
 from state.checkpoint.layout import COMMITS_FOLDER, PREPARED_FOLDER, prepared_batch, prepared_file
 from state.codec import decode_header, encode_header
 from state.errors import CorruptState
@@ -72,6 +72,7 @@ class PreparedBatch:
         writes: the commits to tables.
         rows: name -> rows, or only their columns if they are among the large ones.
         large: name -> folder in the checkpoint with rows that are too many for the driver, packed.
+        large_files: the files in these folders; without one of them rows would be missing.
         sink_writer: the name under which a sink of the user's own gets the results; None: it gets nothing.
         is_flush: the job is finished with this batch.
         drain_file: number of the control file with the newest drain that it has processed; None if there was none.
@@ -84,10 +85,15 @@ class PreparedBatch:
     writes: Sequence[TableWrite] = ()
     rows: Mapping[str, pa.Table] = field(default_factory=dict, repr=False)
     large: Mapping[str, str] = field(default_factory=dict)
+    large_files: Sequence[str] = ()
     sink_writer: str | None = None
     is_flush: bool = False
     drain_file: int | None = None
     resumed_us: int | None = None
+
+    def lost_files(self, folder: CheckpointFolder) -> list[str]:
+        """Return its files of large rows that are not in the checkpoint any more."""
+        return [name for name in self.large_files if not folder.exists(name)]
 
     def to_bytes(self) -> bytes:
         """Return the content of the file."""
@@ -108,7 +114,17 @@ class PreparedBatch:
         return PreparedBatch(**stored, writes=writes, rows=rows)
 
 
-_FIELDS = ("number", "epoch", "spark_commit", "large", "sink_writer", "is_flush", "drain_file", "resumed_us")
+_FIELDS = (
+    "number",
+    "epoch",
+    "spark_commit",
+    "large",
+    "large_files",
+    "sink_writer",
+    "is_flush",
+    "drain_file",
+    "resumed_us",
+)
 
 
 def prepare(folder: PreparedFolder, batch: PreparedBatch) -> None:

@@ -50,4 +50,4 @@ def _is_damaged(folder: Files, epoch: int, number: int) -> bool:
         batch = read_prepared(folder, epoch, number)
     except CorruptState:
         return True
-    return batch is not None and not all(folder.names(place) for place in batch.large.values())
+    return batch is not None and bool(batch.lost_files(folder))

@@ -179,7 +179,7 @@ def _path(value: Any) -> str:
         raise RuleBroken(f"the path {path[:200]!r} of a file leads out of the checkpoint")
     if unicodedata.normalize("NFC", path) != path:
         raise RuleBroken(f"the path {path[:200]!r} of a file is not normalized")
-    is_copied = parts[0] in COPIED and path not in NOT_COPIED and not path.startswith(FOLDERS_NOT_COPIED)
+    is_copied = parts[0] in COPIED and path not in NOT_COPIED and not f"{path}/".startswith(FOLDERS_NOT_COPIED)
     if not is_copied or parts[-1].startswith("."):
         raise RuleBroken(f"{path[:200]!r} is not a file that belongs in a savepoint")
     return path

@@ -32,12 +32,13 @@ BATCH = PreparedBatch(
     writes=[APPEND, MERGE],
     rows={"results": ROWS, "rejected": ROWS.schema.empty_table()},
     large={"rejected": "panekeeper/prepared/2-7-ab"},
+    large_files=["panekeeper/prepared/2-7-ab/part-0"],
     sink_writer="readings/sink@1#2",
     is_flush=True,
     drain_file=3,
     resumed_us=5,
 )
-EMPTY = PreparedBatch(number=0, epoch=0, spark_commit="v1\n{}", writes=[])
+EMPTY = PreparedBatch(number=0, epoch=0, spark_commit="v1\n{}", writes=[], large_files=[])
 
 
 @pytest.fixture

@@ -135,6 +135,11 @@ def test_rows_that_are_too_many_for_the_driver_are_recorded_beside_it(
     assert [rows.num_rows for name, rows in batch.rows.items() if name in batch.large] == [0, 0]
     assert all((story.checkpoint / folder).is_dir() for folder in batch.large.values())
     monkeypatch.setattr(processor, "DRIVER_BYTES", 2**24)
+    part = next(story.checkpoint / name for name in batch.large_files if name.endswith(".parquet"))
+    away = part.rename(story.folder / part.name)
+    with pytest.raises(CorruptState, match=r"part-\S+ in .* is damaged: it is gone; `panekeeper repair"):
+        story.start()
+    away.rename(part)
     story.run(reject=LATE)
     assert story.log() == LOG
     assert story.log("view") == LOG[1:]

@@ -17,9 +17,10 @@ def test_a_damaged_record_of_a_batch_is_set_aside(
 ) -> None:
     """Of a batch that is not committed, a sink of the user's own may have rows that a table has not."""
     file = prepared_file(0, number)
-    content = PreparedBatch(number=number, epoch=0, spark_commit="", large={"results": f"{file}-ab"}).to_bytes()
+    content = PreparedBatch(number=number, epoch=0, spark_commit="", large_files=[f"{file}-ab/part-0"]).to_bytes()
     stored_job.files.put_bytes(file, content)
-    stored_job.files.put_bytes(f"{file}-ab/part-0", b"")
+    for name in ("part-0", "part-1"):
+        stored_job.files.put_bytes(f"{file}-ab/{name}", b"")
     assert repair(stored_job.root).findings == ()
     if damage == "cut short":
         stored_job.files.put_bytes(file, content[:-3])

@@ -72,7 +72,7 @@ def test_a_newer_format_is_reported_before_its_content_is_checked() -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["panekeeper/prepared/1-7", "panekeeper/prepared/1-7-ab/part-0", "panekeeper/claims/3"]
+    "path", ["panekeeper/prepared/1-7", "panekeeper/prepared/1-7-ab/part-0", "panekeeper/claims/3", "panekeeper/claims"]
 )
 def test_a_file_that_belongs_to_its_folder_only_is_refused(path: str) -> None:
     """A start would write the rows of a prepared batch to whatever tables it names."""

@@ -150,9 +150,9 @@ class Completion:
 
     def _write(self, batch: PreparedBatch, writes: list[TableWrite]) -> list[str]:
         spark, packed = self.files.spark, None
+        if lost := batch.lost_files(self.files.local_folder() or self.files):
+            raise damaged(self.files, lost[0], "it is gone")
         for folder in {batch.large[one.rows] for one in writes if one.rows in batch.large}:
-            if not self.files.exists(folder):
-                raise damaged(self.files, folder, "it is gone")
             packed = read_large_rows(spark, self.files.path(folder))
         try:
             return [*self.writer.write(spark, replace(batch, writes=writes), packed, self.lease.require_held)]

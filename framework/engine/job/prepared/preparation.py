@@ -74,13 +74,15 @@ class Preparation:
         prepared = self.sink.prepared(
             batch,
             spark_commit=spark_commit(packed.sparkSession, query),
-            large=self._write_large(packed, batch),
+            large=(large := self._write_large(packed, batch)),
             known=self.lease.tables or {},
             open_panes=open_panes,
             started_us=started_us,
             downtime=downtime,
         )
-        folder = self._folder
+        folder, places = self._folder, {*large.values()}
+        files = [f"{place}/{name}" for place in places for name in folder.names(place) if not name.startswith(".")]
+        prepared = replace(prepared, large_files=files)
         self.lease.require_held()
         try:
             prepare(folder, prepared)
@@ -92,6 +94,7 @@ class Preparation:
             ) from error
         if self._before is None or self._before.large:  # Hadoop removes folders, but takes longer
             for name in not_needed(folder, [prepared]):
+                self.lease.require_held()  # else it may be the record of a process that has taken over
                 self.files.remove(name)
         else:
             folder.remove(prepared_file(self._before.epoch, self._before.number))
