@@ -1,0 +1,51 @@
+"""What a process does that was paused just after it had recorded a batch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from framework.declarations.errors import CheckpointInUse
+from framework.engine.job.lease import acquire
+from framework.engine.job.prepared import preparation
+from framework.engine.job.prepared.preparation import Preparation
+from recovery.drill.faults.pause import let_lease_expire
+from state.checkpoint.folder import LocalFolder
+from state.prepared import PreparedBatch, prepare, read_prepared
+
+BATCH = PreparedBatch(number=0, epoch=0, spark_commit="v2\n{}")
+NEXT = PreparedBatch(number=1, epoch=0, spark_commit="v2\n{}")
+
+
+class OnDisk(LocalFolder):
+    """A checkpoint that needs no session."""
+
+    def local_folder(self) -> LocalFolder:
+        return self
+
+
+def test_the_record_of_the_process_that_has_taken_over_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That one has completed the batch and recorded the next one, while this one was to remove older records."""
+    folder: Any = OnDisk(tmp_path)
+    first = acquire(folder, "readings")
+
+    def pause_after(checkpoint: LocalFolder, batch: PreparedBatch) -> None:
+        prepare(checkpoint, batch)
+        let_lease_expire(tmp_path)
+        second = acquire(folder, "readings")
+        checkpoint.write("commits/0", b"v2\n{}")
+        prepare(checkpoint, NEXT)
+        second.release("ended")
+
+    monkeypatch.setattr(preparation, "prepare", pause_after)
+    monkeypatch.setattr(preparation, "spark_commit", lambda *_: BATCH.spark_commit)
+    sink: Any = SimpleNamespace(prepared=lambda *_, **__: BATCH)
+    paused = Preparation(files=folder, sink=sink, lease=first, epoch=0)
+    output: Any = SimpleNamespace(number=0, rows={}, driver_tables={})
+    nothing: Any = SimpleNamespace(sparkSession=None)
+    with pytest.raises(CheckpointInUse):
+        paused.prepare(nothing, output, nothing, open_panes=None, started_us=0, downtime=None)
+    assert read_prepared(folder, 0, 1) is not None
