@@ -120,6 +120,7 @@ def open_checkpoint(
         _require_sound_logs(files)
         require_recorded_settings(files, known)
         complete(known)
+        require_control_files(files)  # not before: a batch that is recorded is not run again, and needs none of them
         _require_not_flushed(files, name)  # not before: of its last batch, too, a power cut may have taken commits
         require_files_of_unfinished_batch(files, accepted)
         return upgraded_record(files, known, new)
@@ -138,7 +139,6 @@ def open_checkpoint(
 def _require_sound_logs(files: CheckpointFiles) -> None:
     require_logs_agree(files)
     require_readable_start(files)
-    require_control_files(files)
     require_same_folder(files.uri(CONTROL_FOLDER), control_folder_read(files), files.root)
 
 

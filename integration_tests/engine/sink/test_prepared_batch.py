@@ -89,6 +89,20 @@ def test_a_recorded_batch_has_its_rows_once_whatever_the_program_is_now(
     assert story.numbers("commits") == story.numbers("offsets")
 
 
+@pytest.mark.extended
+def test_a_recorded_batch_needs_no_control_file_that_it_was_begun_with(
+    story: Readings, fail_at: Callable[[str, int], None]
+) -> None:
+    """As after a power cut. It is not run again, so what is lost of it does no harm."""
+    fail_at("between-delta", 0)
+    with pytest.raises(JobFailed):
+        story.run()
+    for path in (story.checkpoint / "pulse").glob("*.json"):
+        path.unlink()
+    story.run()
+    assert story.log() == LOG
+
+
 def test_a_batch_that_is_not_recorded_is_run_by_the_program_that_there_is(
     story: Readings, fail_at: Callable[[str, int], None]
 ) -> None:
