@@ -73,6 +73,8 @@ class PreparedBatch:
         rows: name -> rows, or only their columns if they are among the large ones.
         large: name -> folder in the checkpoint with rows that are too many for the driver, packed.
         large_files: the files in these folders; without one of them rows would be missing.
+        large_counts: name -> how many rows there are in them.
+        job: id of the checkpoint; another one has other state.
         sink_writer: the name under which a sink of the user's own gets the results; None: it gets nothing.
         is_flush: the job is finished with this batch.
         drain_file: number of the control file with the newest drain that it has processed; None if there was none.
@@ -86,6 +88,8 @@ class PreparedBatch:
     rows: Mapping[str, pa.Table] = field(default_factory=dict, repr=False)
     large: Mapping[str, str] = field(default_factory=dict)
     large_files: Sequence[str] = ()
+    large_counts: Mapping[str, int] = field(default_factory=dict)
+    job: str = ""
     sink_writer: str | None = None
     is_flush: bool = False
     drain_file: int | None = None
@@ -120,6 +124,8 @@ _FIELDS = (
     "spark_commit",
     "large",
     "large_files",
+    "large_counts",
+    "job",
     "sink_writer",
     "is_flush",
     "drain_file",

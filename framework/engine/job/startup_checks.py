@@ -41,7 +41,7 @@ from state.checkpoint.folder import local_path
 from state.checkpoint.job_record import JobRecord, installed_versions, is_flushed, read_record, write_record
 from state.checkpoint.layout import CONTROL_FOLDER
 from state.checkpoint.restore_markers import restore_intent_path, superseded_by
-from state.checkpoint.run_record import is_new, require_logs_agree
+from state.checkpoint.run_record import is_new, last_batches, require_logs_agree
 from state.control_log import control_folder_read, require_control_files, require_same_folder
 from state.key_groups import group_ids
 from state.log import logger
@@ -119,6 +119,8 @@ def open_checkpoint(
         _require_compatible(files, known, name, new)
         _require_sound_logs(files)
         require_recorded_settings(files, known)
+        if own_query and last_decided(files, known) != last_batches(files)[1]:
+            raise CheckpointError(f"a batch of {files.root} is recorded; start job {name!r} once, which completes it")
         complete(known)
         require_control_files(files)  # not before: a batch that is recorded is not run again, and needs none of them
         _require_not_flushed(files, name)  # not before: of its last batch, too, a power cut may have taken commits

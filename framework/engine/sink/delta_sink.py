@@ -120,6 +120,8 @@ class DeltaSink:
             writes=[*self._writes(rows, known)],
             rows=rows,
             large=large,
+            large_counts={tag: batch.rows[tag] for tag in large},
+            job=self.record.id,
             sink_writer=self.record.transaction("sink") if has_sink else None,
             is_flush=batch.flushed,
             drain_file=batch.last_drain_file,

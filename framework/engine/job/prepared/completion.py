@@ -15,9 +15,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
+
 from framework.declarations.errors import CorruptState, IncompatibleCheckpoint, SinkError
 from framework.engine.job.tables.table_checks import require_no_later_batch
-from framework.engine.job.tables.table_record import require_same
+from framework.engine.job.tables.table_record import is_accepted, require_same
 from framework.engine.session.delta_log import is_delta_table, table_metadata, unreadable_table
 from framework.engine.session.spark_errors import translate
 from framework.engine.sink.batch.large_rows import read_large_rows
@@ -109,12 +111,15 @@ class Completion:
     def _recorded(self, folder: LogFolder, number: int | None, *, is_needed: bool = True) -> PreparedBatch | None:
         """Return what is recorded of a batch; None if nothing is, or it is damaged and not needed."""
         try:
-            return None if number is None else read_prepared(folder, self.record.epoch, number)
+            batch = None if number is None else read_prepared(folder, self.record.epoch, number)
+            if batch is not None and batch.job not in ("", self.record.id):
+                raise damaged(self.files, prepared_file(batch.epoch, batch.number), "it is of another job")
         except CorruptState as error:
             if is_needed:
                 raise
             _log.warning("%s; the batch is committed, so a start does not need it", error)
             return None
+        return batch
 
     def _require_in_no_table(self, number: int) -> None:
         """Refuse to run a batch again that a table has: it might be computed otherwise now."""
@@ -152,8 +157,12 @@ class Completion:
         spark, packed = self.files.spark, None
         if lost := batch.lost_files(self.files.local_folder() or self.files):
             raise damaged(self.files, lost[0], "it is gone")
-        for folder in {batch.large[one.rows] for one in writes if one.rows in batch.large}:
+        wanted = {one.rows for one in writes} | ({RESULTS} if batch.sink_writer is not None else set())
+        for folder in {batch.large[name] for name in wanted & batch.large.keys()}:
             packed = read_large_rows(spark, self.files.path(folder))
+            found = {row.tag: row.rows for row in packed.groupBy("tag").agg(F.sum("n").alias("rows")).collect()}
+            if any(found.get(name) != rows for name, rows in batch.large_counts.items()):
+                raise damaged(self.files, folder, f"it has {found} rows, not {dict(batch.large_counts)}")
         try:
             return [*self.writer.write(spark, replace(batch, writes=writes), packed, self.lease.require_held)]
         except Exception as error:
@@ -201,7 +210,8 @@ class Completion:
             for one in batch.writes
             if is_delta_table(self.files.spark, one.path)
             and self._last(one.path, one.transaction) == one.after
-            and self._same_table(one, one.path) is not None
+            and (metadata := self._same_table(one, one.path)) is not None
+            and not is_accepted(metadata, one.transaction, batch.number)  # its owner has filled it, or needs no more
         ]
         for role in self._write(replace(batch, sink_writer=None), lost) if lost else ():
             _log.warning(

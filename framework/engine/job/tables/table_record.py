@@ -135,6 +135,17 @@ def _takes_epoch_before(record: JobRecord, role: str, path: str, last_transactio
     return last_transaction(path, replace(record, epoch=record.epoch - 1).transaction(role)) < FENCED
 
 
+def is_accepted(metadata: Mapping[str, Any], transaction: str, batch: int) -> bool:
+    """Return whether the owner of a table has confirmed what it has of the batches up to this one (`ACCEPTED`).
+
+    Args:
+        metadata: as its log has it.
+        transaction: the id under which the job commits to it.
+        batch: the number of the newest one.
+    """
+    return bool((metadata.get("configuration") or {}).get(ACCEPTED) == f"{transaction}:{batch}")
+
+
 def require_same(
     role: str,
     known: Mapping[str, Any],
@@ -160,7 +171,7 @@ def require_same(
         SinkError: it is an older copy, or another table.
     """
     path, id_ = known["path"], metadata["id"]
-    if (metadata.get("configuration") or {}).get(ACCEPTED) == f"{known['transaction']}:{last}":
+    if is_accepted(metadata, known["transaction"], last):
         return
     if known["id"] != id_ and (last >= 0 or may_have_rows):
         what = f"is another table than the one that this checkpoint has written to: its id is {id_}, not {known['id']}"
