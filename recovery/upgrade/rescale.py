@@ -37,6 +37,7 @@ from recovery.storage.files import Files
 from recovery.storage.locations import Location, LocationOrArchive, checkpoint_at, open_archive
 from recovery.storage.s3_options import S3Options
 from state.checkpoint.job_record import JobRecord, read_record, write_record
+from state.checkpoint.layout import prepared_file
 from state.checkpoint.run_record import last_batches
 from state.key_groups import spark_hash
 from state.upgrade.history import BEFORE
@@ -131,6 +132,11 @@ def _check_can_rescale(folder: Files, partitions: int, archive: Archive, s3: S3O
         raise SavepointRefused(f"partitions is {partitions}; it must be 1 or more")
     if partitions == old:
         raise SavepointRefused(f"{folder.root} has {old} shuffle partitions already; nothing was changed")
+    if found.unfinished is not None and folder.exists(prepared_file(found.record.epoch, found.unfinished)):
+        raise SavepointRefused(
+            f"batch {found.unfinished} of {folder.root} is recorded and not completed, and tables may have it already; "
+            'start the job once, with trigger="available_now", which completes it. Nothing was changed'
+        )
     return found
 
 

@@ -19,7 +19,7 @@ from recovery.savepoint.checkpoint_reader import read_checkpoint
 from recovery.savepoint.manifest import manifest_file
 from recovery.upgrade.rescale import _savepoint_before, keep_in_force, rescale
 from state.checkpoint.job_record import read_record, write_record
-from state.checkpoint.layout import JOB_FILE, RESTORING_SUFFIX
+from state.checkpoint.layout import JOB_FILE, RESTORING_SUFFIX, prepared_file
 from state.checkpoint.run_record import last_batches
 from state.upgrade.history import BEFORE, in_force
 from tests.recovery.conftest import FakeCheckpoint, savepoint
@@ -29,7 +29,7 @@ SPARK: Any = object()
 
 
 def test_rescaling_is_refused_before_anything_is_saved(job: FakeCheckpoint, archive: MemoryArchive) -> None:
-    """A number below 1, the present number, an interrupted restore, a running job."""
+    """A number below 1, the present number, a batch that is recorded, an interrupted restore, a running job."""
 
     def refuse(partitions: int, message: str) -> None:
         with pytest.raises(SavepointRefused, match=message):
@@ -37,6 +37,11 @@ def test_rescaling_is_refused_before_anything_is_saved(job: FakeCheckpoint, arch
 
     refuse(0, "partitions is 0; it must be 1 or more")
     refuse(2, "has 2 shuffle partitions already")
+    job.put(prepared_file(0, job.batch + 1), "what it writes")
+    job.put(f"offsets/{job.batch + 1}", "begun")
+    refuse(4, "is recorded and not completed")
+    job.files.remove(prepared_file(0, job.batch + 1))
+    job.files.remove(f"offsets/{job.batch + 1}")
     intent = job.folder.with_name(job.folder.name + RESTORING_SUFFIX)
     intent.write_text(json.dumps({"location": "/s", "name": "one", "epoch": 1, "replaces": True, "files": 9}))
     refuse(4, rf"complete it first: panekeeper restore /s one --checkpoint {job.folder}")
