@@ -9,6 +9,7 @@ import posixpath
 import uuid
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from framework.declarations.errors import (
     SetupError,
     SinkError,
 )
-from framework.engine.job.prepared.completion import last_decided
+from framework.engine.job.prepared.completion import last_decided, require_completed
 from framework.engine.job.prepared.lost_files import require_files_of_unfinished_batch
 from framework.engine.job.reset import complete_reset
 from framework.engine.job.upgrade.start import upgraded_record, with_history
@@ -41,7 +42,7 @@ from state.checkpoint.folder import local_path
 from state.checkpoint.job_record import JobRecord, installed_versions, is_flushed, read_record, write_record
 from state.checkpoint.layout import CONTROL_FOLDER
 from state.checkpoint.restore_markers import restore_intent_path, superseded_by
-from state.checkpoint.run_record import is_new, last_batches, require_logs_agree
+from state.checkpoint.run_record import is_new, require_logs_agree
 from state.control_log import control_folder_read, require_control_files, require_same_folder
 from state.key_groups import group_ids
 from state.log import logger
@@ -119,8 +120,6 @@ def open_checkpoint(
         _require_compatible(files, known, name, new)
         _require_sound_logs(files)
         require_recorded_settings(files, known)
-        if own_query and last_decided(files, known) != last_batches(files)[1]:
-            raise CheckpointError(f"a batch of {files.root} is recorded; start job {name!r} once, which completes it")
         complete(known)
         require_control_files(files)  # not before: a batch that is recorded is not run again, and needs none of them
         _require_not_flushed(files, name)  # not before: of its last batch, too, a power cut may have taken commits
@@ -211,7 +210,7 @@ def open_with_history(
         key_groups=intake.key_groups,
         own_query=own_query,
         accepted=accepted,
-        complete=complete,
+        complete=partial(require_completed, files) if own_query else complete,
     )
     if not own_query:
         require_same_inputs(files, record.name, inputs)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
-from framework.declarations.errors import CorruptState, IncompatibleCheckpoint, SinkError
+from framework.declarations.errors import CheckpointError, CorruptState, IncompatibleCheckpoint, SinkError
 from framework.engine.job.tables.table_checks import require_no_later_batch
 from framework.engine.job.tables.table_record import is_accepted, require_same
 from framework.engine.session.delta_log import is_delta_table, table_metadata, unreadable_table
@@ -51,6 +51,23 @@ def last_decided(files: CheckpointFiles, record: JobRecord) -> int | None:
     """
     begun, committed = last_batches(files)
     return begun if begun is not None and files.exists(prepared_file(record.epoch, begun)) else committed
+
+
+def require_completed(files: CheckpointFiles, record: JobRecord) -> None:
+    """Refuse a checkpoint with a batch that is recorded and not completed to a query that cannot complete it.
+
+    Args:
+        files: the checkpoint.
+        record: what it says of the job.
+
+    Raises:
+        CheckpointError: there is such a batch.
+    """
+    if last_decided(files, record) != last_batches(files)[1]:
+        raise CheckpointError(
+            f"a batch of job {record.name!r} in {files.root} is recorded and not completed; start the job once by "
+            'to_delta(...).start(..., trigger="available_now"), which completes it'
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
