@@ -31,9 +31,10 @@ def prepared_findings(folder: Files, *, no_sink: bool) -> Iterator[Finding]:
         record = read_record(folder)
     except StateError:
         return  # another finding names it
+    if record is None:
+        return
     committed = max(batch_numbers(folder, COMMITS_FOLDER), default=-1)
-    for number in prepared_numbers(folder, 0 if record is None else record.epoch):
-        assert record is not None
+    for number in prepared_numbers(folder, record.epoch):
         file = prepared_file(record.epoch, number)
         if not _is_damaged(folder, record.epoch, number):
             continue

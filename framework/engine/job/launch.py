@@ -218,7 +218,7 @@ class JobLaunch:
         prepared = self.preparation.prepare(
             packed, batch, query, open_panes=open_panes, started_us=started_us, downtime=report
         )
-        written = self.sink.write(packed.sparkSession, prepared, packed, self.lease.require_held)
+        written = self.completion.writer.write(packed.sparkSession, prepared, packed, self.lease.require_held)
         self._note_written(written, batch.number)
         self._record_batch(batch)
         self.lease.require_held()  # Spark logs the commit next, also of a batch that had nothing for the tables

@@ -28,7 +28,7 @@ is already there, and 5. `framework/engine/sink/fault_points.py` names the place
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -59,7 +59,7 @@ _REJECTED = "rejected"
 
 @dataclass(frozen=True, kw_only=True)
 class DeltaSink:
-    """Writes the packed output of a batch to the tables of a job, and its results to the user's own sink, if any."""
+    """Steps 2 and 3: says what a batch writes to the tables of its job, and to the user's sink; `writer` does it."""
 
     record: JobRecord
     spec: JobSpec
@@ -67,7 +67,7 @@ class DeltaSink:
     writer: TableWriter = field(default_factory=TableWriter)
 
     def run_plan(self, packed: DataFrame, number: int) -> BatchOutput:
-        """Step 2: run the stateful plan once. `packed` must be persisted; `write` reads it again."""
+        """Step 2: run the stateful plan once. `packed` must be persisted; step 4 reads it again."""
         fault_point("before-plan", number)
         fault_point_in_tasks("mid-batch", number)
         batch = run_and_collect(packed, number)
@@ -127,20 +127,6 @@ class DeltaSink:
             drain_file=batch.last_drain_file,
             resumed_us=batch.resumed_us,
         )
-
-    def write(
-        self, spark: SparkSession, batch: PreparedBatch, packed: DataFrame | None, require_lease: Callable[[], None]
-    ) -> list[str]:
-        """Step 4: as `TableWriter.write`."""
-        return self.writer.write(spark, batch, packed, require_lease)
-
-    def last_transaction(self, spark: SparkSession, path: str, transaction: str) -> int:
-        """Return the last version that a table has of a transaction id; -1 if there is none."""
-        return self.writer.last_transaction(spark, path, transaction)
-
-    def prepare_user_sink(self, spark: SparkSession, results: pa.Schema) -> None:
-        """Let a sink of the user's own make ready for results with these columns. At each start."""
-        self.writer.prepare_user_sink(spark, results)
 
     def secure_tables(self, spark: SparkSession) -> None:
         """Let nobody else commit to the tables: no other checkpoint, no process of an earlier epoch. At each start.

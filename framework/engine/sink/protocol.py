@@ -43,7 +43,7 @@ class BatchWriter(Protocol):
         ...
 
 
-class JobSink(BatchWriter, Protocol):
+class JobSink(Protocol):
     """What a job passes its batches through: `DeltaSink`, or a list in tests."""
 
     def run_plan(self, packed: DataFrame, number: int) -> BatchOutput:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
@@ -36,8 +37,8 @@ if TYPE_CHECKING:
     from framework.engine.job.lease import Lease
     from framework.engine.session.checkpoint_files import CheckpointFiles
     from framework.engine.sink.protocol import BatchWriter
+    from state.checkpoint.folder import LocalFolder
     from state.checkpoint.job_record import JobRecord
-    from state.spark_logs.lines import LogFolder
 
 _log = logger("job")
 
@@ -102,33 +103,36 @@ class Completion:
             SinkError: a table that gets the batch is gone, or older than the batch, or does not take it.
             JobFailed: a table cannot be written now.
         """
-        folder = self.files.local_folder() or self.files
-        begun, committed = last_batches(folder)
-        self._require_offsets(folder, begun)
-        batch = self._recorded(folder, begun) if begun != committed else None
+        begun, committed = last_batches(self._folder)
+        self._require_offsets(begun)
+        batch = self._recorded(begun) if begun != committed else None
         completed = None if batch is None else self._complete(batch)
         if batch is None:
             if begun is not None and begun != committed:
                 self._require_in_no_table(begun)
-            batch = self._recorded(folder, committed, is_needed=False)  # kept until the next one is recorded
+            batch = self._recorded(committed, is_needed=False)  # kept until the next one is recorded
             if batch is not None:
                 self._write_again(batch)
-        for name in not_needed(folder, [] if batch is None else [batch]):
+        for name in not_needed(self._folder, [] if batch is None else [batch]):
             self.lease.require_held()
             self.files.remove(name)
         return completed
 
-    def _require_offsets(self, folder: LogFolder, begun: int | None) -> None:
+    @cached_property
+    def _folder(self) -> LocalFolder | CheckpointFiles:
+        return self.files.local_folder() or self.files
+
+    def _require_offsets(self, begun: int | None) -> None:
         """Refuse a checkpoint in which Spark has not begun a batch that is recorded: it is made of several."""
-        numbers = prepared_numbers(folder, self.record.epoch)
+        numbers = prepared_numbers(self._folder, self.record.epoch)
         if numbers and (begun is None or numbers[-1] > begun):
             name = prepared_file(self.record.epoch, numbers[-1])
             raise damaged(self.files, name, f"the offsets of that batch are gone: Spark has begun none after {begun}")
 
-    def _recorded(self, folder: LogFolder, number: int | None, *, is_needed: bool = True) -> PreparedBatch | None:
+    def _recorded(self, number: int | None, *, is_needed: bool = True) -> PreparedBatch | None:
         """Return what is recorded of a batch; None if nothing is, or it is damaged and not needed."""
         try:
-            batch = None if number is None else read_prepared(folder, self.record.epoch, number)
+            batch = None if number is None else read_prepared(self._folder, self.record.epoch, number)
             if batch is not None and batch.job not in ("", self.record.id):
                 raise damaged(self.files, prepared_file(batch.epoch, batch.number), "it is of another job")
         except CorruptState as error:
@@ -153,17 +157,17 @@ class Completion:
                 )
 
     def _complete(self, batch: PreparedBatch) -> PreparedBatch:
-        files, spark = self.files, self.files.spark
+        spark = self.files.spark
         writes = [*filter(None, (self._target(one, batch.number) for one in batch.writes))]
         if batch.sink_writer is not None:
             self.lease.require_held()
             self.writer.prepare_user_sink(spark, batch.rows[RESULTS].schema)
         written = self._write(batch, writes)
         if batch.is_flush:
-            write_flushed(files, batch.number)
+            write_flushed(self.files, batch.number)
         self.lease.require_held()
         with suppress(FileExistsError):  # the process that had prepared it may go on, and be faster
-            (files.local_folder() or files).write(f"{COMMITS_FOLDER}/{batch.number}", batch.spark_commit.encode())
+            self._folder.write(f"{COMMITS_FOLDER}/{batch.number}", batch.spark_commit.encode())
         if batch.resumed_us is not None and self.lease.last_run is not None:
             self.lease.set_previous(self.lease.last_run)  # it has committed a batch after all
         what = ", ".join(written) or "no table"
@@ -172,7 +176,7 @@ class Completion:
 
     def _write(self, batch: PreparedBatch, writes: list[TableWrite]) -> list[str]:
         spark, packed = self.files.spark, None
-        if lost := batch.lost_files(self.files.local_folder() or self.files):
+        if lost := batch.lost_files(self._folder):
             raise damaged(self.files, lost[0], "it is gone")
         wanted = {one.rows for one in writes} | ({RESULTS} if batch.sink_writer is not None else set())
         for folder in {batch.large[name] for name in wanted & batch.large.keys()}:

@@ -71,21 +71,20 @@ class Preparation:
         Raises:
             CheckpointInUse: the lease is lost, or another process has prepared this batch.
         """
+        large, large_files = self._write_large(packed, batch)
         prepared = self.sink.prepared(
             batch,
             spark_commit=spark_commit(packed.sparkSession, query),
-            large=(large := self._write_large(packed, batch)),
+            large=large,
             known=self.lease.tables or {},
             open_panes=open_panes,
             started_us=started_us,
             downtime=downtime,
         )
-        folder, places = self._folder, {*large.values()}
-        files = [f"{place}/{name}" for place in places for name in folder.names(place) if not name.startswith(".")]
-        prepared = replace(prepared, large_files=files)
+        prepared = replace(prepared, large_files=large_files)
         self.lease.require_held()
         try:
-            prepare(folder, prepared)
+            prepare(self._folder, prepared)
         except FileExistsError as error:
             raise CheckpointInUse(
                 f"batch {batch.number} of {self.files.root} was run by another process, too, and that one was first: "
@@ -93,20 +92,21 @@ class Preparation:
                 "of it is in a table. If no other process runs, start the job again, which completes the batch"
             ) from error
         if self._before is None or self._before.large:  # Hadoop removes folders, but takes longer
-            for name in not_needed(folder, [prepared]):
+            for name in not_needed(self._folder, [prepared]):
                 self.lease.require_held()  # else it may be the record of a process that has taken over
                 self.files.remove(name)
         else:
-            folder.remove(prepared_file(self._before.epoch, self._before.number))
+            self._folder.remove(prepared_file(self._before.epoch, self._before.number))
         self._before = replace(prepared, rows={})
         return prepared
 
-    def _write_large(self, packed: DataFrame, batch: BatchOutput) -> dict[str, str]:
-        """Write the outputs that are not in the driver; return name of each -> folder in the checkpoint."""
+    def _write_large(self, packed: DataFrame, batch: BatchOutput) -> tuple[dict[str, str], list[str]]:
+        """Write the outputs that are not in the driver; return name of each -> folder in the checkpoint, and files."""
         tags = [tag for tag, rows in batch.rows.items() if rows and tag not in batch.driver_tables]
         if not tags:
-            return {}
+            return {}, []
         self.lease.require_held()
         folder = f"{prepared_file(self.epoch, batch.number)}-{uuid.uuid4().hex}"
         write_large_rows(packed, tags, self.files.path(folder))
-        return dict.fromkeys(tags, folder)
+        files = [f"{folder}/{name}" for name in self._folder.names(folder) if not name.startswith(".")]
+        return dict.fromkeys(tags, folder), files

@@ -100,7 +100,7 @@ def take_tables(files: CheckpointFiles, sink: DeltaSink) -> None:
     add_missing_columns(spark, sink.tables, sink.spec, sink.writer.small)
     write_tables(files, asdict(sink.tables))
     files.before_change()
-    sink.prepare_user_sink(spark, sink.spec.results_schema)
+    sink.writer.prepare_user_sink(spark, sink.spec.results_schema)
 
 
 def with_columns_found(
