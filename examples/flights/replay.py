@@ -83,6 +83,8 @@ def _run(console: Console, given: Input, out: Path, totals: ReplayTotals) -> Non
 
         with waiting(console, "starting the job..."):
             job = start(files(spark, str(given.folder)), str(out))
+        # The start has completed the batch in which a run was killed, without a report.
+        totals.batches.update(ReplayTotals.of_earlier_runs(out).batches)
         with ReplayView(console, rows=given.n_rows, batches=given.n_files, done=totals.total("rows_in")) as view:
 
             def show(report: BatchReport) -> None:
