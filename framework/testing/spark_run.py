@@ -166,6 +166,7 @@ class SparkRun:
             files = files.while_held(lease.require_held)
             record = open_checkpoint(files, name=self.name, declaration=pipeline.declaration(), key_groups=1)
             last_batch = Completion(files=files, record=record, writer=self.sink, lease=lease, declared={})
+            last_batch.run()
             return Job(JobLaunch.resume(files, record, pipeline, self.sink, trigger_options(trigger), last_batch))
 
     def _saved(self, name: str) -> Path:

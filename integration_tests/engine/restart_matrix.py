@@ -1,7 +1,7 @@
 """What the restart matrix is made of: the kinds of windows, the ways to stop, and a run that is stopped in one of them.
 
-Started as a program, `python -m integration_tests.engine.restart_matrix FOLDER`, it begins a run of every kind, leaves
-each of them in the midst of a batch (the state is written, Spark's commit is not) and gets killed, with its JVM.
+Started as a program, `python -m integration_tests.engine.restart_matrix FOLDER WAY`, it begins a run of every kind,
+leaves each of them in the midst of a batch (the state is written, Spark's commit is not) and gets killed, with its JVM.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from framework.core.steps import Tick
 from framework.engine.sink.fault_points import kill_process
@@ -23,9 +23,10 @@ from framework.testing.vector import ResetItem, parse
 from panekeeper import session
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from framework.engine.sink.batch.output import BatchOutput
+    from state.prepared import PreparedBatch
 
 STOP_AT = 8
 """The wall clock, in seconds, when the run stops; it has taken in everything until 7."""
@@ -62,7 +63,10 @@ KINDS: Mapping[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Way:
-    """How a run stops and comes back: what ends it, and when, in seconds, the next one begins."""
+    """How a run stops and comes back: what ends it, and when, in seconds, the next one begins.
+
+    It is killed after the batch's state is stored: before it is recorded what the batch writes, or after that.
+    """
 
     stop: str
     back_at: int = STOP_AT
@@ -71,6 +75,7 @@ class Way:
 WAYS: Mapping[str, Way] = {
     "clean-stop": Way("end"),
     "kill-9": Way("kill"),
+    "kill-9-recorded": Way("kill"),
     "drain": Way("drain"),
     "reset-to-initial": Way("initial"),
     "outage-shorter": Way("end", STOP_AT + 4),
@@ -166,10 +171,9 @@ class StoppedRun(SparkRun):
         hidden.rename(last)
         (self.input.parent / "events.json").write_text(json.dumps(self.sink.events))
         self.waiting = opening
-        stuck = Stuck()
-        self.sink = cast("ListSink", stuck)
+        self.sink = StuckSink(in_write=self.way == WAYS["kill-9-recorded"])
         self.job("available_now")
-        assert stuck.reached.wait(300)
+        assert self.sink.reached.wait(300)
 
     def attach(self) -> None:
         """Find what a run that was killed has left."""
@@ -179,18 +183,29 @@ class StoppedRun(SparkRun):
             self.waiting = [Tick(STOP_AT * 1_000_000)]
 
 
-class Stuck(ListSink):
-    """A sink that never comes back from a batch."""
+class StuckSink(ListSink):
+    """A sink that never comes back from a batch: the plan has run, and what it writes may be recorded."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, in_write: bool) -> None:
         super().__init__()
+        self.in_write = in_write
         self.reached = threading.Event()
 
-    def commit(self, packed: DataFrame, batch: BatchOutput, **_: Any) -> tuple[str, ...]:
-        """Say that the plan has run, and hang."""
+    def prepared(self, batch: BatchOutput, **given: Any) -> PreparedBatch:
+        """Say what the batch writes, or hang before that."""
+        if not self.in_write:
+            self.hang()
+        return super().prepared(batch, **given)
+
+    def write(self, *_: Any) -> tuple[str, ...]:
+        """Hang before anything is written."""
+        return self.hang()
+
+    def hang(self) -> NoReturn:
+        """Say that the run is there, and stay."""
         self.reached.set()
-        threading.Event().wait()
-        return ()
+        while True:
+            threading.Event().wait()
 
 
 def folder_of(root: Path, kind: str, *, data: bool) -> Path:
@@ -198,16 +213,16 @@ def folder_of(root: Path, kind: str, *, data: bool) -> Path:
     return root / f"{kind}-{'data' if data else 'nothing'}"
 
 
-def main(root: Path) -> None:
-    """Begin every run, hang in all of them, and exit."""
+def main(root: Path, way: str) -> None:
+    """Begin a run of every kind, hang in all of them, and exit."""
     spark = session("matrix", cores=2, **{"spark.sql.shuffle.partitions": 1})
     for kind in KINDS:
         for data in (True, False):
             folder = folder_of(root, kind, data=data)
             folder.mkdir(parents=True)
-            StoppedRun(kind, WAYS["kill-9"], spark, folder, data=data).hang()
+            StoppedRun(kind, WAYS[way], spark, folder, data=data).hang()
     kill_process()
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), sys.argv[2])

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from functools import cache
 from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,7 +32,7 @@ def _case(kind: str, way: str, *, data: bool) -> Any:
     Without a kill, half of the kinds in a way go on, with data or without, in turn; a release waits for all.
     """
     killed = WAYS[way].stop == "kill"
-    marks = [pytest.mark.xdist_group("killed")] if killed else []
+    marks = [pytest.mark.xdist_group(way)] if killed else []
     if not data or (kind, way) not in ONE_WAY_EACH:
         in_turn = (list(KINDS).index(kind) + list(WAYS).index(way)) % 4 == data
         marks.append(pytest.mark.extended if killed or in_turn else pytest.mark.release)
@@ -41,13 +42,13 @@ def _case(kind: str, way: str, *, data: bool) -> Any:
 CASES = [_case(kind, way, data=data) for kind in KINDS for way in WAYS for data in (True, False)]
 
 
-@pytest.fixture(scope="module")
-def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of every kind that a SIGKILL met in the midst of a batch."""
-    root = tmp_path_factory.mktemp("killed")
+@cache
+def killed(way: str, root: Path) -> Path:
+    """Return the folder of a run of every kind that a SIGKILL met in the midst of a batch."""
+    root /= way
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
     done = subprocess.run(
-        [sys.executable, "-m", "integration_tests.engine.restart_matrix", str(root)],
+        [sys.executable, "-m", "integration_tests.engine.restart_matrix", str(root), way],
         env=os.environ | {"PYTHONPATH": path},
         cwd=ROOT,
         stdout=subprocess.DEVNULL,
@@ -65,12 +66,12 @@ def test_the_events_are_those_of_the_memory_engine(
     data: bool,  # noqa: FBT001 -- of the matrix
     spark: SparkSession,
     tmp_path: Path,
-    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     """None is lost, none comes twice, and what is overdue comes first, with or without data after the stop."""
     expected = play(vector(kind, WAYS[way], data=data))
     if WAYS[way].stop == "kill":
-        folder = folder_of(request.getfixturevalue("killed"), kind, data=data)
+        folder = folder_of(killed(way, tmp_path_factory.getbasetemp()), kind, data=data)
         run = StoppedRun(kind, WAYS[way], spark, folder, data=data)
         run.attach()
     else:

@@ -58,7 +58,7 @@ def test_a_rescaled_job_resumes_with_the_same_results(readings: Readings) -> Non
 
 @pytest.mark.extended
 def test_a_rescale_that_is_killed_is_completed(readings: Readings, fail_at: Callable[[str, int], None]) -> None:
-    """Fewer after a batch that failed between two tables; then more, killed on the way and completed."""
+    """Fewer after a batch that failed before it was recorded; then more, killed on the way and completed."""
 
     def killed(partitions: int, after: str) -> None:
         def reached(step: str) -> None:
@@ -71,7 +71,7 @@ def test_a_rescale_that_is_killed_is_completed(readings: Readings, fail_at: Call
 
     for rows in FILES[:3]:
         readings.put(*rows)
-    fail_at("between-delta", 2)
+    fail_at("before-prepare", 2)
     with pytest.raises(JobFailed):
         readings.run()
     killed(2, "copied")

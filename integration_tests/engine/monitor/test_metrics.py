@@ -61,7 +61,7 @@ def test_the_open_panes_of_a_batch_that_is_run_again_are_null(
     readings.put(*[(sensor, "10:00:10", 1) for sensor in "abcdefgh"])
     readings.put(("a", "10:00:20", 1))
     for batch in (1, 2):
-        fail_at("before-delta", batch)
+        fail_at("before-prepare", batch)
         with pytest.raises(PanekeeperError):
             readings.run(window=window)
 
