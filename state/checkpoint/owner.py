@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from state.checkpoint.clock import LAST_US, format_time
@@ -66,6 +66,10 @@ class LeaseOwner:
     has_run: bool = True
     before: dict[str, Any] | None = None
     tables: dict[str, Any] | None = None
+
+    def with_previous(self, run: PreviousRun | None) -> LeaseOwner:
+        """Return the owner if `run` is the last one that has committed a batch; None: this run itself."""
+        return replace(self, has_run=run is None, before=None if run is None else asdict(run))
 
     @staticmethod
     def of_this_process(name: str, what: str = "job") -> LeaseOwner:
@@ -139,6 +143,11 @@ class PreviousRun:
     since_us: int
     seen_us: int
     clean: bool
+
+    @staticmethod
+    def at(name: str, us: int) -> PreviousRun:
+        """Return a run that is known to have been there at one instant only, and did not end by itself."""
+        return PreviousRun(name=name, since_us=us, seen_us=us, clean=False)
 
 
 def read_owner(folder: CheckpointFolder, name: str = RUNNING_FILE) -> LeaseOwner | None:
@@ -218,6 +227,23 @@ def last_run(folder: CheckpointFolder, crashed: LeaseOwner | None) -> PreviousRu
         return PreviousRun(name=last["name"], since_us=last["since"], seen_us=seen, clean=clean)
     except (KeyError, TypeError):
         return None  # as above
+
+
+def put_before(folder: CheckpointFolder, crashed: LeaseOwner | None, run: PreviousRun) -> LeaseOwner | None:
+    """Store which run is the last that has committed a batch, as `previous_run` returns it from then on.
+
+    Args:
+        folder: the checkpoint.
+        crashed: as for `previous_run`.
+        run: the last run of all, or one before it.
+
+    Returns:
+        The owner of the crashed job's lease as it is to be put back.
+    """
+    before = None if run == last_run(folder, crashed) else asdict(run)
+    if end := _last(folder, crashed)[1]:
+        folder.write_json(STOPPED_FILE, {**end, "has_run": before is None, "before": before}, replace=True)
+    return None if crashed is None else replace(crashed, has_run=before is None, before=before)
 
 
 def written_tables(folder: CheckpointFolder, crashed: LeaseOwner | None) -> dict[str, Any] | None:

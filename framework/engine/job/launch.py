@@ -284,8 +284,7 @@ class JobLaunch:
             CheckpointInUse: another job has taken over meanwhile; its control stream is not written to.
         """
         self.lease.require_held()
-        at = well_until_us
-        self.lease.set_previous(PreviousRun(name=self.name, since_us=at, seen_us=at, clean=False))
+        self.lease.set_previous(PreviousRun.at(self.name, well_until_us))
 
     def _record_batch(self, batch: BatchOutput) -> None:
         """Record for the next downtime report that this run, or an aborted start before it, has committed a batch.
@@ -294,6 +293,5 @@ class JobLaunch:
         """
         if batch.last_resume_file is None or batch.resumed_us is None:
             return
-        at = batch.resumed_us
-        aborted = PreviousRun(name=self.name, since_us=at, seen_us=at, clean=False)
+        aborted = PreviousRun.at(self.name, batch.resumed_us)
         self.lease.set_previous(None if batch.last_resume_file >= self.resume_file else aborted)

@@ -27,7 +27,7 @@ from state.checkpoint.claims import drop_claim, has_claim, put_back
 from state.checkpoint.clock import now_us
 from state.checkpoint.folder import CheckpointFolder
 from state.checkpoint.layout import RUNNING_FILE, STOPPED_FILE
-from state.checkpoint.owner import HEARTBEAT_TIMEOUT_US, LeaseOwner, PreviousRun
+from state.checkpoint.owner import HEARTBEAT_TIMEOUT_US, LeaseOwner, PreviousRun, put_before
 from state.log import logger
 
 if TYPE_CHECKING:
@@ -41,8 +41,7 @@ _held: dict[str, Lease] = {}
 
 
 def _runs_here(token: str) -> bool:
-    held = _held.get(token)
-    return held is not None and held.release_if_ended()
+    return (held := _held.get(token)) is not None and held.release_if_ended()
 
 
 class Lease:
@@ -172,12 +171,20 @@ class Lease:
     def set_previous(self, previous: PreviousRun | None) -> None:
         """Set the run that comes before the next one: None for this run itself, once a batch of it is committed."""
         with self._lock:
-            before = None if previous is None else asdict(previous)
+            owner = self._owner.with_previous(previous)
             self.previous = previous or self.previous
-            if (self._owner.has_run, self._owner.before) == (previous is None, before):
+            if owner == self._owner:
                 return
-            self._owner = replace(self._owner, has_run=previous is None, before=before)
+            self._owner = owner
         self._try_to_renew()
+
+    def note_completed(self, resumed_us: int) -> None:
+        """Take note, also if this start fails, that it has completed the first batch of a run begun at `resumed_us`."""
+        run = self.last_run
+        if run is None or run.since_us > resumed_us:  # another start came to nothing after that run
+            run = PreviousRun.at(self._owner.name, resumed_us)
+        self.set_previous(run)
+        self.replaced = put_before(self._folder, self.replaced, run)
 
     @property
     def tables(self) -> dict[str, Any] | None:

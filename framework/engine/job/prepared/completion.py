@@ -168,8 +168,8 @@ class Completion:
         self.lease.require_held()
         with suppress(FileExistsError):  # the process that had prepared it may go on, and be faster
             self._folder.write(f"{COMMITS_FOLDER}/{batch.number}", batch.spark_commit.encode())
-        if batch.resumed_us is not None and self.lease.last_run is not None:
-            self.lease.set_previous(self.lease.last_run)  # it has committed a batch after all
+        if batch.resumed_us is not None:
+            self.lease.note_completed(batch.resumed_us)
         what = ", ".join(written) or "no table"
         _log.info("batch %s of job %s is completed as it was recorded: %s", batch.number, self.record.name, what)
         return replace(batch, writes=[one for one in writes if one.role in written])

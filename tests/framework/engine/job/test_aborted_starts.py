@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+import pytest
+
 from framework.engine.job.lease import Lease, acquire
 from state.checkpoint.folder import LocalFolder
 from state.checkpoint.layout import RUNNING_FILE, STOPPED_FILE
@@ -100,3 +102,39 @@ def test_a_lease_of_an_earlier_version_is_one_of_a_run(tmp_path: Any) -> None:
     second.roll_back()
     runs.folder.write_json(RUNNING_FILE, left | {"pid": 2**22 + 1, "started": None, "seen": 35}, replace=True)
     assert runs.start(50).previous == PreviousRun(name="job", since_us=10, seen_us=35, clean=False)
+
+
+@pytest.mark.parametrize("ending", ["crash", "failed"])
+def test_a_run_whose_batch_a_start_completes_has_run_also_if_that_start_fails(tmp_path: Any, ending: str) -> None:
+    """Else the outage before that run, which the batch has reported, would be reported once more."""
+    runs = Runs(tmp_path)
+    first = runs.start(10)
+    first.set_previous(None)
+    runs.end(first, 20)
+    second = runs.start(100)
+    if ending == "crash":
+        runs.crash(second, 105)
+    else:
+        runs.end(second, 105, "failed")
+    third = runs.start(200)
+    third.note_completed(101)
+    last = PreviousRun(name="job", since_us=100, seen_us=105, clean=False)
+    assert third.previous == last
+    third.roll_back()
+    assert runs.start(300).previous == last
+
+
+@pytest.mark.parametrize("ending", ["crash", "failed"])
+def test_a_start_that_came_after_the_run_whose_batch_is_completed_is_no_run(tmp_path: Any, ending: str) -> None:
+    """The time since that run was started is the next outage: when it was killed is known no more."""
+    runs = Runs(tmp_path)
+    runs.crash(runs.start(100), 105)
+    second = runs.start(200)
+    if ending == "crash":
+        runs.crash(second, 205)
+    else:
+        runs.end(second, 205, "failed")
+    third = runs.start(300)
+    third.note_completed(101)
+    third.roll_back()
+    assert runs.start(400).previous == PreviousRun(name="job", since_us=101, seen_us=101, clean=False)
