@@ -154,16 +154,17 @@ def prepare(folder: PreparedFolder, batch: PreparedBatch) -> None:
         raise FileExistsError(name)
 
 
-def read_prepared(folder: LogFolder, epoch: int, number: int) -> PreparedBatch | None:
+def read_prepared(folder: LogFolder, epoch: int, number: int, *, job: str) -> PreparedBatch | None:
     """Return a batch as it was prepared; None if it was not, or not kept.
 
     Args:
         folder: the checkpoint of the job.
         epoch: of the job.
         number: of the batch.
+        job: id of the checkpoint.
 
     Raises:
-        CorruptState: its file is damaged.
+        CorruptState: its file is damaged, or came from another checkpoint.
         StateVersionError: a later version wrote it.
     """
     name = prepared_file(epoch, number)
@@ -177,6 +178,8 @@ def read_prepared(folder: LogFolder, epoch: int, number: int) -> PreparedBatch |
         raise damaged(folder, name, "it is not what was written") from error
     if (found.epoch, found.number) != (epoch, number):
         raise damaged(folder, name, f"it is of batch {found.number} in epoch {found.epoch}")
+    if found.job not in ("", job):
+        raise damaged(folder, name, "it is of another job")
     return found
 
 

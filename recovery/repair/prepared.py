@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from recovery.repair.finding import Finding
 from recovery.repair.logs import NO_SINK
 from recovery.storage.files import Files
 from state.checkpoint.folder import batch_numbers
-from state.checkpoint.job_record import read_record
+from state.checkpoint.job_record import JobRecord, read_record
 from state.checkpoint.layout import COMMITS_FOLDER, prepared_file
 from state.errors import CorruptState, StateError
-from state.prepared import prepared_numbers, read_prepared
+from state.prepared import PreparedBatch, prepared_numbers, read_prepared
 
 _COMMITTED = "the batch is committed, so it is not needed"
 _RUN_AGAIN = (
@@ -36,7 +40,7 @@ def prepared_findings(folder: Files, *, no_sink: bool) -> Iterator[Finding]:
     committed = max(batch_numbers(folder, COMMITS_FOLDER), default=-1)
     for number in prepared_numbers(folder, record.epoch):
         file = prepared_file(record.epoch, number)
-        if not _is_damaged(folder, record.epoch, number):
+        if not _is_damaged(folder, record, number):
             continue
         if number <= committed:
             yield Finding(file=file, action="set aside", why=_COMMITTED)
@@ -46,9 +50,21 @@ def prepared_findings(folder: Files, *, no_sink: bool) -> Iterator[Finding]:
             yield Finding(file=file, action="none", why=NO_SINK)
 
 
-def _is_damaged(folder: Files, epoch: int, number: int) -> bool:
+def _is_damaged(folder: Files, record: JobRecord, number: int) -> bool:
     try:
-        batch = read_prepared(folder, epoch, number)
-    except CorruptState:
+        batch = read_prepared(folder, record.epoch, number, job=record.id)
+        return batch is not None and bool(batch.lost_files(folder) or _lacks_rows(folder, batch))
+    except (CorruptState, OSError, pa.ArrowInvalid):
         return True
-    return batch is not None and bool(batch.lost_files(folder))
+
+
+def _lacks_rows(folder: Files, batch: PreparedBatch) -> bool:
+    """Return whether the files beside a record have other rows than it says."""
+    found: Counter[str] = Counter()
+    for name in batch.large_files:
+        if name.endswith(".parquet"):
+            with folder.local_copy(name) as path:
+                rows = pq.read_table(path, columns=["tag", "n"])
+            for tag, number in zip(*(rows.column(one).to_pylist() for one in rows.column_names), strict=True):
+                found[tag] += number
+    return any(found[name] != rows for name, rows in batch.large_counts.items())

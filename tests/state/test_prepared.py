@@ -52,9 +52,9 @@ def folder(tmp_path: Path) -> LocalFolder:
 @pytest.mark.parametrize("batch", [BATCH, EMPTY], ids=["all fields", "nothing to write"])
 def test_a_batch_is_read_as_it_was_prepared(folder: LocalFolder, batch: PreparedBatch) -> None:
     """With its rows, their types, and the columns of those that are stored elsewhere."""
-    assert read_prepared(folder, batch.epoch, batch.number) is None
+    assert read_prepared(folder, batch.epoch, batch.number, job="7f") is None
     prepare(folder, batch)
-    found = read_prepared(folder, batch.epoch, batch.number)
+    found = read_prepared(folder, batch.epoch, batch.number, job="7f")
     assert found == batch
     assert found is not None
     for name, rows in batch.rows.items():
@@ -68,7 +68,7 @@ def test_one_of_two_processes_prepares_a_batch(folder: LocalFolder) -> None:
     prepare(folder, BATCH)
     with pytest.raises(FileExistsError):
         prepare(folder, replace(BATCH, is_flush=False))
-    assert read_prepared(folder, 2, 7) == BATCH
+    assert read_prepared(folder, 2, 7, job="7f") == BATCH
     prepare(folder, replace(BATCH, epoch=3))  # of another epoch, which has tables and transactions of its own
 
 
@@ -76,7 +76,7 @@ def test_a_request_that_is_repeated_has_prepared_the_batch_once(folder: LocalFol
     """The store had written the file, and its response was lost: then the name is taken by the very same content."""
     prepare(folder, BATCH)
     prepare(folder, BATCH)
-    assert read_prepared(folder, 2, 7) == BATCH
+    assert read_prepared(folder, 2, 7, job="7f") == BATCH
 
 
 def test_a_process_that_was_paused_until_the_next_batch_is_refused(folder: LocalFolder) -> None:
@@ -96,7 +96,7 @@ def test_a_record_that_was_cut_short_is_an_error_with_the_command_that_repairs_i
     content = BATCH.to_bytes()
     folder.write(prepared_file(2, 7), content[: int(len(content) * share)])
     with pytest.raises(CorruptState, match=r"panekeeper/prepared/2-7 .* is damaged.*panekeeper repair"):
-        read_prepared(folder, 2, 7)
+        read_prepared(folder, 2, 7, job="7f")
 
 
 @pytest.mark.parametrize("other", [replace(BATCH, number=8), replace(BATCH, epoch=1)])
@@ -104,7 +104,14 @@ def test_a_record_of_another_batch_is_not_taken_for_this_one(folder: LocalFolder
     """Somebody has renamed it."""
     folder.write(prepared_file(2, 7), other.to_bytes())
     with pytest.raises(CorruptState, match=rf"it is of batch {other.number} in epoch {other.epoch}"):
-        read_prepared(folder, 2, 7)
+        read_prepared(folder, 2, 7, job="7f")
+
+
+def test_a_record_of_another_checkpoint_is_not_taken_for_one_of_this(folder: LocalFolder) -> None:
+    """Somebody has copied it here; its state is another."""
+    folder.write(prepared_file(2, 7), BATCH.to_bytes())
+    with pytest.raises(CorruptState, match="it is of another job"):
+        read_prepared(folder, 2, 7, job="8a")
 
 
 def test_what_is_not_of_the_last_batch_is_not_needed(folder: LocalFolder) -> None:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,53 +11,18 @@ from framework.engine.flow import processor
 from framework.engine.session.file_manager import FORMAT_SETTING
 from framework.engine.session.required_settings import session_settings
 from integration_tests.engine.readings import FILES, LOG
-from panekeeper import CheckpointError, JobFailed, JobFinished, SinkError
+from integration_tests.engine.sink.conftest import fail_in_batch_2, reasons, recorded, take_last_commit
+from panekeeper import CheckpointError, JobFailed, JobFinished
 from recovery.cli.main import main
-from state.checkpoint.folder import LocalFolder
-from state.checkpoint.layout import prepared_file
 from state.errors import CorruptState
-from state.prepared import PreparedBatch, read_prepared
 
 if TYPE_CHECKING:
     from integration_tests.engine.conftest import Readings
 
+
 LATE = {"late": "value = 16"}
 """Refuses a row of batch 2."""
 LOG_WITHOUT_IT = [row for row in LOG if row[:4] != ("a", "10:00", 17, 2)]
-
-
-def fail_in_batch_2(readings: Readings, fail_at: Callable[[str, int], None], point: str, **options: Any) -> None:
-    """Run a job that fails at a point of the batch that fires panes, and brings a row to the quarantine."""
-    fail_at(point, 2)
-    with pytest.raises(JobFailed):
-        readings.run(**options)
-
-
-def recorded(readings: Readings, number: int) -> PreparedBatch | None:
-    """What is recorded of a batch."""
-    return read_prepared(LocalFolder(readings.checkpoint), 0, number)
-
-
-def reasons(readings: Readings) -> list[str]:
-    """The reasons in the quarantine."""
-    return sorted(row["reason"] for row in readings.rows("log_quarantine"))
-
-
-def take_last_commit(table: Path) -> None:
-    """Take its last commit from a table, as a power cut may do."""
-    last = max((table / "_delta_log").glob("*.json"))
-    assert '"txn"' in last.read_text()
-    last.unlink()
-    for path in last.parent.glob(f".{last.name}.crc"):
-        path.unlink()
-
-
-@pytest.fixture
-def story(readings: Readings) -> Readings:
-    """The readings, and one without a time in batch 2."""
-    for number, rows in enumerate(FILES):
-        readings.put(*rows, *([("d", None, 3)] if number == 2 else []))
-    return readings
 
 
 @pytest.mark.parametrize(
@@ -137,7 +99,10 @@ def test_what_is_recorded_as_the_commit_of_a_batch_is_what_spark_logs(readings: 
 
 
 def test_rows_that_are_too_many_for_the_driver_are_recorded_beside_it(
-    story: Readings, fail_at: Callable[[str, int], None], monkeypatch: pytest.MonkeyPatch
+    story: Readings,
+    fail_at: Callable[[str, int], None],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """They are completed from there, and removed with the record; also in a folder whose name looks like a pattern."""
     monkeypatch.setattr(type(story), "checkpoint", story.folder / "check[1]{a,b}point")
@@ -156,28 +121,14 @@ def test_rows_that_are_too_many_for_the_driver_are_recorded_beside_it(
     part.touch()  # to Spark, a file without a byte has no rows
     with pytest.raises(CorruptState, match=r"is damaged: it has .* rows, not .*'results': "):
         story.start()
+    assert main(["repair", str(story.checkpoint), "--no-sink", "--dry-run"]) == 0
+    assert "panekeeper/prepared/0-2" in capsys.readouterr().out
     away.rename(part)
     story.run(reject=LATE)
     assert story.log() == LOG
     assert story.log("view") == LOG[1:]
     assert reasons(story) == ["NULL_EVENT_TIME", "NULL_EVENT_TIME"]
     assert not [path for path in (story.checkpoint / "panekeeper" / "prepared").iterdir() if path.is_dir()]
-
-
-def test_rows_of_a_table_that_is_gone_are_left_out_only_if_one_insists(
-    story: Readings, fail_at: Callable[[str, int], None]
-) -> None:
-    """The quarantine of the batch is nowhere else. A view that is declared no more is no loss: the log has it."""
-    fail_in_batch_2(story, fail_at, "between-delta")
-    shutil.rmtree(story.folder / "log_quarantine")
-    shutil.rmtree(story.folder / "view")
-    job = story.computed().to_delta(story.folder / "log")
-    for accepted in (None, 1):
-        with pytest.raises(SinkError, match=r"batch 2 .* quarantine .*log_quarantine, which is gone.*accept_batch=2"):
-            job.start(checkpoint=story.checkpoint, trigger="available_now", accept_batch=accepted)
-    with pytest.raises(SinkError, match="log_quarantine is gone"):  # it has others of this job, which nothing replaces
-        job.start(checkpoint=story.checkpoint, trigger="available_now", accept_batch=2)
-    assert story.log() == [row for row in LOG if row in story.log()]
 
 
 def test_a_table_that_was_moved_gets_the_batch_where_it_is(
@@ -194,19 +145,13 @@ def test_a_table_that_was_moved_gets_the_batch_where_it_is(
     assert not (story.folder / "log").exists()
 
 
-@pytest.mark.parametrize("next_is_begun", [False, pytest.param(True, marks=pytest.mark.extended)])
-def test_a_commit_that_a_power_cut_took_from_a_table_is_made_again(
-    story: Readings, fail_at: Callable[[str, int], None], *, next_is_begun: bool
+def test_a_query_of_ones_own_does_not_pass_over_a_recorded_batch(
+    story: Readings, fail_at: Callable[[str, int], None]
 ) -> None:
-    """The record of the last batch is kept until the next one has its own."""
-    story.run()
-    if next_is_begun:
-        story.put(("c", "10:09:31", 1))
-        fail_at("before-prepare", story.numbers("offsets")[-1] + 1)
-        with pytest.raises(JobFailed):
-            story.run()
-    take_last_commit(story.folder / "log")
-    assert story.log() != LOG
+    """It has no tables that could be completed."""
+    fail_in_batch_2(story, fail_at, "before-delta")
+    with pytest.raises(CheckpointError, match=r"is recorded and not completed; start the job once by to_delta"):
+        story.computed().transform(checkpoint=story.checkpoint)
     story.run()
     assert story.log() == LOG
 
@@ -229,22 +174,3 @@ def test_a_flush_that_was_interrupted_is_finished_by_the_next_start(
     assert {row[:2] for row in story.log()} - {row[:2] for row in LOG} == {("c", "10:09")}
     assert len(story.log()) == len(LOG) + 1
     assert story.numbers("commits") == story.numbers("offsets")
-
-
-@pytest.mark.parametrize("point", ["before-delta", pytest.param("between-delta", marks=pytest.mark.extended)])
-def test_a_damaged_record_has_a_way_out(story: Readings, fail_at: Callable[[str, int], None], point: str) -> None:
-    """It is set aside. The batch is run again, but where a table has it only if one insists."""
-    fail_in_batch_2(story, fail_at, point)
-    (story.checkpoint / prepared_file(0, 2)).write_bytes(b"cut sho")
-    with pytest.raises(CorruptState, match="panekeeper repair"):
-        story.start()
-    assert main(["repair", str(story.checkpoint), "--no-sink"]) == 0
-    if point == "between-delta":
-        with pytest.raises(CheckpointError, match=r"batch 2 .* what was recorded of it is gone .*accept_batch=2"):
-            story.start()
-        job = story.declare().start(checkpoint=story.checkpoint, trigger="available_now", accept_batch=2)
-        assert job.await_end(timeout=300)
-    else:
-        story.run()
-    assert story.log() == LOG
-    assert json.loads((story.checkpoint / "panekeeper" / "tables.json").read_text())

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import io
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from recovery.repair.repair import repair
@@ -10,22 +15,44 @@ from state.prepared import PreparedBatch
 from tests.recovery.conftest import FakeCheckpoint
 
 
-@pytest.mark.parametrize("damage", ["cut short", "rows gone"])
+def packed(*rows: int) -> bytes:
+    """A file of packed rows: one for each number of results."""
+    content = io.BytesIO()
+    pq.write_table(pa.table({"tag": ["results"] * len(rows), "n": [*rows]}), content)
+    return content.getvalue()
+
+
+@pytest.mark.parametrize("damage", ["cut short", "of another job", "rows gone", "rows without a byte", "other rows"])
 @pytest.mark.parametrize(("number", "needs_no_sink"), [(2, False), (3, True)])
 def test_a_damaged_record_of_a_batch_is_set_aside(
     stored_job: FakeCheckpoint, damage: str, number: int, *, needs_no_sink: bool
 ) -> None:
     """Of a batch that is not committed, a sink of the user's own may have rows that a table has not."""
     file = prepared_file(0, number)
-    content = PreparedBatch(number=number, epoch=0, spark_commit="", large_files=[f"{file}-ab/part-0"]).to_bytes()
-    stored_job.files.put_bytes(file, content)
-    for name in ("part-0", "part-1"):
-        stored_job.files.put_bytes(f"{file}-ab/{name}", b"")
+    part = f"{file}-ab/part-0.parquet"
+    batch = PreparedBatch(
+        number=number,
+        epoch=0,
+        spark_commit="",
+        large_files=[part],
+        large_counts={"results": 3},
+        job="0123456789ab",
+    )
+    put = stored_job.files.put_bytes
+    put(file, batch.to_bytes())
+    put(part, packed(1, 2))
     assert repair(stored_job.root).findings == ()
-    if damage == "cut short":
-        stored_job.files.put_bytes(file, content[:-3])
-    else:
-        stored_job.files.remove(f"{file}-ab/part-0")
+    match damage:
+        case "cut short":
+            put(file, batch.to_bytes()[:-3])
+        case "of another job":
+            put(file, replace(batch, job="other").to_bytes())
+        case "rows gone":
+            stored_job.files.remove(part)
+        case "rows without a byte":
+            put(part, b"")
+        case "other rows":
+            put(part, packed(2))
     [found] = repair(stored_job.root).findings
     assert (found.file, found.action) == (file, "none" if needs_no_sink else "set aside")
     assert ("repair with --no-sink" in found.why) == needs_no_sink

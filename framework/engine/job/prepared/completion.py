@@ -132,15 +132,13 @@ class Completion:
     def _recorded(self, number: int | None, *, is_needed: bool = True) -> PreparedBatch | None:
         """Return what is recorded of a batch; None if nothing is, or it is damaged and not needed."""
         try:
-            batch = None if number is None else read_prepared(self._folder, self.record.epoch, number)
-            if batch is not None and batch.job not in ("", self.record.id):
-                raise damaged(self.files, prepared_file(batch.epoch, batch.number), "it is of another job")
+            known = self.record
+            return None if number is None else read_prepared(self._folder, known.epoch, number, job=known.id)
         except CorruptState as error:
             if is_needed:
                 raise
             _log.warning("%s; the batch is committed, so a start does not need it", error)
             return None
-        return batch
 
     def _require_in_no_table(self, number: int) -> None:
         """Refuse to run a batch again that a table has: it might be computed otherwise now."""

@@ -48,4 +48,4 @@ def test_the_record_of_the_process_that_has_taken_over_stays(tmp_path: Path, mon
     nothing: Any = SimpleNamespace(sparkSession=None)
     with pytest.raises(CheckpointInUse):
         paused.prepare(nothing, output, nothing, open_panes=None, started_us=0, downtime=None)
-    assert read_prepared(folder, 0, 1) is not None
+    assert read_prepared(folder, 0, 1, job="job") is not None

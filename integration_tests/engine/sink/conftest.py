@@ -1,0 +1,57 @@
+"""A job that fails in the batch that fires panes and brings a row to the quarantine, and what is recorded of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from integration_tests.engine.readings import FILES
+from panekeeper import JobFailed
+from state.checkpoint.folder import LocalFolder
+from state.checkpoint.job_record import read_record
+from state.prepared import PreparedBatch, read_prepared
+
+if TYPE_CHECKING:
+    from integration_tests.engine.conftest import Readings
+
+
+def fail_in_batch_2(readings: Readings, fail_at: Callable[[str, int], None], point: str, **options: Any) -> None:
+    """Run a job that fails at a point of the batch that fires panes, and brings a row to the quarantine."""
+    fail_at(point, 2)
+    with pytest.raises(JobFailed):
+        readings.run(**options)
+
+
+def recorded(readings: Readings, number: int) -> PreparedBatch | None:
+    """What is recorded of a batch."""
+    folder = LocalFolder(readings.checkpoint)
+    record = read_record(folder)
+    assert record is not None
+    return read_prepared(folder, 0, number, job=record.id)
+
+
+def reasons(readings: Readings) -> list[str]:
+    """The reasons in the quarantine."""
+    return sorted(row["reason"] for row in readings.rows("log_quarantine"))
+
+
+def take_last_commit(table: Path) -> str:
+    """Take its last commit from a table, as a power cut may do, and return it."""
+    last = max((table / "_delta_log").glob("*.json"))
+    taken = last.read_text()
+    assert '"txn"' in taken
+    last.unlink()
+    for path in last.parent.glob(f".{last.name}.crc"):
+        path.unlink()
+    return taken
+
+
+@pytest.fixture
+def story(readings: Readings) -> Readings:
+    """The readings, and one without a time in batch 2."""
+    for number, rows in enumerate(FILES):
+        readings.put(*rows, *([("d", None, 3)] if number == 2 else []))
+    return readings

@@ -1,0 +1,125 @@
+"""What is recorded of a batch, or a table that has to get it, is lost or damaged: what is there to do?"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from framework.engine.flow import processor
+from framework.engine.user_sinks.foreach_batch import ForeachBatch
+from integration_tests.engine.readings import LOG
+from integration_tests.engine.sink.conftest import fail_in_batch_2, take_last_commit
+from panekeeper import CheckpointError, JobFailed, SinkError
+from recovery.cli.main import main
+from state.checkpoint.folder import LocalFolder
+from state.checkpoint.layout import prepared_file
+from state.errors import CorruptState
+from state.prepared import PreparedBatch, prepare
+
+if TYPE_CHECKING:
+    from integration_tests.engine.conftest import Readings
+
+
+def test_rows_of_a_table_that_is_gone_are_left_out_only_if_one_insists(
+    story: Readings, fail_at: Callable[[str, int], None]
+) -> None:
+    """The quarantine of the batch is nowhere else. A view that is declared no more is no loss: the log has it."""
+    fail_in_batch_2(story, fail_at, "between-delta")
+    shutil.rmtree(story.folder / "log_quarantine")
+    shutil.rmtree(story.folder / "view")
+    job = story.computed().to_delta(story.folder / "log")
+    for accepted in (None, 1):
+        with pytest.raises(SinkError, match=r"batch 2 .* quarantine .*log_quarantine, which is gone.*accept_batch=2"):
+            job.start(checkpoint=story.checkpoint, trigger="available_now", accept_batch=accepted)
+    with pytest.raises(SinkError, match="log_quarantine is gone"):  # it has others of this job, which nothing replaces
+        job.start(checkpoint=story.checkpoint, trigger="available_now", accept_batch=2)
+    assert story.log() == [row for row in LOG if row in story.log()]
+
+
+@pytest.mark.parametrize("next_is_begun", [False, pytest.param(True, marks=pytest.mark.extended)])
+def test_a_commit_that_a_power_cut_took_from_a_table_is_made_again(
+    story: Readings, fail_at: Callable[[str, int], None], *, next_is_begun: bool
+) -> None:
+    """The record of the last batch is kept until the next one has its own."""
+    story.run()
+    if next_is_begun:
+        story.put(("c", "10:09:31", 1))
+        fail_at("before-prepare", story.numbers("offsets")[-1] + 1)
+        with pytest.raises(JobFailed):
+            story.run()
+    take_last_commit(story.folder / "log")
+    assert story.log() != LOG
+    story.run()
+    assert story.log() == LOG
+
+
+@pytest.mark.extended
+def test_a_table_that_its_owner_has_confirmed_gets_no_batch_again(story: Readings) -> None:
+    """The rows that it had lost are there already, by the owner's own statement."""
+    story.run()
+    had = story.rows("log")
+    taken = take_last_commit(story.folder / "log")
+    transaction, last = re.findall(r'"appId":"([^"]+)","version":(\d+)', taken)[0]
+    lost = [row for row in had if row not in story.rows("log")]
+    assert lost
+    log = f"delta.`{story.folder}/log`"
+    story.spark.createDataFrame(lost, story.spark.table(log).schema).write.insertInto(log)
+    story.spark.sql(f"ALTER TABLE {log} SET TBLPROPERTIES ('panekeeper.acceptedUpToBatch' = '{transaction}:{last}')")
+    story.run()
+    assert story.log() == LOG
+
+
+@pytest.mark.extended
+def test_large_rows_for_a_sink_alone_are_left_out_if_one_insists(
+    story: Readings, fail_at: Callable[[str, int], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No table is left that takes them: the log is gone, and the sink gets what it would have got."""
+    monkeypatch.setattr(processor, "DRIVER_BYTES", 0)
+    got: list[tuple[Any, ...]] = []
+    sink = ForeachBatch(lambda rows, batch: got.extend((batch, row["sensor"]) for row in rows.collect()))
+    job = story.computed().to_delta(story.folder / "log").with_sink(sink)
+    fail_at("before-delta", 0)
+    with pytest.raises(JobFailed):
+        job.start(checkpoint=story.checkpoint, trigger="available_now").await_end(timeout=300)
+    for table in ("log", "log_quarantine", "log_metrics"):
+        shutil.rmtree(story.folder / table)
+    job = story.computed().to_delta(story.folder / "another").with_sink(sink)
+    assert job.start(checkpoint=story.checkpoint, trigger="available_now", accept_batch=0).await_end(timeout=300)
+    assert {batch for batch, _ in got} >= {2}
+    assert story.log("another") == LOG
+
+
+@pytest.mark.extended
+def test_a_record_of_another_job_is_no_record_of_this_one(story: Readings, fail_at: Callable[[str, int], None]) -> None:
+    """As where folders were copied over each other. Set aside by a repair, it is in nobody's way."""
+    fail_in_batch_2(story, fail_at, "before-prepare")
+    prepare(LocalFolder(story.checkpoint), PreparedBatch(number=2, epoch=0, spark_commit="", job="another"))
+    with pytest.raises(CorruptState, match=r"prepared/0-2 .* is damaged: it is of another job"):
+        story.start()
+    assert main(["repair", str(story.checkpoint), "--no-sink"]) == 0
+    story.run()
+    assert story.log() == LOG
+
+
+@pytest.mark.parametrize("point", ["before-delta", pytest.param("between-delta", marks=pytest.mark.extended)])
+def test_a_damaged_record_has_a_way_out(story: Readings, fail_at: Callable[[str, int], None], point: str) -> None:
+    """It is set aside. The batch is run again, but where a table has it only if one insists."""
+    fail_in_batch_2(story, fail_at, point)
+    (story.checkpoint / prepared_file(0, 2)).write_bytes(b"cut sho")
+    with pytest.raises(CorruptState, match="panekeeper repair"):
+        story.start()
+    assert main(["repair", str(story.checkpoint), "--no-sink"]) == 0
+    if point == "between-delta":
+        with pytest.raises(CheckpointError, match=r"batch 2 .* what was recorded of it is gone .*accept_batch=2"):
+            story.start()
+        job = story.declare().start(checkpoint=story.checkpoint, trigger="available_now", accept_batch=2)
+        assert job.await_end(timeout=300)
+    else:
+        story.run()
+    assert story.log() == LOG
+    assert json.loads((story.checkpoint / "panekeeper" / "tables.json").read_text())
