@@ -24,6 +24,7 @@ from framework.engine.job.shutdown.signals import await_end
 from framework.engine.job.shutdown.spark_shutdown import spark_shutdown
 from framework.engine.job.status import Drained, JobState, Status
 from framework.engine.session.spark_errors import BatchFailed, is_worker_timeout, translate
+from framework.engine.sink.protocol import BatchContext
 from state.checkpoint.clock import Deadline, now_us
 from state.checkpoint.control_files import ControlKind
 from state.checkpoint.last_savepoint import LastSavepoint, read_last_savepoint
@@ -238,8 +239,8 @@ class Job:
         try:
             batch = self._launch.sink.run_plan(packed, number)
             clock.end("plan")
-            open_panes = self._totals.open_panes_after(batch)
-            downtime = self._launch.commit(packed, batch, self._query, open_panes=open_panes, started_us=started_us)
+            context = BatchContext(started_us=started_us, open_panes=self._totals.open_panes_after(batch))
+            downtime = self._launch.commit(packed, batch, self._query, context)
             clock.end("tables")
             self._downtime = downtime or self._downtime
         finally:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from framework.engine.job.status import JobState
     from framework.engine.session.checkpoint_files import CheckpointFiles
     from framework.engine.sink.batch.output import BatchOutput
-    from framework.engine.sink.protocol import JobSink
+    from framework.engine.sink.protocol import BatchContext, JobSink
     from state.checkpoint.job_record import JobRecord
     from state.prepared import PreparedBatch
 
@@ -102,7 +102,7 @@ class JobLaunch:
             completion=completion,
             preparation=Preparation(files=files, sink=sink, lease=completion.lease, epoch=record.epoch),
             control_cleanup=ControlCleanup(files),
-            inputs=InputsRecord(files.local_folder() or files, inputs_of(streams)),
+            inputs=InputsRecord(files.without_java(), inputs_of(streams)),
         )
 
     def acquire_lease(self) -> None:
@@ -158,14 +158,14 @@ class JobLaunch:
 
         None: it is committed, or has to be run again.
         """
-        begun, committed = last_batches(self.files.local_folder() or self.files)
+        begun, committed = last_batches(self.files.without_java())
         completed = None if begun == committed else self.completion.run()
         if completed is not None:
             self._note_written([one.role for one in completed.writes], completed.number)
         return completed
 
     def _remove_unread(self) -> None:
-        folder = self.files.local_folder() or self.files
+        folder = self.files.without_java()
         held = self.lease.require_held
         for file in remove_unread_entries(folder, held):
             _log.info("%s is removed: the process was killed before a batch read what it names", file)
@@ -205,9 +205,7 @@ class JobLaunch:
         packed: DataFrame,
         batch: BatchOutput,
         query: StreamingQuery,
-        *,
-        open_panes: int | None,
-        started_us: int,
+        context: BatchContext,
     ) -> downtime.Downtime | None:
         """Steps 3 and 4 of the commit protocol (`delta_sink.py`), for as long as the job holds its lease.
 
@@ -215,9 +213,7 @@ class JobLaunch:
             What happened while the job was down, if this is the first batch after that.
         """
         report = self.downtime_report(batch)
-        prepared = self.preparation.prepare(
-            packed, batch, query, open_panes=open_panes, started_us=started_us, downtime=report
-        )
+        prepared = self.preparation.prepare(packed, batch, query, replace(context, downtime=report))
         written = self.completion.writer.write(packed.sparkSession, prepared, packed, self.lease.require_held)
         self._note_written(written, batch.number)
         self._record_batch(batch)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from framework.engine.session.file_manager import FORMAT_SETTING, MANAGER_SETTING, file_manager
 from framework.engine.session.s3_settings import EXCLUSIVE_CREATE, is_s3
@@ -115,6 +115,13 @@ class CheckpointFiles:
         """Return the same folder without Java, None if it is not on a local disk."""
         local = local_path(self.path(""))
         return None if local is None else LocalFolder(local)
+
+    def without_java(self) -> LocalFolder | Self:
+        """Return the same folder without Java, which takes longer, or itself if it is not on a local disk.
+
+        Nothing checks the lease there.
+        """
+        return self.local_folder() or self
 
     def remove(self, name: str) -> None:
         """Remove a file or folder; nothing happens if it is not there."""

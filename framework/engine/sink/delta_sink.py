@@ -38,7 +38,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from framework.core.job_spec import PORT, JobSpec
 from framework.declarations.durations import to_datetime
 from framework.declarations.errors import PanekeeperError
-from framework.engine.sink.batch.downtime import DOWNTIME, Downtime
+from framework.engine.sink.batch.downtime import DOWNTIME
 from framework.engine.sink.batch.output import BatchOutput, run_and_collect
 from framework.engine.sink.batch.table_writer import RESULTS, TableWriter
 from framework.engine.sink.fault_points import fault_point, fault_point_in_tasks
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
+    from framework.engine.sink.protocol import BatchContext
     from state.checkpoint.job_record import JobRecord
 
 _REJECTED = "rejected"
@@ -86,9 +87,7 @@ class DeltaSink:
         spark_commit: str,
         large: Mapping[str, str],
         known: Mapping[str, Mapping[str, Any]],
-        open_panes: int | None,
-        started_us: int,
-        downtime: Downtime | None = None,
+        context: BatchContext,
     ) -> PreparedBatch:
         """Step 3: return all that the batch writes.
 
@@ -97,9 +96,7 @@ class DeltaSink:
             spark_commit: what Spark will log as its commit.
             large: name of an output -> folder with its rows, if they are too many for the driver.
             known: role -> what is known of the table, as `table_record.py` has it.
-            open_panes: how many panes are open after the batch; None if that is not known.
-            started_us: when the batch began, us since the epoch.
-            downtime: what the time before this run did, if this is its first batch.
+            context: what the job knows of it.
         """
         schemas = {RESULTS: self.spec.results_schema, _REJECTED: self.spec.rejected_schema}
         rows = {
@@ -108,10 +105,10 @@ class DeltaSink:
             if batch.rows[tag]
         }
         has_metrics = bool(rows or batch.counts["rows_in"])
-        if downtime is not None:
-            rows["downtime"] = _one_row(DOWNTIME, downtime.row())
+        if context.downtime is not None:
+            rows["downtime"] = _one_row(DOWNTIME, context.downtime.row())
         if has_metrics:
-            rows["metrics"] = _metrics(batch, open_panes, started_us)
+            rows["metrics"] = _metrics(batch, context)
         has_sink = RESULTS in rows and self.writer.user_sink is not None
         return PreparedBatch(
             number=batch.number,
@@ -176,17 +173,17 @@ class DeltaSink:
         }
 
 
-def _metrics(batch: BatchOutput, open_panes: int | None, started_us: int) -> pa.Table:
+def _metrics(batch: BatchOutput, context: BatchContext) -> pa.Table:
     row: dict[str, Any] = {
         "batch": batch.number,
-        "batch_time": to_datetime(started_us),
+        "batch_time": to_datetime(context.started_us),
         **batch.counts,
         "balanced": batch.balanced,
         "watermark": None if batch.watermark is None else to_datetime(batch.watermark),
-        "open_panes": open_panes,
+        "open_panes": context.open_panes,
         "firings": batch.rows["results"],
         "late_ms": None if batch.late_us is None else batch.late_us // 1000,
-        "seconds": round((now_us() - started_us) / 1e6, 3),
+        "seconds": round((now_us() - context.started_us) / 1e6, 3),
     }
     return _one_row(METRICS, tuple(row[name] for name in METRICS.names))
 

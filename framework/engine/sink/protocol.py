@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -43,6 +44,21 @@ class BatchWriter(Protocol):
         ...
 
 
+@dataclass(frozen=True, kw_only=True)
+class BatchContext:
+    """What a job knows of a batch that its output does not have, for the tables of metrics and downtime.
+
+    Attributes:
+        started_us: when the batch began, us since the epoch.
+        open_panes: how many panes are open after it; None if that is not known.
+        downtime: what happened while the job was down, if this is its first batch after that.
+    """
+
+    started_us: int
+    open_panes: int | None
+    downtime: Downtime | None = None
+
+
 class JobSink(Protocol):
     """What a job passes its batches through: `DeltaSink`, or a list in tests."""
 
@@ -57,9 +73,7 @@ class JobSink(Protocol):
         spark_commit: str,
         large: Mapping[str, str],
         known: Mapping[str, Mapping[str, Any]],
-        open_panes: int | None,
-        started_us: int,
-        downtime: Downtime | None = None,
+        context: BatchContext,
     ) -> PreparedBatch:
         """Return what the batch writes, as it is recorded before anything has it.
 
@@ -68,9 +82,7 @@ class JobSink(Protocol):
             spark_commit: what Spark will log as its commit.
             large: name of an output -> folder with its rows, if they are too many for the driver.
             known: role -> what is known of the table.
-            open_panes: how many panes are open after the batch; None if that is not known.
-            started_us: when the batch began, us since the epoch.
-            downtime: what happened while the job was down, if this is its first batch after that.
+            context: what the job knows of it.
         """
         ...
 

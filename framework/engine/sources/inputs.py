@@ -107,7 +107,7 @@ def require_same_inputs(files: CheckpointFiles, name: str, now: Sequence[Input])
     if is_new(files):
         return
     before = read_inputs(files)
-    control = control_source(files.local_folder() or files)
+    control = control_source(files.without_java())
     if (before is not None and _are_others(before, now)) or control not in (None, len(now)):
         known = "others" if before is None else _names(before)
         raise IncompatibleCheckpoint(
@@ -152,7 +152,7 @@ def _moved(files: CheckpointFiles, number: int, old: Input, new: Input) -> str |
         return None
     if not (_covers(old.place, new.place) or _covers(new.place, old.place)):
         return "files may have been moved there"
-    newest = deque(found_files(files.local_folder() or files, number), maxlen=_NEWEST)
+    newest = deque(found_files(files.without_java(), number), maxlen=_NEWEST)
     gone = next((url for url in newest if not is_there(files.spark, url)), None)
     return None if gone is None else f"files that it has read are elsewhere now, such as {gone}"
 

@@ -120,7 +120,7 @@ class Completion:
 
     @cached_property
     def _folder(self) -> LocalFolder | CheckpointFiles:
-        return self.files.local_folder() or self.files
+        return self.files.without_java()
 
     def _require_offsets(self, begun: int | None) -> None:
         """Refuse a checkpoint in which Spark has not begun a batch that is recorded: it is made of several."""

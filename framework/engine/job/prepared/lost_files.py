@@ -35,7 +35,7 @@ def require_files_of_unfinished_batch(files: CheckpointFiles, accepted: int | No
     begun, committed = last_batches(files)
     if begun is None or begun in (committed, accepted):
         return
-    gone = [url for url in files_of_batch(files.local_folder() or files, begun) if not is_there(files.spark, url)]
+    gone = [url for url in files_of_batch(files.without_java(), begun) if not is_there(files.spark, url)]
     if gone:
         more = f" and {len(gone) - 1} more" if len(gone) > 1 else ""
         raise CheckpointError(

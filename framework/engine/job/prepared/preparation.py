@@ -19,9 +19,8 @@ if TYPE_CHECKING:
 
     from framework.engine.job.lease import Lease
     from framework.engine.session.checkpoint_files import CheckpointFiles
-    from framework.engine.sink.batch.downtime import Downtime
     from framework.engine.sink.batch.output import BatchOutput
-    from framework.engine.sink.protocol import JobSink
+    from framework.engine.sink.protocol import BatchContext, JobSink
     from state.checkpoint.folder import LocalFolder
 
 
@@ -44,17 +43,14 @@ class Preparation:
 
     @cached_property
     def _folder(self) -> LocalFolder | CheckpointFiles:
-        return self.files.local_folder() or self.files
+        return self.files.without_java()
 
     def prepare(
         self,
         packed: DataFrame,
         batch: BatchOutput,
         query: StreamingQuery,
-        *,
-        open_panes: int | None,
-        started_us: int,
-        downtime: Downtime | None,
+        context: BatchContext,
     ) -> PreparedBatch:
         """Record what a batch writes, and remove the record of the one before, which is committed.
 
@@ -64,9 +60,7 @@ class Preparation:
             packed: the persisted output of the plan.
             batch: what the sink has found in it.
             query: the one that runs the batch, in whose thread this is called.
-            open_panes: as for `JobSink.prepared`.
-            started_us: the same.
-            downtime: the same.
+            context: what the job knows of it.
 
         Raises:
             CheckpointInUse: the lease is lost, or another process has prepared this batch.
@@ -77,9 +71,7 @@ class Preparation:
             spark_commit=spark_commit(packed.sparkSession, query),
             large=large,
             known=self.lease.tables or {},
-            open_panes=open_panes,
-            started_us=started_us,
-            downtime=downtime,
+            context=context,
         )
         prepared = replace(prepared, large_files=large_files)
         self.lease.require_held()

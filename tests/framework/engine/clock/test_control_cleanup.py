@@ -23,7 +23,7 @@ COMPACT_EVERY = 10
 class DiskFolder(LocalFolder):
     """A checkpoint on a local disk, as a job has it."""
 
-    def local_folder(self) -> LocalFolder:
+    def without_java(self) -> LocalFolder:
         return self
 
 

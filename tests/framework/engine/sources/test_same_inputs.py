@@ -32,7 +32,7 @@ class Checkpoint(LocalFolder):
         (folder / "checkpoint" / "sources" / "0").mkdir(parents=True)
         (folder / "checkpoint" / "sources" / "0" / "0").write_text("v1\n" + "\n".join(map(json.dumps, lines)))
 
-    def local_folder(self) -> LocalFolder:
+    def without_java(self) -> LocalFolder:
         """As that of a session."""
         return self
 

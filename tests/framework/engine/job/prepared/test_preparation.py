@@ -12,6 +12,7 @@ from framework.declarations.errors import CheckpointInUse
 from framework.engine.job.lease import acquire
 from framework.engine.job.prepared import preparation
 from framework.engine.job.prepared.preparation import Preparation
+from framework.engine.sink.protocol import BatchContext
 from recovery.drill.faults.pause import let_lease_expire
 from state.checkpoint.folder import LocalFolder
 from state.prepared import PreparedBatch, prepare, read_prepared
@@ -23,7 +24,7 @@ NEXT = PreparedBatch(number=1, epoch=0, spark_commit="v2\n{}")
 class OnDisk(LocalFolder):
     """A checkpoint that needs no session."""
 
-    def local_folder(self) -> LocalFolder:
+    def without_java(self) -> LocalFolder:
         return self
 
 
@@ -47,5 +48,5 @@ def test_the_record_of_the_process_that_has_taken_over_stays(tmp_path: Path, mon
     output: Any = SimpleNamespace(number=0, rows={}, driver_tables={})
     nothing: Any = SimpleNamespace(sparkSession=None)
     with pytest.raises(CheckpointInUse):
-        paused.prepare(nothing, output, nothing, open_panes=None, started_us=0, downtime=None)
+        paused.prepare(nothing, output, nothing, BatchContext(started_us=0, open_panes=None))
     assert read_prepared(folder, 0, 1, job="job") is not None
