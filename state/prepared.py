@@ -15,14 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 
 from state.checkpoint.folder import CheckpointFolder, batch_numbers, damaged
 from state.checkpoint.layout import COMMITS_FOLDER, PREPARED_FOLDER, prepared_batch, prepared_file
 from state.codec import decode_header, encode_header
-from state.errors import CorruptState
+from state.errors import CorruptState, StateVersionError
 from state.spark_logs.lines import LogFolder
 
 
@@ -77,6 +77,7 @@ class PreparedBatch:
         job: id of the checkpoint; another one has other state.
         sink_writer: the name under which a sink of the user's own gets the results; None: it gets nothing.
         is_flush: the job is finished with this batch.
+        declaration: by which it was computed, as it is recorded; empty if an earlier version wrote this.
         drain_file: number of the control file with the newest drain that it has processed; None if there was none.
         resumed_us: when the run was started whose first batch this is, us since the epoch; None for any other batch.
     """
@@ -90,6 +91,7 @@ class PreparedBatch:
     large_files: Sequence[str] = ()
     large_counts: Mapping[str, int] = field(default_factory=dict)
     job: str = ""
+    declaration: Mapping[str, Any] = field(default_factory=dict, repr=False)
     sink_writer: str | None = None
     is_flush: bool = False
     drain_file: int | None = None
@@ -111,11 +113,15 @@ class PreparedBatch:
         Raises:
             CorruptState: the bytes are damaged.
             StateVersionError: a later version wrote them.
-            TypeError: a field is missing or another one.
+            TypeError, ValueError, ...: a field is missing, or another one, or of another type.
         """
         stored, rows = decode_header(content)
         writes = [TableWrite(**one) for one in stored.pop("writes", ())]
-        return PreparedBatch(**stored, writes=writes, rows=rows)
+        found = PreparedBatch(**stored, writes=writes, rows=rows)
+        named = [*found.large.values(), *found.large_files]
+        if not all(one.startswith(f"{PREPARED_FOLDER}/") and ".." not in one.split("/") for one in named):
+            raise CorruptState(f"the record of batch {found.number} names files that are not beside it")
+        return found
 
 
 _FIELDS = (
@@ -126,6 +132,7 @@ _FIELDS = (
     "large_files",
     "large_counts",
     "job",
+    "declaration",
     "sink_writer",
     "is_flush",
     "drain_file",
@@ -174,7 +181,9 @@ def read_prepared(folder: LogFolder, epoch: int, number: int, *, job: str) -> Pr
         return None
     try:
         found = PreparedBatch.from_bytes(content)
-    except (CorruptState, TypeError, ValueError) as error:
+    except StateVersionError:
+        raise
+    except Exception as error:  # whatever else a file may hold
         raise damaged(folder, name, "it is not what was written") from error
     if (found.epoch, found.number) != (epoch, number):
         raise damaged(folder, name, f"it is of batch {found.number} in epoch {found.epoch}")

@@ -80,7 +80,7 @@ def log_findings(folder: Files, *, no_sink: bool, s3: S3Options | None) -> Itera
         return
     if commits and _is_damaged(lambda: require_readable_commit(folder, commits[-1])):
         yield _commit_finding(folder, newest, commits[-1])
-    if newest - 1 in offsets and _is_damaged(lambda: require_readable_offsets(folder, newest - 1)):
+    if newest and (newest - 1 not in offsets or _is_damaged(lambda: require_readable_offsets(folder, newest - 1))):
         yield unrepairable(folder.root, f"offsets/{newest - 1}", "Spark compares the newest offsets with them")
     for file in damaged_descriptions(folder):
         yield unrepairable(folder.root, file, "without it Spark does not find the stored values")
@@ -92,6 +92,9 @@ def _newest_finding(
     folder: Files, batch: int, committed: int, *, no_sink: bool, s3: S3Options | None
 ) -> Finding | None:
     """Return what can be done about the newest batch, if its offsets or a control file of it cannot be read."""
+    if committed > batch:
+        why = "it is gone, and where the committed batch ended in the sources is lost"
+        return unrepairable(folder.root, f"offsets/{committed}", why)
     is_damaged = _is_damaged(lambda: require_readable_offsets(folder, batch))
     lost = [] if is_damaged or batch <= committed else _lost_control_files(folder, batch)
     if not is_damaged and not lost:

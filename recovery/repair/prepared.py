@@ -8,12 +8,12 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from recovery.repair.finding import Finding
+from recovery.repair.finding import Finding, unrepairable
 from recovery.repair.logs import NO_SINK
 from recovery.storage.files import Files
 from state.checkpoint.folder import batch_numbers
 from state.checkpoint.job_record import JobRecord, read_record
-from state.checkpoint.layout import COMMITS_FOLDER, prepared_file
+from state.checkpoint.layout import COMMITS_FOLDER, OFFSETS_FOLDER, prepared_file
 from state.errors import CorruptState, StateError
 from state.prepared import PreparedBatch, prepared_numbers, read_prepared
 
@@ -22,6 +22,7 @@ _RUN_AGAIN = (
     "the batch is run again, as after a crash before it was recorded. If a table has it, a start is refused, and "
     "says how it may go on"
 )
+_NOT_BEGUN = "it is gone, while it is recorded what the batch writes, and tables may have it"
 
 
 def prepared_findings(folder: Files, *, no_sink: bool) -> Iterator[Finding]:
@@ -38,8 +39,12 @@ def prepared_findings(folder: Files, *, no_sink: bool) -> Iterator[Finding]:
     if record is None:
         return
     committed = max(batch_numbers(folder, COMMITS_FOLDER), default=-1)
+    begun = max(batch_numbers(folder, OFFSETS_FOLDER), default=-1)
     for number in prepared_numbers(folder, record.epoch):
         file = prepared_file(record.epoch, number)
+        if number > begun:
+            yield unrepairable(folder.root, f"{OFFSETS_FOLDER}/{number}", _NOT_BEGUN)
+            continue
         if not _is_damaged(folder, record, number):
             continue
         if number <= committed:

@@ -102,7 +102,8 @@ def _apply(folder: Files, aside: Files, finding: Finding) -> None:
     kept = name
     while aside.exists(kept):
         kept = f"{kept}.earlier"
-    aside.put_bytes(kept, folder.read(name))
-    folder.remove(name)  # with Hadoop's checksum of it
+    if folder.exists(name):
+        aside.put_bytes(kept, folder.read(name))
+        folder.remove(name)  # with Hadoop's checksum of it
     if finding.action == "replace":
         folder.put_bytes(name, json.dumps({"id": str(uuid.uuid4())}).encode())

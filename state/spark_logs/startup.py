@@ -6,7 +6,7 @@ import io
 import json
 from collections.abc import Iterator
 
-from state.checkpoint.folder import CheckpointFolder, batch_numbers, read_object
+from state.checkpoint.folder import CheckpointFolder, batch_numbers, damaged, read_object
 from state.checkpoint.layout import COMMITS_FOLDER, METADATA_FILE, OFFSETS_FOLDER, SOURCES_FOLDER, STATE_FOLDER
 from state.errors import CorruptState
 from state.spark_logs.lines import LogFolder, damaged_log, log_lines
@@ -21,8 +21,11 @@ def require_readable_start(folder: LogFolder) -> None:
         CorruptState: a file is truncated, altered or gone; the error names it, and the command that repairs it.
     """
     require_readable_id(folder)
-    for batch in batch_numbers(folder, OFFSETS_FOLDER)[-2:]:  # it compares the newest ones with those before
-        require_readable_offsets(folder, batch)
+    for newest in batch_numbers(folder, OFFSETS_FOLDER)[-1:]:  # it compares them with those before
+        for batch in range(max(newest - 1, 0), newest + 1):
+            if not folder.exists(name := f"{OFFSETS_FOLDER}/{batch}"):
+                raise damaged(folder, name, "it is gone")
+            require_readable_offsets(folder, batch)
     for batch in batch_numbers(folder, COMMITS_FOLDER)[-1:]:
         require_readable_commit(folder, batch)
     for source in folder.names(SOURCES_FOLDER):
@@ -38,6 +41,8 @@ def require_readable_start(folder: LogFolder) -> None:
 def require_readable_id(folder: CheckpointFolder) -> None:
     """Raise `CorruptState` if Spark could not read the id of its query."""
     metadata = read_object(folder, METADATA_FILE)
+    if metadata is None and batch_numbers(folder, OFFSETS_FOLDER):
+        raise damaged(folder, METADATA_FILE, "it is gone")
     if metadata is not None and not isinstance(metadata.get("id"), str):
         raise damaged_log(folder, METADATA_FILE)
 

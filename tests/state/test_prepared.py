@@ -6,12 +6,14 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from state.checkpoint.folder import LocalFolder
 from state.checkpoint.layout import prepared_file
+from state.codec import encode_header
 from state.errors import CorruptState
 from state.prepared import PreparedBatch, TableWrite, not_needed, prepare, prepared_numbers, read_prepared
 
@@ -96,6 +98,24 @@ def test_a_record_that_was_cut_short_is_an_error_with_the_command_that_repairs_i
     content = BATCH.to_bytes()
     folder.write(prepared_file(2, 7), content[: int(len(content) * share)])
     with pytest.raises(CorruptState, match=r"panekeeper/prepared/2-7 .* is damaged.*panekeeper repair"):
+        read_prepared(folder, 2, 7, job="7f")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"number": 7, "epoch": 2, "spark_commit": "", "large_files": [1]},
+        {"number": 7, "epoch": 2, "spark_commit": "", "large": {"results": "panekeeper/prepared/../../../etc"}},
+        {"number": 7, "epoch": 2, "spark_commit": "", "writes": [{"role": "log"}]},
+        {"number": 7, "epoch": 2, "spark_commit": "", "rows": 1},
+        [],
+    ],
+)
+def test_whatever_else_a_record_holds_is_damage(folder: LocalFolder, fields: Any) -> None:
+    """Its frame and checksum are right."""
+    folder.write(prepared_file(2, 7), encode_header(fields, {}))
+    with pytest.raises(CorruptState, match=r"panekeeper/prepared/2-7 .* is damaged"):
         read_prepared(folder, 2, 7, job="7f")
 
 

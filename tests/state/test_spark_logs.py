@@ -79,6 +79,14 @@ def test_a_file_that_was_cut_short_is_one_line_with_the_command(checkpoint: Loca
         require_readable_start(checkpoint)
 
 
+@pytest.mark.parametrize("file", ["metadata", "offsets/0"])
+def test_a_file_that_is_gone_is_one_line_with_the_command(checkpoint: LocalFiles, file: str) -> None:
+    """Of the offsets before the newest ones Spark would only say that the batch does not exist."""
+    checkpoint.remove(file)
+    with pytest.raises(CorruptState, match=rf"^{file} in .* is damaged: it is gone; `panekeeper repair"):
+        require_readable_start(checkpoint)
+
+
 def test_the_format_of_the_state_is_that_of_the_newest_commit(checkpoint: LocalFiles) -> None:
     """Not what the session says."""
     assert state_format(checkpoint) == "2"
@@ -172,6 +180,8 @@ def test_a_source_whose_log_lacks_an_entry_is_refused(
     folder = LocalFiles(tmp_path)
     for entry in entries:
         folder.put_bytes(f"sources/1/{entry}", _entry("a"))
+    folder.put_bytes("metadata", b'{"id":"7"}')
+    folder.put_bytes("offsets/4", b'v1\n{"conf":{}}\n{"t":{"0":1}}\n-\n-')
     folder.put_bytes("offsets/5", f'v1\n{{"conf":{{}}}}\n{{"t":{{"0":1}}}}\n{{"logOffset":{end}}}\n-'.encode())
     folder.put_bytes("commits/5", b"v1\n{}")
     if lost is None:

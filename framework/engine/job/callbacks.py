@@ -9,6 +9,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Literal, get_args
 
 from framework.declarations.errors import DeclarationError
@@ -34,7 +35,8 @@ class BatchCallbacks:
         self._reports: deque[BatchReport] = deque(maxlen=_MAX_KEPT_REPORTS)
         self._callbacks: list[Callable[[BatchReport], None]] = []
         self._lock = threading.RLock()
-        self._calling_thread = self._batch_thread = 0
+        self._calling_thread = 0
+        self._is_in_batch = ContextVar(f"batch of {job}", default=False)  # also in threads that commit for it
 
     def add(self, callback: Callable[[BatchReport], None], on_error: OnCallbackError = "log") -> None:
         """Call it with the reports that are there, in this thread, and with each one that follows."""
@@ -55,8 +57,8 @@ class BatchCallbacks:
                 callback(report)
 
     def is_calling(self) -> bool:
-        """Say whether this thread runs a batch or a callback. One that waited there for a batch would wait for ever."""
-        return threading.get_ident() in (self._calling_thread, self._batch_thread)
+        """Say whether this is called in a callback, or in a batch, as by a sink: to wait for one there never ends."""
+        return self._is_in_batch.get() or threading.get_ident() == self._calling_thread
 
     def require_outside(self, command: str) -> None:
         """Raise `DeclarationError` if a callback gives a command that waits for a batch."""
@@ -68,12 +70,12 @@ class BatchCallbacks:
     @contextmanager
     def in_batch(self, number: int) -> Iterator[None]:
         """Note that this thread runs a batch while the block lasts; records that it logs have its number."""
-        self._batch_thread = threading.get_ident()
+        before = self._is_in_batch.set(True)
         try:
             with log_fields(job=self._job, batch=number):
                 yield
         finally:
-            self._batch_thread = 0
+            self._is_in_batch.reset(before)
 
     def _logging(self, callback: Callable[[BatchReport], None]) -> Callable[[BatchReport], None]:
         def call(report: BatchReport) -> None:

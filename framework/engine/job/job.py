@@ -50,7 +50,6 @@ class Job:
         self._tick_scheduler = launch.start_ticks()
         self._last_control_file: int | None = None
         self._downtime: Downtime | None = None
-        self._command_lock = threading.Lock()  # a command may end the query and start it again
         launch.lease.set_job(self._end_state, self._end_after_loss)
         launch.lease.set_report(self.report)
         self._start_query()
@@ -103,7 +102,7 @@ class Job:
             PanekeeperError: the job failed; as `await_end`. Unless the last batch had begun, it is not flushed.
         """
         self._callbacks.require_outside("flush")
-        with (deadline := Deadline(None)).acquire(self._command_lock):
+        with self._end.command(deadline := Deadline(None), self._launch.lease):
             if not self.finished:
                 self._launch.acquire_lease()  # it has released its lease if it has ended
                 self._process_what_is_there(deadline)
@@ -126,7 +125,7 @@ class Job:
         deadline = streaming.to_deadline(timeout)
         self._callbacks.require_outside("drain")
         try:
-            with deadline.acquire(self._command_lock):
+            with self._end.command(deadline, self._launch.lease):
                 if self._has_ended(0.01):
                     name, batch = self._launch.name, self._totals.batch
                     raise JobNotRunning(f"job {name!r} ended after batch {batch}: nothing to drain; start() resumes it")
@@ -262,9 +261,9 @@ class Job:
 
     def _is_over(self, seconds: float) -> bool:
         """Wait so long for the job to end and say whether it has: no command, as a flush, starts its query again."""
-        if not self._has_ended(seconds) or not self._command_lock.acquire(timeout=seconds):
+        if not self._has_ended(seconds) or not self._end.command_lock.acquire(timeout=seconds):
             return False
-        self._command_lock.release()
+        self._end.command_lock.release()
         return self._has_ended(0.01)
 
     def _has_ended(self, seconds: float) -> bool:
@@ -288,9 +287,10 @@ class Job:
                 self._stop(Deadline(None))
 
     def _end_state(self) -> str | None:
-        """Return how the job has ended, None while it runs or is being started. Called by its lease."""
-        ended = self._query_started.is_set() and not streaming.is_running(self._query)
-        return self._launch.end_run(self._state()) if ended else None
+        """Return how the job has ended, None while it runs, is started or gets a command. Called by its lease."""
+        if not self._query_started.is_set() or self._end.command_lock.locked() or streaming.is_running(self._query):
+            return None
+        return self._launch.end_run(self._state())
 
     def _to_panekeeper_error(self, error: BaseException) -> PanekeeperError:
         self._launch.lease.release_if_ended()

@@ -3,6 +3,13 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from framework.engine.job.lease import Lease
+    from state.checkpoint.clock import Deadline
 
 
 class RunEnd:
@@ -15,11 +22,22 @@ class RunEnd:
         stopping: the run is to end after its batch.
         drained: a batch has processed a drain.
         flushed: a batch has processed a flush: the job is finished for good.
+        command_lock: held while a command is carried out, which may end the query and start it again.
     """
 
     def __init__(self, resume_file: int) -> None:
         self.stopping, self.drained, self.flushed = threading.Event(), threading.Event(), threading.Event()
+        self.command_lock = threading.Lock()
         self._resume_file = resume_file
+
+    @contextmanager
+    def command(self, deadline: Deadline, lease: Lease) -> Iterator[None]:
+        """Carry out a command in this block, one at a time, and let no thread release the lease meanwhile."""
+        try:
+            with deadline.acquire(self.command_lock):
+                yield
+        finally:
+            lease.release_if_ended()
 
     def note(self, *, is_flush: bool, drain_file: int | None) -> bool:
         """Take note of what a batch has processed, and return whether the run ends with it.

@@ -21,7 +21,7 @@ from framework.declarations.errors import (
     SetupError,
     SinkError,
 )
-from framework.engine.job.prepared.completion import last_decided, require_completed
+from framework.engine.job.prepared.completion import as_computed, last_decided, require_completed
 from framework.engine.job.prepared.lost_files import require_files_of_unfinished_batch
 from framework.engine.job.reset import complete_reset
 from framework.engine.job.upgrade.start import upgraded_record, with_history
@@ -108,7 +108,7 @@ def open_checkpoint(
     require_no_interrupted_restore(files)
     known = read_record(files)
     if known is not None:
-        known = complete_reset(files, known)
+        known = as_computed(files, complete_reset(files, known))
     started = not is_new(files)
     if known is None and (started or files.exists("metadata")):
         raise ForeignCheckpoint(

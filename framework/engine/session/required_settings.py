@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from framework.declarations.errors import IncompatibleCheckpoint, SetupError
 from framework.engine.session.cluster_size import PARTITIONS
@@ -130,6 +130,20 @@ def session_settings(spark: SparkSession, settings: Mapping[str, str | None]) ->
         yield
     finally:
         _set(spark, before)
+
+
+@contextmanager
+def session_of_its_own(spark: SparkSession) -> Iterator[SparkSession]:
+    """Provide a copy of a session, as Spark makes one for each query: what is set in it is set nowhere else."""
+    from pyspark.sql import SparkSession
+
+    active = SparkSession.getActiveSession()
+    try:
+        yield SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())  # noqa: SLF001 -- not in Python
+    finally:
+        if active is not None:  # to make a frame of rows is to make its session the active one
+            jvm: Any = spark._jvm  # noqa: SLF001 -- as above
+            jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(active._jsparkSession)  # noqa: SLF001 -- as above
 
 
 def _set(spark: SparkSession, settings: Mapping[str, str | None]) -> None:

@@ -119,6 +119,7 @@ class DeltaSink:
             large=large,
             large_counts={tag: batch.rows[tag] for tag in large},
             job=self.record.id,
+            declaration=self.record.declaration,
             sink_writer=self.record.transaction("sink") if has_sink else None,
             is_flush=batch.flushed,
             drain_file=batch.last_drain_file,

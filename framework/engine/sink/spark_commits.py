@@ -10,6 +10,7 @@ from delta import exceptions
 from delta.tables import DeltaTable
 
 from framework.declarations.errors import SinkError
+from framework.engine.session.required_settings import session_settings
 from framework.engine.session.spark_errors import first_line
 from framework.engine.sink.small_commits import PAUSES_S
 from state.log import logger
@@ -86,13 +87,8 @@ def merge(
         merge = DeltaTable.forPath(spark, path).alias("t").merge(source.alias("s"), condition)
         merge.whenMatchedUpdateAll(f"coalesce(s.{newer_by} >= t.{newer_by}, true)").whenNotMatchedInsertAll().execute()
 
-    for name, value in settings.items():
-        spark.conf.set(name, value)
-    try:
+    with session_settings(spark, settings):
         repeat_while_others_commit(path, commit)
-    finally:
-        for name in settings:
-            spark.conf.unset(name)
 
 
 def own(spark: SparkSession, path: str, app_id: str, version: int, *, take: bool) -> int:

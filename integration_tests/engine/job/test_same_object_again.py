@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
 
+from framework.engine.job.launch import JobLaunch
 from integration_tests.engine.readings import FILES, LOG
 from panekeeper import CheckpointError, CheckpointInUse
 
@@ -27,6 +29,26 @@ def test_a_job_is_not_started_again_by_its_object_after_another_run(readings: Re
     second.flush()
     assert second.finished
     assert len(readings.log()) > len(LOG)
+
+
+def test_a_thread_that_waits_for_the_end_does_not_end_a_flush(
+    readings: Readings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The job has ended when it is flushed: it acquires its lease again, which the other thread would release."""
+    readings.put(*FILES[0])
+    job = readings.run()
+    acquire = JobLaunch.acquire_lease
+
+    def acquire_beside_another_thread(launch: JobLaunch) -> None:
+        acquire(launch)
+        waiting = threading.Thread(target=job._is_over, args=(0.01,))
+        waiting.start()
+        waiting.join()
+
+    monkeypatch.setattr(JobLaunch, "acquire_lease", acquire_beside_another_thread)
+    job.flush()
+    assert job.finished
+    assert job.await_end(timeout=60)
 
 
 def test_a_command_is_given_to_its_own_run_only(readings: Readings) -> None:

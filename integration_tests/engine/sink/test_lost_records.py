@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,7 +14,7 @@ import pytest
 from framework.engine.flow import processor
 from framework.engine.user_sinks.foreach_batch import ForeachBatch
 from integration_tests.engine.readings import LOG
-from integration_tests.engine.sink.conftest import fail_in_batch_2, take_last_commit
+from integration_tests.engine.sink.conftest import fail_in_batch_2, recorded, take_last_commit
 from panekeeper import CheckpointError, JobFailed, SinkError
 from recovery.cli.main import main
 from state.checkpoint.folder import LocalFolder
@@ -104,6 +105,20 @@ def test_a_record_of_another_job_is_no_record_of_this_one(story: Readings, fail_
     assert main(["repair", str(story.checkpoint), "--no-sink"]) == 0
     story.run()
     assert story.log() == LOG
+
+
+@pytest.mark.extended
+def test_a_record_that_writes_to_what_is_no_table_of_a_job_is_damaged(
+    story: Readings, fail_at: Callable[[str, int], None]
+) -> None:
+    """A start would append to any table that it names."""
+    fail_in_batch_2(story, fail_at, "before-delta")
+    batch = recorded(story, 2)
+    assert batch is not None
+    other = replace(batch.writes[0], role="extra", table="", path=str(story.folder / "view"))
+    (story.checkpoint / prepared_file(0, 2)).write_bytes(replace(batch, writes=[*batch.writes, other]).to_bytes())
+    with pytest.raises(CorruptState, match="is damaged: it writes as"):
+        story.start()
 
 
 @pytest.mark.parametrize("point", ["before-delta", pytest.param("between-delta", marks=pytest.mark.extended)])

@@ -10,6 +10,7 @@ import pytest
 from framework.engine.flow import processor
 from framework.engine.session.file_manager import FORMAT_SETTING
 from framework.engine.session.required_settings import session_settings
+from framework.engine.sink import spark_commits
 from integration_tests.engine.readings import FILES, LOG
 from integration_tests.engine.sink.conftest import fail_in_batch_2, reasons, recorded, take_last_commit
 from panekeeper import CheckpointError, JobFailed, JobFinished
@@ -154,6 +155,32 @@ def test_a_query_of_ones_own_does_not_pass_over_a_recorded_batch(
         story.computed().transform(checkpoint=story.checkpoint)
     story.run()
     assert story.log() == LOG
+
+
+@pytest.mark.extended
+def test_to_complete_a_batch_changes_no_setting_of_the_session(
+    story: Readings, fail_at: Callable[[str, int], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other threads write with it meanwhile: under the transaction of the batch, Delta would skip what they write."""
+    job = story.computed().to_delta(story.folder / "log", view=story.folder / "view", cluster_by="sensor")
+    fail_at("before-delta", 2)
+    with pytest.raises(JobFailed):
+        job.start(checkpoint=story.checkpoint, trigger="available_now").await_end(timeout=300)
+    found: list[str | None] = []
+    merge = spark_commits.repeat_while_others_commit
+
+    def look_and_merge(path: str, commit: Callable[[], None]) -> None:
+        found.append(story.spark.conf.get("spark.databricks.delta.write.txnAppId", None))
+        merge(path, commit)
+
+    monkeypatch.setattr(spark_commits, "repeat_while_others_commit", look_and_merge)
+    materialize = "spark.databricks.delta.merge.materializeSource"
+    with session_settings(story.spark, {materialize: "all"}):
+        assert job.start(checkpoint=story.checkpoint, trigger="available_now").await_end(timeout=300)
+        assert story.spark.conf.get(materialize) == "all"
+    assert found
+    assert set(found) == {None}
+    assert story.log("view") == LOG[1:]
 
 
 def test_a_flush_that_was_interrupted_is_finished_by_the_next_start(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+import threading
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -72,6 +73,25 @@ def test_a_sink_of_ones_own_gets_each_row_of_the_log_and_stores_it_once(
     assert [batch for _, batch in sink.commits].count(2) == 2
     assert len({writer for writer, _ in sink.commits}) == 1
     assert sink.columns == [readings.spark.read.format("delta").load(str(readings.folder / "log")).columns] * 3
+
+
+@pytest.mark.extended
+def test_a_sink_may_stop_its_job(readings: Readings) -> None:
+    """The call returns at once, and the job ends after the batch that the sink is in."""
+    readings.put(*FILES[0])
+    readings.put(*FILES[1])
+    started = threading.Event()
+
+    def stop(_rows: DataFrame, _batch: int) -> None:
+        assert started.wait(60)
+        job.stop()
+
+    job = readings.declare().foreach_batch(stop).start(checkpoint=readings.checkpoint)
+    started.set()
+    for rows in FILES[2:]:
+        readings.put(*rows)
+    assert job.await_end(timeout=120)
+    assert readings.numbers("commits") == readings.numbers("offsets")
 
 
 def test_what_is_no_sink_is_refused(readings: Readings, tmp_path: Path) -> None:

@@ -39,6 +39,8 @@ def test_a_damaged_record_of_a_batch_is_set_aside(
         job="0123456789ab",
     )
     put = stored_job.files.put_bytes
+    if number > 2:
+        stored_job.begin()
     put(file, batch.to_bytes())
     put(part, packed(1, 2))
     assert repair(stored_job.root).findings == ()

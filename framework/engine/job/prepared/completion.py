@@ -22,18 +22,23 @@ from framework.declarations.errors import CheckpointError, CorruptState, Incompa
 from framework.engine.job.tables.table_checks import require_no_later_batch
 from framework.engine.job.tables.table_record import is_accepted, require_same
 from framework.engine.session.delta_log import is_delta_table, table_metadata, unreadable_table
+from framework.engine.session.required_settings import session_of_its_own
 from framework.engine.session.spark_errors import translate
 from framework.engine.sink.batch.large_rows import read_large_rows
 from framework.engine.sink.batch.table_writer import RESULTS
 from framework.engine.sink.fencing import require_owned
+from state.checkpoint.claims import read_unaccounted
 from state.checkpoint.folder import damaged, place_of
 from state.checkpoint.job_record import read_tables, write_flushed
 from state.checkpoint.layout import COMMITS_FOLDER, prepared_file
 from state.checkpoint.run_record import last_batches
 from state.log import logger
 from state.prepared import PreparedBatch, TableWrite, not_needed, prepared_numbers, read_prepared
+from state.upgrade.history import corrected
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
     from framework.engine.job.lease import Lease
     from framework.engine.session.checkpoint_files import CheckpointFiles
     from framework.engine.sink.protocol import BatchWriter
@@ -52,6 +57,24 @@ def last_decided(files: CheckpointFiles, record: JobRecord) -> int | None:
     """
     begun, committed = last_batches(files)
     return begun if begun is not None and files.exists(prepared_file(record.epoch, begun)) else committed
+
+
+def as_computed(files: CheckpointFiles, record: JobRecord) -> JobRecord:
+    """Return a job's record with the declaration by which its last batch was computed, if that was another one.
+
+    Args:
+        files: the checkpoint.
+        record: what it says of the job.
+    """
+    last = last_decided(files, record)
+    try:
+        batch = None if last is None else read_prepared(files.without_java(), record.epoch, last, job=record.id)
+    except CorruptState:
+        return record  # where it is needed, the completion says so
+    declaration = corrected(record.declaration, {} if batch is None else batch.declaration, last)
+    if declaration is not record.declaration:
+        _log.warning("batch %s of job %s was computed by another declaration than the recorded one", last, record.name)
+    return replace(record, declaration=declaration)
 
 
 def require_completed(files: CheckpointFiles, record: JobRecord) -> None:
@@ -114,9 +137,20 @@ class Completion:
             if batch is not None:
                 self._write_again(batch)
         for name in not_needed(self._folder, [] if batch is None else [batch]):
+            if begun != committed and completed is None and self._may_be_recorded(name, begun):
+                continue
             self.lease.require_held()
             self.files.remove(name)
         return completed
+
+    def _may_be_recorded(self, name: str, begun: int | None) -> bool:
+        """Return whether a process that is only paused may still record rows that are in this folder."""
+        if not name.startswith(f"{prepared_file(self.record.epoch, begun or 0)}-"):
+            return False
+        try:
+            return bool(read_unaccounted(self._folder))
+        except CorruptState:
+            return True  # it is not known
 
     @cached_property
     def _folder(self) -> LocalFolder | CheckpointFiles:
@@ -173,23 +207,30 @@ class Completion:
         return replace(batch, writes=[one for one in writes if one.role in written])
 
     def _write(self, batch: PreparedBatch, writes: list[TableWrite]) -> list[str]:
-        spark, packed = self.files.spark, None
         if lost := batch.lost_files(self._folder):
             raise damaged(self.files, lost[0], "it is gone")
+        with session_of_its_own(self.files.spark) as spark:  # as a query has one: commits set what is for them alone
+            packed = self._large_rows(spark, batch, writes)
+            try:
+                return [*self.writer.write(spark, replace(batch, writes=writes), packed, self.lease.require_held)]
+            except Exception as error:
+                raise translate(error, self.record.name) from error
+
+    def _large_rows(self, spark: SparkSession, batch: PreparedBatch, writes: list[TableWrite]) -> DataFrame | None:
+        packed = None
         wanted = {one.rows for one in writes} | ({RESULTS} if batch.sink_writer is not None else set())
         for folder in {batch.large[name] for name in wanted & batch.large.keys()}:
             packed = read_large_rows(spark, self.files.path(folder))
             found = {row.tag: row.rows for row in packed.groupBy("tag").agg(F.sum("n").alias("rows")).collect()}
             if any(found.get(name) != rows for name, rows in batch.large_counts.items()):
                 raise damaged(self.files, folder, f"it has {found} rows, not {dict(batch.large_counts)}")
-        try:
-            return [*self.writer.write(spark, replace(batch, writes=writes), packed, self.lease.require_held)]
-        except Exception as error:
-            raise translate(error, self.record.name) from error
+        return packed
 
     def _target(self, one: TableWrite, number: int) -> TableWrite | None:
         """Return where rows are to be written: to their table, which may have been moved, or copied; None: nowhere."""
-        declared = self.declared.get(one.role)
+        if one.role not in self.declared or one.transaction != self.record.transaction(one.role):
+            raise damaged(self.files, prepared_file(self.record.epoch, number), f"it writes as {one.transaction}")
+        declared = self.declared[one.role]
         for path in filter(None, (declared, one.path)):
             if (metadata := self._same_table(one, path)) is not None:
                 require_owned(self.files.spark, {one.role: path}, self.record)

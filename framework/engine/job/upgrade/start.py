@@ -50,10 +50,10 @@ def upgraded_record(files: CheckpointFiles, known: JobRecord, declared: Mapping[
         known: what it says of the job.
         declared: the declaration of this start; no change of it needs a flush.
     """
-    if declared_part(known.declaration) == declared:
-        return known
     _, committed = last_batches(files)
     old = in_force(known.declaration, committed)
+    if declared_part(known.declaration) == declared and old is known.declaration:
+        return known
     declaration = upgraded(
         known.declaration,
         declared,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from datetime import UTC, datetime
 from typing import Any
 
@@ -47,6 +48,18 @@ def test_a_thread_is_in_a_callback_while_it_is_called() -> None:
         assert not callbacks.is_calling()
     else:
         raise AssertionError("the error of a callback went unheard")
+
+
+def test_a_thread_that_commits_for_a_batch_is_in_it() -> None:
+    """A sink that calls stop() there would else wait for its own batch; nobody is in it afterwards."""
+    callbacks = BatchCallbacks("readings")
+    with ThreadPoolExecutor(1) as pool:
+        with callbacks.in_batch(3):
+            assert callbacks.is_calling()
+            assert pool.submit(copy_context().run, callbacks.is_calling).result()
+            assert not pool.submit(callbacks.is_calling).result()
+        assert not pool.submit(copy_context().run, callbacks.is_calling).result()
+    assert not callbacks.is_calling()
 
 
 def test_a_callback_that_raises_is_logged_and_called_again(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,0 +1,136 @@
+"""What a process writes late, as it was paused until another one had taken over, changes no result."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from framework.engine.flow import processor
+from panekeeper import JobFailed, TimeInterval, agg, windowed
+from state.checkpoint.layout import JOB_FILE, UNACCOUNTED_FILE, prepared_file
+from state.checkpoint.owner import LeaseOwner
+
+if TYPE_CHECKING:
+    from framework.builder.outputs import DeltaJob
+    from integration_tests.engine.conftest import Readings
+
+Fail = Callable[[str, int], None]
+
+
+def declared(readings: Readings, *added: str) -> DeltaJob:
+    """Counts and sums for each minute, with these aggregates added."""
+    stream = windowed(readings.stream(), name="readings", partition_by="sensor", event_time="at", key_groups=2)
+    more: dict[str, Any] = {name: agg.count() for name in added}
+    by_minute = stream.window(TimeInterval(60, discard_age=3600))
+    return by_minute.aggregate(total=agg.sum("value"), n=agg.count(), **more).to_delta(readings.folder / "log")
+
+
+def run(readings: Readings, *added: str) -> None:
+    """Let the job process what is there."""
+    job = declared(readings, *added).start(checkpoint=readings.checkpoint, trigger="available_now")
+    assert job.await_end(timeout=300)
+
+
+def fail(readings: Readings, fail_at: Fail, point: str, batch: int, *added: str) -> None:
+    """Let the job fail at a point of a batch."""
+    fail_at(point, batch)
+    with pytest.raises(JobFailed):
+        run(readings, *added)
+
+
+def counts(readings: Readings, minute: str) -> list[tuple[Any, ...]]:
+    """(total, n, count that was added) in the newest row of a pane."""
+    rows = [row for row in readings.rows("log") if f"{row['pane_start']:%H:%M}" == minute]
+    last = max(row["refinement"] for row in rows)
+    return [(row["total"], row["n"], row["more"]) for row in rows if row["refinement"] == last]
+
+
+def flush(readings: Readings, *added: str) -> None:
+    """Close all panes."""
+    job = declared(readings, *added).start(checkpoint=readings.checkpoint, trigger="available_now")
+    assert job.await_end(timeout=300)
+    job.flush()
+
+
+def begin(readings: Readings) -> int:
+    """Run a job as it was first declared, and return the number of its next batch, which opens a pane."""
+    readings.put(("a", "10:00:10", 1))
+    readings.put(("a", "10:01:30", 2))
+    run(readings)
+    readings.put(("a", "10:05:40", 4))
+    return readings.numbers("commits")[-1] + 1
+
+
+@pytest.mark.parametrize("late", ["record of a batch", "declaration"])
+def test_an_added_aggregate_begins_after_the_panes_of_a_process_that_was_paused(
+    readings: Readings, fail_at: Fail, late: str
+) -> None:
+    """One had computed a batch by the old declaration, and records it late; another one was to record the new one.
+
+    Each stands in the checkpoint after the other declaration was in force. A pane with rows from before has no count
+    of the added aggregate: one of the rows that came since would be wrong.
+    """
+    batch = begin(readings)
+    prepared, job = readings.checkpoint / prepared_file(0, batch), readings.checkpoint / JOB_FILE
+    if late == "record of a batch":
+        fail(readings, fail_at, "before-delta", batch)
+        record = prepared.read_bytes()
+        prepared.unlink()
+        fail(readings, fail_at, "before-plan", batch, "more")
+        prepared.write_bytes(record)
+    else:
+        before = job.read_bytes()
+        fail_at("during-upgrade", 2)
+        with pytest.raises(ConnectionError):
+            run(readings, "more")
+        recorded = job.read_bytes()
+        assert recorded != before
+        job.write_bytes(before)
+        run(readings)
+        job.write_bytes(recorded)
+    readings.put(("a", "10:05:50", 8))
+    readings.put(("a", "10:07:00", 16))
+    flush(readings, "more")
+    assert counts(readings, "10:05") == [(12, 2, None)]
+    assert counts(readings, "10:07") == [(16, 1, 1)]
+    assert sum(row["rows_in"] for row in readings.rows("log_metrics")) == 5
+
+
+@pytest.mark.extended
+def test_the_old_program_goes_on_where_a_declaration_was_recorded_late(readings: Readings, fail_at: Fail) -> None:
+    """The table has the column of the new one by then, which stays empty."""
+    batch = begin(readings)
+    fail(readings, fail_at, "before-delta", batch)
+    prepared = readings.checkpoint / prepared_file(0, batch)
+    record = prepared.read_bytes()
+    prepared.unlink()
+    fail(readings, fail_at, "before-plan", batch, "more")
+    prepared.write_bytes(record)
+    readings.put(("a", "10:05:50", 8))
+    flush(readings)
+    assert counts(readings, "10:05") == [(12, 2, None)]
+
+
+@pytest.mark.extended
+def test_rows_beside_a_record_that_comes_late_are_still_there(
+    readings: Readings, fail_at: Fail, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its process may only be paused: the start that took over has kept them."""
+    monkeypatch.setattr(processor, "DRIVER_BYTES", 0)
+    batch = begin(readings) + 1
+    readings.put(("a", "10:06:40", 8))
+    fail(readings, fail_at, "before-delta", batch)
+    prepared = readings.checkpoint / prepared_file(0, batch)
+    record = prepared.read_bytes()
+    assert [path for path in prepared.parent.iterdir() if path.is_dir()]
+    prepared.unlink()
+    paused = asdict(LeaseOwner.of_this_process("readings")) | {"host": "elsewhere", "batch": batch - 1}
+    (readings.checkpoint / UNACCOUNTED_FILE).write_text(json.dumps({"processes": [paused]}))
+    fail(readings, fail_at, "before-plan", batch)
+    prepared.write_bytes(record)
+    flush(readings)
+    assert sorted(row["total"] for row in readings.rows("log")) == [1, 2, 4, 8]

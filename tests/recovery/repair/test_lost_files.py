@@ -1,0 +1,36 @@
+"""Files of Spark that are gone: a repair finds those that a start needs."""
+
+from __future__ import annotations
+
+from recovery.repair.repair import repair
+from state.checkpoint.layout import prepared_file
+from state.prepared import PreparedBatch
+from tests.recovery.conftest import FakeCheckpoint
+
+
+def found(job: FakeCheckpoint) -> dict[str, str]:
+    """File -> what is done with it."""
+    return {one.file: one.action for one in repair(job.root, no_sink=True).findings}
+
+
+def test_an_id_that_is_gone_is_replaced(stored_job: FakeCheckpoint) -> None:
+    """Spark refuses a checkpoint without one."""
+    stored_job.files.remove("metadata")
+    assert found(stored_job) == {"metadata": "replace"}
+    assert repair(stored_job.root).findings == ()
+
+
+def test_offsets_that_are_gone_are_found(stored_job: FakeCheckpoint) -> None:
+    """Those before the newest ones, which Spark compares; and those of a batch that is recorded."""
+    stored_job.files.remove("offsets/1")
+    assert found(stored_job) == {"offsets/1": "none"}
+    stored_job.put("offsets/1", stored_job.files.read("offsets/2").decode())
+    batch = PreparedBatch(number=3, epoch=0, spark_commit="", job="0123456789ab")
+    stored_job.files.put_bytes(prepared_file(0, 3), batch.to_bytes())
+    assert found(stored_job) == {"offsets/3": "none"}
+
+
+def test_offsets_of_the_newest_committed_batch_that_are_gone_are_found(stored_job: FakeCheckpoint) -> None:
+    """A start says that the logs do not agree."""
+    stored_job.files.remove("offsets/2")
+    assert found(stored_job) == {"offsets/2": "none"}
