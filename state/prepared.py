@@ -192,6 +192,23 @@ def read_prepared(folder: LogFolder, epoch: int, number: int, *, job: str) -> Pr
     return found
 
 
+def require_begun(folder: LogFolder, epoch: int, begun: int | None) -> None:
+    """Refuse a checkpoint in which Spark has not begun a batch that is recorded: its offsets are gone.
+
+    Args:
+        folder: the checkpoint.
+        epoch: of its job.
+        begun: the last batch that Spark has begun; None: none.
+
+    Raises:
+        CorruptState: there is such a batch.
+    """
+    numbers = prepared_numbers(folder, epoch)
+    if numbers and (begun is None or numbers[-1] > begun):
+        why = f"the offsets of that batch are gone: Spark has begun none after {begun}"
+        raise damaged(folder, prepared_file(epoch, numbers[-1]), why)
+
+
 def prepared_numbers(folder: LogFolder, epoch: int) -> list[int]:
     """Return the batches of an epoch that are recorded, in ascending order."""
     found = [prepared_batch(name) for name in folder.names(PREPARED_FOLDER)]

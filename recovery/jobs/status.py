@@ -19,15 +19,19 @@ from recovery.storage.local_files import LocalFiles
 from recovery.storage.s3_files import S3Files
 from state.checkpoint.clock import LAST_US, format_time, now_us
 from state.checkpoint.folder import CheckpointFolder
-from state.checkpoint.job_record import is_flushed
+from state.checkpoint.job_record import is_flushed, read_record
 from state.checkpoint.last_savepoint import read_last_savepoint
 from state.checkpoint.layout import JOB_FILE, RESET_FILE, RESTORING_SUFFIX
 from state.checkpoint.owner import LeaseOwner, read_end, read_owner, read_report
 from state.checkpoint.restore_markers import superseded_by
 from state.checkpoint.run_record import last_batches
+from state.errors import StateError
+from state.prepared import require_begun
+from state.spark_logs.lines import LogFolder
+from state.spark_logs.startup import require_readable_batches
 
 
-def status(folder: CheckpointFolder, *, limits: Limits | None = None, now: Callable[[], int] = now_us) -> JobStatus:
+def status(folder: LogFolder, *, limits: Limits | None = None, now: Callable[[], int] = now_us) -> JobStatus:
     """Return the status of the job of a checkpoint.
 
     Args:
@@ -49,6 +53,8 @@ def status(folder: CheckpointFolder, *, limits: Limits | None = None, now: Calla
     offset, commit = last_batches(folder)
     flushed = is_flushed(folder)
     why_not = _not_resumable_reason(folder, offset, commit, flushed=flushed)
+    if why_not is None and not running:
+        why_not = _damage(folder, offset)
     found = JobStatus(
         checkpoint=folder.root,
         job=name,
@@ -163,6 +169,17 @@ def _not_resumable_reason(
     begun, committed = -1 if offset is None else offset, -1 if commit is None else commit
     if not 0 <= begun - committed <= 1:  # a batch that was begun and not committed is run again
         return "its offsets and commits do not belong together: restore it from a savepoint"
+    return None
+
+
+def _damage(folder: LogFolder, begun: int | None) -> str | None:
+    """Return which of the newest small files a start could not read, or misses; None: it could go on."""
+    try:
+        require_readable_batches(folder)
+        record = read_record(folder)
+        require_begun(folder, 0 if record is None else record.epoch, begun)
+    except StateError as error:
+        return str(error)
     return None
 
 

@@ -20,14 +20,7 @@ def require_readable_start(folder: LogFolder) -> None:
     Raises:
         CorruptState: a file is truncated, altered or gone; the error names it, and the command that repairs it.
     """
-    require_readable_id(folder)
-    for newest in batch_numbers(folder, OFFSETS_FOLDER)[-1:]:  # it compares them with those before
-        for batch in range(max(newest - 1, 0), newest + 1):
-            if not folder.exists(name := f"{OFFSETS_FOLDER}/{batch}"):
-                raise damaged(folder, name, "it is gone")
-            require_readable_offsets(folder, batch)
-    for batch in batch_numbers(folder, COMMITS_FOLDER)[-1:]:
-        require_readable_commit(folder, batch)
+    require_readable_batches(folder)
     for source in folder.names(SOURCES_FOLDER):
         log = f"{SOURCES_FOLDER}/{source}"
         for entry in needed_entries(folder.names(log)):
@@ -36,6 +29,18 @@ def require_readable_start(folder: LogFolder) -> None:
         require_all_entries(folder, batch)
     for file in damaged_descriptions(folder):
         raise damaged_log(folder, file)
+
+
+def require_readable_batches(folder: LogFolder) -> None:
+    """Check what does not grow with the job: its id, the newest offsets and commit. Raises `CorruptState`."""
+    require_readable_id(folder)
+    for newest in batch_numbers(folder, OFFSETS_FOLDER)[-1:]:  # it compares them with those before
+        for batch in range(max(newest - 1, 0), newest + 1):
+            if not folder.exists(name := f"{OFFSETS_FOLDER}/{batch}"):
+                raise damaged(folder, name, "it is gone")
+            require_readable_offsets(folder, batch)
+    for batch in batch_numbers(folder, COMMITS_FOLDER)[-1:]:
+        require_readable_commit(folder, batch)
 
 
 def require_readable_id(folder: CheckpointFolder) -> None:

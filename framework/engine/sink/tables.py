@@ -173,8 +173,8 @@ def create_or_check(
         if not exists and place_of(path) in own | former:
             raise SinkError(
                 f"the table {path} is gone, and this checkpoint has written to it: made again, it would lack all "
-                "results until now. Mount its volume or put it back; or restore a savepoint; or, if it is lost, declare "
-                "it in another folder; or give the job a new checkpoint folder, to begin again"
+                "results until now. Mount its volume or put it back; or restore a savepoint; or, if it is lost, "
+                "declare it in another folder; or give the job a new checkpoint folder, to begin again"
             )
         if not exists and files.exists() and not is_free(files):
             what = "choose another folder, or empty this one"

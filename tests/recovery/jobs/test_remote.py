@@ -21,8 +21,9 @@ from recovery.jobs.remote import drain
 from recovery.jobs.status import status
 from state.checkpoint.control_files import write_control_file
 from state.checkpoint.folder import LocalFolder
-from state.checkpoint.layout import FLUSHED_FILE, JOB_FILE, RUNNING_FILE, STOPPED_FILE
+from state.checkpoint.layout import JOB_FILE, RUNNING_FILE, STOPPED_FILE
 from state.checkpoint.owner import read_owner
+from tests.recovery.jobs.conftest import log_file
 
 ROOT = Path(__file__).resolve().parents[3]
 LEFT = {"open": {"panes": 2, "tuples": 40, "next_due": 86_400_000_000}, "batch": 2}
@@ -42,26 +43,6 @@ class Clock:
         self.us += round(seconds * 1e6)
         if self.meanwhile:
             self.meanwhile.pop(0)()
-
-
-@pytest.fixture
-def checkpoint(tmp_path: Path) -> LocalFolder:
-    """The checkpoint of a job that has finished batch 1 and begun batch 2."""
-    folder = LocalFolder(tmp_path)
-    folder.write_json(JOB_FILE, {"name": "readings"})
-    for log, batches in (("offsets", (0, 1, 2)), ("commits", (0, 1))):
-        for batch in batches:
-            log_file(folder, log, str(batch))
-    log_file(folder, "offsets", ".99.crc")
-    log_file(folder, "offsets", ".98.5e0c.tmp")
-    log_file(folder, "commits", "97.tmp")
-    return folder
-
-
-def log_file(folder: LocalFolder, log: str, name: str) -> None:
-    """Put a file into one of Spark's logs."""
-    (folder.path / log).mkdir(exist_ok=True)
-    (folder.path / log / name).write_text("v1")
 
 
 def pulse(folder: LocalFolder) -> list[str]:
@@ -113,16 +94,6 @@ def test_status_distinguishes_running_ended_failed_and_crashed_jobs(checkpoint: 
     vanish(again, checkpoint)
     result = status(checkpoint)
     assert (result.state, result.running, result.health, result.resumable) == ("lost", False, "down", True)
-
-
-def test_status_says_why_a_job_cannot_resume(checkpoint: LocalFolder) -> None:
-    """After a flush, and where Spark's logs were mixed up; a batch begun and not finished is no reason."""
-    log_file(checkpoint, "commits", "5")
-    assert "do not belong together" in str(status(checkpoint).why_not)
-    checkpoint.write_json(FLUSHED_FILE, {"batch": 2})
-    result = status(checkpoint)
-    assert (result.state, result.resumable, result.health) == ("flushed", False, "healthy")
-    assert "closed for good" in str(result.why_not)
 
 
 def test_a_folder_without_a_checkpoint_of_panekeeper_is_refused(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ from state.checkpoint.job_record import read_tables, write_flushed
 from state.checkpoint.layout import COMMITS_FOLDER, prepared_file
 from state.checkpoint.run_record import last_batches
 from state.log import logger
-from state.prepared import PreparedBatch, TableWrite, not_needed, prepared_numbers, read_prepared
+from state.prepared import PreparedBatch, TableWrite, not_needed, read_prepared, require_begun
 from state.upgrade.history import corrected
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ class Completion:
             JobFailed: a table cannot be written now.
         """
         begun, committed = last_batches(self._folder)
-        self._require_offsets(begun)
+        require_begun(self._folder, self.record.epoch, begun)
         batch = self._recorded(begun) if begun != committed else None
         completed = None if batch is None else self._complete(batch)
         if batch is None:
@@ -155,13 +155,6 @@ class Completion:
     @cached_property
     def _folder(self) -> LocalFolder | CheckpointFiles:
         return self.files.without_java()
-
-    def _require_offsets(self, begun: int | None) -> None:
-        """Refuse a checkpoint in which Spark has not begun a batch that is recorded: it is made of several."""
-        numbers = prepared_numbers(self._folder, self.record.epoch)
-        if numbers and (begun is None or numbers[-1] > begun):
-            name = prepared_file(self.record.epoch, numbers[-1])
-            raise damaged(self.files, name, f"the offsets of that batch are gone: Spark has begun none after {begun}")
 
     def _recorded(self, number: int | None, *, is_needed: bool = True) -> PreparedBatch | None:
         """Return what is recorded of a batch; None if nothing is, or it is damaged and not needed."""
