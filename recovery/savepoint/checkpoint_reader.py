@@ -28,6 +28,7 @@ from state.checkpoint.layout import (
 )
 from state.control_log import control_files_read, control_files_within
 from state.errors import CorruptState
+from state.prepared import read_prepared
 from state.spark_logs.lines import damaged_log, log_lines
 from state.spark_logs.offsets import (
     has_read,
@@ -37,6 +38,7 @@ from state.spark_logs.offsets import (
     source_ends,
 )
 from state.spark_logs.source_logs import needed_entries, require_all_entries
+from state.upgrade.history import corrected
 
 COPIED = (*layout.SPARK_NAMES, layout.OWN_FOLDER, layout.CONTROL_FOLDER)
 NOT_COPIED = (RUNNING_FILE, UNACCOUNTED_FILE, RESET_FILE, SAVEPOINT_FILE, SUPERSEDED_FILE)
@@ -107,7 +109,8 @@ def read_checkpoint(folder: Files, *, batch: int | None = None) -> CheckpointSna
         batch: a committed batch, as of which it is read while the job runs; the last one if not given.
 
     Raises:
-        SavepointRefused: a reset of the job was not completed, or the checkpoint is superseded by another one.
+        SavepointRefused: a reset of the job was not completed, the checkpoint is superseded by another one, or its
+            record was written by a process that was paused.
         SavepointError: there is no checkpoint of Panekeeper, or no batch was committed yet.
         StateError: the job record is damaged or of another version, or Spark's logs of the batch are damaged.
     """
@@ -121,6 +124,7 @@ def read_checkpoint(folder: Files, *, batch: int | None = None) -> CheckpointSna
     is_followed = bool(later) or batch is not None
     batch = commits[-1] if batch is None else batch
     settings = _settings(folder, batch)
+    _require_recorded_declaration(folder, record, batch)
     return CheckpointSnapshot(
         folder=folder,
         record=record,
@@ -130,6 +134,19 @@ def read_checkpoint(folder: Files, *, batch: int | None = None) -> CheckpointSna
         settings=settings,
         tables=read_tables(folder),
     )
+
+
+def _require_recorded_declaration(folder: Files, record: JobRecord, batch: int) -> None:
+    """Refuse state that was computed by another declaration than the one that its savepoint would have."""
+    try:
+        known = read_prepared(folder, record.epoch, batch, job=record.id)
+    except CorruptState:
+        return  # of a committed batch, it is not needed
+    if corrected(record.declaration, {} if known is None else known.declaration, batch) is not record.declaration:
+        raise SavepointRefused(
+            f"batch {batch} of {folder.root} was computed by another declaration than {layout.JOB_FILE} says, which a "
+            "process has written that was paused; stop the job and start it once, which puts that right, and try again"
+        )
 
 
 def batch_with_control_file(folder: Files, number: int) -> int | None:
