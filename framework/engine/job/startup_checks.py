@@ -106,9 +106,8 @@ def open_checkpoint(
         CheckpointError: the folder cannot be written, or a restore of it was interrupted.
     """
     require_no_interrupted_restore(files)
-    known = read_record(files)
-    if known is not None:
-        known = as_computed(files, complete_reset(files, known))
+    found = read_record(files)
+    known = None if found is None else complete_reset(files, found)
     started = not is_new(files)
     if known is None and (started or files.exists("metadata")):
         raise ForeignCheckpoint(
@@ -117,10 +116,11 @@ def open_checkpoint(
         )
     if known is not None and started:
         new = as_recorded(declaration, key_groups or len(known.group_ids))
-        _require_compatible(files, known, name, new)
+        known = _compatible(files, known, name, new)
         _require_sound_logs(files)
         require_recorded_settings(files, known)
         complete(known)
+        known = _compatible(files, known, name, new)  # a paused process may have recorded the batch just now
         require_control_files(files)  # not before: a batch that is recorded is not run again, and needs none of them
         _require_not_flushed(files, name)  # not before: of its last batch, too, a power cut may have taken commits
         require_files_of_unfinished_batch(files, accepted)
@@ -272,8 +272,9 @@ def require_no_interrupted_restore(files: CheckpointFiles) -> None:
         )
 
 
-def _require_compatible(files: CheckpointFiles, known: JobRecord, name: str, declaration: Mapping[str, Any]) -> None:
-    """Refuse what `compare_declarations` does not call compatible."""
+def _compatible(files: CheckpointFiles, known: JobRecord, name: str, declaration: Mapping[str, Any]) -> JobRecord:
+    """Return the record as the state was computed; refuse what `compare_declarations` does not call compatible."""
+    known = as_computed(files, known)
     job = name_change(known.name, name)
     if job.compatibility is not Compatibility.COMPATIBLE:
         raise ForeignCheckpoint(f"{files.root}: {job.why}; {job.advice}")
@@ -289,6 +290,7 @@ def _require_compatible(files: CheckpointFiles, known: JobRecord, name: str, dec
             f"the declaration of job {name!r} differs from its checkpoint {files.root}:\n{lines}\n"
             f"{advice[:1].upper()}{advice[1:]}."
         )
+    return known
 
 
 def _require_not_flushed(files: CheckpointFiles, name: str) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from framework.engine.flow import processor
+from framework.engine.job.prepared.completion import Completion
 from panekeeper import JobFailed, TimeInterval, agg, windowed
 from state.checkpoint.layout import JOB_FILE, UNACCOUNTED_FILE, prepared_file
 from state.checkpoint.owner import LeaseOwner
@@ -17,6 +18,7 @@ from state.checkpoint.owner import LeaseOwner
 if TYPE_CHECKING:
     from framework.builder.outputs import DeltaJob
     from integration_tests.engine.conftest import Readings
+    from state.prepared import PreparedBatch
 
 Fail = Callable[[str, int], None]
 
@@ -65,9 +67,16 @@ def begin(readings: Readings) -> int:
     return readings.numbers("commits")[-1] + 1
 
 
-@pytest.mark.parametrize("late", ["record of a batch", "declaration"])
+@pytest.mark.parametrize(
+    "late",
+    [
+        "record of a batch",
+        "declaration",
+        pytest.param("record of a batch, in a start", marks=pytest.mark.extended),
+    ],
+)
 def test_an_added_aggregate_begins_after_the_panes_of_a_process_that_was_paused(
-    readings: Readings, fail_at: Fail, late: str
+    readings: Readings, fail_at: Fail, late: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One had computed a batch by the old declaration, and records it late; another one was to record the new one.
 
@@ -76,12 +85,22 @@ def test_an_added_aggregate_begins_after_the_panes_of_a_process_that_was_paused(
     """
     batch = begin(readings)
     prepared, job = readings.checkpoint / prepared_file(0, batch), readings.checkpoint / JOB_FILE
-    if late == "record of a batch":
+    if late != "declaration":
         fail(readings, fail_at, "before-delta", batch)
         record = prepared.read_bytes()
         prepared.unlink()
         fail(readings, fail_at, "before-plan", batch, "more")
-        prepared.write_bytes(record)
+        complete = Completion.run
+
+        def record_and_complete(completion: Completion) -> PreparedBatch | None:
+            prepared.write_bytes(record)
+            monkeypatch.setattr(Completion, "run", complete)
+            return complete(completion)
+
+        if late == "record of a batch":
+            prepared.write_bytes(record)
+        else:
+            monkeypatch.setattr(Completion, "run", record_and_complete)
     else:
         before = job.read_bytes()
         fail_at("during-upgrade", 2)
