@@ -36,7 +36,8 @@ class BatchCallbacks:
         self._callbacks: list[Callable[[BatchReport], None]] = []
         self._lock = threading.RLock()
         self._calling_thread = 0
-        self._is_in_batch = ContextVar(f"batch of {job}", default=False)  # also in threads that commit for it
+        self._batch: object | None = None  # stands for the one that runs
+        self._batch_here: ContextVar[object | None] = ContextVar(f"batch of {job}", default=None)
 
     def add(self, callback: Callable[[BatchReport], None], on_error: OnCallbackError = "log") -> None:
         """Call it with the reports that are there, in this thread, and with each one that follows."""
@@ -58,7 +59,9 @@ class BatchCallbacks:
 
     def is_calling(self) -> bool:
         """Say whether this is called in a callback, or in a batch, as by a sink: to wait for one there never ends."""
-        return self._is_in_batch.get() or threading.get_ident() == self._calling_thread
+        # A context is copied to threads that commit for the batch; also to those of asyncio, which may go on after it.
+        in_batch = self._batch is not None and self._batch_here.get() is self._batch
+        return in_batch or threading.get_ident() == self._calling_thread
 
     def require_outside(self, command: str) -> None:
         """Raise `DeclarationError` if a callback gives a command that waits for a batch."""
@@ -70,12 +73,14 @@ class BatchCallbacks:
     @contextmanager
     def in_batch(self, number: int) -> Iterator[None]:
         """Note that this thread runs a batch while the block lasts; records that it logs have its number."""
-        before = self._is_in_batch.set(True)
+        self._batch = object()
+        before = self._batch_here.set(self._batch)
         try:
             with log_fields(job=self._job, batch=number):
                 yield
         finally:
-            self._is_in_batch.reset(before)
+            self._batch = None
+            self._batch_here.reset(before)
 
     def _logging(self, callback: Callable[[BatchReport], None]) -> Callable[[BatchReport], None]:
         def call(report: BatchReport) -> None:

@@ -51,14 +51,20 @@ def test_a_thread_is_in_a_callback_while_it_is_called() -> None:
 
 
 def test_a_thread_that_commits_for_a_batch_is_in_it() -> None:
-    """A sink that calls stop() there would else wait for its own batch; nobody is in it afterwards."""
+    """A sink that calls stop() there would else wait for its own batch.
+
+    Nobody is in it afterwards, not even what goes on with a copy of its context, as a task of asyncio does.
+    """
     callbacks = BatchCallbacks("readings")
     with ThreadPoolExecutor(1) as pool:
         with callbacks.in_batch(3):
             assert callbacks.is_calling()
             assert pool.submit(copy_context().run, callbacks.is_calling).result()
             assert not pool.submit(callbacks.is_calling).result()
-        assert not pool.submit(copy_context().run, callbacks.is_calling).result()
+            copied = copy_context()
+        with callbacks.in_batch(4):
+            assert not pool.submit(copied.run, callbacks.is_calling).result()
+        assert not pool.submit(copied.run, callbacks.is_calling).result()
     assert not callbacks.is_calling()
 
 
