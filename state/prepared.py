@@ -161,6 +161,21 @@ def prepare(folder: PreparedFolder, batch: PreparedBatch) -> None:
         raise FileExistsError(name)
 
 
+def committed_before(epoch: int, number: int, *, job: str, spark_commit: bytes) -> tuple[str, bytes]:
+    """Return name and content of the record of a batch that an earlier epoch has committed, and all tables have.
+
+    A restore writes it: should Spark's commit get lost, the batch would be run again in an epoch that no table knows.
+
+    Args:
+        epoch: the new one.
+        number: of the batch.
+        job: id of the checkpoint.
+        spark_commit: what Spark has logged of it.
+    """
+    batch = PreparedBatch(number=number, epoch=epoch, spark_commit=spark_commit.decode(), job=job)
+    return prepared_file(epoch, number), batch.to_bytes()
+
+
 def read_prepared(folder: LogFolder, epoch: int, number: int, *, job: str) -> PreparedBatch | None:
     """Return a batch as it was prepared; None if it was not, or not kept.
 

@@ -124,8 +124,8 @@ def _offsets_finding(folder: Files, batch: int, committed: int, *, no_sink: bool
 def _lost_control_files(folder: Files, batch: int) -> list[str]:
     try:
         return lost_control_files(folder, batch)
-    except CorruptState:
-        return []  # another finding names the damaged log
+    except (CorruptState, FileNotFoundError):
+        return []  # another finding names the damaged log, or what is gone
 
 
 def _require_batch(folder: Files, batch: int) -> None:

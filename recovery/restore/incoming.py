@@ -26,8 +26,17 @@ from recovery.storage.locations import files_at
 from recovery.storage.s3_options import S3Options
 from state.checkpoint.job_record import JobRecord, read_record, read_tables
 from state.checkpoint.last_savepoint import read_last_savepoint, write_last_savepoint
-from state.checkpoint.layout import CLAIMS_FOLDER, JOB_FILE, RUNNING_FILE, STOPPED_FILE, TABLES_FILE, UNACCOUNTED_FILE
+from state.checkpoint.layout import (
+    CLAIMS_FOLDER,
+    COMMITS_FOLDER,
+    JOB_FILE,
+    RUNNING_FILE,
+    STOPPED_FILE,
+    TABLES_FILE,
+    UNACCOUNTED_FILE,
+)
 from state.checkpoint.owner import read_end
+from state.prepared import committed_before
 
 Transform = Callable[[Files], None]
 """Changes a copy before it replaces the checkpoint; called with its files."""
@@ -153,6 +162,8 @@ def _write_epoch(paths: RestorePaths, manifest: Manifest, epoch: int, s3: S3Opti
     former.pop(record.id, None)
     new = replace(record, former=former, epoch=epoch)
     paths.incoming.put_bytes(JOB_FILE, json.dumps(new.to_json()).encode())
+    commit = paths.incoming.read(f"{COMMITS_FOLDER}/{manifest.batch}")
+    paths.incoming.put_bytes(*committed_before(epoch, manifest.batch, job=new.id, spark_commit=commit))
     _record_tables(paths.incoming, manifest, new, s3)
 
 

@@ -14,7 +14,7 @@ import pytest
 from recovery.savepoint.create import savepoint as savepoint_of_any
 from recovery.storage.locations import files_at
 from state.checkpoint.job_record import JobRecord
-from state.checkpoint.layout import JOB_FILE, RUNNING_FILE, SAVEPOINT_FILE, TABLES_FILE
+from state.checkpoint.layout import JOB_FILE, PREPARED_FOLDER, RUNNING_FILE, SAVEPOINT_FILE, TABLES_FILE
 from state.checkpoint.process import started_at
 from tests.recovery.storage.memory_archive import MemoryArchive
 from tests.state.test_spark_logs import STATE_SCHEMA
@@ -96,8 +96,9 @@ class FakeCheckpoint:
         return self
 
     def contents(self) -> dict[str, str]:
-        """Path -> text of all that is there, but for the note of its newest savepoint: it is no part of the job."""
-        return {name: self.files.read(name).decode() for name in self.files.sizes() if name != SAVEPOINT_FILE}
+        """Path -> text of all that is there, but for the notes that a savepoint and a restore leave."""
+        names = [name for name in self.files.sizes() if name != SAVEPOINT_FILE and not name.startswith(PREPARED_FOLDER)]
+        return {name: self.files.read(name).decode() for name in names}
 
 
 SECRET = "wJalrXUtnFEMI"  # noqa: S105 -- moto takes any

@@ -120,7 +120,6 @@ def open_checkpoint(
         _require_sound_logs(files)
         require_recorded_settings(files, known)
         complete(known)
-        known = _compatible(files, known, name, new)  # a paused process may have recorded the batch just now
         require_control_files(files)  # not before: a batch that is recorded is not run again, and needs none of them
         _require_not_flushed(files, name)  # not before: of its last batch, too, a power cut may have taken commits
         require_files_of_unfinished_batch(files, accepted)

@@ -90,7 +90,11 @@ class OpenTable:
 
     def append(self, rows: pa.Table, once: CommitProperties) -> None:
         """Write a file and commit it, under the transaction in `once`. The rows are in the file in their order."""
-        rows = self._aligned(rows).combine_chunks()  # the library writes several chunks in any order
+        rows = self._aligned(rows)
+        for field in self._schema:
+            if field.name not in rows.column_names:  # rows of an earlier declaration lack what a start has added since
+                rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))
+        rows = rows.select(self._schema.names).combine_chunks()  # the library writes several chunks in any order
         write_deltalake(
             self._delta,
             rows,
@@ -155,13 +159,13 @@ class OpenTable:
         return self._ends[column]
 
     def _aligned(self, rows: pa.Table) -> pa.Table:
-        if set(rows.column_names) != set(self._schema.names):
+        if not set(rows.column_names) <= set(self._schema.names):
             raise SchemaMismatch(
                 f"the Delta table has other columns now ({', '.join(self._schema.names)}) than the results "
                 f"({', '.join(rows.column_names)}): they were changed while the job ran. Change them back, and start "
                 "the job again: it resumes with the same batch"
             )
-        return with_columns(rows, self._schema)
+        return with_columns(rows, pa.schema([field for field in self._schema if field.name in rows.column_names]))
 
 
 def open_table(url: str, options: Mapping[str, str], version: int | None = None) -> DeltaTable:

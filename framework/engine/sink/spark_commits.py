@@ -10,6 +10,7 @@ from delta import exceptions
 from delta.tables import DeltaTable
 
 from framework.declarations.errors import SinkError
+from framework.engine.session.columns import quoted
 from framework.engine.session.required_settings import session_settings
 from framework.engine.session.spark_errors import first_line
 from framework.engine.sink.small_commits import PAUSES_S
@@ -83,9 +84,13 @@ def merge(
         "spark.databricks.delta.write.txnVersion": str(number),
     }
 
+    # By name: rows of an earlier declaration lack the columns of one that another start has recorded meanwhile.
+    every: dict[str, Any] = {quoted(name): f"s.{quoted(name)}" for name in source.columns}
+
     def commit() -> None:
         merge = DeltaTable.forPath(spark, path).alias("t").merge(source.alias("s"), condition)
-        merge.whenMatchedUpdateAll(f"coalesce(s.{newer_by} >= t.{newer_by}, true)").whenNotMatchedInsertAll().execute()
+        merge = merge.whenMatchedUpdate(f"coalesce(s.{newer_by} >= t.{newer_by}, true)", every)
+        merge.whenNotMatchedInsert(values=every).execute()
 
     with session_settings(spark, settings):
         repeat_while_others_commit(path, commit)

@@ -11,7 +11,7 @@ import pytest
 
 from framework.engine.flow import processor
 from framework.engine.job.prepared.completion import Completion
-from panekeeper import JobFailed, TimeInterval, agg, windowed
+from panekeeper import CheckpointInUse, JobFailed, TimeInterval, agg, windowed
 from state.checkpoint.layout import JOB_FILE, UNACCOUNTED_FILE, prepared_file
 from state.checkpoint.owner import LeaseOwner
 
@@ -101,6 +101,8 @@ def test_an_added_aggregate_begins_after_the_panes_of_a_process_that_was_paused(
             prepared.write_bytes(record)
         else:
             monkeypatch.setattr(Completion, "run", record_and_complete)
+            with pytest.raises(CheckpointInUse, match="It is completed; start the job again"):
+                run(readings, "more")
     else:
         before = job.read_bytes()
         fail_at("during-upgrade", 2)

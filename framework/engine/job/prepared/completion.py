@@ -18,7 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
-from framework.declarations.errors import CheckpointError, CorruptState, IncompatibleCheckpoint, SinkError
+from framework.declarations.errors import (
+    CheckpointError,
+    CheckpointInUse,
+    CorruptState,
+    IncompatibleCheckpoint,
+    SinkError,
+)
 from framework.engine.job.tables.table_checks import require_no_later_batch
 from framework.engine.job.tables.table_record import is_accepted, require_same
 from framework.engine.session.delta_log import is_delta_table, table_metadata, unreadable_table
@@ -120,7 +126,8 @@ class Completion:
         May be killed and repeated.
 
         Raises:
-            CheckpointInUse: the lease is lost.
+            CheckpointInUse: the lease is lost; or a process that was paused has recorded the batch just now, by another
+                declaration.
             CorruptState: what was prepared is damaged, or Spark's offsets are older.
             IncompatibleCheckpoint: a table has a batch that is not finished, and what was prepared of it is gone.
             SinkError: a table that gets the batch is gone, or older than the batch, or does not take it.
@@ -130,6 +137,8 @@ class Completion:
         require_begun(self._folder, self.record.epoch, begun)
         batch = self._recorded(begun) if begun != committed else None
         completed = None if batch is None else self._complete(batch)
+        if completed is not None:
+            self._require_same_declaration(completed)
         if batch is None:
             if begun is not None and begun != committed:
                 self._require_in_no_table(begun)
@@ -142,6 +151,15 @@ class Completion:
             self.lease.require_held()
             self.files.remove(name)
         return completed
+
+    def _require_same_declaration(self, batch: PreparedBatch) -> None:
+        """Refuse to go on after a batch of another declaration, which was recorded since this start has looked."""
+        declared = self.record.declaration
+        if corrected(declared, batch.declaration, batch.number) is not declared:
+            raise CheckpointInUse(
+                f"batch {batch.number} of {self.files.root} was computed by another declaration, and recorded just now "
+                "by a process that was paused until this start had taken over. It is completed; start the job again"
+            )
 
     def _may_be_recorded(self, name: str, begun: int | None) -> bool:
         """Return whether a process that is only paused may still record rows that are in this folder."""

@@ -54,12 +54,33 @@ def test_a_file_that_is_gone_while_nobody_has_committed_is_an_error(view: str) -
     assert DeltaTable(view).transaction_version(APP) == 0
 
 
-def test_columns_that_were_changed_while_the_job_ran_are_an_error(path: str) -> None:
-    """An added one as well: at the next start the table would be refused, too."""
+def test_a_column_that_was_added_while_the_job_ran_is_null(path: str) -> None:
+    """As rows that were recorded before a start has added it. The next start says what to do with it."""
     commits = SmallCommits(path, sleep=lambda _: None)
     commits.append(log_rows("a"), APP, 0)
     DeltaTable(path).alter.add_columns([Field("more", PrimitiveType("string"))])
-    with pytest.raises(SchemaMismatch, match=r"other columns now \(sensor, total, more\)"):
+    commits.append(log_rows("b"), APP, 1)
+    assert sensors(path) == ["a", "b"]
+    assert DeltaTable(path).to_pyarrow_table().column("more").to_pylist() == [None, None]
+
+
+def test_a_merge_leaves_a_column_that_was_added_as_it_is(view: str) -> None:
+    """It is null in new rows, and keeps what somebody has written to it."""
+    commits = SmallCommits(view, sleep=lambda _: None)
+    merge(commits, panes(("a", 1, 1.0, 0)), 0)
+    DeltaTable(view).alter.add_columns([Field("more", PrimitiveType("string"))])
+    DeltaTable(view).update(new_values={"more": "kept"})
+    merge(commits, panes(("a", 1, 2.0, 1), ("b", 1, 5.0, 0)), 1)
+    rows = DeltaTable(view).to_pyarrow_table().to_pylist()
+    assert sorted((row["sensor"], row["more"]) for row in rows) == [("a", "kept"), ("b", None)]
+
+
+def test_a_column_that_was_removed_while_the_job_ran_is_an_error(path: str) -> None:
+    """What it was to get would be lost."""
+    commits = SmallCommits(path, sleep=lambda _: None)
+    commits.append(log_rows("a"), APP, 0)
+    write_deltalake(path, log_rows("a").select(["sensor"]), mode="overwrite", schema_mode="overwrite")
+    with pytest.raises(SchemaMismatch, match=r"other columns now \(sensor\)"):
         commits.append(log_rows("b"), APP, 1)
     assert sensors(path) == ["a"]
 
