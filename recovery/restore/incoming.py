@@ -36,6 +36,7 @@ from state.checkpoint.layout import (
     UNACCOUNTED_FILE,
 )
 from state.checkpoint.owner import read_end
+from state.checkpoint.run_record import last_batches
 from state.prepared import committed_before
 
 Transform = Callable[[Files], None]
@@ -162,8 +163,10 @@ def _write_epoch(paths: RestorePaths, manifest: Manifest, epoch: int, s3: S3Opti
     former.pop(record.id, None)
     new = replace(record, former=former, epoch=epoch)
     paths.incoming.put_bytes(JOB_FILE, json.dumps(new.to_json()).encode())
-    commit = paths.incoming.read(f"{COMMITS_FOLDER}/{manifest.batch}")
-    paths.incoming.put_bytes(*committed_before(epoch, manifest.batch, job=new.id, spark_commit=commit))
+    last = last_batches(paths.incoming)[1]
+    assert last is not None  # that of the savepoint, or one that a transformation has added
+    commit = paths.incoming.read(f"{COMMITS_FOLDER}/{last}")
+    paths.incoming.put_bytes(*committed_before(epoch, last, job=new.id, spark_commit=commit))
     _record_tables(paths.incoming, manifest, new, s3)
 
 

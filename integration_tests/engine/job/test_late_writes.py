@@ -23,25 +23,27 @@ if TYPE_CHECKING:
 Fail = Callable[[str, int], None]
 
 
-def declared(readings: Readings, *added: str) -> DeltaJob:
+def declared(readings: Readings, *added: str, **tables: Any) -> DeltaJob:
     """Counts and sums for each minute, with these aggregates added."""
     stream = windowed(readings.stream(), name="readings", partition_by="sensor", event_time="at", key_groups=2)
     more: dict[str, Any] = {name: agg.count() for name in added}
     by_minute = stream.window(TimeInterval(60, discard_age=3600))
-    return by_minute.aggregate(total=agg.sum("value"), n=agg.count(), **more).to_delta(readings.folder / "log")
+    return by_minute.aggregate(total=agg.sum("value"), n=agg.count(), **more).to_delta(
+        readings.folder / "log", **tables
+    )
 
 
-def run(readings: Readings, *added: str) -> None:
+def run(readings: Readings, *added: str, **tables: Any) -> None:
     """Let the job process what is there."""
-    job = declared(readings, *added).start(checkpoint=readings.checkpoint, trigger="available_now")
+    job = declared(readings, *added, **tables).start(checkpoint=readings.checkpoint, trigger="available_now")
     assert job.await_end(timeout=300)
 
 
-def fail(readings: Readings, fail_at: Fail, point: str, batch: int, *added: str) -> None:
+def fail(readings: Readings, fail_at: Fail, point: str, batch: int, *added: str, **tables: Any) -> None:
     """Let the job fail at a point of a batch."""
     fail_at(point, batch)
     with pytest.raises(JobFailed):
-        run(readings, *added)
+        run(readings, *added, **tables)
 
 
 def counts(readings: Readings, minute: str) -> list[tuple[Any, ...]]:
@@ -51,18 +53,18 @@ def counts(readings: Readings, minute: str) -> list[tuple[Any, ...]]:
     return [(row["total"], row["n"], row["more"]) for row in rows if row["refinement"] == last]
 
 
-def flush(readings: Readings, *added: str) -> None:
+def flush(readings: Readings, *added: str, **tables: Any) -> None:
     """Close all panes."""
-    job = declared(readings, *added).start(checkpoint=readings.checkpoint, trigger="available_now")
+    job = declared(readings, *added, **tables).start(checkpoint=readings.checkpoint, trigger="available_now")
     assert job.await_end(timeout=300)
     job.flush()
 
 
-def begin(readings: Readings) -> int:
+def begin(readings: Readings, **tables: Any) -> int:
     """Run a job as it was first declared, and return the number of its next batch, which opens a pane."""
     readings.put(("a", "10:00:10", 1))
     readings.put(("a", "10:01:30", 2))
-    run(readings)
+    run(readings, **tables)
     readings.put(("a", "10:05:40", 4))
     return readings.numbers("commits")[-1] + 1
 
@@ -134,6 +136,31 @@ def test_the_old_program_goes_on_where_a_declaration_was_recorded_late(readings:
     readings.put(("a", "10:05:50", 8))
     flush(readings)
     assert counts(readings, "10:05") == [(12, 2, None)]
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("cluster_by", [(), ("sensor",)])
+def test_rows_that_are_recorded_late_lack_a_column_that_the_tables_have_got(
+    readings: Readings, fail_at: Fail, cluster_by: tuple[str, ...]
+) -> None:
+    """It is null in them, be they merged without Spark or, as into a clustered view, by Spark."""
+    view: dict[str, Any] = {"view": readings.folder / "view", "cluster_by": cluster_by}
+    batch = begin(readings, **view) + 1
+    readings.put(("a", "10:06:40", 8))
+    fail(readings, fail_at, "before-delta", batch, **view)
+    prepared = readings.checkpoint / prepared_file(0, batch)
+    record = prepared.read_bytes()
+    prepared.unlink()
+    fail(readings, fail_at, "before-plan", batch, "more", **view)
+    prepared.write_bytes(record)
+    flush(readings, "more", **view)
+    for table in ("log", "view"):
+        assert sorted((row["total"], row["more"]) for row in readings.rows(table)) == [
+            (1, None),
+            (2, None),
+            (4, None),
+            (8, None),
+        ]
 
 
 @pytest.mark.extended

@@ -1,0 +1,50 @@
+"""A commit of Spark's that is lost after a restore: its batch is in the tables, under an epoch that has ended."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from integration_tests.engine.readings import FILES, LOG
+from recovery.cli.main import main
+from recovery.restore.restore import restore
+from recovery.savepoint.create import savepoint
+from recovery.upgrade.rescale import rescale
+
+if TYPE_CHECKING:
+    from integration_tests.engine.conftest import Readings
+
+pytestmark = pytest.mark.extended
+
+
+def lose(commit: Path, how: str) -> None:
+    """Remove a file, or cut it short and let a repair set it aside."""
+    if how == "gone":
+        commit.unlink()
+        commit.with_name(f".{commit.name}.crc").unlink(missing_ok=True)
+    else:
+        commit.write_text(commit.read_text()[:4])
+        assert main(["repair", str(commit.parents[1])]) == 0
+
+
+@pytest.mark.parametrize("how", ["gone", "cut short"])
+@pytest.mark.parametrize("by", ["restore", "rescale"])
+def test_a_batch_whose_commit_is_lost_after_a_restore_is_not_run_again(readings: Readings, by: str, how: str) -> None:
+    """Run again, its rows would be there twice: the tables do not know the new epoch."""
+    for rows in FILES:
+        readings.put(*rows)
+    readings.run()
+    place = readings.folder / "savepoints"
+    if by == "restore":
+        savepoint(readings.checkpoint, to=place, name="before", spark=readings.spark)
+        restore(place, "before", checkpoint=readings.checkpoint, spark=readings.spark)
+    else:
+        rescale(readings.checkpoint, 2, to=place, spark=readings.spark)
+    last = readings.numbers("commits")[-1]
+    lose(readings.checkpoint / "commits" / str(last), how)
+    readings.run()
+    assert readings.log() == LOG
+    assert readings.log("view") == LOG[1:]
+    assert readings.numbers("commits")[-1] >= last
