@@ -16,8 +16,6 @@ from recovery.upgrade.rescale import rescale
 if TYPE_CHECKING:
     from integration_tests.engine.conftest import Readings
 
-pytestmark = pytest.mark.extended
-
 
 def lose(commit: Path, how: str) -> None:
     """Remove a file, or cut it short and let a repair set it aside."""
@@ -29,8 +27,13 @@ def lose(commit: Path, how: str) -> None:
         assert main(["repair", str(commit.parents[1])]) == 0
 
 
-@pytest.mark.parametrize("how", ["gone", "cut short"])
-@pytest.mark.parametrize("by", ["restore", "rescale"])
+@pytest.mark.parametrize(
+    ("by", "how"),
+    [
+        ("restore", "cut short"),
+        *(pytest.param(*case, marks=pytest.mark.extended) for case in (("restore", "gone"), ("rescale", "cut short"))),
+    ],
+)
 def test_a_batch_whose_commit_is_lost_after_a_restore_is_not_run_again(readings: Readings, by: str, how: str) -> None:
     """Run again, its rows would be there twice: the tables do not know the new epoch."""
     for rows in FILES:

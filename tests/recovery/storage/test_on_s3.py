@@ -24,7 +24,7 @@ from recovery.savepoint.catalog import verify
 from recovery.savepoint.checkpoint_copy import with_new_path
 from recovery.storage.locations import checkpoint_at, open_archive
 from state.checkpoint.job_record import read_record
-from state.checkpoint.layout import JOB_FILE, SAVEPOINT_FILE
+from state.checkpoint.layout import JOB_FILE, SAVEPOINT_FILE, prepared_file
 from tests.recovery.conftest import SECRET, FakeCheckpoint, savepoint
 from tests.recovery.storage.memory_archive import MemoryArchive
 
@@ -160,7 +160,7 @@ def test_markers_that_hadoop_leaves_for_folders_are_no_files(
     restore(archive, "one")
     assert s3_job.siblings() == ["checkpoint"]
     keys = [one["Key"] for one in client.list_objects_v2(Bucket="bucket")["Contents"]]
-    assert sorted(keys) == sorted(f"jobs/checkpoint/{name}" for name in {*before, SAVEPOINT_FILE})
+    assert sorted(keys) == sorted(f"jobs/checkpoint/{name}" for name in {*before, SAVEPOINT_FILE, prepared_file(1, 2)})
     markers = [number for number, key in enumerate(removed) if key.endswith("/")]
     assert len(markers) >= 3
     assert copied
