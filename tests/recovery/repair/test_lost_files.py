@@ -34,3 +34,10 @@ def test_offsets_of_the_newest_committed_batch_that_are_gone_are_found(stored_jo
     """A start says that the logs do not agree."""
     stored_job.files.remove("offsets/2")
     assert found(stored_job) == {"offsets/2": "none"}
+
+
+def test_offsets_before_a_batch_that_was_begun_are_found(stored_job: FakeCheckpoint) -> None:
+    """What its control files were is not known then."""
+    stored_job.begin()
+    stored_job.files.remove("offsets/2")
+    assert found(stored_job) == {"offsets/2": "none"}
