@@ -70,12 +70,13 @@ class Way:
 
     stop: str
     back_at: int = STOP_AT
+    is_recorded: bool = False
 
 
 WAYS: Mapping[str, Way] = {
     "clean-stop": Way("end"),
     "kill-9": Way("kill"),
-    "kill-9-recorded": Way("kill"),
+    "kill-9-recorded": Way("kill", is_recorded=True),
     "drain": Way("drain"),
     "reset-to-initial": Way("initial"),
     "outage-shorter": Way("end", STOP_AT + 4),
@@ -171,7 +172,7 @@ class StoppedRun(SparkRun):
         hidden.rename(last)
         (self.input.parent / "events.json").write_text(json.dumps(self.sink.events))
         self.waiting = opening
-        self.sink = StuckSink(in_write=self.way == WAYS["kill-9-recorded"])
+        self.sink = StuckSink(in_write=self.way.is_recorded)
         self.job("available_now")
         assert self.sink.reached.wait(300)
 

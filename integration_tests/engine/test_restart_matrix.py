@@ -15,6 +15,9 @@ import pytest
 
 from integration_tests.engine.restart_matrix import KINDS, WAYS, StoppedRun, folder_of, vector
 from panekeeper.testing import difference, play
+from state.checkpoint.folder import LocalFolder
+from state.checkpoint.run_record import last_batches
+from state.prepared import prepared_numbers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -74,6 +77,8 @@ def test_the_events_are_those_of_the_memory_engine(
         folder = folder_of(killed(way, tmp_path_factory.getbasetemp()), kind, data=data)
         run = StoppedRun(kind, WAYS[way], spark, folder, data=data)
         run.attach()
+        checkpoint = LocalFolder(run.checkpoint)
+        assert (last_batches(checkpoint)[0] in prepared_numbers(checkpoint, 0)) == WAYS[way].is_recorded
     else:
         run = StoppedRun(kind, WAYS[way], spark, tmp_path, data=data)
         run.begin()
