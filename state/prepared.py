@@ -14,16 +14,21 @@ after that Spark's log has the commit of the batch, so a process that comes late
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol
 
 import pyarrow as pa
 
 from state.checkpoint.folder import CheckpointFolder, batch_numbers, damaged
+from state.checkpoint.job_record import JobRecord
 from state.checkpoint.layout import COMMITS_FOLDER, PREPARED_FOLDER, prepared_batch, prepared_file
 from state.codec import decode_header, encode_header
 from state.errors import CorruptState, StateVersionError
+from state.log import logger
 from state.spark_logs.lines import LogFolder
+from state.upgrade.history import corrected
+
+_log = logger("job")
 
 
 class PreparedFolder(LogFolder, Protocol):
@@ -161,21 +166,6 @@ def prepare(folder: PreparedFolder, batch: PreparedBatch) -> None:
         raise FileExistsError(name)
 
 
-def committed_before(epoch: int, number: int, *, job: str, spark_commit: bytes) -> tuple[str, bytes]:
-    """Return name and content of the record of a batch that an earlier epoch has committed, and all tables have.
-
-    A restore writes it: should Spark's commit get lost, the batch would be run again in an epoch that no table knows.
-
-    Args:
-        epoch: the new one.
-        number: of the batch.
-        job: id of the checkpoint.
-        spark_commit: what Spark has logged of it.
-    """
-    batch = PreparedBatch(number=number, epoch=epoch, spark_commit=spark_commit.decode(), job=job)
-    return prepared_file(epoch, number), batch.to_bytes()
-
-
 def read_prepared(folder: LogFolder, epoch: int, number: int, *, job: str) -> PreparedBatch | None:
     """Return a batch as it was prepared; None if it was not, or not kept.
 
@@ -205,6 +195,25 @@ def read_prepared(folder: LogFolder, epoch: int, number: int, *, job: str) -> Pr
     if found.job not in ("", job):
         raise damaged(folder, name, "it is of another job")
     return found
+
+
+def as_computed(folder: LogFolder, record: JobRecord, batch: int | None) -> JobRecord:
+    """Return a job's record with the declaration by which a batch was computed; itself if it says the same.
+
+    Args:
+        folder: the checkpoint.
+        record: what it says of the job.
+        batch: the last one that is committed, or recorded; None: there is none.
+    """
+    try:
+        found = None if batch is None else read_prepared(folder, record.epoch, batch, job=record.id)
+    except CorruptState:
+        return record  # who needs the batch says so
+    declaration = corrected(record.declaration, {} if found is None else found.declaration, batch)
+    if declaration is record.declaration:
+        return record
+    _log.warning("batch %s of job %s was computed by another declaration than the recorded one", batch, record.name)
+    return replace(record, declaration=declaration)
 
 
 def require_begun(folder: LogFolder, epoch: int, begun: int | None) -> None:

@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from recovery.errors import DamagedSavepoint, SavepointRefused
+from recovery.restore.last_commit import record_last_commit
 from recovery.savepoint.catalog import show_trusted
 from recovery.savepoint.checkpoint_copy import write_checkpoint
 from recovery.savepoint.manifest import Manifest
@@ -22,8 +23,7 @@ from recovery.storage.files import Files
 from recovery.storage.locations import Location, LocationOrArchive, checkpoint_at, open_archive
 from recovery.storage.s3_options import S3Options
 from state.checkpoint.job_record import JobRecord, read_record
-from state.checkpoint.layout import COMMITS_FOLDER, JOB_FILE, TABLES_FILE
-from state.prepared import committed_before
+from state.checkpoint.layout import JOB_FILE, TABLES_FILE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -86,7 +86,7 @@ def clone(
     _require_none(checkpoint)
     write_checkpoint(archive, manifest, into=incoming, checkpoint_path=checkpoint.root, progress=progress)
     _require_none(checkpoint)
-    record = _give_identity(incoming, manifest, tables)
+    record = _give_identity(incoming, tables)
     _own_copies(record, tables, s3=s3, spark=spark)
     _require_own(incoming, checkpoint, record)
     incoming.move_to(checkpoint, partial(_require_own, incoming, checkpoint, record))
@@ -124,7 +124,7 @@ def _own_copies(
         own(session_for(tables.values(), spark, s3), tables, record, take=True)
 
 
-def _give_identity(checkpoint: Files, manifest: Manifest, tables: Mapping[str, str]) -> JobRecord:
+def _give_identity(checkpoint: Files, tables: Mapping[str, str]) -> JobRecord:
     """Make it another job: with its own transaction ids, tables and query id (Spark runs one of an id)."""
     record = read_record(checkpoint)
     if record is None:
@@ -133,8 +133,7 @@ def _give_identity(checkpoint: Files, manifest: Manifest, tables: Mapping[str, s
     paths = {role: tables.get(role) for role in _FOLDERS}
     for name, content in ((JOB_FILE, own.to_json()), (TABLES_FILE, paths), ("metadata", {"id": str(uuid.uuid4())})):
         checkpoint.put_bytes(name, json.dumps(content).encode())
-    commit = checkpoint.read(f"{COMMITS_FOLDER}/{manifest.batch}")
-    checkpoint.put_bytes(*committed_before(own.epoch, manifest.batch, job=own.id, spark_commit=commit))
+    record_last_commit(checkpoint, own)
     return own
 
 

@@ -13,6 +13,7 @@ from recovery.errors import DamagedSavepoint, SavepointRefused
 from recovery.restore.former_epochs import last_known_epochs
 from recovery.restore.intent import RestoreIntent
 from recovery.restore.interrupted import read_record_or_none
+from recovery.restore.last_commit import record_last_commit
 from recovery.restore.superseded import checkpoints_with_same_tables
 from recovery.savepoint.checkpoint_copy import rewrite_paths, write_checkpoint
 from recovery.savepoint.checkpoint_reader import COPIED
@@ -28,7 +29,6 @@ from state.checkpoint.job_record import JobRecord, read_record, read_tables
 from state.checkpoint.last_savepoint import read_last_savepoint, write_last_savepoint
 from state.checkpoint.layout import (
     CLAIMS_FOLDER,
-    COMMITS_FOLDER,
     JOB_FILE,
     RUNNING_FILE,
     STOPPED_FILE,
@@ -36,8 +36,6 @@ from state.checkpoint.layout import (
     UNACCOUNTED_FILE,
 )
 from state.checkpoint.owner import read_end
-from state.checkpoint.run_record import last_batches
-from state.prepared import committed_before
 
 Transform = Callable[[Files], None]
 """Changes a copy before it replaces the checkpoint; called with its files."""
@@ -163,10 +161,7 @@ def _write_epoch(paths: RestorePaths, manifest: Manifest, epoch: int, s3: S3Opti
     former.pop(record.id, None)
     new = replace(record, former=former, epoch=epoch)
     paths.incoming.put_bytes(JOB_FILE, json.dumps(new.to_json()).encode())
-    last = last_batches(paths.incoming)[1]
-    assert last is not None  # that of the savepoint, or one that a transformation has added
-    commit = paths.incoming.read(f"{COMMITS_FOLDER}/{last}")
-    paths.incoming.put_bytes(*committed_before(epoch, last, job=new.id, spark_commit=commit))
+    record_last_commit(paths.incoming, new)
     _record_tables(paths.incoming, manifest, new, s3)
 
 

@@ -28,7 +28,7 @@ from state.checkpoint.layout import (
 )
 from state.control_log import control_files_read, control_files_within
 from state.errors import CorruptState
-from state.prepared import read_prepared
+from state.prepared import as_computed
 from state.spark_logs.lines import damaged_log, log_lines
 from state.spark_logs.offsets import (
     has_read,
@@ -38,7 +38,6 @@ from state.spark_logs.offsets import (
     source_ends,
 )
 from state.spark_logs.source_logs import needed_entries, require_all_entries
-from state.upgrade.history import corrected
 
 COPIED = (*layout.SPARK_NAMES, layout.OWN_FOLDER, layout.CONTROL_FOLDER)
 NOT_COPIED = (RUNNING_FILE, UNACCOUNTED_FILE, RESET_FILE, SAVEPOINT_FILE, SUPERSEDED_FILE)
@@ -138,11 +137,7 @@ def read_checkpoint(folder: Files, *, batch: int | None = None) -> CheckpointSna
 
 def _require_recorded_declaration(folder: Files, record: JobRecord, batch: int) -> None:
     """Refuse state that was computed by another declaration than the one that its savepoint would have."""
-    try:
-        known = read_prepared(folder, record.epoch, batch, job=record.id)
-    except CorruptState:
-        return  # of a committed batch, it is not needed
-    if corrected(record.declaration, {} if known is None else known.declaration, batch) is not record.declaration:
+    if as_computed(folder, record, batch) is not record:
         raise SavepointRefused(
             f"batch {batch} of {folder.root} was computed by another declaration than {layout.JOB_FILE} says, which a "
             "process has written that was paused; stop the job and start it once, which puts that right, and try again"

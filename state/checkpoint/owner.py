@@ -240,10 +240,11 @@ def put_before(folder: CheckpointFolder, crashed: LeaseOwner | None, run: Previo
     Returns:
         The owner of the crashed job's lease as it is to be put back.
     """
-    before = None if run == last_run(folder, crashed) else asdict(run)
+    before = None if run == last_run(folder, crashed) else run
     if end := _last(folder, crashed)[1]:
-        folder.write_json(STOPPED_FILE, {**end, "has_run": before is None, "before": before}, replace=True)
-    return None if crashed is None else replace(crashed, has_run=before is None, before=before)
+        fields = {"has_run": before is None, "before": None if before is None else asdict(before)}
+        folder.write_json(STOPPED_FILE, {**end, **fields}, replace=True)
+    return None if crashed is None else crashed.with_previous(before)
 
 
 def written_tables(folder: CheckpointFolder, crashed: LeaseOwner | None) -> dict[str, Any] | None:

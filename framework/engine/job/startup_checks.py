@@ -21,7 +21,7 @@ from framework.declarations.errors import (
     SetupError,
     SinkError,
 )
-from framework.engine.job.prepared.completion import as_computed, last_decided, require_completed
+from framework.engine.job.prepared.completion import last_decided, require_completed
 from framework.engine.job.prepared.lost_files import require_files_of_unfinished_batch
 from framework.engine.job.reset import complete_reset
 from framework.engine.job.upgrade.start import upgraded_record, with_history
@@ -46,6 +46,7 @@ from state.checkpoint.run_record import is_new, require_logs_agree
 from state.control_log import control_folder_read, require_control_files, require_same_folder
 from state.key_groups import group_ids
 from state.log import logger
+from state.prepared import as_computed
 from state.spark_logs.startup import require_readable_start
 from state.upgrade.history import begun_again, in_force
 
@@ -273,13 +274,14 @@ def require_no_interrupted_restore(files: CheckpointFiles) -> None:
 
 def _compatible(files: CheckpointFiles, known: JobRecord, name: str, declaration: Mapping[str, Any]) -> JobRecord:
     """Return the record as the state was computed; refuse what `compare_declarations` does not call compatible."""
-    known = as_computed(files, known)
     job = name_change(known.name, name)
     if job.compatibility is not Compatibility.COMPATIBLE:
         raise ForeignCheckpoint(f"{files.root}: {job.why}; {job.advice}")
+    last = last_decided(files, known)
+    known = as_computed(files.without_java(), known, last)
     refused = [
         one
-        for one in compare_declarations(in_force(known.declaration, last_decided(files, known)), declaration)
+        for one in compare_declarations(in_force(known.declaration, last), declaration)
         if one.compatibility is not Compatibility.COMPATIBLE
     ]
     if refused:

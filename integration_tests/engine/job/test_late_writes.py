@@ -16,8 +16,11 @@ from state.checkpoint.layout import JOB_FILE, UNACCOUNTED_FILE, prepared_file
 from state.checkpoint.owner import LeaseOwner
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from framework.builder.outputs import DeltaJob
     from integration_tests.engine.conftest import Readings
+    from panekeeper import Job
     from state.prepared import PreparedBatch
 
 Fail = Callable[[str, int], None]
@@ -33,10 +36,11 @@ def declared(readings: Readings, *added: str, **tables: Any) -> DeltaJob:
     )
 
 
-def run(readings: Readings, *added: str, **tables: Any) -> None:
+def run(readings: Readings, *added: str, **tables: Any) -> Job:
     """Let the job process what is there."""
     job = declared(readings, *added, **tables).start(checkpoint=readings.checkpoint, trigger="available_now")
     assert job.await_end(timeout=300)
+    return job
 
 
 def fail(readings: Readings, fail_at: Fail, point: str, batch: int, *added: str, **tables: Any) -> None:
@@ -53,11 +57,18 @@ def counts(readings: Readings, minute: str) -> list[tuple[Any, ...]]:
     return [(row["total"], row["n"], row["more"]) for row in rows if row["refinement"] == last]
 
 
-def flush(readings: Readings, *added: str, **tables: Any) -> None:
-    """Close all panes."""
-    job = declared(readings, *added, **tables).start(checkpoint=readings.checkpoint, trigger="available_now")
-    assert job.await_end(timeout=300)
-    job.flush()
+def not_recorded(readings: Readings, fail_at: Fail, batch: int, *added: str, **tables: Any) -> tuple[Path, bytes]:
+    """Let a process compute a batch and pause before it records it, and another one, with these aggregates, begin it.
+
+    Returns:
+        The file that the first one records when it goes on, and its content.
+    """
+    fail(readings, fail_at, "before-delta", batch, **tables)
+    prepared = readings.checkpoint / prepared_file(0, batch)
+    record = prepared.read_bytes()
+    prepared.unlink()
+    fail(readings, fail_at, "before-plan", batch, *added, **tables)
+    return prepared, record
 
 
 def begin(readings: Readings, **tables: Any) -> int:
@@ -86,12 +97,9 @@ def test_an_added_aggregate_begins_after_the_panes_of_a_process_that_was_paused(
     of the added aggregate: one of the rows that came since would be wrong.
     """
     batch = begin(readings)
-    prepared, job = readings.checkpoint / prepared_file(0, batch), readings.checkpoint / JOB_FILE
+    job = readings.checkpoint / JOB_FILE
     if late != "declaration":
-        fail(readings, fail_at, "before-delta", batch)
-        record = prepared.read_bytes()
-        prepared.unlink()
-        fail(readings, fail_at, "before-plan", batch, "more")
+        prepared, record = not_recorded(readings, fail_at, batch, "more")
         complete = Completion.run
 
         def record_and_complete(completion: Completion) -> PreparedBatch | None:
@@ -117,7 +125,7 @@ def test_an_added_aggregate_begins_after_the_panes_of_a_process_that_was_paused(
         job.write_bytes(recorded)
     readings.put(("a", "10:05:50", 8))
     readings.put(("a", "10:07:00", 16))
-    flush(readings, "more")
+    run(readings, "more").flush()
     assert counts(readings, "10:05") == [(12, 2, None)]
     assert counts(readings, "10:07") == [(16, 1, 1)]
     assert sum(row["rows_in"] for row in readings.rows("log_metrics")) == 5
@@ -126,15 +134,10 @@ def test_an_added_aggregate_begins_after_the_panes_of_a_process_that_was_paused(
 @pytest.mark.extended
 def test_the_old_program_goes_on_where_a_declaration_was_recorded_late(readings: Readings, fail_at: Fail) -> None:
     """The table has the column of the new one by then, which stays empty."""
-    batch = begin(readings)
-    fail(readings, fail_at, "before-delta", batch)
-    prepared = readings.checkpoint / prepared_file(0, batch)
-    record = prepared.read_bytes()
-    prepared.unlink()
-    fail(readings, fail_at, "before-plan", batch, "more")
+    prepared, record = not_recorded(readings, fail_at, begin(readings), "more")
     prepared.write_bytes(record)
     readings.put(("a", "10:05:50", 8))
-    flush(readings)
+    run(readings).flush()
     assert counts(readings, "10:05") == [(12, 2, None)]
 
 
@@ -147,13 +150,9 @@ def test_rows_that_are_recorded_late_lack_a_column_that_the_tables_have_got(
     view: dict[str, Any] = {"view": readings.folder / "view", "cluster_by": cluster_by}
     batch = begin(readings, **view) + 1
     readings.put(("a", "10:06:40", 8))
-    fail(readings, fail_at, "before-delta", batch, **view)
-    prepared = readings.checkpoint / prepared_file(0, batch)
-    record = prepared.read_bytes()
-    prepared.unlink()
-    fail(readings, fail_at, "before-plan", batch, "more", **view)
+    prepared, record = not_recorded(readings, fail_at, batch, "more", **view)
     prepared.write_bytes(record)
-    flush(readings, "more", **view)
+    run(readings, "more", **view).flush()
     for table in ("log", "view"):
         assert sorted((row["total"], row["more"]) for row in readings.rows(table)) == [
             (1, None),
@@ -180,5 +179,5 @@ def test_rows_beside_a_record_that_comes_late_are_still_there(
     (readings.checkpoint / UNACCOUNTED_FILE).write_text(json.dumps({"processes": [paused]}))
     fail(readings, fail_at, "before-plan", batch)
     prepared.write_bytes(record)
-    flush(readings)
+    run(readings).flush()
     assert sorted(row["total"] for row in readings.rows("log")) == [1, 2, 4, 8]

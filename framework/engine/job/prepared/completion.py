@@ -65,24 +65,6 @@ def last_decided(files: CheckpointFiles, record: JobRecord) -> int | None:
     return begun if begun is not None and files.exists(prepared_file(record.epoch, begun)) else committed
 
 
-def as_computed(files: CheckpointFiles, record: JobRecord) -> JobRecord:
-    """Return a job's record with the declaration by which its last batch was computed, if that was another one.
-
-    Args:
-        files: the checkpoint.
-        record: what it says of the job.
-    """
-    last = last_decided(files, record)
-    try:
-        batch = None if last is None else read_prepared(files.without_java(), record.epoch, last, job=record.id)
-    except CorruptState:
-        return record  # where it is needed, the completion says so
-    declaration = corrected(record.declaration, {} if batch is None else batch.declaration, last)
-    if declaration is not record.declaration:
-        _log.warning("batch %s of job %s was computed by another declaration than the recorded one", last, record.name)
-    return replace(record, declaration=declaration)
-
-
 def require_completed(files: CheckpointFiles, record: JobRecord) -> None:
     """Refuse a checkpoint with a batch that is recorded and not completed to a query that cannot complete it.
 
@@ -135,22 +117,29 @@ class Completion:
         """
         begun, committed = last_batches(self._folder)
         require_begun(self._folder, self.record.epoch, begun)
-        batch = self._recorded(begun) if begun != committed else None
-        completed = None if batch is None else self._complete(batch)
-        if completed is not None:
+        unfinished = None if begun == committed else begun
+        batch = self._recorded(unfinished)
+        if batch is not None:
+            completed = self._complete(batch)
             self._require_same_declaration(completed)
-        if batch is None:
-            if begun is not None and begun != committed:
-                self._require_in_no_table(begun)
-            batch = self._recorded(committed, is_needed=False)  # kept until the next one is recorded
-            if batch is not None:
-                self._write_again(batch)
-        for name in not_needed(self._folder, [] if batch is None else [batch]):
-            if begun != committed and completed is None and self._may_be_recorded(name, begun):
+            self._remove_others(batch)
+            return completed
+        if unfinished is not None:
+            self._require_in_no_table(unfinished)
+        batch = self._recorded(committed, is_needed=False)  # kept until the next one is recorded
+        if batch is not None:
+            self._write_again(batch)
+        self._remove_others(batch, unfinished)
+        return None
+
+    def _remove_others(self, needed: PreparedBatch | None, unfinished: int | None = None) -> None:
+        """Remove all other records, but the rows that a process which is only paused may still record."""
+        beside = None if unfinished is None else f"{prepared_file(self.record.epoch, unfinished)}-"
+        for name in not_needed(self._folder, [] if needed is None else [needed]):
+            if beside is not None and name.startswith(beside) and self._may_be_paused():
                 continue
             self.lease.require_held()
             self.files.remove(name)
-        return completed
 
     def _require_same_declaration(self, batch: PreparedBatch) -> None:
         """Refuse to go on after a batch of another declaration, which was recorded since this start has looked."""
@@ -161,10 +150,8 @@ class Completion:
                 "by a process that was paused until this start had taken over. It is completed; start the job again"
             )
 
-    def _may_be_recorded(self, name: str, begun: int | None) -> bool:
-        """Return whether a process that is only paused may still record rows that are in this folder."""
-        if not name.startswith(f"{prepared_file(self.record.epoch, begun or 0)}-"):
-            return False
+    def _may_be_paused(self) -> bool:
+        """Return whether a process that has lost the lease may only be paused."""
         try:
             return bool(read_unaccounted(self._folder))
         except CorruptState:

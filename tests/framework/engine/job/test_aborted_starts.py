@@ -33,6 +33,10 @@ class Runs:
         self.folder.write_json(RUNNING_FILE, left | {"pid": 2**22 + 1, "started": None}, replace=True)
 
     def end(self, lease: Lease, at: int, state: str = "ended") -> None:
+        """End a run as one that "ended" or "failed", or by a "crash"."""
+        if state == "crash":
+            self.crash(lease, at)
+            return
         self.us = at
         lease.release(state)
 
@@ -111,11 +115,7 @@ def test_a_run_whose_batch_a_start_completes_has_run_also_if_that_start_fails(tm
     first = runs.start(10)
     first.set_previous(None)
     runs.end(first, 20)
-    second = runs.start(100)
-    if ending == "crash":
-        runs.crash(second, 105)
-    else:
-        runs.end(second, 105, "failed")
+    runs.end(runs.start(100), 105, ending)
     third = runs.start(200)
     third.note_completed(101)
     last = PreviousRun(name="job", since_us=100, seen_us=105, clean=False)
@@ -129,11 +129,7 @@ def test_a_start_that_came_after_the_run_whose_batch_is_completed_is_no_run(tmp_
     """The time since that run was started is the next outage: when it was killed is known no more."""
     runs = Runs(tmp_path)
     runs.crash(runs.start(100), 105)
-    second = runs.start(200)
-    if ending == "crash":
-        runs.crash(second, 205)
-    else:
-        runs.end(second, 205, "failed")
+    runs.end(runs.start(200), 205, ending)
     third = runs.start(300)
     third.note_completed(101)
     third.roll_back()
