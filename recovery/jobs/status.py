@@ -177,7 +177,8 @@ def _damage(folder: LogFolder, begun: int | None) -> str | None:
     try:
         require_readable_batches(folder)
         record = read_record(folder)
-        require_begun(folder, 0 if record is None else record.epoch, begun)
+        if record is not None:
+            require_begun(folder, record, begun)
     except StateError as error:
         return str(error)
     return None

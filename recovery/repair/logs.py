@@ -25,7 +25,7 @@ from state.checkpoint.job_record import is_flushed, read_record, read_tables
 from state.checkpoint.layout import CONTROL_FOLDER, METADATA_FILE, control_file, control_file_number
 from state.control_log import control_files_up_to, lost_control_files
 from state.errors import CorruptState, StateError
-from state.spark_logs.offsets import require_readable_commit, require_readable_offsets
+from state.spark_logs.offsets import require_later_offsets, require_readable_commit, require_readable_offsets
 from state.spark_logs.source_logs import lost_entries
 from state.spark_logs.startup import damaged_descriptions, require_readable_id
 
@@ -95,7 +95,7 @@ def _newest_finding(
     if committed > batch:
         why = "it is gone, and where the committed batch ended in the sources is lost"
         return unrepairable(folder.root, f"offsets/{committed}", why)
-    is_damaged = _is_damaged(lambda: require_readable_offsets(folder, batch))
+    is_damaged = _is_damaged(lambda: require_later_offsets(folder, batch))
     lost = [] if is_damaged or batch <= committed else _lost_control_files(folder, batch)
     if not is_damaged and not lost:
         return None

@@ -15,12 +15,15 @@ from state.checkpoint.folder import batch_numbers
 from state.checkpoint.job_record import JobRecord, read_record
 from state.checkpoint.layout import COMMITS_FOLDER, OFFSETS_FOLDER, prepared_file
 from state.errors import CorruptState, StateError
-from state.prepared import PreparedBatch, prepared_numbers, read_prepared
+from state.prepared import PreparedBatch, has_other_offsets, prepared_numbers, read_prepared
 
 _COMMITTED = "the batch is committed, so it is not needed"
 _RUN_AGAIN = (
     "the batch is run again, as after a crash before it was recorded. If a table has it, a start is refused, and "
     "says how it may go on"
+)
+_OTHER_OFFSETS = (
+    "it is not what the batch was begun with, but an older copy, or of another batch; put the right one back"
 )
 _NOT_BEGUN = "it is gone, while it is recorded what the batch writes, and tables may have it"
 
@@ -45,6 +48,8 @@ def prepared_findings(folder: Files, *, no_sink: bool) -> Iterator[Finding]:
         if number > begun:
             yield unrepairable(folder.root, f"{OFFSETS_FOLDER}/{number}", _NOT_BEGUN)
             continue
+        if has_other_offsets(folder, record, number):
+            yield unrepairable(folder.root, f"{OFFSETS_FOLDER}/{number}", _OTHER_OFFSETS)
         if not _is_damaged(folder, record, number):
             continue
         if number <= committed:

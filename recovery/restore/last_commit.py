@@ -11,6 +11,7 @@ from state.checkpoint.job_record import JobRecord
 from state.checkpoint.layout import COMMITS_FOLDER, prepared_file
 from state.checkpoint.run_record import last_batches
 from state.prepared import PreparedBatch
+from state.spark_logs.offsets import begun_ms
 
 
 def record_last_commit(copy: Files, record: JobRecord) -> None:
@@ -23,5 +24,6 @@ def record_last_commit(copy: Files, record: JobRecord) -> None:
     last = last_batches(copy)[1]
     assert last is not None  # that of the savepoint, or one that a change of the number of partitions has added
     commit = copy.read(f"{COMMITS_FOLDER}/{last}").decode()
-    batch = PreparedBatch(number=last, epoch=record.epoch, spark_commit=commit, job=record.id)
+    began = begun_ms(copy, last)
+    batch = PreparedBatch(number=last, epoch=record.epoch, spark_commit=commit, job=record.id, begun_ms=began)
     copy.put_bytes(prepared_file(record.epoch, last), batch.to_bytes())

@@ -37,7 +37,7 @@ from state.spark_logs.offsets import (
     require_readable_offsets,
     source_ends,
 )
-from state.spark_logs.source_logs import needed_entries, require_all_entries
+from state.spark_logs.source_logs import needed_entries, require_all_entries, require_whole_entry
 
 COPIED = (*layout.SPARK_NAMES, layout.OWN_FOLDER, layout.CONTROL_FOLDER)
 NOT_COPIED = (RUNNING_FILE, UNACCOUNTED_FILE, RESET_FILE, SAVEPOINT_FILE, SUPERSEDED_FILE)
@@ -270,7 +270,7 @@ def damaged_source_entries(folder: Files, batch: int) -> dict[str, bool]:
     for source in sorted(map(int, filter(str.isdecimal, folder.names("sources")))):
         for log in needed_entries(folder.names(f"sources/{source}")):
             try:
-                _ = sum(1 for _ in log_lines(folder, f"sources/{source}/{log}"))
+                require_whole_entry(folder, f"sources/{source}/{log}")
             except CorruptState:
                 end = ends[source] if ends is not None and source < len(ends) else None
                 is_later = end is not None and log.isdecimal() and int(log) > end

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from state.checkpoint.folder import batch_numbers
+from state.checkpoint.folder import batch_numbers, damaged
 from state.checkpoint.layout import COMMITS_FOLDER, OFFSETS_FOLDER
 from state.spark_logs.lines import LogFolder, damaged_log, log_lines, parsed_lines, text_lines
 
@@ -29,6 +29,20 @@ def require_readable_offsets(folder: LogFolder, batch: int) -> None:
     _ = offset_lines(folder, batch)
 
 
+def require_later_offsets(folder: LogFolder, batch: int) -> None:
+    """Raise `CorruptState` if Spark could not read its offsets of a batch, or if a source ends before the batch before.
+
+    They are an older copy then. Spark would read nothing, and in the next batch what it has read before.
+    """
+    require_readable_offsets(folder, batch)
+    if batch and folder.exists(f"{OFFSETS_FOLDER}/{batch - 1}"):
+        ends = zip(source_ends(folder, batch - 1), source_ends(folder, batch), strict=False)
+        if any(None not in (before, end) and end < before for before, end in ends):  # type: ignore[operator]
+            raise damaged(
+                folder, f"{OFFSETS_FOLDER}/{batch}", "it ends before those of the batch before: an older copy"
+            )
+
+
 def offset_lines(folder: LogFolder, batch: int) -> list[Any]:
     """Return what the offsets of a batch say: what it pins, then a value for each source. Raises `CorruptState`."""
     name = f"{OFFSETS_FOLDER}/{batch}"
@@ -37,6 +51,12 @@ def offset_lines(folder: LogFolder, batch: int) -> list[Any]:
     if not sources or not isinstance(pinned, dict) or not isinstance(pinned.get("conf"), dict):
         raise damaged_log(folder, name)
     return lines
+
+
+def begun_ms(folder: LogFolder, batch: int) -> int | None:
+    """Return when Spark began a batch, ms since the epoch; None: its offsets do not say. Raises `CorruptState`."""
+    found = offset_lines(folder, batch)[0].get("batchTimestampMs")
+    return found if isinstance(found, int) else None
 
 
 def source_ends(folder: LogFolder, batch: int) -> list[int | None]:

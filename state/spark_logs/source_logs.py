@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from state.checkpoint.folder import batch_numbers, damaged
 from state.checkpoint.layout import OFFSETS_FOLDER, SOURCES_FOLDER
+from state.errors import CorruptState
 from state.spark_logs.lines import LogFolder, log_lines, text_lines
 from state.spark_logs.offsets import NO_OFFSET, log_offset, source_ends
 
@@ -31,6 +32,27 @@ def needed_entries(names: Iterable[str]) -> list[str]:
 def _numbers(names: Iterable[str]) -> dict[str, int]:
     """Return the files of a source's log -> the numbers of their entries; other files in its folder are none of it."""
     return {name: int(match[1]) for name in names if (match := _ENTRY.fullmatch(name))}
+
+
+def require_whole_entry(folder: LogFolder, name: str) -> None:
+    """Check a file of a source's log: a copy of another one names files that were read before, or lacks some.
+
+    Raises:
+        CorruptState: it cannot be read, or has the files of another entry.
+    """
+    entry, is_compact = int(name.rpartition("/")[2].partition(".")[0]), name.endswith(".compact")
+    newest = None
+    for line in log_lines(folder, name):
+        if isinstance(line, dict) and _is_file_entry(line):
+            newest = max(line["batchId"], line["batchId"] if newest is None else newest)
+            if newest > entry or (line["batchId"] < entry and not is_compact):
+                raise _other_entry(folder, name, line["batchId"])
+    if newest not in (None, entry):
+        raise _other_entry(folder, name, newest)
+
+
+def _other_entry(folder: LogFolder, name: str, entry: int) -> CorruptState:
+    return damaged(folder, name, f"it has the files of entry {entry}: it is a copy of another one")
 
 
 def require_all_entries(folder: LogFolder, batch: int) -> None:

@@ -10,8 +10,8 @@ from state.checkpoint.folder import CheckpointFolder, batch_numbers, damaged, re
 from state.checkpoint.layout import COMMITS_FOLDER, METADATA_FILE, OFFSETS_FOLDER, SOURCES_FOLDER, STATE_FOLDER
 from state.errors import CorruptState
 from state.spark_logs.lines import LogFolder, damaged_log, log_lines
-from state.spark_logs.offsets import require_readable_commit, require_readable_offsets
-from state.spark_logs.source_logs import needed_entries, require_all_entries
+from state.spark_logs.offsets import require_later_offsets, require_readable_commit
+from state.spark_logs.source_logs import needed_entries, require_all_entries, require_whole_entry
 
 
 def require_readable_start(folder: LogFolder) -> None:
@@ -24,7 +24,7 @@ def require_readable_start(folder: LogFolder) -> None:
     for source in folder.names(SOURCES_FOLDER):
         log = f"{SOURCES_FOLDER}/{source}"
         for entry in needed_entries(folder.names(log)):
-            _ = sum(1 for _ in log_lines(folder, f"{log}/{entry}"))
+            require_whole_entry(folder, f"{log}/{entry}")
     for batch in batch_numbers(folder, OFFSETS_FOLDER)[-1:]:
         require_all_entries(folder, batch)
     for file in damaged_descriptions(folder):
@@ -38,7 +38,7 @@ def require_readable_batches(folder: LogFolder) -> None:
         for batch in range(max(newest - 1, 0), newest + 1):
             if not folder.exists(name := f"{OFFSETS_FOLDER}/{batch}"):
                 raise damaged(folder, name, "it is gone")
-            require_readable_offsets(folder, batch)
+            require_later_offsets(folder, batch)
     for batch in batch_numbers(folder, COMMITS_FOLDER)[-1:]:
         require_readable_commit(folder, batch)
 

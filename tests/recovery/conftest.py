@@ -79,7 +79,9 @@ class FakeCheckpoint:
     def begin(self) -> None:
         """Log the offsets of the next batch, and let its state be written."""
         number = self.batch + 1
-        settings = json.dumps({"batchWatermarkMs": 0, "conf": {"spark.sql.shuffle.partitions": "2"}})
+        settings = json.dumps(
+            {"batchWatermarkMs": 0, "batchTimestampMs": 1000 + number, "conf": {"spark.sql.shuffle.partitions": "2"}}
+        )
         self.put(f"sources/0/{number}", f'v1\n{{"path":"file:///in/{number}.json"}}')
         self.put(
             f"offsets/{number}", f'v1\n{settings}\n{{"logOffset":{number}}}\n{{"logOffset":{self.control_files - 1}}}'

@@ -108,8 +108,8 @@ def test_a_record_without_settings_is_one_of_an_older_version(checkpoint: LocalF
     assert found.settings == {}
 
 
-def _entry(*files: str) -> bytes:
-    lines = [json.dumps({"path": file, "timestamp": 1, "batchId": 0}) for file in files]
+def _entry(*files: str, number: int = 0) -> bytes:
+    lines = [json.dumps({"path": file, "timestamp": 1, "batchId": number}) for file in files]
     return "\n".join(["v1", *lines]).encode()
 
 
@@ -179,7 +179,7 @@ def test_a_source_whose_log_lacks_an_entry_is_refused(
     """As of a copy made while the job ran. Spark would take the next files for those that it has read as that entry."""
     folder = LocalFiles(tmp_path)
     for entry in entries:
-        folder.put_bytes(f"sources/1/{entry}", _entry("a"))
+        folder.put_bytes(f"sources/1/{entry}", _entry("a", number=int(entry.partition(".")[0])))
     folder.put_bytes("metadata", b'{"id":"7"}')
     folder.put_bytes("offsets/4", b'v1\n{"conf":{}}\n{"t":{"0":1}}\n-\n-')
     folder.put_bytes("offsets/5", f'v1\n{{"conf":{{}}}}\n{{"t":{{"0":1}}}}\n{{"logOffset":{end}}}\n-'.encode())

@@ -7,6 +7,7 @@ import re
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -138,3 +139,25 @@ def test_a_damaged_record_has_a_way_out(story: Readings, fail_at: Callable[[str,
         story.run()
     assert story.log() == LOG
     assert json.loads((story.checkpoint / "panekeeper" / "tables.json").read_text())
+
+
+def test_offsets_that_are_an_older_copy_are_refused(
+    story: Readings, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """As where a backup was copied over the folder in part. The batch would be read once more, as the next one."""
+    story.run()
+    last = story.numbers("offsets")[-1]
+    offsets = story.checkpoint / "offsets"
+    for older, name in ((f"{last - 1}", f"{last}"), (f".{last - 1}.crc", f".{last}.crc")):
+        shutil.copy(offsets / name, tmp_path / name)
+        shutil.copy(offsets / older, offsets / name)
+    with pytest.raises(CorruptState, match=rf"^offsets/{last} in .* is damaged: .* older copy"):
+        story.start()
+    assert main(["status", str(story.checkpoint)]) == 0
+    assert "older copy" in capsys.readouterr().out
+    assert main(["repair", str(story.checkpoint), "--no-sink"]) != 0
+    assert f"offsets/{last}" in capsys.readouterr().out
+    for name in (f"{last}", f".{last}.crc"):
+        shutil.copy(tmp_path / name, offsets / name)
+    story.run()
+    assert story.log() == LOG

@@ -15,7 +15,9 @@ from integration_tests.engine.readings import FILES, LOG
 from integration_tests.engine.sink.conftest import fail_in_batch_2, reasons, recorded, take_last_commit
 from panekeeper import CheckpointError, JobFailed, JobFinished
 from recovery.cli.main import main
+from state.checkpoint.folder import LocalFolder
 from state.errors import CorruptState
+from state.spark_logs.offsets import begun_ms
 
 if TYPE_CHECKING:
     from integration_tests.engine.conftest import Readings
@@ -94,6 +96,8 @@ def test_what_is_recorded_as_the_commit_of_a_batch_is_what_spark_logs(readings: 
         assert batch is not None
         assert batch.spark_commit == (readings.checkpoint / "commits" / str(last)).read_text()
         assert batch.spark_commit.startswith(f"v{state_format}\n")
+        assert batch.begun_ms is not None
+        assert batch.begun_ms == begun_ms(LocalFolder(readings.checkpoint), last)
         assert [path.name for path in (readings.checkpoint / "panekeeper" / "prepared").iterdir()] == [f"0-{last}"]
         assert number <= last
     assert readings.log() == LOG

@@ -41,3 +41,10 @@ def test_offsets_before_a_batch_that_was_begun_are_found(stored_job: FakeCheckpo
     stored_job.begin()
     stored_job.files.remove("offsets/2")
     assert found(stored_job) == {"offsets/2": "none"}
+
+
+def test_offsets_that_are_an_older_copy_are_found(stored_job: FakeCheckpoint) -> None:
+    """With those of a batch that was begun and not run, it is planned again; others need the right ones."""
+    last = PreparedBatch(number=2, epoch=0, spark_commit="", job="0123456789ab", begun_ms=7)
+    stored_job.files.put_bytes(prepared_file(0, 2), last.to_bytes())
+    assert found(stored_job) == {"offsets/2": "none"}

@@ -110,13 +110,13 @@ class Completion:
         Raises:
             CheckpointInUse: the lease is lost; or a process that was paused has recorded the batch just now, by another
                 declaration.
-            CorruptState: what was prepared is damaged, or Spark's offsets are older.
+            CorruptState: what was prepared is damaged, or Spark's offsets are older, or of another batch.
             IncompatibleCheckpoint: a table has a batch that is not finished, and what was prepared of it is gone.
             SinkError: a table that gets the batch is gone, or older than the batch, or does not take it.
             JobFailed: a table cannot be written now.
         """
         begun, committed = last_batches(self._folder)
-        require_begun(self._folder, self.record.epoch, begun)
+        require_begun(self._folder, self.record, begun)
         unfinished = None if begun == committed else begun
         batch = self._recorded(unfinished)
         if batch is not None:

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from framework.declarations.errors import CheckpointInUse
-from framework.engine.job.prepared.spark_commit import spark_commit
+from framework.engine.job.prepared.spark_commit import begun_ms, spark_commit
 from framework.engine.sink.batch.large_rows import write_large_rows
 from state.checkpoint.layout import prepared_file
 from state.prepared import PreparedBatch, not_needed, prepare
@@ -73,7 +73,7 @@ class Preparation:
             known=self.lease.tables or {},
             context=context,
         )
-        prepared = replace(prepared, large_files=large_files)
+        prepared = replace(prepared, large_files=large_files, begun_ms=begun_ms(query))
         self.lease.require_held()
         try:
             prepare(self._folder, prepared)

@@ -43,6 +43,7 @@ def test_the_record_of_the_process_that_has_taken_over_stays(tmp_path: Path, mon
 
     monkeypatch.setattr(preparation, "prepare", pause_after)
     monkeypatch.setattr(preparation, "spark_commit", lambda *_: BATCH.spark_commit)
+    monkeypatch.setattr(preparation, "begun_ms", lambda *_: None)
     sink: Any = SimpleNamespace(prepared=lambda *_, **__: BATCH)
     paused = Preparation(files=folder, sink=sink, lease=first, epoch=0)
     output: Any = SimpleNamespace(number=0, rows={}, driver_tables={})
