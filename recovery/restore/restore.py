@@ -279,8 +279,7 @@ def _restore_tables(
     require_lease()
     fence(session, tables, epochs_to_fence(record, paths.checkpoint, manifest, others, s3), joined=record)
     for role in sorted(manifest.tables, key=lambda role: role == "metrics"):
-        require_lease()
-        restore_table(session, manifest.tables[role], s3)
+        restore_table(session, manifest.tables[role], s3, before_commit=require_lease)
     require_lease()
     own(session, tables, record, take=True)
 

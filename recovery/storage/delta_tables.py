@@ -104,13 +104,20 @@ def require_version(session: Callable[[], SparkSession], table: SavedTable, s3: 
     _require_none_missing(table, sum(not _file_exists(spark, file) for file in files), len(files))
 
 
-def restore_table(spark: SparkSession, table: SavedTable, s3: S3Options | None = None) -> None:
+def restore_table(
+    spark: SparkSession,
+    table: SavedTable,
+    s3: S3Options | None = None,
+    *,
+    before_commit: Callable[[], None] = lambda: None,
+) -> None:
     """Restore a table to its version; nothing happens if that is its newest one, or was restored last.
 
     Args:
         spark: the session that reaches the table.
         table: the table and its version.
         s3: how S3 is reached.
+        before_commit: called before the RESTORE; raises if this process may not write any more.
 
     Raises:
         SavepointError: Delta could not restore it.
@@ -118,11 +125,12 @@ def restore_table(spark: SparkSession, table: SavedTable, s3: S3Options | None =
     folder = files_at(table.path, s3)
     if folder is not None:
         try:
-            delta_versions.restore(folder, table, s3)
+            delta_versions.restore(folder, table, s3, before_commit=before_commit)
         except UnsupportedTable as reason:
             _log.info("%s: Spark restores version %d: %s", table.path, table.version, reason)
         else:
             return
+    before_commit()
     with _translate_errors(
         f"{table.path} could not be restored to version {table.version}", "run the same restore again"
     ):

@@ -9,6 +9,7 @@ the lease: on S3 Spark restores.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from urllib.parse import unquote
 
 from deltalake import DeltaTable
@@ -38,7 +39,13 @@ def missing_files(folder: Files, table: SavedTable, s3: S3Options | None = None)
     return len(names), sum(name not in there for name in names)
 
 
-def restore(folder: Files, table: SavedTable, s3: S3Options | None = None) -> None:
+def restore(
+    folder: Files,
+    table: SavedTable,
+    s3: S3Options | None = None,
+    *,
+    before_commit: Callable[[], None] = lambda: None,
+) -> None:
     """Restore a table to its version; nothing happens if that is its newest one, or was restored last.
 
     The transaction ids of later commits stay in the table's log, as after a RESTORE by Spark. No commit is removed from
@@ -48,6 +55,8 @@ def restore(folder: Files, table: SavedTable, s3: S3Options | None = None) -> No
         folder: the table's folder.
         table: the table and its version, which the log must still have.
         s3: how S3 is reached.
+        before_commit: called when it is decided after which commit the RESTORE comes; raises if none may come any more.
+            If another one comes first meanwhile, the library refuses its own.
 
     Raises:
         UnsupportedTable: Spark must restore it, if that is not done yet.
@@ -61,6 +70,7 @@ def restore(folder: Files, table: SavedTable, s3: S3Options | None = None) -> No
         return
     files_of(delta)
     files_of(_open(folder, s3, table.version))
+    before_commit()
     try:
         with panic_as_unsupported():
             delta.restore(table.version, post_commithook_properties=NO_HOOKS)

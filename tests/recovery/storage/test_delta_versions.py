@@ -50,6 +50,13 @@ def test_the_rows_of_the_version_are_back_and_the_transactions_of_later_ones_sta
     assert DeltaTable(table.path).transaction_version("job") == 4
 
 
+def test_a_batch_that_comes_between_the_last_check_and_the_restore_is_kept(table: SavedTable) -> None:
+    """As of a job that runs by now: this process was paused just there until another restore was done."""
+    with pytest.raises(UnsupportedTable, match="cannot restore it"):
+        restore(folder_of(table), table, before_commit=lambda: append(Path(table.path), 5))
+    assert rows_of(table) == [0, 1, 2, 3, 4, 5]
+
+
 def test_files_that_a_later_version_removed_are_in_the_table_again(table: SavedTable) -> None:
     """Rows that were deleted since are back."""
     DeltaTable(table.path).delete("n < 4")
