@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from framework.builder.named_tables import NamedTables
-from framework.builder.places import Place, qualified_path, tables_in_catalog, tables_in_folders
+from framework.builder.places import Place, cluster_columns, qualified_path, tables_in_catalog, tables_in_folders
 from framework.declarations.errors import DeclarationError, ForeignCheckpoint
 from framework.engine.flow.pipeline import Pipeline, unpack
 from framework.engine.job.lease import Lease, acquire_for_start
@@ -67,7 +67,8 @@ class Computation:
 
         Raises:
             DeclarationError: neither path nor table, or both; two tables in one place; a name where a folder is wanted,
-                or the other way round; or a view of ports of which only some have panes.
+                or the other way round; `cluster_by` of no result column; or a view of ports of which only some have
+                panes.
         """
         from framework.engine.sink.tables import TableLayout
 
@@ -76,7 +77,7 @@ class Computation:
             raise DeclarationError(
                 "to_delta() takes path (a folder or URL) or table (a name in the catalog): give one of them"
             )
-        columns = (cluster_by,) if isinstance(cluster_by, str) else tuple(cluster_by)
+        columns = cluster_columns(cluster_by, self._pipeline.spec.results_schema.names) if cluster_by != () else ()
         layout = TableLayout(properties=dict(properties or {}), cluster_by=columns)
         tables = tables_in_folders(path or "", others) if table is None else tables_in_catalog(table, others)
         if view is not None and self._pipeline.spec.mixes_window_kinds:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from framework.declarations.errors import DeclarationError
+from framework.declarations.suggestions import did_you_mean
 from state.checkpoint.folder import local_path, spark_url
 
 if TYPE_CHECKING:
@@ -38,6 +39,25 @@ def tables_in_folders(path: Place, others: Mapping[str, Place | None]) -> Tables
 def tables_in_catalog(table: str, others: Mapping[str, Place | None]) -> Tables:
     """Return the tables of a job, each by its name in a catalog. Arguments and errors as `tables_in_folders`."""
     return _tables(_name("table", table), {role: _name(role, to) if to else None for role, to in others.items()})
+
+
+def cluster_columns(wanted: str | Sequence[str], columns: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns by which tables are clustered.
+
+    Args:
+        wanted: one or more; a field of a struct is named `column.field`.
+        columns: of the results.
+
+    Raises:
+        DeclarationError: there is no such column.
+    """
+    names = (wanted,) if isinstance(wanted, str) else tuple(wanted)
+    known = {one.lower() for one in columns}
+    for name in names:
+        if name.lower() not in known and name.partition(".")[0].lower() not in known:
+            hint = did_you_mean(name, columns) or f"; the results have {', '.join(columns)}"
+            raise DeclarationError(f"cluster_by: there is no column {name!r} in the results{hint}")
+    return names
 
 
 def qualified_path(path: Place) -> str:

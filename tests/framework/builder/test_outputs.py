@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from framework.builder.outputs import Computation
-from framework.builder.places import full_name
+from framework.builder.places import cluster_columns, full_name
 from framework.engine.job.query import trigger_options
 from panekeeper import DeclarationError, minutes
 
@@ -42,6 +42,22 @@ def test_tables_are_all_given_by_folder_or_all_by_name(given: dict[str, Any], wo
     """One that is given otherwise is named."""
     with pytest.raises(DeclarationError, match=words):
         COMPUTATION.to_delta(**given)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "words"),
+    [
+        ("", r"no column '' in the results; the results have sensor, worst"),
+        ("sensro", r"no column 'sensro' in the results; did you mean 'sensor'\?"),
+        (["sensor", "worst_.value"], r"no column 'worst_.value'"),
+    ],
+)
+def test_tables_are_clustered_by_columns_of_the_results(wanted: str | list[str], words: str) -> None:
+    """Another one failed the start, by a message of Spark. A field of a struct is a column, too."""
+    with pytest.raises(DeclarationError, match=words):
+        cluster_columns(wanted, ["sensor", "worst"])
+    assert cluster_columns(["SENSOR", "worst.value"], ["sensor", "worst"]) == ("SENSOR", "worst.value")
+    assert cluster_columns((), []) == ()
 
 
 @pytest.mark.parametrize("scheme", ["s3", "s3a", "s3n"])
