@@ -5,5 +5,6 @@ own_files.py  The files of Panekeeper.
 prepared.py   Of them: what was recorded of the last batch.
 logs.py       The files of Spark: offsets, commits, sources, metadata; and the control stream.
 strays.py     Offsets that no run of the job can have written.
+checksums.py  Files that do not agree with Hadoop's checksums of them.
 repair.py     Does what is safe.
 """

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from recovery.errors import SavepointError
 from recovery.jobs.lease import holding, require_stopped
+from recovery.repair.checksums import checksum_findings
 from recovery.repair.finding import Finding
 from recovery.repair.logs import log_findings
 from recovery.repair.own_files import intent_finding, lease_findings, own_findings
@@ -92,6 +93,8 @@ def _find(folder: Files, *, no_sink: bool, s3: S3Options | None) -> list[Finding
         *prepared_findings(folder, no_sink=no_sink),
         *log_findings(folder, no_sink=no_sink, s3=s3),
     ]
+    named = {one.file for one in found}  # a file that was cut short does not agree with its checksum either
+    found += [one for one in checksum_findings(folder) if one.file not in named]
     return [*lease, *(replace(one, action="none") for one in found)] if lease else found
 
 

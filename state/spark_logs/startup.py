@@ -52,22 +52,38 @@ def require_readable_id(folder: CheckpointFolder) -> None:
         raise damaged_log(folder, METADATA_FILE)
 
 
+def files_of_start(folder: LogFolder) -> Iterator[str]:
+    """Yield the names of what Spark reads when a query starts, but for the state itself; some may be gone."""
+    yield METADATA_FILE
+    for newest in batch_numbers(folder, OFFSETS_FOLDER)[-1:]:
+        yield from (f"{OFFSETS_FOLDER}/{batch}" for batch in range(max(newest - 1, 0), newest + 1))
+    yield from (f"{COMMITS_FOLDER}/{batch}" for batch in batch_numbers(folder, COMMITS_FOLDER)[-1:])
+    for source in folder.names(SOURCES_FOLDER):
+        log = f"{SOURCES_FOLDER}/{source}"
+        yield from (f"{log}/{entry}" for entry in needed_entries(folder.names(log)))
+    yield from _descriptions(folder)
+
+
 def damaged_descriptions(folder: LogFolder) -> Iterator[str]:
     """Yield the files that describe the stored state of an operator, as far as a start reads them and cannot."""
+    for name, is_schema in _descriptions(folder).items():
+        try:
+            whole = _is_schema(folder.read(name)) if is_schema else bool([*log_lines(folder, name)])
+        except (CorruptState, ValueError):
+            whole = False
+        if not whole:
+            yield name
+
+
+def _descriptions(folder: LogFolder) -> dict[str, bool]:
+    """Return the files that describe the stored state of an operator -> whether it is one with schemas."""
+    found: dict[str, bool] = {}
     for operator in filter(str.isdecimal, folder.names(STATE_FOLDER)):
         metadata, schemas = (f"{STATE_FOLDER}/{operator}/{name}" for name in ("_metadata/v2", "_stateSchema"))
-        names = [f"{metadata}/{batch}" for batch in batch_numbers(folder, metadata)[-1:]]
-        names += [
-            f"{schemas}/{store}/{one}" for store in folder.names(schemas) for one in folder.names(f"{schemas}/{store}")
-        ]
-        for name in names:
-            try:
-                is_metadata = name.startswith(metadata)
-                whole = bool([*log_lines(folder, name)]) if is_metadata else _is_schema(folder.read(name))
-            except (CorruptState, ValueError):
-                whole = False
-            if not whole:
-                yield name
+        found |= {f"{metadata}/{batch}": False for batch in batch_numbers(folder, metadata)[-1:]}
+        for store in folder.names(schemas):
+            found |= {f"{schemas}/{store}/{one}": True for one in folder.names(f"{schemas}/{store}")}
+    return found
 
 
 def _is_schema(content: bytes) -> bool:

@@ -161,3 +161,18 @@ def test_offsets_that_are_an_older_copy_are_refused(
         shutil.copy(tmp_path / name, offsets / name)
     story.run()
     assert story.log() == LOG
+
+
+@pytest.mark.extended
+def test_a_checksum_of_hadoop_that_was_cut_short_is_set_aside(
+    story: Readings, fail_at: Callable[[str, int], None]
+) -> None:
+    """The offsets beside it are whole; a start cannot read them, and a repair found nothing."""
+    fail_in_batch_2(story, fail_at, "between-delta")
+    checksum = story.checkpoint / "offsets" / ".2.crc"
+    checksum.write_bytes(checksum.read_bytes()[:8])
+    with pytest.raises(CorruptState, match=r"^offsets/2 in .* is damaged"):
+        story.start()
+    assert main(["repair", str(story.checkpoint)]) == 0
+    story.run()
+    assert story.log() == LOG
