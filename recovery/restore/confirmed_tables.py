@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 
 from framework.engine.sink.fencing import OWNED
 from recovery.errors import SavepointError, SavepointRefused
@@ -67,7 +68,7 @@ def other_jobs(manifest: Manifest, paths: RestorePaths, s3: S3Options | None) ->
         s3: how S3 is reached. Tables that only Spark reaches are not checked.
     """
     record = read_record_or_none(paths.checkpoint)
-    own = {manifest.job_id} if record is None else {manifest.job_id, record.id}
+    own = {manifest.job_id} | ({record.id} if record else set()) | _ids_of_restores(manifest, s3)
     found = {}
     for role, table in manifest.tables.items():
         files = files_at(table.path, s3) if role not in OWNED else None
@@ -79,6 +80,21 @@ def other_jobs(manifest: Manifest, paths: RestorePaths, s3: S3Options | None) ->
             continue  # the preview says what is wrong with its log
         if others := {name for id_, name in since.items() if id_ not in own}:
             found[table.path] = sorted(others)
+    return found
+
+
+def _ids_of_restores(manifest: Manifest, s3: S3Options | None) -> set[str]:
+    """Return the ids under which the job of a savepoint has written since: one restored elsewhere has another.
+
+    Nobody else writes to tables that a job has for itself.
+    """
+    own = [table for role, table in manifest.tables.items() if role in OWNED]
+    found: set[str] = set()
+    for table in own:
+        files = files_at(table.path, s3)
+        if files is not None and has_version(files, table.version):
+            with suppress(SavepointError):  # as above
+                found |= jobs_since(files, table.version).keys()
     return found
 
 

@@ -47,7 +47,11 @@ def make_claim(folder: CheckpointFolder, owner: LeaseOwner, after: int) -> Lease
         FileExistsError: another start has made the same claim meanwhile, or a newer one.
     """
     owner = replace(owner, claim=after + 1)
-    folder.write_json(claim_file(owner.claim), asdict(owner))
+    try:
+        folder.write_json(claim_file(owner.claim), asdict(owner))
+    except FileExistsError:
+        if not has_claim(folder, owner):  # else a store has repeated a request whose response was lost
+            raise
     if newest_claim_number(folder) != owner.claim:  # the number was free again: two others have come and gone meanwhile
         drop_claim(folder, owner)
         raise FileExistsError(claim_file(owner.claim))

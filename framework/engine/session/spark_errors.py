@@ -23,6 +23,13 @@ _STORE_AWAY = re.compile(
     r"AWSServiceThrottledException|Service: S3, Status Code: 5\d\d|s3a\.\S*Timeout|Unable to execute HTTP request"
 )
 """An object store that cannot be reached or is overloaded: what is stored there is not damaged."""
+_FILE_GONE = "[FAILED_READ_FILE.FILE_NOT_EXIST]"
+_INPUT_GONE = (
+    "If it is of a Delta table that the job reads, a VACUUM has removed it before the job had read it, and each start "
+    "fails: put the file back; or set spark.sql.files.ignoreMissingFiles to true in the session for one start, which "
+    "leaves out the rows of such files; or reset the job to its initial state, and it reads the table as it is now. To "
+    "avoid it, raise delta.deletedFileRetentionDuration of that table beyond the longest stop of the job"
+)
 _LONGEST_REASON = 300
 _WORKER_TIMEOUT = ("Python worker failed to connect back", "PYTHON_WORKER_FAILED_TO_CONNECT")
 
@@ -66,7 +73,7 @@ def translate(error: BaseException, job: str) -> PanekeeperError:
     problem = away or kafka_problem(text)
     if problem is not None:
         return JobFailed(f"job {job!r} stopped: {problem}. Started again, it resumes with the same batch.")
-    return JobFailed(f"job {job!r} stopped: {_last_python_line(text) or first_line(error)}")
+    return JobFailed(f"job {job!r} stopped: {_last_python_line(text) or _file_gone(text) or first_line(error)}")
 
 
 @contextmanager
@@ -115,6 +122,14 @@ def _store_problem(text: str) -> str | None:
         if _STORE_AWAY.search(line):
             reason = line.strip().removeprefix("Caused by: ")[:_LONGEST_REASON]
             return f"the object store did not respond as it should ({reason}); wait until it does"
+    return None
+
+
+def _file_gone(text: str) -> str | None:
+    """Return what Spark says of a file that it has to read and that is gone, and what to do; None for another error."""
+    for line in text.splitlines():
+        if (at := line.find(_FILE_GONE)) >= 0:
+            return f"{line[at:].rstrip('. ')}. {_INPUT_GONE}"
     return None
 
 

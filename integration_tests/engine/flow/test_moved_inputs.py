@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from framework.engine.session.required_settings import session_settings
 from integration_tests.engine.readings import FILES, LOG
 from panekeeper import (
     Count,
@@ -22,6 +23,7 @@ from panekeeper import (
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from framework.builder.outputs import DeltaJob
     from integration_tests.engine.conftest import Readings
 
 
@@ -129,3 +131,44 @@ def test_a_table_is_not_read_from_its_latest_version_which_is_another_at_each_st
     readings.spark.range(2).selectExpr("id AS value").write.format("delta").mode("append").save(table)
     start("1")
     assert len(readings.rows("log")) == 2
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("way", ["the rows are left out", "a reset"])
+def test_a_table_that_was_vacuumed_before_it_was_read_has_a_way_out(readings: Readings, way: str) -> None:
+    """As after a stop that was longer than its retention. The error names both, and each start had failed before."""
+    table = readings.folder / "table"
+
+    def append(*values: int) -> None:
+        rows = readings.spark.createDataFrame([(value,) for value in values], "value bigint").coalesce(1)
+        rows.write.format("delta").mode("append").save(str(table))
+
+    def job() -> DeltaJob:
+        rows = readings.spark.readStream.format("delta").load(str(table))
+        computed = windowed(rows, name="x").window(Tumbling(Count(1))).aggregate(of=agg.max("value"))
+        return computed.to_delta(readings.folder / "log", metrics=readings.folder / "metrics")
+
+    def run() -> None:
+        assert job().start(checkpoint=readings.checkpoint, trigger="available_now").await_end(timeout=300)
+
+    append(1)
+    run()
+    append(2)
+    append(3)
+    readings.spark.sql(f"OPTIMIZE delta.`{table}`")
+    kept = {Path(file).name for file in readings.spark.read.format("delta").load(str(table)).inputFiles()}
+    for file in table.glob("*.parquet"):
+        if file.name not in kept:
+            file.unlink()
+    with pytest.raises(JobFailed, match=r"FILE_NOT_EXIST\].*ignoreMissingFiles to true .*reset the job to its initial"):
+        run()
+    if way == "a reset":
+        job().reset_to_initial_state(checkpoint=readings.checkpoint, confirm="x")
+        run()
+    else:
+        with session_settings(readings.spark, {"spark.sql.files.ignoreMissingFiles": "true"}):
+            run()
+    append(4)
+    run()
+    read = [1, 1, 2, 3, 4] if way == "a reset" else [1, 4]
+    assert sorted(row["of"] for row in readings.rows("log")) == read

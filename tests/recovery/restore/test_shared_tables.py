@@ -71,6 +71,22 @@ def test_a_table_that_others_have_not_written_to_since_goes_back(
     assert unconfirmed(job, archive) == ()
 
 
+def test_rows_that_the_job_has_written_under_another_id_are_its_own(
+    job: FakeCheckpoint, archive: MemoryArchive, shared: Path, tmp_path: Path
+) -> None:
+    """It was restored to another folder and ran there; only the job itself writes to its log."""
+    refuse(tmp_path / "log", OWN.replace("quarantine", "log"), 2)
+    job.tables(quarantine=str(shared), log=str(tmp_path / "log"))
+    savepoint(job.folder, "two", to=archive)
+    elsewhere = "readings/{}@aaaaaaaaaaaa#1"
+    refuse(tmp_path / "log", elsewhere.format("log"), 3)
+    refuse(shared, elsewhere.format("quarantine"), 3)
+    paths = RestorePaths(checkpoint=job.files)
+    assert other_jobs(show(archive, "two"), paths, None) == {}
+    refuse(shared, OTHER, 4)
+    assert other_jobs(show(archive, "two"), paths, None) == {str(shared): ["flights"]}
+
+
 def test_rows_that_are_gone_already_do_not_count(job: FakeCheckpoint, archive: MemoryArchive, shared: Path) -> None:
     """A restore has discarded them. Those that it has kept, and later ones, do."""
     refuse(shared, OTHER, 2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -128,3 +129,19 @@ def test_a_job_that_cannot_read_its_lease_may_not_commit(tmp_path: Path) -> None
     with pytest.raises(OSError, match="directory"):
         lease.require_held()
     lease.release("failed")
+
+
+def test_a_claim_whose_response_the_store_has_lost_is_this_starts_own(tmp_path: Path) -> None:
+    """The request was repeated, and the name was taken by then: the start refused itself, and said to stop itself."""
+
+    class Repeating(LocalFolder):
+        def write_json(self, name: str, value: Any, *, replace: bool = False) -> None:
+            super().write_json(name, value, replace=replace)
+            if name == claim_file(1) and not replace:
+                raise FileExistsError(name)
+
+    lease = acquire(Repeating(tmp_path), "first")
+    lease.require_held()
+    with pytest.raises(CheckpointInUse):
+        acquire(LocalFolder(tmp_path), "second")
+    lease.release("ended")

@@ -64,6 +64,19 @@ def test_errors_with_a_name_a_user_can_act_on() -> None:
     assert str(other) == "job 'x' stopped: [SOMETHING] odd"
 
 
+def test_a_file_of_an_input_that_is_gone_has_a_way_out() -> None:
+    """A VACUUM of a Delta table may remove what the job has not read yet."""
+    text = (
+        "org.apache.spark.SparkException: Job aborted\n\tat org.x\nCaused by: org.apache.spark.SparkException: "
+        "[FAILED_READ_FILE.FILE_NOT_EXIST] Encountered error while reading file file:///in/a.parquet. File does not "
+        "exist. SQLSTATE: KD001\n\tat org.x"
+    )
+    error = translate(RuntimeError(text), "x")
+    assert type(error) is JobFailed
+    assert "reading file file:///in/a.parquet. File does not exist. SQLSTATE: KD001. If it is of a Delta" in str(error)
+    assert "job 'x' stopped: [FAILED_READ_FILE.FILE_NOT_EXIST]" in str(error)
+
+
 @pytest.mark.parametrize(
     "cause",
     [
