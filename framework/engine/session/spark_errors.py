@@ -23,7 +23,11 @@ _STORE_AWAY = re.compile(
     r"AWSServiceThrottledException|Service: S3, Status Code: 5\d\d|s3a\.\S*Timeout|Unable to execute HTTP request"
 )
 """An object store that cannot be reached or is overloaded: what is stored there is not damaged."""
-_FILE_GONE = "[FAILED_READ_FILE.FILE_NOT_EXIST]"
+_UNREADABLE_FILE = "[FAILED_READ_FILE."
+_INPUT_DAMAGED = (
+    "If it is an input of the job and damaged, put a whole one in its place, under the same name; or move it away, and "
+    "start the job again, which says how it can go on without it"
+)
 _INPUT_GONE = (
     "If it is of a Delta table that the job reads, a VACUUM has removed it before the job had read it, and each start "
     "fails: put the file back; or set spark.sql.files.ignoreMissingFiles to true in the session for one start, which "
@@ -73,7 +77,7 @@ def translate(error: BaseException, job: str) -> PanekeeperError:
     problem = away or kafka_problem(text)
     if problem is not None:
         return JobFailed(f"job {job!r} stopped: {problem}. Started again, it resumes with the same batch.")
-    return JobFailed(f"job {job!r} stopped: {_last_python_line(text) or _file_gone(text) or first_line(error)}")
+    return JobFailed(f"job {job!r} stopped: {_last_python_line(text) or _unreadable_file(text) or first_line(error)}")
 
 
 @contextmanager
@@ -125,11 +129,12 @@ def _store_problem(text: str) -> str | None:
     return None
 
 
-def _file_gone(text: str) -> str | None:
-    """Return what Spark says of a file that it has to read and that is gone, and what to do; None for another error."""
+def _unreadable_file(text: str) -> str | None:
+    """Return what Spark says of a file that it cannot read, and what to do; None for another error."""
     for line in text.splitlines():
-        if (at := line.find(_FILE_GONE)) >= 0:
-            return f"{line[at:].rstrip('. ')}. {_INPUT_GONE}"
+        if (at := line.find(_UNREADABLE_FILE)) >= 0:
+            advice = _INPUT_GONE if "FILE_NOT_EXIST]" in line else _INPUT_DAMAGED
+            return f"{line[at:].rstrip('. ')}. {advice}"
     return None
 
 

@@ -10,6 +10,7 @@ import pytest
 from framework.engine.session.required_settings import session_settings
 from integration_tests.engine.readings import FILES, LOG
 from panekeeper import (
+    CheckpointError,
     Count,
     DeclarationError,
     IncompatibleCheckpoint,
@@ -172,3 +173,26 @@ def test_a_table_that_was_vacuumed_before_it_was_read_has_a_way_out(readings: Re
     run()
     read = [1, 1, 2, 3, 4] if way == "a reset" else [1, 4]
     assert sorted(row["of"] for row in readings.rows("log")) == read
+
+
+@pytest.mark.extended
+def test_a_damaged_input_file_has_a_way_out(readings: Readings) -> None:
+    """Moved away, as the error says, it is a lost file of an unfinished batch, which one may leave out."""
+    folder = readings.folder / "parquet"
+
+    def start(accepted: int | None = None) -> None:
+        rows = readings.spark.readStream.schema("value bigint").parquet(str(folder))
+        job = windowed(rows, name="x").window(Tumbling(Count(1))).aggregate(of=agg.max("value"))
+        table = job.to_delta(readings.folder / "log")
+        started = table.start(checkpoint=readings.checkpoint, trigger="available_now", accept_batch=accepted)
+        assert started.await_end(timeout=300)
+
+    readings.spark.range(2).selectExpr("id AS value").coalesce(1).write.parquet(str(folder))
+    (folder / "half.parquet").write_bytes(b"PAR1, and no more")
+    with pytest.raises(JobFailed, match=r"FAILED_READ_FILE\..*half\.parquet.* move it away, and start the job again"):
+        start()
+    (folder / "half.parquet").unlink()
+    with pytest.raises(CheckpointError, match=r"half\.parquet.*accept_batch=0"):
+        start()
+    start(accepted=0)
+    assert sorted(row["of"] for row in readings.rows("log")) == [0, 1]

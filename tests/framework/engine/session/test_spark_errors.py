@@ -64,8 +64,8 @@ def test_errors_with_a_name_a_user_can_act_on() -> None:
     assert str(other) == "job 'x' stopped: [SOMETHING] odd"
 
 
-def test_a_file_of_an_input_that_is_gone_has_a_way_out() -> None:
-    """A VACUUM of a Delta table may remove what the job has not read yet."""
+def test_a_file_of_an_input_that_is_gone_or_damaged_has_a_way_out() -> None:
+    """A VACUUM of a Delta table may remove what the job has not read yet; a producer may write half a file."""
     text = (
         "org.apache.spark.SparkException: Job aborted\n\tat org.x\nCaused by: org.apache.spark.SparkException: "
         "[FAILED_READ_FILE.FILE_NOT_EXIST] Encountered error while reading file file:///in/a.parquet. File does not "
@@ -75,6 +75,8 @@ def test_a_file_of_an_input_that_is_gone_has_a_way_out() -> None:
     assert type(error) is JobFailed
     assert "reading file file:///in/a.parquet. File does not exist. SQLSTATE: KD001. If it is of a Delta" in str(error)
     assert "job 'x' stopped: [FAILED_READ_FILE.FILE_NOT_EXIST]" in str(error)
+    damaged = translate(RuntimeError("[FAILED_READ_FILE.NO_HINT] Encountered error while reading file /in/a. S"), "x")
+    assert "reading file /in/a. S. If it is an input of the job and damaged, put a whole one" in str(damaged)
 
 
 @pytest.mark.parametrize(
