@@ -107,6 +107,6 @@ def _apply(folder: Files, aside: Files, finding: Finding) -> None:
         kept = f"{kept}.earlier"
     if folder.exists(name):
         aside.put_bytes(kept, folder.read(name))
-        folder.remove(name)  # with Hadoop's checksum of it
+    folder.remove(name)  # with Hadoop's checksum of it, which is there if the file itself is gone, too
     if finding.action == "replace":
         folder.put_bytes(name, json.dumps({"id": str(uuid.uuid4())}).encode())

@@ -40,12 +40,11 @@ def stray_findings(folder: Files, strays: Sequence[int], newest: int, *, tables_
         newest: the last batch that the job has begun.
         tables_are_known: it is certain that no table has anything of a later batch than that.
     """
-    for batch in strays:
-        file = f"offsets/{batch}"
-        if has_state_of(folder, batch) or not tables_are_known:
-            yield unrepairable(folder.root, file, "a table may have rows of the batch")
-        else:
-            yield Finding(file=file, action="set aside", why=_NOT_BEGUN)
+    kept = [batch for batch in strays if has_state_of(folder, batch) or not tables_are_known]
+    if kept:  # rather a commit is lost
+        yield from (unrepairable(folder.root, f"offsets/{one}", "a table may have rows of the batch") for one in kept)
+        return
+    yield from (Finding(file=f"offsets/{batch}", action="set aside", why=_NOT_BEGUN) for batch in strays)
     for source, end in enumerate(source_ends(folder, newest)):
         for log in folder.names(f"sources/{source}"):
             if end is not None and log.partition(".")[0].isdecimal() and int(log.partition(".")[0]) > end:

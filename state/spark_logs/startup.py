@@ -28,7 +28,7 @@ def require_readable_start(folder: LogFolder) -> None:
     for batch in batch_numbers(folder, OFFSETS_FOLDER)[-1:]:
         require_all_entries(folder, batch)
     for file in damaged_descriptions(folder):
-        raise damaged_log(folder, file)
+        raise damaged_log(folder, file) if folder.exists(file) else damaged(folder, file, "it is gone")
 
 
 def require_readable_batches(folder: LogFolder) -> None:
@@ -69,7 +69,7 @@ def damaged_descriptions(folder: LogFolder) -> Iterator[str]:
     for name, is_schema in _descriptions(folder).items():
         try:
             whole = _is_schema(folder.read(name)) if is_schema else bool([*log_lines(folder, name)])
-        except (CorruptState, ValueError):
+        except (CorruptState, ValueError, FileNotFoundError):
             whole = False
         if not whole:
             yield name
@@ -79,11 +79,29 @@ def _descriptions(folder: LogFolder) -> dict[str, bool]:
     """Return the files that describe the stored state of an operator -> whether it is one with schemas."""
     found: dict[str, bool] = {}
     for operator in filter(str.isdecimal, folder.names(STATE_FOLDER)):
-        metadata, schemas = (f"{STATE_FOLDER}/{operator}/{name}" for name in ("_metadata/v2", "_stateSchema"))
-        found |= {f"{metadata}/{batch}": False for batch in batch_numbers(folder, metadata)[-1:]}
+        root = f"{STATE_FOLDER}/{operator}"
+        schemas = f"{root}/_stateSchema"
+        metadata = [f"{root}/_metadata/v2/{one}" for one in batch_numbers(folder, f"{root}/_metadata/v2")[-1:]]
+        if not metadata and "metadata" not in folder.names(f"{root}/_metadata"):  # where other operators have theirs
+            metadata = [f"{root}/_metadata/v2/0" for one in folder.names(root) if one.isdecimal()][:1]
+        found |= dict.fromkeys(metadata, False)
         for store in folder.names(schemas):
             found |= {f"{schemas}/{store}/{one}": True for one in folder.names(f"{schemas}/{store}")}
+        found |= {f"{schemas}/{one}": True for name in metadata for one in _named_schemas(folder, name)}
     return found
+
+
+def _named_schemas(folder: LogFolder, metadata: str) -> list[str]:
+    """Return the files with schemas that the description of an operator names; none if it cannot be read."""
+    try:
+        stores = [one for line in log_lines(folder, metadata) for one in line["stateStoreInfo"]]
+        return [
+            f"{one['storeName']}/{str(path).rpartition('/')[2]}"
+            for one in stores
+            for path in one.get("stateSchemaFilePaths", ())
+        ]
+    except (CorruptState, FileNotFoundError, KeyError, TypeError, AttributeError):
+        return []
 
 
 def _is_schema(content: bytes) -> bool:

@@ -38,9 +38,9 @@ from framework.engine.session.s3_settings import is_s3, require_s3
 from framework.engine.session.spark_errors import first_line
 from framework.engine.sources.inputs import inputs_of, require_same_inputs
 from state.checkpoint.compatibility import Compatibility, as_recorded, compare_declarations, flush_change, name_change
-from state.checkpoint.folder import local_path
+from state.checkpoint.folder import damaged, local_path
 from state.checkpoint.job_record import JobRecord, installed_versions, is_flushed, read_record, write_record
-from state.checkpoint.layout import CONTROL_FOLDER
+from state.checkpoint.layout import CONTROL_FOLDER, JOB_FILE, TABLES_FILE
 from state.checkpoint.restore_markers import restore_intent_path, superseded_by
 from state.checkpoint.run_record import is_new, require_logs_agree
 from state.control_log import control_folder_read, require_control_files, require_same_folder
@@ -111,10 +111,10 @@ def open_checkpoint(
     known = None if found is None else complete_reset(files, found)
     started = not is_new(files)
     if known is None and (started or files.exists("metadata")):
-        raise ForeignCheckpoint(
-            f"{files.root} holds the checkpoint of a query that Panekeeper did not start; "
-            "give this job a folder of its own"
-        )
+        if files.exists(TABLES_FILE):
+            raise damaged(files, JOB_FILE, "it is gone")
+        why = "holds the checkpoint of a query that Panekeeper did not start; give this job a folder of its own"
+        raise ForeignCheckpoint(f"{files.root} {why}")
     if known is not None and started:
         new = as_recorded(declaration, key_groups or len(known.group_ids))
         known = _compatible(files, known, name, new)

@@ -176,3 +176,22 @@ def test_a_checksum_of_hadoop_that_was_cut_short_is_set_aside(
     assert main(["repair", str(story.checkpoint)]) == 0
     story.run()
     assert story.log() == LOG
+
+
+@pytest.mark.extended
+def test_a_small_file_that_is_gone_is_named_by_the_start(story: Readings, fail_at: Callable[[str, int], None]) -> None:
+    """What describes the state, and the record of the job; `metadata` is replaced, though its checksum is there."""
+    fail_in_batch_2(story, fail_at, "between-delta")
+    state = story.checkpoint / "state" / "0"
+    gone = [*state.glob("_stateSchema/default/0_*"), state / "_metadata/v2/0", story.checkpoint / "panekeeper/job.json"]
+    for path in gone:
+        away = path.rename(story.folder / path.name)
+        with pytest.raises(CorruptState, match=rf"{path.name} in .* is damaged: it is gone"):
+            story.start()
+        assert main(["repair", str(story.checkpoint)]) != 0
+        away.rename(path)
+    (story.checkpoint / "metadata").unlink()
+    assert (story.checkpoint / ".metadata.crc").exists()
+    assert main(["repair", str(story.checkpoint)]) == 0
+    story.run()
+    assert story.log() == LOG

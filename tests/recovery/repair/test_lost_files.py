@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from recovery.repair.repair import repair
 from state.checkpoint.layout import prepared_file
 from state.prepared import PreparedBatch
@@ -18,6 +20,15 @@ def test_an_id_that_is_gone_is_replaced(stored_job: FakeCheckpoint) -> None:
     stored_job.files.remove("metadata")
     assert found(stored_job) == {"metadata": "replace"}
     assert repair(stored_job.root).findings == ()
+
+
+def test_the_checksum_of_an_id_that_is_gone_is_removed(job: FakeCheckpoint) -> None:
+    """Hadoop would refuse the new one by it."""
+    job.files.remove("metadata")
+    job.put(".metadata.crc", "of the file that is gone")
+    assert found(job) == {"metadata": "replace"}
+    assert job.files.exists("metadata")
+    assert not job.files.exists(".metadata.crc")
 
 
 def test_offsets_that_are_gone_are_found(stored_job: FakeCheckpoint) -> None:
@@ -41,6 +52,25 @@ def test_offsets_before_a_batch_that_was_begun_are_found(stored_job: FakeCheckpo
     stored_job.begin()
     stored_job.files.remove("offsets/2")
     assert found(stored_job) == {"offsets/2": "none"}
+
+
+def test_a_commit_that_is_gone_is_no_stray_of_the_batch_after_it(stored_job: FakeCheckpoint) -> None:
+    """What the sources had found for that batch stays, so that the commit can be put back."""
+    stored_job.begin()
+    stored_job.files.remove("commits/2")
+    assert found(stored_job) == {"offsets/3": "none"}
+
+
+def test_what_describes_the_state_and_is_gone_is_found(stored_job: FakeCheckpoint) -> None:
+    """A start failed with Spark's message, and nothing was found to repair."""
+    schema = stored_job.files.names("state/0/_stateSchema/default")[0]
+    named = {"stateStoreInfo": [{"storeName": "default", "stateSchemaFilePaths": [f"file:/x/{schema}"]}]}
+    stored_job.put("state/0/_metadata/v2/0", f"v2\n{json.dumps(named)}")
+    assert found(stored_job) == {}
+    stored_job.files.remove(f"state/0/_stateSchema/default/{schema}")
+    assert found(stored_job) == {f"state/0/_stateSchema/default/{schema}": "none"}
+    stored_job.files.remove("state/0/_metadata/v2/0")
+    assert found(stored_job) == {"state/0/_metadata/v2/0": "none"}
 
 
 def test_offsets_that_are_an_older_copy_are_found(stored_job: FakeCheckpoint) -> None:
