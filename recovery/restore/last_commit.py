@@ -7,7 +7,7 @@ again, and be there twice; a start that finds the record writes the commit again
 from __future__ import annotations
 
 from recovery.storage.files import Files
-from state.checkpoint.job_record import JobRecord
+from state.checkpoint.job_record import JobRecord, is_flushed
 from state.checkpoint.layout import COMMITS_FOLDER, prepared_file
 from state.checkpoint.run_record import last_batches
 from state.prepared import PreparedBatch
@@ -25,5 +25,12 @@ def record_last_commit(copy: Files, record: JobRecord) -> None:
     assert last is not None  # that of the savepoint, or one that a change of the number of partitions has added
     commit = copy.read(f"{COMMITS_FOLDER}/{last}").decode()
     began = begun_ms(copy, last)
-    batch = PreparedBatch(number=last, epoch=record.epoch, spark_commit=commit, job=record.id, begun_ms=began)
+    batch = PreparedBatch(
+        number=last,
+        epoch=record.epoch,
+        spark_commit=commit,
+        job=record.id,
+        begun_ms=began,
+        is_flush=is_flushed(copy),
+    )
     copy.put_bytes(prepared_file(record.epoch, last), batch.to_bytes())
