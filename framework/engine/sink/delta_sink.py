@@ -68,7 +68,7 @@ class DeltaSink:
     writer: TableWriter = field(default_factory=TableWriter)
 
     def run_plan(self, packed: DataFrame, number: int) -> BatchOutput:
-        """Step 2: run the stateful plan once. `packed` must be persisted; step 4 reads it again."""
+        """Step 2: run the stateful plan once. `packed` must be persisted; step 3 reads again what is large."""
         fault_point("before-plan", number)
         fault_point_in_tasks("mid-batch", number)
         batch = run_and_collect(packed, number)

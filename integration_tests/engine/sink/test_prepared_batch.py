@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,13 +14,15 @@ from framework.engine.session.required_settings import session_settings
 from framework.engine.sink import spark_commits
 from integration_tests.engine.readings import FILES, LOG
 from integration_tests.engine.sink.conftest import fail_in_batch_2, reasons, recorded, take_last_commit
-from panekeeper import CheckpointError, JobFailed, JobFinished
+from panekeeper import CheckpointError, JobFailed, JobFinished, TimeInterval, agg, windowed
 from recovery.cli.main import main
 from state.checkpoint.folder import LocalFolder
 from state.errors import CorruptState
 from state.spark_logs.offsets import begun_ms
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from integration_tests.engine.conftest import Readings
 
 
@@ -205,3 +208,40 @@ def test_a_flush_that_was_interrupted_is_finished_by_the_next_start(
     assert {row[:2] for row in story.log()} - {row[:2] for row in LOG} == {("c", "10:09")}
     assert len(story.log()) == len(LOG) + 1
     assert story.numbers("commits") == story.numbers("offsets")
+
+
+class _Drawn(agg.UserAggregate):
+    """Another text each time it is computed."""
+
+    def zero(self) -> int:
+        return 0
+
+    def add(self, state: int, value: Any) -> int:
+        return state
+
+    def result(self, state: int) -> str:
+        return uuid.uuid4().hex
+
+
+@pytest.mark.extended
+def test_large_rows_are_written_as_they_are_recorded_whatever_becomes_of_the_cache(
+    story: Readings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where an executor is lost between two tables: log, view and sink have what was computed once."""
+    monkeypatch.setattr(processor, "DRIVER_BYTES", 0)
+    got: list[str] = []
+
+    def clear_and_take(rows: DataFrame, _batch: int) -> None:
+        rows.sparkSession.catalog.clearCache()
+        got.extend(row["drawn"] for row in rows.collect())
+
+    stream = windowed(story.stream(), name="readings", partition_by="sensor", event_time="at", key_groups=4)
+    computed = stream.window(TimeInterval(60, discard_age=120)).aggregate(
+        drawn=agg.user(_Drawn(), "value", output="string")
+    )
+    job = computed.to_delta(story.folder / "log", view=story.folder / "view").foreach_batch(clear_and_take)
+    assert job.start(checkpoint=story.checkpoint, trigger="available_now").await_end(timeout=300)
+    log = sorted(row["drawn"] for row in story.rows("log"))
+    assert len(log) == len(LOG)
+    assert sorted(got) == log
+    assert {row["drawn"] for row in story.rows("view")} <= {*log}

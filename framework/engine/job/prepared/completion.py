@@ -208,15 +208,28 @@ class Completion:
         if lost := batch.lost_files(self._folder):
             raise damaged(self.files, lost[0], "it is gone")
         with session_of_its_own(self.files.spark) as spark:  # as a query has one: commits set what is for them alone
-            packed = self._large_rows(spark, batch, writes)
+            batch = replace(batch, writes=writes)
+            packed = self.large_rows(spark, batch)
             try:
-                return [*self.writer.write(spark, replace(batch, writes=writes), packed, self.lease.require_held)]
+                return [*self.writer.write(spark, batch, packed, self.lease.require_held)]
             except Exception as error:
                 raise translate(error, self.record.name) from error
 
-    def _large_rows(self, spark: SparkSession, batch: PreparedBatch, writes: list[TableWrite]) -> DataFrame | None:
+    def large_rows(self, spark: SparkSession, batch: PreparedBatch) -> DataFrame | None:
+        """Return the packed rows of a recorded batch that are too many for the driver; None if no write needs any.
+
+        The process that has computed the batch writes them from there, too: what it has persisted is computed again,
+        maybe otherwise, if an executor is lost or somebody clears the cache between two tables.
+
+        Args:
+            spark: the session that reads them.
+            batch: with the writes that are to be done.
+
+        Raises:
+            CorruptState: there are other rows than it says.
+        """
         packed = None
-        wanted = {one.rows for one in writes} | ({RESULTS} if batch.sink_writer is not None else set())
+        wanted = {one.rows for one in batch.writes} | ({RESULTS} if batch.sink_writer is not None else set())
         for folder in {batch.large[name] for name in wanted & batch.large.keys()}:
             packed = read_large_rows(spark, self.files.path(folder))
             found = {row.tag: row.rows for row in packed.groupBy("tag").agg(F.sum("n").alias("rows")).collect()}
