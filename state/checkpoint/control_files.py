@@ -31,11 +31,12 @@ def write_control_file(folder: LogFolder, kind: ControlKind, *, us: int | None =
     Without `us` the clock is read once, here.
 
     Several processes may write at the same time: if the number is taken, the next one is tried. Spark reads each name
-    once, so in a folder that somebody has emptied the numbers go on after the last one that Spark has read.
+    once, so where files are lost the numbers go on after the last one that Spark has read. Ticks, which are many, go on
+    after what the start has written.
     """
     number = max(_numbers(folder), default=0) + 1
-    if number == 1 and (read := newest_control_file_read(folder)):
-        _log.warning("%s in %s was emptied; its numbers go on after %s", CONTROL_FOLDER, folder.root, read)
+    if (number == 1 or kind != "tick") and (read := newest_control_file_read(folder)) >= number:
+        _log.warning("files of %s in %s are lost; its numbers go on after %s", CONTROL_FOLDER, folder.root, read)
         number = read + 1
     row = {"kind": kind, "us": now_us() if us is None else us}
     while True:

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from state.checkpoint.control_files import remove_processed, write_control_file
+from state.checkpoint.control_files import ControlKind, remove_processed, write_control_file
 from state.checkpoint.folder import LocalFolder
+from state.checkpoint.layout import control_file
 from state.control_log import (
     control_files_read,
     control_files_up_to,
@@ -124,10 +125,18 @@ def test_hadoops_checksum_of_the_old_content_goes_with_it(folder: LocalFolder) -
 def test_numbers_go_on_in_an_emptied_folder(folder: LocalFolder, caplog: pytest.LogCaptureFixture) -> None:
     """Spark reads each name once: the first number would never be read again, and no tick after it."""
     assert write_control_file(folder, "tick") == 13
-    assert "was emptied; its numbers go on after 12" in caplog.text
+    assert "are lost; its numbers go on after 12" in caplog.text
     assert write_control_file(folder, "tick") == 14
     assert remove_processed(folder, 14) == [14]
     assert write_control_file(folder, "tick") == 15
+
+
+@pytest.mark.parametrize("kind", ["resume", "drain", "savepoint", "flush"])
+def test_numbers_go_on_where_the_newest_file_is_lost(folder: LocalFolder, kind: ControlKind) -> None:
+    """An older one is still there. A start whose file Spark takes for one that it has read did nothing without rows."""
+    folder.write_json(control_file(11), {"kind": "tick", "us": 0, "number": 11})
+    assert write_control_file(folder, kind) == 13
+    assert write_control_file(folder, "tick") == 14
 
 
 def test_the_first_control_file_of_a_job_is_number_one(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
