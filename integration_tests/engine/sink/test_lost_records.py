@@ -16,7 +16,7 @@ from framework.engine.flow import processor
 from framework.engine.user_sinks.foreach_batch import ForeachBatch
 from integration_tests.engine.readings import LOG
 from integration_tests.engine.sink.conftest import fail_in_batch_2, recorded, take_last_commit
-from panekeeper import CheckpointError, JobFailed, SinkError
+from panekeeper import CheckpointError, JobFailed, SchemaMismatch, SinkError
 from recovery.cli.main import main
 from state.checkpoint.folder import LocalFolder
 from state.checkpoint.layout import prepared_file
@@ -193,5 +193,22 @@ def test_a_small_file_that_is_gone_is_named_by_the_start(story: Readings, fail_a
     (story.checkpoint / "metadata").unlink()
     assert (story.checkpoint / ".metadata.crc").exists()
     assert main(["repair", str(story.checkpoint)]) == 0
+    story.run()
+    assert story.log() == LOG
+
+
+@pytest.mark.extended
+def test_a_column_that_is_renamed_while_a_batch_is_recorded_is_named(
+    story: Readings, fail_at: Callable[[str, int], None]
+) -> None:
+    """Spark writes such a table, whose error named neither the table nor what to do."""
+    fail_in_batch_2(story, fail_at, "before-delta")
+    log = f"delta.`{story.folder}/log`"
+    mapping = "'delta.columnMapping.mode'='name','delta.minReaderVersion'='2','delta.minWriterVersion'='5'"
+    story.spark.sql(f"ALTER TABLE {log} SET TBLPROPERTIES ({mapping})")
+    story.spark.sql(f"ALTER TABLE {log} RENAME COLUMN n TO m")
+    with pytest.raises(SchemaMismatch, match=r"the log \S+/log does not take the rows of batch 2: .*change them back"):
+        story.start()
+    story.spark.sql(f"ALTER TABLE {log} RENAME COLUMN m TO n")
     story.run()
     assert story.log() == LOG

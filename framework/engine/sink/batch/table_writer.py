@@ -15,10 +15,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
+from framework.declarations.errors import SchemaMismatch
 from framework.engine.flow.pipeline import frame_schema, spark_schema, unpack
 from framework.engine.session.columns import column, quoted
+from framework.engine.session.spark_errors import first_line
 from framework.engine.sink import spark_commits
 from framework.engine.sink.fault_points import (
     fault_point,
@@ -71,7 +74,8 @@ class TableWriter:
             require_lease: called just before each commit; raises if another job has taken over the checkpoint.
 
         Raises:
-            SinkError: a table does not take its rows. The others may have theirs; all may be repeated.
+            SinkError: a table does not take its rows, as its columns were changed. The others may have theirs; all may
+                be repeated.
         """
         fault_point("before-delta", batch.number)
         first = [one for one in batch.writes if one.role in _AT_ONCE]
@@ -109,10 +113,16 @@ class TableWriter:
 
     def _commit(self, spark: SparkSession, batch: PreparedBatch, one: TableWrite, packed: DataFrame | None) -> None:
         rows = _rows(batch, one.rows, packed)
-        if one.keys is None:
-            self._append(spark, rows, one, batch.number)
-        else:
-            self._merge(spark, _newest_rows(rows, list(one.keys)), one, batch.number)
+        try:
+            if one.keys is None:
+                self._append(spark, rows, one, batch.number)
+            else:
+                self._merge(spark, _newest_rows(rows, list(one.keys)), one, batch.number)
+        except AnalysisException as error:
+            raise SchemaMismatch(
+                f"the {one.role} {one.path} does not take the rows of batch {batch.number}: {first_line(error)}. If "
+                "its columns were changed, change them back, and start the job again: it resumes with the same batch"
+            ) from error
 
     def _append(self, spark: SparkSession, rows: pa.Table | DataFrame, to: TableWrite, number: int) -> None:
         """Append rows; those that are in the driver without Spark, if the table takes that."""
