@@ -11,7 +11,7 @@ The commit protocol of a batch:
     4  One commit a table, each of them idempotent, so they may fail or repeat in any order. Each is made under the
        transaction id "{job}/{table}@{checkpoint}#{epoch}" with the batch's number as version, and is skipped if the
        table has that version. Rows that came along in the driver are committed without a Spark job
-       (`small_commits.py`), if the table takes that; all others by Spark.
+       (`small_commits.py`), if the table takes that; all others by Spark, from where they are recorded.
        4a the log, 4b the quarantine: appends.
        4c the view: the last row of the batch for each pane (or partition) is written, unless that in the table has
           a greater refinement (or number of the firing).
