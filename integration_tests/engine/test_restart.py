@@ -57,7 +57,8 @@ def test_files_found_for_a_batch_that_was_never_planned_are_found_again(readings
     for rows in FILES[1:]:
         readings.put(*rows)
     log = readings.checkpoint / "sources/0"
-    (log / "1").write_text((log / "0").read_text().replace("0000.json", "0001.json"))
+    found = (log / "0").read_text().replace("0000.json", "0001.json")
+    (log / "1").write_text(found.replace('"batchId":0', '"batchId":1'))
     readings.run()
 
     assert readings.log() == LOG
