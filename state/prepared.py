@@ -80,6 +80,7 @@ class PreparedBatch:
         large: name -> folder in the checkpoint with rows that are too many for the driver, packed.
         large_files: the files in these folders; without one of them rows would be missing.
         large_counts: name -> how many rows there are in them.
+        large_hashes: name -> hash of these rows, packed; empty if an earlier version wrote this.
         job: id of the checkpoint; another one has other state.
         sink_writer: the name under which a sink of the user's own gets the results; None: it gets nothing.
         is_flush: the job is finished with this batch.
@@ -97,6 +98,7 @@ class PreparedBatch:
     large: Mapping[str, str] = field(default_factory=dict)
     large_files: Sequence[str] = ()
     large_counts: Mapping[str, int] = field(default_factory=dict)
+    large_hashes: Mapping[str, int] = field(default_factory=dict)
     job: str = ""
     declaration: Mapping[str, Any] = field(default_factory=dict, repr=False)
     sink_writer: str | None = None
@@ -139,6 +141,7 @@ _FIELDS = (
     "large",
     "large_files",
     "large_counts",
+    "large_hashes",
     "job",
     "declaration",
     "sink_writer",

@@ -213,10 +213,8 @@ class JobLaunch:
             What happened while the job was down, if this is the first batch after that.
         """
         report = self.downtime_report(batch)
-        prepared = self.preparation.prepare(packed, batch, query, replace(context, downtime=report))
-        spark = packed.sparkSession
-        large = self.completion.large_rows(spark, prepared)
-        written = self.completion.writer.write(spark, prepared, large, self.lease.require_held)
+        prepared, large = self.preparation.prepare(packed, batch, query, replace(context, downtime=report))
+        written = self.completion.writer.write(packed.sparkSession, prepared, large, self.lease.require_held)
         self._note_written(written, batch.number)
         self._record_batch(batch)
         self.lease.require_held()  # Spark logs the commit next, also of a batch that had nothing for the tables

@@ -118,6 +118,7 @@ class DeltaSink:
             rows=rows,
             large=large,
             large_counts={tag: batch.rows[tag] for tag in large},
+            large_hashes={tag: batch.hashes[tag] for tag in large},
             job=self.record.id,
             declaration=self.record.declaration,
             sink_writer=self.record.transaction("sink") if has_sink else None,

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from framework.engine.flow import processor
+from framework.engine.job.prepared import preparation
 from framework.engine.session.file_manager import FORMAT_SETTING
 from framework.engine.session.required_settings import session_settings
 from framework.engine.sink import spark_commits
+from framework.engine.sink.batch import large_rows
 from integration_tests.engine.readings import FILES, LOG
 from integration_tests.engine.sink.conftest import fail_in_batch_2, reasons, recorded, take_last_commit
 from panekeeper import CheckpointError, JobFailed, JobFinished, TimeInterval, agg, windowed
@@ -245,3 +247,28 @@ def test_large_rows_are_written_as_they_are_recorded_whatever_becomes_of_the_cac
     assert len(log) == len(LOG)
     assert sorted(got) == log
     assert {row["drawn"] for row in story.rows("view")} <= {*log}
+
+
+@pytest.mark.extended
+def test_a_batch_whose_large_rows_are_computed_otherwise_before_they_are_recorded_is_run_again(
+    story: Readings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where an executor is lost between the plan and the record: small and large outputs are of one computation."""
+    monkeypatch.setattr(processor, "DRIVER_BYTES", 0)
+    stream = windowed(story.stream(), name="readings", partition_by="sensor", event_time="at", key_groups=4)
+    computed = stream.window(TimeInterval(60, discard_age=120)).aggregate(
+        drawn=agg.user(_Drawn(), "value", output="string")
+    )
+    job = computed.to_delta(story.folder / "log")
+    written = large_rows.write_large_rows
+
+    def clear_and_write(packed: DataFrame, *rest: Any) -> None:
+        packed.sparkSession.catalog.clearCache()
+        written(packed, *rest)
+
+    with monkeypatch.context() as lost:
+        lost.setattr(preparation, "write_large_rows", clear_and_write)
+        with pytest.raises(JobFailed, match="is not recorded: its rows were lost"):
+            job.start(checkpoint=story.checkpoint, trigger="available_now").await_end(timeout=300)
+    assert job.start(checkpoint=story.checkpoint, trigger="available_now").await_end(timeout=300)
+    assert len(story.rows("log")) == len(LOG)

@@ -16,8 +16,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
-
 from framework.declarations.errors import (
     CheckpointError,
     CheckpointInUse,
@@ -30,7 +28,7 @@ from framework.engine.job.tables.table_record import is_accepted, require_same
 from framework.engine.session.delta_log import is_delta_table, table_metadata, unreadable_table
 from framework.engine.session.required_settings import session_of_its_own
 from framework.engine.session.spark_errors import translate
-from framework.engine.sink.batch.large_rows import read_large_rows
+from framework.engine.sink.batch.large_rows import read_large_rows, rows_and_hashes
 from framework.engine.sink.batch.table_writer import RESULTS
 from framework.engine.sink.fencing import require_owned
 from state.checkpoint.claims import read_unaccounted
@@ -209,32 +207,23 @@ class Completion:
             raise damaged(self.files, lost[0], "it is gone")
         with session_of_its_own(self.files.spark) as spark:  # as a query has one: commits set what is for them alone
             batch = replace(batch, writes=writes)
-            packed = self.large_rows(spark, batch)
+            packed = self._large_rows(spark, batch)
             try:
                 return [*self.writer.write(spark, batch, packed, self.lease.require_held)]
             except Exception as error:
                 raise translate(error, self.record.name) from error
 
-    def large_rows(self, spark: SparkSession, batch: PreparedBatch) -> DataFrame | None:
-        """Return the packed rows of a recorded batch that are too many for the driver; None if no write needs any.
-
-        The process that has computed the batch writes them from there, too: what it has persisted is computed again,
-        maybe otherwise, if an executor is lost or somebody clears the cache between two tables.
-
-        Args:
-            spark: the session that reads them.
-            batch: with the writes that are to be done.
-
-        Raises:
-            CorruptState: there are other rows than it says.
-        """
+    def _large_rows(self, spark: SparkSession, batch: PreparedBatch) -> DataFrame | None:
         packed = None
         wanted = {one.rows for one in batch.writes} | ({RESULTS} if batch.sink_writer is not None else set())
         for folder in {batch.large[name] for name in wanted & batch.large.keys()}:
             packed = read_large_rows(spark, self.files.path(folder))
-            found = {row.tag: row.rows for row in packed.groupBy("tag").agg(F.sum("n").alias("rows")).collect()}
-            if any(found.get(name) != rows for name, rows in batch.large_counts.items()):
-                raise damaged(self.files, folder, f"it has {found} rows, not {dict(batch.large_counts)}")
+            found = rows_and_hashes(packed)
+            if not batch.large_hashes:  # an earlier version wrote it
+                found = {name: (rows, 0) for name, (rows, _) in found.items()}
+            expected = {name: (rows, batch.large_hashes.get(name, 0)) for name, rows in batch.large_counts.items()}
+            if expected.items() - found.items():
+                raise damaged(self.files, folder, f"it has other rows ({found}) than were recorded ({expected})")
         return packed
 
     def _target(self, one: TableWrite, number: int) -> TableWrite | None:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from framework.declarations.errors import CheckpointInUse
+from framework.declarations.errors import CheckpointInUse, JobFailed
 from framework.engine.job.prepared.spark_commit import begun_ms, spark_commit
-from framework.engine.sink.batch.large_rows import write_large_rows
+from framework.engine.sink.batch.large_rows import read_large_rows, rows_and_hashes, write_large_rows
 from state.checkpoint.layout import prepared_file
 from state.prepared import PreparedBatch, not_needed, prepare
 
@@ -51,7 +51,7 @@ class Preparation:
         batch: BatchOutput,
         query: StreamingQuery,
         context: BatchContext,
-    ) -> PreparedBatch:
+    ) -> tuple[PreparedBatch, DataFrame | None]:
         """Record what a batch writes, and remove the record of the one before, which is committed.
 
         In the first batch of a run, all other records are removed: a process that lost the lease may have left some.
@@ -62,17 +62,24 @@ class Preparation:
             query: the one that runs the batch, in whose thread this is called.
             context: what the job knows of it.
 
+        Returns:
+            What is recorded, and the packed rows that are too many for the driver, as they are recorded; None: there
+            are none. What was persisted is not read again: it is computed again, maybe otherwise, if an executor is
+            lost or somebody clears the cache.
+
         Raises:
             CheckpointInUse: the lease is lost, or another process has prepared this batch.
+            JobFailed: what was persisted is lost, and other rows were computed since.
         """
-        large, large_files = self._write_large(packed, batch)
+        folder, rows = self._write_large(packed, batch)
         prepared = self.sink.prepared(
             batch,
             spark_commit=spark_commit(packed.sparkSession, query),
-            large=large,
+            large=dict.fromkeys(batch.large_tags, folder),
             known=self.lease.tables or {},
             context=context,
         )
+        large_files = [] if rows is None else self._files_in(folder)
         prepared = replace(prepared, large_files=large_files, begun_ms=begun_ms(query))
         self.lease.require_held()
         try:
@@ -90,15 +97,23 @@ class Preparation:
         else:
             self._folder.remove(prepared_file(self._before.epoch, self._before.number))
         self._before = replace(prepared, rows={})
-        return prepared
+        return prepared, rows
 
-    def _write_large(self, packed: DataFrame, batch: BatchOutput) -> tuple[dict[str, str], list[str]]:
-        """Write the outputs that are not in the driver; return name of each -> folder in the checkpoint, and files."""
-        tags = [tag for tag, rows in batch.rows.items() if rows and tag not in batch.driver_tables]
-        if not tags:
-            return {}, []
-        self.lease.require_held()
+    def _write_large(self, packed: DataFrame, batch: BatchOutput) -> tuple[str, DataFrame | None]:
+        """Write the outputs that are not in the driver to a folder of the checkpoint; return it, and what it has."""
         folder = f"{prepared_file(self.epoch, batch.number)}-{uuid.uuid4().hex}"
-        write_large_rows(packed, tags, self.files.path(folder))
-        files = [f"{folder}/{name}" for name in self._folder.names(folder) if not name.startswith(".")]
-        return dict.fromkeys(tags, folder), files
+        if not batch.large_tags:
+            return folder, None
+        self.lease.require_held()
+        write_large_rows(packed, batch.large_tags, path := self.files.path(folder))
+        rows = read_large_rows(packed.sparkSession, path)
+        if rows_and_hashes(rows) != {tag: (batch.rows[tag], batch.hashes[tag]) for tag in batch.large_tags}:
+            raise JobFailed(
+                f"batch {batch.number} of {self.files.root} is not recorded: its rows were lost before that (the cache "
+                "was cleared, or an executor ended), and computed again they are others, or in another order. No "
+                "table has any of them. Start the job again: it runs the whole batch again"
+            )
+        return folder, rows
+
+    def _files_in(self, folder: str) -> list[str]:
+        return [f"{folder}/{name}" for name in self._folder.names(folder) if not name.startswith(".")]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
+from framework.engine.sink.batch.output import hash_of_packed
 from state.checkpoint.folder import local_path, sync_folder
 
 if TYPE_CHECKING:
@@ -50,3 +51,9 @@ def read_large_rows(spark: SparkSession, folder: str) -> DataFrame:
     """
     path = _OF_GLOBS.sub(r"\\\g<0>", folder)  # else Spark looks for folders that fit a name with such a character
     return spark.read.schema(_SCHEMA).parquet(path).orderBy("place").drop("place")
+
+
+def rows_and_hashes(packed: DataFrame) -> dict[str, tuple[int, int]]:
+    """Return of packed rows, by tag, how many rows they hold and what their hash is, as `BatchOutput` has it."""
+    by_tag = packed.groupBy("tag").agg(F.sum("n").alias("rows"), F.bit_xor(hash_of_packed()).alias("hash"))
+    return {row.tag: (row.rows, row.hash) for row in by_tag.collect()}

@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import xor
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -18,7 +20,7 @@ from framework.engine.flow.packing import from_segment
 from framework.engine.sink.tables import ROW_COUNT_COLUMNS
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +31,7 @@ class BatchOutput:
         number: Spark's batch id.
         counts: where its rows went (`tables.ROW_COUNT_COLUMNS`), added up over the groups.
         rows: tag -> rows of that output ("results": firings for the log; "rejected": rows for the quarantine).
+        hashes: tag -> hash of its packed rows, in whatever order, by which they are known again.
         driver_tables: tag -> these rows, if they are small; others are read from the packed output.
         open_panes: key group -> panes that still take rows.
         watermark: the greatest watermark a group acted on, us; None before the first.
@@ -48,6 +51,7 @@ class BatchOutput:
     number: int
     counts: dict[str, int]
     rows: dict[str, int]
+    hashes: dict[str, int]
     driver_tables: dict[str, pa.Table] = field(repr=False)
     open_panes: dict[int, int]
     watermark: int | None
@@ -63,6 +67,11 @@ class BatchOutput:
     last_control_file: int | None = None
 
     @property
+    def large_tags(self) -> list[str]:
+        """Tags of the outputs that are too large for the driver."""
+        return [tag for tag, rows in self.rows.items() if rows and tag not in self.driver_tables]
+
+    @property
     def balanced(self) -> bool:
         """Whether every row that came in went somewhere: rows_in is the sum of the other counts."""
         return self.counts["rows_in"] == sum(self.counts[name] for name in ROW_COUNT_COLUMNS[1:])
@@ -70,7 +79,13 @@ class BatchOutput:
 
 def run_and_collect(packed: DataFrame, number: int) -> BatchOutput:
     """Run the stateful plan by collecting its packed output: sizes always, bodies where they are for the driver."""
-    return add_up(number, packed.select("tag", "n", F.when(F.col("to_driver"), F.col("body")).alias("body")).collect())
+    body = F.when(F.col("to_driver"), F.col("body")).alias("body")
+    return add_up(number, packed.select("tag", "n", hash_of_packed().alias("hash"), body).collect())
+
+
+def hash_of_packed() -> Column:
+    """Return the hash of one packed row. Those of several rows are combined by exclusive or."""
+    return F.xxhash64("n", "body")
 
 
 def add_up(number: int, packed: Iterable[Any]) -> BatchOutput:
@@ -82,6 +97,7 @@ def add_up(number: int, packed: Iterable[Any]) -> BatchOutput:
         number=number,
         counts={name: sum(group[name] for group in groups) for name in ROW_COUNT_COLUMNS},
         rows={tag: sum(row.n for row in rows) for tag, rows in by_tag.items()},
+        hashes={tag: reduce(xor, (row.hash for row in rows), 0) for tag, rows in by_tag.items()},
         driver_tables={
             tag: pa.concat_tables([from_segment(bytes(row.body)) for row in rows])
             for tag, rows in by_tag.items()

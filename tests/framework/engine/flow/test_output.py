@@ -42,7 +42,9 @@ def test_what_the_driver_gets_of_a_group_is_bounded_however_many_segments_there_
         assert {row.to_driver for row in rows} == {expected}
         assert all(len(row.body) < 50_000 for row in rows)
     everything = output(None, [10] * 200, driver_bytes=50_000)
-    collected = [SimpleNamespace(tag=row.tag, n=row.n, body=row.body if row.to_driver else None) for row in everything]
+    collected = [
+        SimpleNamespace(tag=row.tag, n=row.n, hash=0, body=row.body if row.to_driver else None) for row in everything
+    ]
     batch = add_up(0, collected)
     assert batch.rows == {"results": 0, "rejected": 2000}
     assert batch.driver_tables == {}

@@ -44,6 +44,7 @@ class RunningJob:
             number=number,
             counts=every,
             rows={"results": firings, "rejected": 0},
+            hashes={},
             driver_tables={},
             open_panes={1: 2, 2: 3},
             watermark=now_us() - 90_000_000,

@@ -46,7 +46,7 @@ def test_the_record_of_the_process_that_has_taken_over_stays(tmp_path: Path, mon
     monkeypatch.setattr(preparation, "begun_ms", lambda *_: None)
     sink: Any = SimpleNamespace(prepared=lambda *_, **__: BATCH)
     paused = Preparation(files=folder, sink=sink, lease=first, epoch=0)
-    output: Any = SimpleNamespace(number=0, rows={}, driver_tables={})
+    output: Any = SimpleNamespace(number=0, rows={}, large_tags=[])
     nothing: Any = SimpleNamespace(sparkSession=None)
     with pytest.raises(CheckpointInUse):
         paused.prepare(nothing, output, nothing, BatchContext(started_us=0, open_panes=None))
