@@ -112,8 +112,8 @@ class StateContext:
         """Store a value under a name, with this checkpoint. Only in `checkpoint`; what is not written is discarded.
 
         A value is None, a bool, int, float, str, bytes, date, datetime, timedelta or Decimal, a list, tuple or dict of
-        such, or a `pyarrow.Table`. Raises `LifecycleError` for another one (as NaT), for a name that is no text, and
-        outside `checkpoint`.
+        such, or a `pyarrow.Table`; of exactly these types, or the floats and times of numpy and pandas. Raises
+        `LifecycleError` for another one (as NaT), for a name that is no text, and outside `checkpoint`.
         """
         self._require_phase("write", "checkpoint")
         if type(name) is not str:

@@ -9,22 +9,29 @@ from __future__ import annotations
 import base64
 import copy
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pandas as pd
 
 _READ: dict[str, Callable[[Any], Any]] = {
     "$bytes": base64.b64decode,
     "$datetime": datetime.fromisoformat,
+    "$local": lambda parts: _local_time(*parts),
     "$date": date.fromisoformat,
     "$timedelta": lambda us: timedelta(microseconds=us),
     "$decimal": Decimal,
     "$float": lambda text: float(text.removeprefix("np.float64(").removesuffix(")")),  # as it once was written
+    "$np.float64": np.float64,
+    "$pd.Timestamp": lambda parts: pd.Timestamp(from_json(parts[0])).as_unit(parts[1]),
+    "$pd.Timedelta": lambda parts: pd.Timedelta(from_json(parts[0])).as_unit(parts[1]),
     "$tuple": lambda items: tuple(from_json(item) for item in items),
     "$dict": lambda pairs: {from_json(key): from_json(value) for key, value in pairs},
 }
-
 
 _NEVER_CHANGE = (str, bytes, int, float, date, timedelta, Decimal, type(None))
 
@@ -49,22 +56,21 @@ def snapshot(value: Any) -> Any:
 def to_json(value: Any) -> Any:
     """Return a value in a JSON-able form that `from_json` turns back into an equal one of the same type.
 
+    Also what is computed with it is the same then: a time keeps its zone, not only its offset. What would come back as
+    something else, as a subclass would as its base, is refused, since whoever wrote it would go on otherwise in the
+    next micro-batch than in this one.
+
     Raises `TypeError` for what has no such form.
 
     >>> to_json({"seen": (1, b"x")})
     {'seen': {'$tuple': [1, {'$bytes': 'eA=='}]}}
     """
-    if value is None or isinstance(value, bool | int | str):
-        return _is_plain_json(value)
-    if isinstance(value, float):
-        return float(value) if math.isfinite(value) else {"$float": float.__repr__(value)}
-    if isinstance(value, list):
-        return [to_json(item) for item in value]
-    if isinstance(value, Mapping):
-        if all(isinstance(key, str) and not key.startswith("$") for key in value):
-            return {key: to_json(item) for key, item in value.items()}
-        return {"$dict": [[to_json(key), to_json(item)] for key, item in value.items()]}
-    return _to_tagged(value)
+    if type(value) in _AS_THEY_ARE:
+        return value
+    write = _WRITE.get(type(value))
+    if write is None:
+        raise TypeError(f"{value!r} is a {type(value).__name__}")
+    return write(value)
 
 
 def from_json(value: Any) -> Any:
@@ -81,38 +87,63 @@ def from_json(value: Any) -> Any:
     return _READ[tags[0]](value[tags[0]])
 
 
-def _is_plain_json(value: Any) -> Any:
-    kinds = (bool, int, str, type(None))
-    if type(value) not in kinds:  # an enum or a subclass would come back as its base
-        raise TypeError(f"{value!r} is a {type(value).__name__}")
-    return value
+def _of_float(value: float) -> Any:
+    return value if math.isfinite(value) else {"$float": repr(value)}
 
 
-def _iso_text(value: datetime) -> str:
-    """Return the text of a time, unless it is one of pandas that Python cannot read back: NaT, nanoseconds."""
-    text = value.isoformat()
-    try:
-        is_same = datetime.fromisoformat(text) == value
-    except ValueError:
-        is_same = False
-    if not is_same:
+def _of_dict(value: dict[Any, Any]) -> Any:
+    if all(type(key) is str and not key.startswith("$") for key in value):
+        return {key: to_json(item) for key, item in value.items()}
+    return {"$dict": [[to_json(key), to_json(item)] for key, item in value.items()]}
+
+
+def _of_datetime(value: datetime) -> Any:
+    zone = value.tzinfo
+    key = zone.key if isinstance(zone, ZoneInfo) else None
+    if zone is not None and key is None and zone.utcoffset(None) is None:
+        raise TypeError(
+            f"the zone of {value!r} has no name by which it could be read again; use a zoneinfo.ZoneInfo, or UTC"
+        )
+    if key is None and not value.fold:
+        return {"$datetime": value.isoformat()}
+    local = value if key is None else value.replace(tzinfo=None)
+    return {"$local": [local.isoformat(), value.fold, key]}
+
+
+def _local_time(text: str, fold: int, key: str | None) -> datetime:
+    local = datetime.fromisoformat(text).replace(fold=fold)
+    return local if key is None else local.replace(tzinfo=ZoneInfo(key))
+
+
+def _of_pandas_time(value: pd.Timestamp) -> Any:
+    if value.nanosecond:
         raise TypeError(f"{value!r} is a {type(value).__name__} that a datetime of Python cannot represent")
-    return text
+    return {"$pd.Timestamp": [_of_datetime(value.to_pydatetime()), value.unit]}
 
 
-def _to_tagged(value: Any) -> Any:
-    if isinstance(value, bytes):
-        return {"$bytes": base64.b64encode(value).decode()}
-    if isinstance(value, datetime):
-        return {"$datetime": _iso_text(value)}
-    if isinstance(value, date):
-        return {"$date": value.isoformat()}
-    if isinstance(value, timedelta):
-        if getattr(value, "nanoseconds", 0):  # of pandas
-            raise TypeError(f"{value!r} is a {type(value).__name__} that a timedelta of Python cannot represent")
-        return {"$timedelta": value // timedelta(microseconds=1)}
-    if isinstance(value, Decimal):
-        return {"$decimal": str(value)}
-    if isinstance(value, tuple):
-        return {"$tuple": [to_json(item) for item in value]}
-    raise TypeError(f"{value!r} is a {type(value).__name__}")
+def _of_pandas_duration(value: pd.Timedelta) -> Any:
+    if value.nanoseconds:
+        raise TypeError(f"{value!r} is a {type(value).__name__} that a timedelta of Python cannot represent")
+    return {"$pd.Timedelta": [_of_timedelta(value.to_pytimedelta()), value.unit]}
+
+
+def _of_timedelta(value: timedelta) -> Any:
+    return {"$timedelta": value // timedelta(microseconds=1)}
+
+
+_AS_THEY_ARE = (type(None), bool, int, str)
+_WRITE: dict[type, Callable[[Any], Any]] = {
+    float: _of_float,
+    list: lambda value: [to_json(item) for item in value],
+    dict: _of_dict,
+    bytes: lambda value: {"$bytes": base64.b64encode(value).decode()},
+    datetime: _of_datetime,
+    date: lambda value: {"$date": value.isoformat()},
+    timedelta: _of_timedelta,
+    Decimal: lambda value: {"$decimal": str(value)},
+    tuple: lambda value: {"$tuple": [to_json(item) for item in value]},
+    np.float64: lambda value: {"$np.float64": float.__repr__(value)},
+    pd.Timestamp: _of_pandas_time,
+    pd.Timedelta: _of_pandas_duration,
+}
+"""How the values of exactly these types are written."""

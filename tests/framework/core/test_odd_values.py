@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime
-from typing import Any, ClassVar
+from collections import Counter, defaultdict
+from datetime import datetime, timedelta, tzinfo
+from enum import StrEnum
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -92,16 +94,44 @@ class Keep(StateHandler):
         ctx.write(self.name, self.value)
 
 
+class _Place(StrEnum):
+    HERE = "here"
+
+
+class _Pair(NamedTuple):
+    first: int
+    second: int
+
+
+class _Zone(tzinfo):
+    """One of a user's own."""
+
+    def utcoffset(self, when: datetime | None, /) -> timedelta | None:
+        return None if when is None else timedelta(hours=1)
+
+    def dst(self, when: datetime | None, /) -> timedelta:
+        return timedelta(0)
+
+    def tzname(self, when: datetime | None, /) -> str:
+        return "CET"
+
+
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [
         (
             "seen",
             pd.NaT,
-            "the state 'seen' cannot be kept: NaT is a NaTType that a datetime of Python cannot represent",
+            "the state 'seen' cannot be kept: NaT is a NaTType",
         ),
         ("seen", {"at": [pd.NaT]}, "the state 'seen' cannot be kept: NaT is"),
         ("seen", pd.Timestamp(1), "the state 'seen' cannot be kept: Timestamp"),
+        ("seen", pd.Timedelta(1), "cannot be kept: Timedelta"),
+        ("seen", Counter("aab"), "is a Counter; write"),
+        ("seen", {"n": defaultdict(int)}, "is a defaultdict; write"),
+        ("seen", {_Place.HERE: 1}, "HERE: 'here'> is a _Place; write"),
+        ("seen", _Pair(1, 2), "is a _Pair; write"),
+        ("seen", datetime(2026, 1, 2, tzinfo=_Zone()), "has no name by which it could be read again; use a zoneinfo"),
         (7, 1, "a state has the name 7, of type int; a name must be a str"),
         (None, 1, "a state has the name None"),
     ],
@@ -113,7 +143,7 @@ def test_state_that_could_not_be_read_again_is_refused_when_it_is_written(name: 
 
 
 def test_a_time_of_pandas_that_python_can_read_is_kept() -> None:
-    """A timestamp of whole microseconds is a datetime."""
+    """A timestamp of whole microseconds."""
     store = MemoryStore()
     run(spec(Keep("seen", pd.Timestamp(datetime(2026, 1, 2, 3)))), store, 0, rows(("a", 1)))  # noqa: DTZ001
     run(spec(Keep("seen", 1)), store, 1, rows(("a", 1)))
