@@ -3,7 +3,8 @@
 A snapshot is a zip file, `state/<operator>/<partition>/<version>_<id>.zip`. Its entry `metadata` says under which local
 name Spark copies each file of the state, and Spark does not check these names: `../../x` is a file anywhere, with
 whatever content. A savepoint may be somebody else's, so this is checked before Spark reads a copy of it. The commit of
-a batch has the ids in the names of its snapshots.
+a batch has the ids in the names of its snapshots, and the description of an operator the full names of the files with
+the schemas of its state.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import json
 import re
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import IO, Any
 
 from state.spark_logs.lines import LINE_END
@@ -52,6 +53,30 @@ def require_plain_ids(commit: bytes) -> None:
     """
     for line in LINE_END.split(commit.decode())[1:]:
         _require_plain(line)
+
+
+def require_schemas_within(description: bytes, folders: Collection[str]) -> None:
+    """Check the files with schemas that the description of an operator names, `state/<operator>/_metadata/...`.
+
+    Args:
+        description: the content of the file.
+        folders: the full names of the checkpoint.
+
+    Raises:
+        ValueError: one of them is in no such folder, or it is not what Spark writes.
+    """
+
+    def check(pairs: list[tuple[str, Any]]) -> None:
+        for name, value in pairs:
+            for text in _texts(value) if name == "stateSchemaFilePaths" else ():
+                if ".." in text.split("/") or not any(text.startswith(f"{folder}/") for folder in folders):
+                    raise ValueError(f"it names {text[:200]!r}, which is not in the checkpoint")
+
+    try:
+        for text in LINE_END.split(description.decode(), maxsplit=1)[1:]:
+            json.JSONDecoder(object_pairs_hook=check).raw_decode(text.lstrip())
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
 
 
 def _require_plain(text: str) -> None:

@@ -198,12 +198,13 @@ def prune(
 
     Raises:
         SavepointRefused: `keep` is below 1; or a manifest cannot be read, so that the blobs it needs are not known; or
-            the key is short.
+            the key is short; or a folder of the location is a link.
         NoSuchSavepoint: nothing was ever saved there; the location may be misspelled.
     """
     if keep < 1:
         raise SavepointRefused(f"keep is {keep}; it must be 1 or more")
     archive, key = open_archive(location, s3), manifest_key()
+    _require_own_folders(archive)
     if not _unfinished(archive) and not any(file.count("/") == 1 for one in _FOLDERS for file in archive.sizes(one)):
         raise no_savepoints(archive.location)  # before the marker, which would create the folder
     at = now or now_utc()
@@ -225,6 +226,16 @@ def prune(
             archive.remove(blob)
     names = tuple(one.name for one in kept)
     return PruneResult(removed=tuple(removed), kept=names, blobs=len(gone), bytes=sum(gone.values()), being_made=making)
+
+
+def _require_own_folders(archive: Archive) -> None:
+    """Refuse a folder that is a link: it may lead to the blobs of another location, whose savepoints need them."""
+    links = [folder for folder in _FOLDERS if isinstance(archive, LocalFiles) and (archive.path / folder).is_symlink()]
+    if links:
+        raise SavepointRefused(
+            f"nothing was removed: {links[0]} in {archive.location} is a link, so other locations may need what is "
+            "there; replace it by a folder (or mount one there)"
+        )
 
 
 def _unfinished(archive: Archive) -> dict[str, int]:

@@ -7,9 +7,10 @@ import io
 import re
 import tempfile
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
+from typing import IO
 from urllib.parse import quote
 
 from recovery.errors import DamagedSavepoint
@@ -21,7 +22,7 @@ from recovery.storage.files import Files
 from recovery.storage.local_files import LocalFiles
 from recovery.storage.parallel import map_parallel
 from state.checkpoint.layout import COMMITS_FOLDER, JOB_FILE, STATE_FOLDER
-from state.snapshots import require_plain_ids, require_plain_names_in_snapshot
+from state.snapshots import require_plain_ids, require_plain_names_in_snapshot, require_schemas_within
 
 _IN_MEMORY = 2**20
 """How many bytes of a file that is checked are held in memory."""
@@ -204,32 +205,40 @@ def _write(archive: Archive, file: SavedFile, into: Files, old: str, new: str) -
     with (
         into.open_new(file.path) as target,
         _renamed(file.path, target, old=old, new=new) as renamed,
-        _checked(file.path, renamed) as checked,
+        _checked(file.path, renamed, old) as checked,
     ):
         download(archive, file, checked)
 
 
 @contextmanager
-def _checked(path: str, into: ByteSink) -> Iterator[ByteSink]:
+def _checked(path: str, into: ByteSink, old: str) -> Iterator[ByteSink]:
     """Provide a sink that writes on to another one, and check what was written, before the file gets its name.
 
-    Spark opens and writes files by the names in a snapshot of the state and in a commit.
+    Spark opens and writes files by the names in a snapshot of the state, in a commit, and in the description of an
+    operator, which are in the `old` folder of the checkpoint.
     """
-    kind = PurePosixPath(path)
-    is_commit = kind.parts[0] == COMMITS_FOLDER
-    if not is_commit and (kind.parts[0] != STATE_FOLDER or kind.suffix != ".zip"):
+    check = _check_of(PurePosixPath(path), old)
+    if check is None:
         yield into
         return
     with tempfile.SpooledTemporaryFile(_IN_MEMORY, prefix="panekeeper-") as copy:
         yield _Both(into, copy)
         copy.seek(0)
         try:
-            if is_commit:
-                require_plain_ids(copy.read())
-            else:
-                require_plain_names_in_snapshot(copy)
+            check(copy)
         except ValueError as error:
             raise _never_written(path, str(error)) from error
+
+
+def _check_of(path: PurePosixPath, old: str) -> Callable[[IO[bytes]], None] | None:
+    if path.parts[0] == COMMITS_FOLDER:
+        return lambda file: require_plain_ids(file.read())
+    if path.parts[0] != STATE_FOLDER:
+        return None
+    if "_metadata" in path.parts and not path.name.startswith("."):  # Hadoop's checksums are no text
+        folders = [one for folder in (old, _quoted(old)) for one in _spellings(folder).values()]
+        return lambda file: require_schemas_within(file.read(), folders)
+    return require_plain_names_in_snapshot if path.suffix == ".zip" else None
 
 
 def _never_written(path: str, why: str) -> DamagedSavepoint:

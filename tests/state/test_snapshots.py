@@ -11,7 +11,7 @@ from itertools import product
 
 import pytest
 
-from state.snapshots import require_plain_ids, require_plain_names_in_snapshot
+from state.snapshots import require_plain_ids, require_plain_names_in_snapshot, require_schemas_within
 
 FILE = {"localFileName": "000008.sst", "dfsSstFileName": "000008-a833b682-ac35.sst", "sizeBytes": 2636}
 
@@ -164,3 +164,24 @@ def test_ids_in_a_commit_are_no_paths() -> None:
     require_plain_ids(b'v2\n{"nextBatch')
     with pytest.raises(ValueError, match="is no name of a file"):
         require_plain_ids(b'v2\n{"nextBatchWatermarkMs":0,"stateUniqueIds":{"0":[["../x"]]}}')
+
+
+def description(*schemas: str) -> bytes:
+    """The description of an operator, as Spark writes it, with these files of schemas."""
+    store = {"storeName": "default", "numPartitions": 2, "stateSchemaFilePaths": schemas}
+    return f"v2\n{json.dumps({'operatorInfo': {'operatorId': 0}, 'stateStoreInfo': [store]})}".encode()
+
+
+def test_schemas_are_read_within_the_checkpoint_only() -> None:
+    """Spark opens them by the full names in the description, whatever the file system of the name is."""
+    inside = "file:///jobs/a/state/0/_stateSchema/default/0_x"
+    require_schemas_within(description(inside), ["file:///jobs/a"])
+    require_schemas_within(description(), ["file:///jobs/a"])
+    outside = ["file:/jobs/ab/x", "file:///jobs/a/../b/x", "s3a://theirs/x", "/etc/passwd", ""]
+    for path in outside:
+        with pytest.raises(ValueError, match="not in the checkpoint"):
+            require_schemas_within(description(inside, path), ["file:///jobs/a", "file:/jobs/a"])
+    twice = description(inside).replace(b'"numPartitions"', b'"stateSchemaFilePaths": ["/etc/passwd"], "numPartitions"')
+    for content in (twice, b"v2\n{", b"v2\n" + b"[" * 100_000):
+        with pytest.raises(ValueError, match=r"not in the checkpoint|Expecting|nested"):
+            require_schemas_within(content, ["file:///jobs/a"])

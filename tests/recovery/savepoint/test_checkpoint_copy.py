@@ -69,7 +69,7 @@ def test_text_that_is_cut_within_a_character_is_damaged() -> None:
 def test_a_large_blob_takes_no_memory(tmp_path: Path) -> None:
     """32 MB, as its manifest says: anyone may have written both."""
     archive, size = Pieces(512), 512 * PIECE
-    file = SavedFile(path="state/0/_metadata/v2/0", size=size, sha256=hashlib.sha256(b"x" * size).hexdigest())
+    file = SavedFile(path="sources/0/0", size=size, sha256=hashlib.sha256(b"x" * size).hexdigest())
     manifest = replace(MANIFEST, files=(file,))
     tracemalloc.start()
     try:
@@ -96,3 +96,16 @@ def test_a_file_that_is_read_as_a_whole_cannot_be_large() -> None:
         else:
             with pytest.raises(DamagedSavepoint, match=f"'{path}' has {size} bytes"):
                 Manifest.decode(made.encode(), "one")
+
+
+@pytest.mark.parametrize("place", ["file:/etc/", "s3a://theirs/"])
+def test_a_description_of_state_that_names_files_elsewhere_is_refused(tmp_path: Path, place: str) -> None:
+    """Spark would open them with the rights of whoever verifies or restores the savepoint."""
+    content = f'v2\n{{"stateStoreInfo":[{{"stateSchemaFilePaths":["file:{OLD}/x","{place}x"]}}]}}'.encode()
+    archive = MemoryArchive()
+    digest = hashlib.sha256(content).hexdigest()
+    archive.files[f"blobs/{digest}"] = content
+    file = SavedFile(path="state/0/_metadata/v2/0", size=len(content), sha256=digest)
+    manifest = replace(MANIFEST, checkpoint=OLD, files=(file,))
+    with pytest.raises(DamagedSavepoint, match=f"it names '{place}x', which is not in the checkpoint"):
+        write_checkpoint(archive, manifest, into=LocalFiles(tmp_path / "new"), checkpoint_path=NEW)
