@@ -13,6 +13,7 @@ after that Spark's log has the commit of the batch, so a process that comes late
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol
@@ -88,6 +89,7 @@ class PreparedBatch:
         drain_file: number of the control file with the newest drain that it has processed; None if there was none.
         resumed_us: when the run was started whose first batch this is, us since the epoch; None for any other batch.
         begun_ms: when Spark began it, ms since the epoch, as its offsets say; None if an earlier version wrote this.
+        identity: what the job is by which its state is found (`IDENTITY`); empty if an earlier version wrote this.
     """
 
     number: int
@@ -106,6 +108,7 @@ class PreparedBatch:
     drain_file: int | None = None
     resumed_us: int | None = None
     begun_ms: int | None = None
+    identity: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     def lost_files(self, folder: CheckpointFolder) -> list[str]:
         """Return its files of large rows that are not in the checkpoint any more."""
@@ -149,7 +152,10 @@ _FIELDS = (
     "drain_file",
     "resumed_us",
     "begun_ms",
+    "identity",
 )
+IDENTITY = ("name", "group_ids", "settings")
+"""What of a job's record is never changed once a batch was run: in which key group a partition is, for example."""
 
 
 def prepare(folder: PreparedFolder, batch: PreparedBatch) -> None:
@@ -205,7 +211,9 @@ def read_prepared(folder: LogFolder, epoch: int, number: int, *, job: str) -> Pr
 
 
 def as_computed(folder: LogFolder, record: JobRecord, batch: int | None) -> JobRecord:
-    """Return a job's record with the declaration by which a batch was computed; itself if it says the same.
+    """Return a job's record with declaration and identity by which a batch was computed; itself if it says the same.
+
+    A start may be paused while it writes its own record, which is that of no batch then.
 
     Args:
         folder: the checkpoint.
@@ -216,11 +224,19 @@ def as_computed(folder: LogFolder, record: JobRecord, batch: int | None) -> JobR
         found = None if batch is None else read_prepared(folder, record.epoch, batch, job=record.id)
     except CorruptState:
         return record  # who needs the batch says so
-    declaration = corrected(record.declaration, {} if found is None else found.declaration, batch)
-    if declaration is record.declaration:
+    if found is None:
+        return record
+    stored = record.to_json()
+    declaration = corrected(record.declaration, found.declaration, batch)
+    identity = {name: found.identity.get(name, stored[name]) for name in IDENTITY}
+    if declaration is record.declaration and all(_same(identity[name], stored[name]) for name in IDENTITY):
         return record
     _log.warning("batch %s of job %s was computed by another declaration than the recorded one", batch, record.name)
-    return replace(record, declaration=declaration)
+    return replace(record, declaration=declaration, **{**identity, "group_ids": tuple(identity["group_ids"])})
+
+
+def _same(one: Any, other: Any) -> bool:
+    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
 def require_begun(folder: LogFolder, record: JobRecord, begun: int | None) -> None:

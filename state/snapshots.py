@@ -65,6 +65,8 @@ def require_schemas_within(description: bytes, folders: Collection[str]) -> None
     Raises:
         ValueError: one of them is in no such folder, or it is not what Spark writes.
     """
+    if len(description) > _MAX_METADATA:
+        raise ValueError(f"it has more than {_MAX_METADATA} bytes")
 
     def check(pairs: list[tuple[str, Any]]) -> None:
         for name, value in pairs:

@@ -16,6 +16,7 @@ from urllib.parse import quote
 from recovery.errors import DamagedSavepoint
 from recovery.savepoint.checkpoint_reader import files_ahead
 from recovery.savepoint.manifest import Manifest
+from recovery.savepoint.manifest_rules import MAX_SMALL_BYTES
 from recovery.storage.archive import Archive, ByteSink
 from recovery.storage.blobs import ProgressCallback, SavedFile, TransferProgress, download
 from recovery.storage.files import Files
@@ -237,7 +238,7 @@ def _check_of(path: PurePosixPath, old: str) -> Callable[[IO[bytes]], None] | No
         return None
     if "_metadata" in path.parts and not path.name.startswith("."):  # Hadoop's checksums are no text
         folders = [one for folder in (old, _quoted(old)) for one in _spellings(folder).values()]
-        return lambda file: require_schemas_within(file.read(), folders)
+        return lambda file: require_schemas_within(file.read(MAX_SMALL_BYTES + 1), folders)
     return require_plain_names_in_snapshot if path.suffix == ".zip" else None
 
 

@@ -141,6 +141,11 @@ def write_record(folder: CheckpointFolder, record: JobRecord) -> None:
     folder.write_json(JOB_FILE, record.to_json(), replace=True)
 
 
+def create_record(folder: CheckpointFolder, record: JobRecord) -> None:
+    """Write the first record: of two processes that do so, one gets its own id. Raises `FileExistsError`."""
+    folder.write_json(JOB_FILE, record.to_json())
+
+
 def write_tables(folder: CheckpointFolder, tables: Mapping[str, str | None]) -> None:
     """Write which Delta tables the job writes: role -> path, None for a table that is not wanted. At each start."""
     folder.write_json(TABLES_FILE, dict(tables), replace=True)

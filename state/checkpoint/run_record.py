@@ -43,6 +43,11 @@ def begin_run(folder: CheckpointFolder) -> RunRecord:
     return RunRecord(number=runs, no_batch_committed=not commits, interrupted_batch=begun, attempt=attempts + 1)
 
 
+def forget_attempts(folder: CheckpointFolder) -> None:
+    """Let no batch be one that was begun before: its number is given again, after a reset."""
+    folder.write_json(RUNS_FILE, read_runs(folder) | {"begun": None, "attempts": 0}, replace=True)
+
+
 def read_runs(folder: CheckpointFolder) -> dict[str, Any]:
     """Return how often the job was started: runs; begun, the batch that was unfinished then; and attempts at it.
 

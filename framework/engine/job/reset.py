@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING
 
 from framework.declarations.errors import CheckpointInUse, NotConfirmed, SinkError
 from framework.engine.session.delta_log import is_delta_table, transactions
+from framework.engine.session.required_settings import session_of_its_own
 from framework.engine.sink.fault_points import fault_point
 from framework.engine.sink.fencing import OWNED, fence, require_owned
+from framework.engine.sink.spark_commits import delete_all
 from state.checkpoint.claims import unaccounted_after
 from state.checkpoint.folder import batch_numbers
 from state.checkpoint.job_record import JobRecord, last_epochs, read_tables, write_record
@@ -30,6 +32,7 @@ from state.checkpoint.reset_intent import (
     remove_reset_intent,
     write_reset_intent,
 )
+from state.checkpoint.run_record import forget_attempts
 
 if TYPE_CHECKING:
     from framework.engine.session.checkpoint_files import CheckpointFiles
@@ -121,10 +124,11 @@ def complete_reset(files: CheckpointFiles, record: JobRecord) -> JobRecord:
     files.before_change()
     fence(files.spark, read_tables(files), begun.earlier_epochs(before=intent.epoch), joined=begun)
     files.before_change()
-    _truncate_view(files, intent.view)  # 2
+    _truncate_view(files, intent.view, begun)  # 2
     for step, name in enumerate(REMOVED_BY_RESET):
         fault_point("during-reset", step)
         files.remove(name)  # 3
+    forget_attempts(files)
     write_record(files, begun)  # 4
     remove_reset_intent(files)  # 5
     return begun
@@ -162,11 +166,11 @@ def _view_of_the_job(files: CheckpointFiles, declared: str | None) -> str | None
     return recorded
 
 
-def _truncate_view(files: CheckpointFiles, view: str | None) -> None:
-    from delta.tables import DeltaTable
-
+def _truncate_view(files: CheckpointFiles, view: str | None, begun: JobRecord) -> None:
+    """Empty the view once: a process that was paused here must not remove the rows of the epoch that has begun."""
     if view is not None and is_delta_table(files.spark, view):
-        DeltaTable.forPath(files.spark, view).delete()
+        with session_of_its_own(files.spark) as spark:
+            delete_all(spark, view, begun.transaction("reset"))
 
 
 def _open_panes(files: CheckpointFiles, tables: Tables) -> int:

@@ -6,9 +6,7 @@ Each failed check is an error that says what to do, instead of wrong results or 
 from __future__ import annotations
 
 import posixpath
-import uuid
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
 from functools import partial
 from itertools import permutations
 from typing import TYPE_CHECKING, Any
@@ -24,6 +22,7 @@ from framework.declarations.errors import (
 from framework.engine.job.prepared.completion import last_decided, require_completed
 from framework.engine.job.prepared.lost_files import require_files_of_unfinished_batch
 from framework.engine.job.reset import complete_reset
+from framework.engine.job.upgrade.first_record import first_record, write_first_record
 from framework.engine.job.upgrade.start import upgraded_record, with_history
 from framework.engine.session.checkpoint_files import CheckpointFiles
 from framework.engine.session.cluster_size import task_numbers
@@ -39,16 +38,15 @@ from framework.engine.session.spark_errors import first_line
 from framework.engine.sources.inputs import inputs_of, require_same_inputs
 from state.checkpoint.compatibility import Compatibility, as_recorded, compare_declarations, flush_change, name_change
 from state.checkpoint.folder import damaged, local_path
-from state.checkpoint.job_record import JobRecord, installed_versions, is_flushed, read_record, write_record
+from state.checkpoint.job_record import JobRecord, is_flushed, read_record
 from state.checkpoint.layout import CONTROL_FOLDER, JOB_FILE, TABLES_FILE
 from state.checkpoint.restore_markers import restore_intent_path, superseded_by
 from state.checkpoint.run_record import is_new, require_logs_agree
 from state.control_log import control_folder_read, require_control_files, require_same_folder
 from state.key_groups import group_ids
-from state.log import logger
 from state.prepared import as_computed
 from state.spark_logs.startup import require_readable_start
-from state.upgrade.history import begun_again, in_force
+from state.upgrade.history import in_force
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -116,8 +114,9 @@ def open_checkpoint(
         why = "holds the checkpoint of a query that Panekeeper did not start; give this job a folder of its own"
         raise ForeignCheckpoint(f"{files.root} {why}")
     if known is not None and started:
+        known = as_computed(files.without_java(), known, last_decided(files, known))
         new = as_recorded(declaration, key_groups or len(known.group_ids))
-        known = _compatible(files, known, name, new)
+        _require_compatible(files, known, name, new)
         _require_sound_logs(files)
         require_recorded_settings(files, known)
         complete(known)
@@ -133,7 +132,7 @@ def open_checkpoint(
         groups=group_ids(numbers.key_groups, numbers.partitions),
         settings=settings_to_record(files.spark, numbers),
     )
-    _write_first_record(files, record, str(numbers))
+    write_first_record(files, record, str(numbers), is_first=known is None)
     return record
 
 
@@ -141,48 +140,6 @@ def _require_sound_logs(files: CheckpointFiles) -> None:
     require_logs_agree(files)
     require_readable_start(files)
     require_same_folder(files.uri(CONTROL_FOLDER), control_folder_read(files), files.root)
-
-
-def first_record(
-    known: JobRecord | None,
-    *,
-    name: str,
-    declaration: Mapping[str, Any],
-    groups: tuple[int, ...],
-    settings: Mapping[str, str],
-) -> JobRecord:
-    """Return the record of a checkpoint in which no batch was begun, at first or since a reset.
-
-    It keeps id and epochs of a record that is there, whatever the name was: its tables have them.
-
-    Args:
-        known: what the checkpoint has; None in a new folder.
-        name: of the job.
-        declaration: as it is recorded.
-        groups: representative id of each key group.
-        settings: that hold for the life of the checkpoint.
-    """
-    before = {} if known is None or known.epoch == 0 else known.declaration
-    new = JobRecord(
-        name=name,
-        id=uuid.uuid4().hex[:12],
-        declaration=begun_again(before, declaration),
-        group_ids=groups,
-        versions=installed_versions(),
-        settings=settings,
-    )
-    return new if known is None else replace(new, id=known.id, epoch=known.epoch, former=known.former)
-
-
-def _write_first_record(files: CheckpointFiles, record: JobRecord, numbers: str) -> None:
-    try:
-        write_record(files, record)
-    except Exception as error:
-        raise CheckpointError(
-            f"the checkpoint folder {files.root} cannot be written: {first_line(error)}; make it writable for "
-            "this user, or choose another folder"
-        ) from error
-    logger("job", job=record.name).info("%s is a new checkpoint: %s", files.root, numbers)
 
 
 def open_with_history(
@@ -272,16 +229,14 @@ def require_no_interrupted_restore(files: CheckpointFiles) -> None:
         )
 
 
-def _compatible(files: CheckpointFiles, known: JobRecord, name: str, declaration: Mapping[str, Any]) -> JobRecord:
-    """Return the record as the state was computed; refuse what `compare_declarations` does not call compatible."""
+def _require_compatible(files: CheckpointFiles, known: JobRecord, name: str, declaration: Mapping[str, Any]) -> None:
+    """Refuse what `compare_declarations` does not call compatible."""
     job = name_change(known.name, name)
     if job.compatibility is not Compatibility.COMPATIBLE:
         raise ForeignCheckpoint(f"{files.root}: {job.why}; {job.advice}")
-    last = last_decided(files, known)
-    known = as_computed(files.without_java(), known, last)
     refused = [
         one
-        for one in compare_declarations(in_force(known.declaration, last), declaration)
+        for one in compare_declarations(in_force(known.declaration, last_decided(files, known)), declaration)
         if one.compatibility is not Compatibility.COMPATIBLE
     ]
     if refused:
@@ -291,7 +246,6 @@ def _compatible(files: CheckpointFiles, known: JobRecord, name: str, declaration
             f"the declaration of job {name!r} differs from its checkpoint {files.root}:\n{lines}\n"
             f"{advice[:1].upper()}{advice[1:]}."
         )
-    return known
 
 
 def _require_not_flushed(files: CheckpointFiles, name: str) -> None:

@@ -46,7 +46,7 @@ from framework.engine.sink.fencing import fence, own
 from framework.engine.sink.tables import METRICS, Tables
 from state.checkpoint.clock import now_us
 from state.codec import with_columns
-from state.prepared import PreparedBatch, TableWrite
+from state.prepared import IDENTITY, PreparedBatch, TableWrite
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -121,6 +121,7 @@ class DeltaSink:
             large_hashes={tag: batch.hashes[tag] for tag in large},
             job=self.record.id,
             declaration=self.record.declaration,
+            identity={name: getattr(self.record, name) for name in IDENTITY},
             sink_writer=self.record.transaction("sink") if has_sink else None,
             is_flush=batch.flushed,
             drain_file=batch.last_drain_file,

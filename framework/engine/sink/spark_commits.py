@@ -78,11 +78,7 @@ def merge(
     Raises:
         SinkError: other writers came first at each attempt.
     """
-    settings = {
-        "spark.databricks.delta.merge.materializeSource": "none" if is_copy else "auto",
-        "spark.databricks.delta.write.txnAppId": transaction,
-        "spark.databricks.delta.write.txnVersion": str(number),
-    }
+    materialize = {"spark.databricks.delta.merge.materializeSource": "none" if is_copy else "auto"}
 
     # By name: rows of an earlier declaration lack the columns of one that another start has recorded meanwhile.
     every: dict[str, Any] = {quoted(name): f"s.{quoted(name)}" for name in source.columns}
@@ -92,8 +88,24 @@ def merge(
         merge = merge.whenMatchedUpdate(f"coalesce(s.{newer_by} >= t.{newer_by}, true)", every)
         merge.whenNotMatchedInsert(values=every).execute()
 
-    with session_settings(spark, settings):
+    with session_settings(spark, materialize | _settings_of(transaction, number)):
         repeat_while_others_commit(path, commit)
+
+
+def delete_all(spark: SparkSession, path: str, transaction: str) -> None:
+    """Remove all rows under a transaction id, once: whoever repeats it later removes nothing.
+
+    Args:
+        spark: the session that reaches the table, whose settings are for this commit meanwhile.
+        path: the table's folder.
+        transaction: the transaction id.
+
+    Raises:
+        SinkError: other writers came first at each attempt.
+    """
+    with session_settings(spark, _settings_of(transaction, 0)):
+        repeat_while_others_commit(path, DeltaTable.forPath(spark, path).delete)
+    own(spark, path, transaction, 0, take=False)  # also if there was no row, and so no commit
 
 
 def own(spark: SparkSession, path: str, app_id: str, version: int, *, take: bool) -> int:
@@ -160,3 +172,9 @@ def repeat_while_others_commit(
             sleep(pause)
         else:
             return
+
+
+def _settings_of(transaction: str, number: int) -> dict[str, str]:
+    """Return the settings under which a commit of this session is one of a transaction id and version."""
+    names = "spark.databricks.delta.write.txnAppId", "spark.databricks.delta.write.txnVersion"
+    return dict(zip(names, (transaction, str(number)), strict=True))

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from framework.engine.job import reset
 from framework.engine.job.lease import acquire
 from framework.engine.job.query import trigger_options
 from framework.engine.job.reset import complete_reset
 from framework.engine.session.checkpoint_files import CheckpointFiles
+from framework.engine.sink.spark_commits import delete_all
 from integration_tests.engine.test_lease import take_over
 from panekeeper import CheckpointInUse
 from state.checkpoint.folder import LocalFolder
@@ -19,6 +21,8 @@ from state.checkpoint.job_record import read_record
 from state.checkpoint.reset_intent import ResetIntent, write_reset_intent
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from integration_tests.engine.conftest import Readings
 
 
@@ -96,3 +100,30 @@ def test_a_reset_that_has_lost_its_lease_removes_nothing(readings: Readings) -> 
     after = read_record(files)
     assert after is not None
     assert after.epoch == 1
+
+
+@pytest.mark.parametrize(
+    "before", [("a", "10:05:00", 2), pytest.param(("a", "10:00:20", 2), marks=pytest.mark.extended)], ids=str
+)
+def test_a_reset_that_is_paused_before_it_empties_the_view_removes_no_row_of_the_next_epoch(
+    readings: Readings, before: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process has completed it, and a job has written to the view, which may have had no row before that."""
+    readings.put(("a", "10:00:10", 1), before)
+    readings.run()
+    job = readings.declare()
+    emptied: list[Callable[[], None]] = []
+
+    def note_and_empty(*given: Any) -> None:
+        emptied.append(partial(delete_all, *given))
+        delete_all(*given)
+
+    monkeypatch.setattr(reset, "delete_all", note_and_empty)
+    job.reset_to_initial_state(checkpoint=readings.checkpoint, confirm="readings")
+    assert readings.rows("view") == []
+    readings.put(("a", "10:10:00", 4))
+    readings.run()
+    rows = readings.rows("view")
+    assert rows
+    emptied[0]()
+    assert readings.rows("view") == rows

@@ -69,7 +69,7 @@ def test_text_that_is_cut_within_a_character_is_damaged() -> None:
 def test_a_large_blob_takes_no_memory(tmp_path: Path) -> None:
     """32 MB, as its manifest says: anyone may have written both."""
     archive, size = Pieces(512), 512 * PIECE
-    file = SavedFile(path="sources/0/0", size=size, sha256=hashlib.sha256(b"x" * size).hexdigest())
+    file = SavedFile(path="state/0/0/1.changelog", size=size, sha256=hashlib.sha256(b"x" * size).hexdigest())
     manifest = replace(MANIFEST, files=(file,))
     tracemalloc.start()
     try:

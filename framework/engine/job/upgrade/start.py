@@ -67,7 +67,7 @@ def upgraded_record(files: CheckpointFiles, known: JobRecord, declared: Mapping[
 def record_upgrade(files: CheckpointFiles, record: JobRecord) -> None:
     """Record the declaration and the state version of this start, if they are others than those of the last start."""
     before, record = read_record(files), replace(record, state_version=STATE_VERSION)
-    if before is None or (before.declaration, before.state_version) == (record.declaration, record.state_version):
+    if before is None or before == record:
         return
     fault_point("during-upgrade", 1)
     write_record(files, record)

@@ -32,7 +32,7 @@ class Clock:
 def batch(number: int, rows: int, **fields: Any) -> BatchOutput:
     """A batch that admitted its rows."""
     counts = dict.fromkeys(ROW_COUNT_COLUMNS, 0) | {"rows_in": rows, "admitted": rows}
-    empty: dict[str, Any] = {"driver_tables": {}, "open_panes": {}, "watermark": None, "flushed": False}
+    empty: dict[str, Any] = {"hashes": {}, "driver_tables": {}, "open_panes": {}, "watermark": None, "flushed": False}
     return BatchOutput(number=number, counts=counts, rows={"results": 0, "rejected": 0}, **(empty | fields))
 
 

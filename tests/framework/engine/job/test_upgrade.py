@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from framework.engine.job.startup_checks import first_record
+from framework.engine.job.upgrade.first_record import first_record, write_first_record
 from framework.engine.job.upgrade.start import record_upgrade, upgraded_record
 from framework.engine.job.upgrade.table_columns import without_columns_of_no_table
-from panekeeper import TimeInterval, agg
+from panekeeper import CheckpointInUse, TimeInterval, agg
 from state.checkpoint.compatibility import Compatibility, as_recorded, compare_declarations
 from state.checkpoint.folder import LocalFolder
 from state.checkpoint.job_record import JobRecord, read_record, write_record
@@ -170,6 +170,25 @@ def test_the_first_record_after_a_reset_keeps_the_epoch_under_any_name() -> None
     again = first_record(other, name="readings", **rest)
     assert other.transaction("log") == f"other/log@{known.id}#2"
     assert again.transaction("log") == was_reset.transaction("log")
+
+
+def test_the_first_record_of_a_folder_is_not_replaced_by_that_of_a_paused_start(tmp_path: Path) -> None:
+    """Else the job had another id than its tables, and no start could go on with them."""
+
+    class OnDisk(LocalFolder):
+        def before_change(self) -> None:
+            """The lease was held when this was called."""
+
+        def without_java(self) -> LocalFolder:
+            return self
+
+    files: Any = OnDisk(tmp_path)
+    rest: dict[str, Any] = {"name": "readings", "declaration": declared(), "groups": (0,), "settings": {}}
+    paused, taken = first_record(None, **rest), first_record(None, **rest)
+    write_first_record(files, taken, "1 key group", is_first=True)
+    with pytest.raises(CheckpointInUse, match="while this one was paused; start the job again"):
+        write_first_record(files, paused, "1 key group", is_first=True)
+    assert read_record(files) == taken
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,21 @@
+"""How often a batch was begun, as a state handler sees it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from state.checkpoint.folder import LocalFolder
+from state.checkpoint.run_record import begin_run, forget_attempts
+
+
+def test_attempts_at_a_batch_before_a_reset_do_not_count(tmp_path: Path) -> None:
+    """Its number is given again, to another batch; the runs of the job are counted on."""
+    folder = LocalFolder(tmp_path)
+    assert begin_run(folder).attempt == 1
+    folder.write("offsets/0", b"")
+    assert [begin_run(folder).attempt for _ in range(3)] == [2, 3, 4]
+    folder.remove("offsets")
+    forget_attempts(folder)
+    folder.write("offsets/0", b"")
+    again = begin_run(folder)
+    assert (again.number, again.interrupted_batch, again.attempt) == (5, 0, 2)
