@@ -22,7 +22,14 @@ from recovery.storage.locations import files_at
 from recovery.storage.s3_options import S3Options
 from state.checkpoint.folder import batch_numbers, read_object
 from state.checkpoint.job_record import is_flushed, read_record, read_tables
-from state.checkpoint.layout import CONTROL_FOLDER, METADATA_FILE, control_file, control_file_number
+from state.checkpoint.layout import (
+    CONTROL_FOLDER,
+    METADATA_FILE,
+    PREPARED_FOLDER,
+    control_file,
+    control_file_number,
+    prepared_batch,
+)
 from state.control_log import control_files_up_to, lost_control_files
 from state.errors import CorruptState, StateError
 from state.spark_logs.offsets import require_later_offsets, require_readable_commit, require_readable_offsets
@@ -96,7 +103,7 @@ def _newest_finding(
         why = "it is gone, and where the committed batch ended in the sources is lost"
         return unrepairable(folder.root, f"offsets/{committed}", why)
     is_damaged = _is_damaged(lambda: require_later_offsets(folder, batch))
-    lost = [] if is_damaged or batch <= committed else _lost_control_files(folder, batch)
+    lost = [] if is_damaged or batch <= committed else [*_lost_of_batch(folder, batch, committed)]
     if not is_damaged and not lost:
         return None
     found = _offsets_finding(folder, batch, committed, no_sink=no_sink, s3=s3)
@@ -105,27 +112,41 @@ def _newest_finding(
 
 
 def _offsets_finding(folder: Files, batch: int, committed: int, *, no_sink: bool, s3: S3Options | None) -> Finding:
-    """Return what can be done about the newest offsets, which cannot be read."""
+    """Return what can be done about the newest offsets, which cannot be read, or not be used."""
     file = f"offsets/{batch}"
-    if batch <= committed:
-        return unrepairable(folder.root, file, "the batch was committed, and where it ended in the sources is lost")
-    first = committed == _NO_BATCH
-    if batch != committed + 1 or (not first and _is_damaged(lambda: _require_batch(folder, committed))):
-        return unrepairable(folder.root, file, "the batch before it is not intact")
-    if has_state_of(folder, batch):
-        return unrepairable(folder.root, file, "a task of the batch had finished, so a table may have rows of it")
-    if not _tables_end_with(folder, committed, s3):
-        return unrepairable(folder.root, file, "a table may have rows of the batch")
-    if not no_sink:
-        return unrepairable(folder.root, file, NO_SINK)
+    why_not = next(_why_not_again(folder, batch, committed, s3), None if no_sink else NO_SINK)
+    if why_not is not None:
+        return unrepairable(folder.root, file, why_not)
     return Finding(file=file, action="set aside", why=_PLAN_AGAIN)
 
 
-def _lost_control_files(folder: Files, batch: int) -> list[str]:
+def _why_not_again(folder: Files, batch: int, committed: int, s3: S3Options | None) -> Iterator[str]:
+    """Yield why a batch cannot be planned again."""
+    if batch <= committed:
+        yield "the batch was committed, and where it ended in the sources is lost"
+    first = committed == _NO_BATCH
+    if batch != committed + 1 or (not first and _is_damaged(lambda: _require_batch(folder, committed))):
+        yield "the batch before it is not intact"
+    if any(one is not None and one[1] == batch for one in map(prepared_batch, folder.names(PREPARED_FOLDER))):
+        yield "the batch is recorded, and a table may have rows of it"
+    if has_state_of(folder, batch):
+        yield "a task of the batch had finished, so a table may have rows of it"
+    if not _tables_end_with(folder, committed, s3):
+        yield "a table may have rows of the batch"
+
+
+def _lost_of_batch(folder: Files, batch: int, committed: int) -> Iterator[str]:
+    """Yield what a batch was begun with, and no committed one, that is gone.
+
+    Entries of its sources are, if the process that has begun it was paused while a start removed what nobody had read.
+    """
     try:
-        return lost_control_files(folder, batch)
+        needed = [] if committed == _NO_BATCH else [*lost_entries(folder, committed)]
+        lost = [*lost_entries(folder, batch)]
+        yield from [] if needed else lost
+        yield from [] if lost else lost_control_files(folder, batch)
     except (CorruptState, FileNotFoundError):
-        return []  # another finding names the damaged log, or what is gone
+        return  # another finding names the damaged log, or what is gone
 
 
 def _require_batch(folder: Files, batch: int) -> None:

@@ -14,7 +14,7 @@ def test_attempts_at_a_batch_before_a_reset_do_not_count(tmp_path: Path) -> None
     assert begin_run(folder).attempt == 1
     folder.write("offsets/0", b"")
     assert [begin_run(folder).attempt for _ in range(3)] == [2, 3, 4]
-    folder.remove("offsets")
+    folder.remove("offsets/0")
     forget_attempts(folder)
     folder.write("offsets/0", b"")
     again = begin_run(folder)
