@@ -24,6 +24,7 @@ from recovery.storage import delta_versions
 from recovery.storage.delta_log import SavedTable, commit_checksum, has_version
 from recovery.storage.locations import files_at
 from recovery.storage.s3_options import S3Options
+from state.errors import CheckpointError
 from state.log import logger
 
 if TYPE_CHECKING:
@@ -117,7 +118,9 @@ def restore_table(
         spark: the session that reaches the table.
         table: the table and its version.
         s3: how S3 is reached.
-        before_commit: called before the RESTORE; raises if this process may not write any more.
+        before_commit: called before the RESTORE; raises if this process may not write any more. If it is paused between
+            the two for longer than its lease, Spark takes back what was written meanwhile: its RESTORE takes no
+            condition.
 
     Raises:
         SavepointError: Delta could not restore it.
@@ -130,7 +133,6 @@ def restore_table(
             _log.info("%s: Spark restores version %d: %s", table.path, table.version, reason)
         else:
             return
-    before_commit()
     with _translate_errors(
         f"{table.path} could not be restored to version {table.version}", "run the same restore again"
     ):
@@ -140,6 +142,7 @@ def restore_table(
         )
         just_restored = operation == "RESTORE" and parameters.get("version") == str(table.version)
         if version != table.version and not just_restored:
+            before_commit()
             delta.restoreToVersion(table.version)
 
 
@@ -167,6 +170,8 @@ def _translate_errors(what: str, advice: str) -> Iterator[None]:
     """Raise `SavepointError` for any error of Spark."""
     try:
         yield
+    except CheckpointError:
+        raise
     except Exception as error:
         raise SavepointError(f"{what} ({first_line(error)}); remove the cause and {advice}") from error
 

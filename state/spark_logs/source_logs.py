@@ -121,6 +121,10 @@ def _remove_after(folder: LogFolder, log: str, end: int, before_each: Callable[[
     for file in files:  # the newest first: what is left is a log at any moment
         before_each()
         folder.remove(file)
+    if "://" not in folder.root:  # a process that was paused may have left a checksum of a file that is gone
+        before_each()
+        for name in (f"{log}/{end + 1}", f"{log}/{end + 1}.compact"):
+            folder.remove(name)
     return files
 
 

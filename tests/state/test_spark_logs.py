@@ -144,6 +144,20 @@ def test_what_a_source_has_found_and_no_batch_has_read_is_removed(
     assert local.names("sources/1") == ["0"]  # where a topic began: Spark would begin at another place
 
 
+@pytest.mark.parametrize("name", ["2", "2.compact"])
+def test_a_checksum_without_its_entry_is_removed(tmp_path: Path, name: str) -> None:
+    """Hadoop refuses to write the entry beside it; a process that was paused writes both names, one after the other."""
+    folder = LocalFolder(tmp_path)
+    for entry in ("0", "1"):
+        folder.write(f"sources/0/{entry}", _entry("a"))
+    folder.write("offsets/0", b'v1\n{"conf":{}}\n{"logOffset":1}\n-')
+    checksum = tmp_path / f"sources/0/.{name}.crc"
+    checksum.write_bytes(b"crc")
+    assert remove_unread_entries(folder) == []
+    assert not checksum.exists()
+    assert folder.names("sources/0") == ["0", "1"]
+
+
 def test_a_start_that_has_lost_its_lease_removes_no_entry(tmp_path: Path) -> None:
     """Paused since it had read the offsets: another process runs by now, and its batches have read these entries."""
 
