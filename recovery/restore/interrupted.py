@@ -95,7 +95,8 @@ def completes_interrupted(
     has_its_name = (interrupted.location, interrupted.name) == (archive.location, manifest.name)
     is_replaced = has_its_name and interrupted.made_at not in ("", manifest.made_at.isoformat())
     folders = (paths.incoming, paths.checkpoint)
-    has_copy = interrupted.has_done("in place") or any(is_copy(folder, interrupted) for folder in folders)
+    is_there = interrupted.has_done("in place") or is_moved(paths, interrupted)
+    has_copy = is_there or any(is_copy(folder, interrupted) for folder in folders)
     if has_its_name and not is_replaced:
         return has_copy
     if not is_replaced and has_copy and _can_be_restored(interrupted, archive, s3, has_tables):
@@ -118,6 +119,15 @@ def is_copy(folder: Files, intent: RestoreIntent) -> bool:
     """Return whether a folder holds the whole copy of a restore, and not a part of it, or that of another restore."""
     record = read_record_or_none(folder)
     return record is not None and record.epoch == intent.epoch and len(folder.resolved().sizes()) == intent.files
+
+
+def is_moved(paths: RestorePaths, intent: RestoreIntent) -> bool:
+    """Return whether the copy of a restore has become the checkpoint, whatever step was recorded last.
+
+    A restore that was paused records one late: another one may have completed it, and the job may have run since.
+    """
+    record = read_record_or_none(paths.checkpoint)
+    return record is not None and record.epoch >= intent.epoch and not paths.incoming.sizes()
 
 
 def read_record_or_none(checkpoint: Files) -> JobRecord | None:

@@ -27,28 +27,27 @@ the batches that are run again. That is why the epoch, which is part of these id
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from recovery.errors import ArchiveError, ArchiveNotFound, SavepointError, SavepointRefused, TableVersionLost
+from recovery.errors import ArchiveError, SavepointError, SavepointRefused, TableVersionLost
 from recovery.jobs.lease import require_stopped
 from recovery.restore.confirmed_tables import require_confirmed, unconfirmed_tables
 from recovery.restore.exclusive import RequireLease, begin, only_restore, require_no_paused_process
 from recovery.restore.former_epochs import epochs_to_fence
 from recovery.restore.incoming import Transform, require_free_for_copy, write_incoming
 from recovery.restore.intent import RestoreIntent, read_intent, remove_intent, write_intent
-from recovery.restore.interrupted import completes_interrupted, find_savepoint, is_copy
+from recovery.restore.interrupted import completes_interrupted, find_savepoint, is_copy, is_moved
 from recovery.restore.preview import RestorePreview, has_table_versions, preview_restore
-from recovery.restore.superseded import checkpoints_with_same_tables
+from recovery.restore.superseded import checkpoints_with_same_tables, successors
 from recovery.savepoint.checkpoint_reader import COPIED
 from recovery.savepoint.manifest import Manifest
 from recovery.savepoint.overlap import require_no_overlap
 from recovery.savepoint.restore_paths import RestorePaths
 from recovery.storage.archive import Archive
 from recovery.storage.blobs import ProgressCallback
-from recovery.storage.files import Files
 from recovery.storage.locations import Location, LocationOrArchive, checkpoint_at, open_archive
 from recovery.storage.s3_options import S3Options
 from state.checkpoint.job_record import read_record
@@ -137,25 +136,22 @@ def _require_can_restore(archive: Archive, paths: RestorePaths, manifest: Manife
     others = checkpoints_with_same_tables(manifest, paths.checkpoint, s3)
     for folder in (paths.checkpoint, *others):
         require_stopped(folder)
-    _require_no_interrupted(paths, manifest, others, s3)
+    _require_no_interrupted(paths, manifest, s3)
     require_no_paused_process(paths.checkpoint, manifest)
 
 
-def _require_no_interrupted(
-    paths: RestorePaths, manifest: Manifest, others: Collection[Files], s3: S3Options | None
-) -> None:
+def _require_no_interrupted(paths: RestorePaths, manifest: Manifest, s3: S3Options | None) -> None:
     """Refuse while the tables go back with another checkpoint: completed later, that restore would not take them back.
 
-    Its folder may be away already, so it is looked for by its name.
+    Its folder may be away already, or not be there yet, so it is looked for by its name.
     """
-    with suppress(ArchiveNotFound):
-        for other in (checkpoint_at(manifest.checkpoint, s3), *others):
-            if other.root != paths.checkpoint.root and (intent := read_intent(RestorePaths(checkpoint=other))):
-                raise SavepointRefused(
-                    f"a restore of savepoint {intent.name!r} to {other.root} was interrupted, and the tables go back "
-                    f"with that checkpoint. Complete it first: panekeeper restore {intent.location} {intent.name} "
-                    f"--checkpoint {other.root}; then restore to another folder"
-                )
+    for other in successors(manifest, paths.checkpoint, s3):
+        if intent := read_intent(RestorePaths(checkpoint=other)):
+            raise SavepointRefused(
+                f"a restore of savepoint {intent.name!r} to {other.root} was interrupted, and the tables go back "
+                f"with that checkpoint. Complete it first: panekeeper restore {intent.location} {intent.name} "
+                f"--checkpoint {other.root}; then restore to another folder"
+            )
 
 
 def _superseded(manifest: Manifest, paths: RestorePaths, s3: S3Options | None) -> tuple[str, ...]:
@@ -232,6 +228,8 @@ def _complete(
         on_step(step)
         return done
 
+    if is_moved(paths, intent):
+        intent = record("in place")
     if not intent.has_done("tables"):
         restore_tables()  # 4
         intent = record("tables")

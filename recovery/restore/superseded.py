@@ -7,6 +7,9 @@ new one, and a start from it is refused (`framework/engine/job/startup_checks.py
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
+
 from recovery.errors import ArchiveNotFound
 from recovery.restore.confirmed_tables import own_tables
 from recovery.restore.interrupted import read_record_or_none
@@ -28,21 +31,33 @@ def checkpoints_with_same_tables(manifest: Manifest, checkpoint: Files, s3: S3Op
         checkpoint: where it is restored to.
         s3: how S3 is reached.
     """
-    found: dict[str, Files] = {}
-    seen: set[str] = {checkpoint.root}
-    folder = checkpoint_at(manifest.checkpoint, s3)
-    while True:
-        try:
-            record, superseded = read_record_or_none(folder), _successor(folder)
-        except ArchiveNotFound:  # no job runs in a bucket that is gone
-            break
-        same_job = record is not None and record.name == manifest.job
-        if folder.root not in seen and same_job and _may_share_tables(folder, manifest, s3):
-            found[folder.root] = folder
-        seen.add(folder.root)
-        if superseded is None or (folder := checkpoint_at(superseded, s3)).root in seen:
-            break
-    return [*found.values()]
+    return [
+        folder
+        for folder in successors(manifest, checkpoint, s3)
+        if (record := read_record_or_none(folder)) is not None
+        and record.name == manifest.job
+        and _may_share_tables(folder, manifest, s3)
+    ]
+
+
+def successors(manifest: Manifest, checkpoint: Files, s3: S3Options | None) -> Iterator[Files]:
+    """Yield the folder a savepoint was made of, and those that took its place, but `checkpoint`.
+
+    One whose restore was interrupted need not be there yet.
+
+    Args:
+        manifest: the savepoint.
+        checkpoint: where it is restored to.
+        s3: how S3 is reached.
+    """
+    seen: set[str] = set()
+    place: str | None = manifest.checkpoint
+    with suppress(ArchiveNotFound):  # no job runs in a bucket that is gone
+        while place is not None and (folder := checkpoint_at(place, s3)).root not in seen:
+            seen.add(folder.root)
+            place = _successor(folder)
+            if folder.root != checkpoint.root:
+                yield folder
 
 
 def _successor(folder: Files) -> str | None:

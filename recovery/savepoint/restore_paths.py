@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from recovery.storage.files import Files
-from state.checkpoint.layout import RESTORING_SUFFIX
+from state.checkpoint.layout import REPLACED_SUFFIX, RESTORING_SUFFIX
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +34,7 @@ class RestorePaths:
         Args:
             epoch: the new epoch, which is different for each restore of a checkpoint.
         """
-        return self._sibling(f".replaced-{epoch}")
+        return self._sibling(f"{REPLACED_SUFFIX}{epoch}")
 
     @property
     def siblings(self) -> Files:

@@ -40,6 +40,8 @@ RESET_FILE = f"{OWN_FOLDER}/reset.json"
 SUPERSEDED_FILE = f"{OWN_FOLDER}/moved.json"
 
 RESTORING_SUFFIX = ".restoring.json"
+REPLACED_SUFFIX = ".replaced-"
+"""With an epoch: the folder that a checkpoint is moved to while a restore replaces it."""
 """Added to the name of the checkpoint folder."""
 
 CONTROL_FOLDER = "pulse"

@@ -5,6 +5,7 @@ Each failed check is an error that says what to do, instead of wrong results or 
 
 from __future__ import annotations
 
+import glob
 import posixpath
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
@@ -39,7 +40,7 @@ from framework.engine.sources.inputs import inputs_of, require_same_inputs
 from state.checkpoint.compatibility import Compatibility, as_recorded, compare_declarations, flush_change, name_change
 from state.checkpoint.folder import damaged, local_path
 from state.checkpoint.job_record import JobRecord, is_flushed, read_record
-from state.checkpoint.layout import CONTROL_FOLDER, JOB_FILE, TABLES_FILE
+from state.checkpoint.layout import CONTROL_FOLDER, JOB_FILE, REPLACED_SUFFIX, TABLES_FILE
 from state.checkpoint.restore_markers import restore_intent_path, superseded_by
 from state.checkpoint.run_record import is_new, require_logs_agree
 from state.control_log import control_folder_read, require_control_files, require_same_folder
@@ -136,6 +137,18 @@ def open_checkpoint(
     return record
 
 
+def _require_none_set_aside(files: CheckpointFiles) -> None:
+    """Refuse a new checkpoint where one was that a restore has renamed: paused, it may have done so late."""
+    folder = local_path(files.root)
+    found = [] if folder is None else sorted(folder.parent.glob(f"{glob.escape(folder.name)}{REPLACED_SUFFIX}*"))
+    if found:
+        raise CheckpointError(
+            f"{files.root} is new, and {found[0]} is the checkpoint that a restore has moved from there, which was "
+            f"paused until another one was complete. Put it in the place of {files.root}, and start the job again; or, "
+            "if nothing of it is needed, move it away, and restore a savepoint"
+        )
+
+
 def _require_sound_logs(files: CheckpointFiles) -> None:
     require_logs_agree(files)
     require_readable_start(files)
@@ -221,6 +234,8 @@ def require_no_interrupted_restore(files: CheckpointFiles) -> None:
             f"a restore of {files.root} was interrupted ({intent} is there), so checkpoint and tables may not fit "
             "together; run the same restore again, which completes it"
         )
+    if not files.exists(JOB_FILE):
+        _require_none_set_aside(files)
     successor = superseded_by(files)
     if successor is not None:
         raise CheckpointError(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -11,7 +13,7 @@ import pytest
 
 from framework.engine.flow import processor
 from framework.engine.job.prepared.completion import Completion
-from panekeeper import CheckpointInUse, JobFailed, TimeInterval, agg, windowed
+from panekeeper import CheckpointError, CheckpointInUse, JobFailed, TimeInterval, agg, windowed
 from recovery.errors import SavepointRefused
 from recovery.savepoint.create import savepoint
 from state.checkpoint.layout import JOB_FILE, UNACCOUNTED_FILE, prepared_file
@@ -209,3 +211,17 @@ def test_rows_go_to_the_key_groups_of_the_last_batch_whatever_a_paused_start_has
         [*((key, 0, 1) for key in keys), *((key, 1, 11) for key in keys)]
     )
     assert len(json.loads(job.read_text())["group_ids"]) == 2
+
+
+@pytest.mark.extended
+def test_a_checkpoint_that_a_paused_restore_has_moved_is_named(readings: Readings) -> None:
+    """It was to give way to the copy of a savepoint, which another restore had put there; the job had run since."""
+    begin(readings)
+    moved = readings.checkpoint.with_name(f"{readings.checkpoint.name}.replaced-1")
+    readings.checkpoint.rename(moved)
+    with pytest.raises(CheckpointError, match=f"Put it in the place of {re.escape(str(readings.checkpoint))}"):
+        run(readings)
+    shutil.rmtree(readings.checkpoint, ignore_errors=True)
+    moved.rename(readings.checkpoint)
+    run(readings)
+    assert sum(row["rows_in"] for row in readings.rows("log_metrics")) == 3

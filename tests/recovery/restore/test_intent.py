@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from recovery.errors import SavepointRefused, TableVersionLost
-from recovery.restore.restore import restore
+from recovery.restore.intent import RestoreIntent, read_intent, write_intent
+from recovery.restore.restore import _require_no_interrupted, restore
+from recovery.restore.superseded import mark_superseded
+from recovery.savepoint.restore_paths import RestorePaths
+from recovery.storage.delta_log import SavedTable
+from recovery.storage.local_files import LocalFiles
 from state.errors import CorruptState
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 from tests.recovery.restore.test_restore import killed_at
@@ -96,3 +102,44 @@ def test_tables_do_not_go_back_with_another_checkpoint_while_a_restore_is_interr
         restore(archive, "one", checkpoint=tmp_path / "elsewhere")
     restore(archive, "one")
     restore(archive, "one", checkpoint=tmp_path / "elsewhere")
+
+
+def test_tables_do_not_go_back_beside_an_interrupted_restore_to_a_folder_that_is_not_there_yet(
+    job: FakeCheckpoint, archive: MemoryArchive, tmp_path: Path
+) -> None:
+    """It is known from the checkpoint whose place that one takes; a job would run on one, and the other be named."""
+    manifest = savepoint(job.folder, "one", to=archive).manifest
+    manifest = replace(manifest, tables={"log": SavedTable(path=str(tmp_path / "log"), version=1)})
+    first, second = (RestorePaths(checkpoint=LocalFiles(tmp_path / name)) for name in ("first", "second"))
+    mark_superseded(manifest, first.checkpoint, None)
+    _require_no_interrupted(second, manifest, None)
+    write_intent(first, RestoreIntent(location="x", name="one", epoch=1, replaces=False, files=1, done="tables"))
+    with pytest.raises(SavepointRefused, match=rf"to {re.escape(first.checkpoint.root)} was interrupted, .*Complete"):
+        _require_no_interrupted(second, manifest, None)
+    _require_no_interrupted(first, manifest, None)
+
+
+@pytest.mark.parametrize("step", ["intended", "tables", "aside", "in place"])
+def test_an_intent_that_is_written_late_is_no_restore_to_begin_again(
+    job: FakeCheckpoint, archive: MemoryArchive, step: str
+) -> None:
+    """By one that was paused until another one had completed it and the job had run: the batches since stay."""
+    savepoint(job.root, "one", to=archive)
+    job.run(2)
+    paths = RestorePaths(checkpoint=job.files)
+    late: list[RestoreIntent] = []
+
+    def note(at: str) -> None:
+        if at == step:
+            late.extend(filter(None, [read_intent(paths)]))
+
+    restore(archive, "one", on_step=note)
+    job.batch = 2
+    after = job.run(3).contents()
+    write_intent(paths, late[0])
+    restore(archive, "one")
+    assert job.contents() == after
+    assert job.siblings() == ["checkpoint"]
+    job.batch = 3
+    restore(archive, "one")
+    assert job.contents() != after
