@@ -34,7 +34,7 @@ def write_control_file(folder: LogFolder, kind: ControlKind, *, us: int | None =
     once, so where files are lost the numbers go on after the last one that Spark has read. Ticks, which are many, go on
     after what the start has written.
     """
-    number = max(_numbers(folder), default=0) + 1
+    number = newest_control_file(folder) + 1
     if (number == 1 or kind != "tick") and (read := newest_control_file_read(folder)) >= number:
         _log.warning("files of %s in %s are lost; its numbers go on after %s", CONTROL_FOLDER, folder.root, read)
         number = read + 1
@@ -46,6 +46,11 @@ def write_control_file(folder: LogFolder, kind: ControlKind, *, us: int | None =
             number += 1
         else:
             return number
+
+
+def newest_control_file(folder: CheckpointFolder) -> int:
+    """Return the number of the newest control file; 0 if there is none."""
+    return max(_numbers(folder), default=0)
 
 
 def remove_processed(folder: CheckpointFolder, number: int) -> list[int]:

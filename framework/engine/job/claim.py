@@ -24,6 +24,7 @@ from state.checkpoint.claims import (
     note_takeover,
     remove_older_claims,
 )
+from state.checkpoint.control_files import newest_control_file
 from state.checkpoint.folder import CheckpointFolder
 from state.checkpoint.layout import RUNNING_FILE
 from state.checkpoint.owner import (
@@ -48,6 +49,7 @@ class Claimed:
         previous: the run before that has committed a batch; None on a new checkpoint.
         last_run: the run before, whether it has committed a batch or not.
         last_token: token of its lease.
+        last_control_file: the newest one before anybody could see this owner; later commands are for it.
     """
 
     owner: LeaseOwner
@@ -55,6 +57,7 @@ class Claimed:
     previous: PreviousRun | None
     last_run: PreviousRun | None
     last_token: str | None
+    last_control_file: int
 
 
 def claim_if_free(
@@ -72,6 +75,7 @@ def claim_if_free(
         CheckpointInUse: another job runs, or is being started.
         CheckpointError: the store cannot refuse one of two starts.
     """
+    last_control_file = newest_control_file(folder)
     newest = newest_claim_number(folder)  # before the check: a later claim is another start's
     replaced = require_free(folder, owner.since, runs_here)
     note_takeover(folder, replaced, is_job=owner.what == "job")  # before running.json goes
@@ -80,7 +84,14 @@ def claim_if_free(
     if not owner.has_run:
         owner = replace(owner, before=None if previous is None else asdict(previous))
     owner = claim(folder, owner, confirm_delay_seconds, after=newest)
-    return Claimed(owner=owner, replaced=replaced, previous=previous, last_run=last, last_token=token)
+    return Claimed(
+        owner=owner,
+        replaced=replaced,
+        previous=previous,
+        last_run=last,
+        last_token=token,
+        last_control_file=last_control_file,
+    )
 
 
 def require_free(folder: CheckpointFolder, now: int, runs_here: Callable[[str], bool]) -> LeaseOwner | None:

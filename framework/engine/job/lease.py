@@ -52,6 +52,7 @@ class Lease:
         last_run: the run before this one, whether it has committed a batch or not.
         replaced: the owner from which it was taken over; None if the lease was free.
         is_continued: nobody else has held the lease since this object released it.
+        last_control_file: the newest one before it was acquired; a later drain is one of its job.
     """
 
     def __init__(
@@ -65,7 +66,7 @@ class Lease:
         self.previous: PreviousRun | None = None
         self.last_run: PreviousRun | None = None
         self.replaced: LeaseOwner | None = None
-        self.is_continued = True
+        self.is_continued, self.last_control_file = True, 0
         self._released: str | None = None  # token of the lease that this object had before
         self._folder = folder
         self._owner = owner
@@ -77,29 +78,28 @@ class Lease:
         self._report: Callable[[], Mapping[str, Any]] = dict
         self._is_held = False
         self._expired: CheckpointInUse | None = None
-        self._lock = threading.RLock()
-        self._done = threading.Event()
+        self._lock, self._done = threading.RLock(), threading.Event()
 
     def acquire(self) -> None:
         """Acquire the lease, unless it is held already. Raises `CheckpointInUse`."""
         with self._lock:
             if self._is_held:
                 return
-            now = self._now()
+            now, folder = self._now(), self._folder
             owner = replace(self._owner, token=uuid.uuid4().hex, since=now, seen=now)
             _held[owner.token] = self  # before the claim: another start in this process may read it at once
             try:
-                claimed = claim_if_free(self._folder, owner, self._confirm_delay, _runs_here)
+                claimed = claim_if_free(folder, owner, self._confirm_delay, _runs_here)
             except BaseException as error:
                 del _held[owner.token]
                 if isinstance(error, PanekeeperError) or not isinstance(error, Exception):
                     raise
-                raise not_writable(self._folder, error) from error
+                raise not_writable(folder, error) from error
             self.is_continued = claimed.last_token == (self._released or claimed.last_token)
-            self._owner, self.replaced = claimed.owner, claimed.replaced
-            self.previous, self.last_run = claimed.previous, claimed.last_run
+            self._owner, self.last_control_file = claimed.owner, claimed.last_control_file
+            self.replaced, self.previous, self.last_run = claimed.replaced, claimed.previous, claimed.last_run
             self._is_held, self._expired = True, None
-            self._log.info("%s holds the lease of %s", self._owner, self._folder.root)
+            self._log.info("%s holds the lease of %s", self._owner, folder.root)
             self._done = done = threading.Event()
             threading.Thread(target=self._send_heartbeats, args=(done,), name="panekeeper-lease", daemon=True).start()
 

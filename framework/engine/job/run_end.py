@@ -16,7 +16,7 @@ class RunEnd:
     """Which of them was requested, and which has been processed. Safe to use from several threads.
 
     Args:
-        resume_file: number of the control file of the start; an older command was one to an earlier run.
+        last_control_file: the newest one before this run could be seen; a command until then was one to an earlier run.
 
     Attributes:
         stopping: the run is to end after its batch.
@@ -25,10 +25,10 @@ class RunEnd:
         command_lock: held while a command is carried out, which may end the query and start it again.
     """
 
-    def __init__(self, resume_file: int) -> None:
+    def __init__(self, last_control_file: int) -> None:
         self.stopping, self.drained, self.flushed = threading.Event(), threading.Event(), threading.Event()
         self.command_lock = threading.Lock()
-        self._resume_file = resume_file
+        self._last_control_file = last_control_file
 
     @contextmanager
     def command(self, deadline: Deadline, lease: Lease) -> Iterator[None]:
@@ -48,7 +48,7 @@ class RunEnd:
         """
         if is_flush:
             self.flushed.set()
-        elif (drain_file or 0) > self._resume_file:
+        elif (drain_file or 0) > self._last_control_file:
             self.drained.set()
         else:
             return False

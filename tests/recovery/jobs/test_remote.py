@@ -14,12 +14,13 @@ from typing import Any
 import pytest
 
 from framework.engine.job.lease import Lease, acquire
+from framework.engine.job.run_end import RunEnd
 from panekeeper import CheckpointError, DrainTimeout, ForeignCheckpoint, JobFailed, JobNotRunning
 from recovery.cli.main import main
 from recovery.jobs.job_status import JobStatus
 from recovery.jobs.remote import drain
 from recovery.jobs.status import status
-from state.checkpoint.control_files import write_control_file
+from state.checkpoint.control_files import ControlCommand, write_control_file
 from state.checkpoint.folder import LocalFolder
 from state.checkpoint.layout import JOB_FILE, RUNNING_FILE, STOPPED_FILE
 from state.checkpoint.owner import read_owner
@@ -131,6 +132,18 @@ def test_a_drain_waits_until_the_job_has_ended(checkpoint: LocalFolder) -> None:
         "batch": 2,
         "open": {"panes": 2, "rows": 40, "next_due": "1970-01-02T00:00:00Z", "next_watermark": None},
     }
+
+
+def test_a_drain_that_is_given_while_the_job_starts_ends_it(checkpoint: LocalFolder) -> None:
+    """Its lease is there, and the control file of its start is not; a drain before that was for an earlier run."""
+    earlier = write_control_file(checkpoint, "drain")
+    lease = acquire(checkpoint, "readings")
+    end = RunEnd(lease.last_control_file)
+    given = ControlCommand(checkpoint, "drain").number
+    write_control_file(checkpoint, "resume")
+    assert not end.note(is_flush=False, drain_file=earlier)
+    assert end.note(is_flush=False, drain_file=given)
+    lease.release("ended")
 
 
 def test_a_drain_reports_no_open_work_that_the_job_did_not_record(checkpoint: LocalFolder) -> None:
