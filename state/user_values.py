@@ -16,7 +16,6 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
-import pandas as pd
 
 _READ: dict[str, Callable[[Any], Any]] = {
     "$bytes": base64.b64decode,
@@ -27,8 +26,8 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "$decimal": Decimal,
     "$float": lambda text: float(text.removeprefix("np.float64(").removesuffix(")")),  # as it once was written
     "$np.float64": np.float64,
-    "$pd.Timestamp": lambda parts: pd.Timestamp(from_json(parts[0])).as_unit(parts[1]),
-    "$pd.Timedelta": lambda parts: pd.Timedelta(from_json(parts[0])).as_unit(parts[1]),
+    "$pd.Timestamp": lambda parts: _of_pandas("Timestamp", *parts),
+    "$pd.Timedelta": lambda parts: _of_pandas("Timedelta", *parts),
     "$tuple": lambda items: tuple(from_json(item) for item in items),
     "$dict": lambda pairs: {from_json(key): from_json(value) for key, value in pairs},
 }
@@ -67,7 +66,7 @@ def to_json(value: Any) -> Any:
     """
     if type(value) in _AS_THEY_ARE:
         return value
-    write = _WRITE.get(type(value))
+    write = _WRITE.get(type(value)) or _WRITE_PANDAS.get(f"{type(value).__module__}.{type(value).__name__}")
     if write is None:
         raise TypeError(f"{value!r} is a {type(value).__name__}")
     return write(value)
@@ -115,16 +114,22 @@ def _local_time(text: str, fold: int, key: str | None) -> datetime:
     return local if key is None else local.replace(tzinfo=ZoneInfo(key))
 
 
-def _of_pandas_time(value: pd.Timestamp) -> Any:
+def _of_pandas_time(value: Any) -> Any:
     if value.nanosecond:
         raise TypeError(f"{value!r} is a {type(value).__name__} that a datetime of Python cannot represent")
     return {"$pd.Timestamp": [_of_datetime(value.to_pydatetime()), value.unit]}
 
 
-def _of_pandas_duration(value: pd.Timedelta) -> Any:
+def _of_pandas_duration(value: Any) -> Any:
     if value.nanoseconds:
         raise TypeError(f"{value!r} is a {type(value).__name__} that a timedelta of Python cannot represent")
     return {"$pd.Timedelta": [_of_timedelta(value.to_pytimedelta()), value.unit]}
+
+
+def _of_pandas(kind: str, value: Any, unit: str) -> Any:
+    import pandas as pd  # whoever has written such a value has loaded it; others need not
+
+    return getattr(pd, kind)(from_json(value)).as_unit(unit)
 
 
 def _of_timedelta(value: timedelta) -> Any:
@@ -143,7 +148,9 @@ _WRITE: dict[type, Callable[[Any], Any]] = {
     Decimal: lambda value: {"$decimal": str(value)},
     tuple: lambda value: {"$tuple": [to_json(item) for item in value]},
     np.float64: lambda value: {"$np.float64": float.__repr__(value)},
-    pd.Timestamp: _of_pandas_time,
-    pd.Timedelta: _of_pandas_duration,
 }
 """How the values of exactly these types are written."""
+_WRITE_PANDAS: dict[str, Callable[[Any], Any]] = {
+    "pandas._libs.tslibs.timestamps.Timestamp": _of_pandas_time,
+    "pandas._libs.tslibs.timedeltas.Timedelta": _of_pandas_duration,
+}

@@ -228,8 +228,7 @@ def _complete(
         on_step(step)
         return done
 
-    if is_moved(paths, intent):
-        intent = record("in place")
+    intent = replace(intent, done="in place") if is_moved(paths, intent) else intent
     if not intent.has_done("tables"):
         restore_tables()  # 4
         intent = record("tables")

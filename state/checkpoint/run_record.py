@@ -43,7 +43,7 @@ def begin_run(folder: CheckpointFolder) -> RunRecord:
     return RunRecord(number=runs, no_batch_committed=not commits, interrupted_batch=begun, attempt=attempts + 1)
 
 
-def forget_attempts(folder: CheckpointFolder) -> None:
+def clear_attempts(folder: CheckpointFolder) -> None:
     """Let no batch be one that was begun before: its number is given again, after a reset."""
     folder.write_json(RUNS_FILE, read_runs(folder) | {"begun": None, "attempts": 0}, replace=True)
 

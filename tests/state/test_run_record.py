@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from state.checkpoint.folder import LocalFolder
-from state.checkpoint.run_record import begin_run, forget_attempts
+from state.checkpoint.run_record import begin_run, clear_attempts
 
 
 def test_attempts_at_a_batch_before_a_reset_do_not_count(tmp_path: Path) -> None:
@@ -15,7 +15,7 @@ def test_attempts_at_a_batch_before_a_reset_do_not_count(tmp_path: Path) -> None
     folder.write("offsets/0", b"")
     assert [begin_run(folder).attempt for _ in range(3)] == [2, 3, 4]
     folder.remove("offsets/0")
-    forget_attempts(folder)
+    clear_attempts(folder)
     folder.write("offsets/0", b"")
     again = begin_run(folder)
     assert (again.number, again.interrupted_batch, again.attempt) == (5, 0, 2)

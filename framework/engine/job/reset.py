@@ -32,7 +32,7 @@ from state.checkpoint.reset_intent import (
     remove_reset_intent,
     write_reset_intent,
 )
-from state.checkpoint.run_record import forget_attempts
+from state.checkpoint.run_record import clear_attempts
 
 if TYPE_CHECKING:
     from framework.engine.session.checkpoint_files import CheckpointFiles
@@ -128,7 +128,7 @@ def complete_reset(files: CheckpointFiles, record: JobRecord) -> JobRecord:
     for step, name in enumerate(REMOVED_BY_RESET):
         fault_point("during-reset", step)
         files.remove(name)  # 3
-    forget_attempts(files)
+    clear_attempts(files)
     write_record(files, begun)  # 4
     remove_reset_intent(files)  # 5
     return begun

@@ -6,9 +6,14 @@ Everything goes through Spark's `CheckpointFileManager`, so a checkpoint may liv
 
 from __future__ import annotations
 
+import glob
 import json
+import shutil
+import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from framework.engine.session.file_manager import FORMAT_SETTING, MANAGER_SETTING, file_manager
@@ -22,6 +27,7 @@ if TYPE_CHECKING:
 _ALREADY_EXISTS = ("FileAlreadyExistsException", "Status Code: 412")  # as Hadoop says it, and as S3 does
 
 _OTHER_CHECKSUM = "ChecksumException"
+_REMOVED = ".removed"
 
 
 def _permitted() -> None:
@@ -124,9 +130,15 @@ class CheckpointFiles:
         return self.local_folder() or self
 
     def remove(self, name: str) -> None:
-        """Remove a file or folder; nothing happens if it is not there."""
+        """Remove a file or folder; nothing happens if it is not there.
+
+        A folder on a local disk gets another name first: a process that is paused while it removes the files one by one
+        must not remove those that another one has put there since.
+        """
         self.before_change()
-        self._manager().delete(self._path(name))
+        local = self.local_folder()
+        if local is None or not _remove_folder(local.path / name):
+            self._manager().delete(self._path(name))
 
     def make_folder(self, name: str) -> None:
         """Make a folder and its parents; nothing happens if it is there."""
@@ -183,3 +195,14 @@ class CheckpointFiles:
         for name, value in self.manager_setting(hadoop).items():
             hadoop.set(name, value)
         return package.CheckpointFileManager.create(self._path(""), hadoop)
+
+
+def _remove_folder(path: Path) -> bool:
+    """Remove a folder, and what is left of it from a process that was killed; return whether there was one."""
+    was_there = path.is_dir() and not path.is_symlink()
+    if was_there:
+        with suppress(FileNotFoundError):  # another process was faster
+            path.rename(path.with_name(f".{path.name}.{uuid.uuid4().hex}{_REMOVED}"))
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*{_REMOVED}"):
+        shutil.rmtree(left, ignore_errors=True)
+    return was_there

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from state.checkpoint.reset_intent import ResetIntent, write_reset_intent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from integration_tests.engine.conftest import Readings
 
@@ -127,3 +129,26 @@ def test_a_reset_that_is_paused_before_it_empties_the_view_removes_no_row_of_the
     assert rows
     emptied[0]()
     assert readings.rows("view") == rows
+
+
+def test_a_folder_whose_removal_is_paused_may_be_made_again(
+    readings: Readings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By another process, which has removed the rest of it: what it writes there stays."""
+    files = CheckpointFiles(readings.spark, str(readings.checkpoint))
+    state = readings.checkpoint / "state" / "0"
+    state.mkdir(parents=True)
+    (state / "1.zip").write_text("old")
+    remove = shutil.rmtree
+
+    def pause(left: Path, **options: Any) -> None:
+        state.mkdir(parents=True)
+        (state / "1.zip").write_text("new")
+        monkeypatch.undo()
+        remove(left, **options)
+
+    monkeypatch.setattr(shutil, "rmtree", pause)
+    files.remove("state")
+    assert (state / "1.zip").read_text() == "new"
+    files.remove("state")
+    assert [*readings.checkpoint.iterdir()] == []

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+
+import pytest
 
 from recovery.repair.repair import repair
+from recovery.savepoint.checkpoint_reader import read_checkpoint
 from state.checkpoint.layout import prepared_file
 from state.prepared import PreparedBatch
 from tests.recovery.conftest import FakeCheckpoint
+from tests.recovery.repair.test_repair import delta_log
 
 
 def found(job: FakeCheckpoint) -> dict[str, str]:
@@ -78,3 +83,29 @@ def test_offsets_that_are_an_older_copy_are_found(stored_job: FakeCheckpoint) ->
     last = PreparedBatch(number=2, epoch=0, spark_commit="", job="0123456789ab", begun_ms=7)
     stored_job.files.put_bytes(prepared_file(0, 2), last.to_bytes())
     assert found(stored_job) == {"offsets/2": "none"}
+
+
+@pytest.mark.parametrize("is_recorded", [False, True])
+def test_a_batch_that_was_begun_with_an_entry_which_is_gone_is_planned_again_if_nothing_was_done(
+    job: FakeCheckpoint,
+    tmp_path: Path,
+    is_recorded: bool,  # noqa: FBT001
+) -> None:
+    """Its process was paused before it logged the offsets, and a start removed the entry, which nobody had read."""
+    job.tables(metrics=f"{tmp_path}/metrics")
+    delta_log(tmp_path / "metrics", *range(3), role="metrics")
+    job.begin()
+    for file in [file for file in job.files.sizes("state/") if "/4_" in file]:
+        job.files.remove(file)
+    job.files.remove("sources/0/3")
+    if is_recorded:
+        job.put("panekeeper/prepared/0-3", "")
+    found = {one.file: one for one in repair(job.folder, no_sink=True).findings}
+    if is_recorded:
+        assert found["offsets/3"].action == "none"
+        return
+    assert found.keys() == {"offsets/3"}
+    assert found["offsets/3"].action == "set aside"
+    assert "it was begun with sources/0/3, which is gone" in found["offsets/3"].why
+    assert repair(job.folder, no_sink=True).findings == ()
+    assert read_checkpoint(job.files).unfinished is None

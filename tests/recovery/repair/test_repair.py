@@ -212,32 +212,6 @@ def test_a_batch_that_has_lost_a_control_file_is_planned_again_if_nothing_was_do
         assert repair(job.folder, no_sink=True).findings == ()
 
 
-@pytest.mark.parametrize("is_recorded", [False, True])
-def test_a_batch_that_was_begun_with_an_entry_which_is_gone_is_planned_again_if_nothing_was_done(
-    job: FakeCheckpoint,
-    tmp_path: Path,
-    is_recorded: bool,  # noqa: FBT001
-) -> None:
-    """Its process was paused before it logged the offsets, and a start removed the entry, which nobody had read."""
-    job.tables(metrics=f"{tmp_path}/metrics")
-    delta_log(tmp_path / "metrics", *range(3), role="metrics")
-    job.begin()
-    for file in [file for file in job.files.sizes("state/") if "/4_" in file]:
-        job.files.remove(file)
-    job.files.remove("sources/0/3")
-    if is_recorded:
-        job.put("panekeeper/prepared/0-3", "")
-    found = {one.file: one for one in repair(job.folder, no_sink=True).findings}
-    if is_recorded:
-        assert found["offsets/3"].action == "none"
-        return
-    assert found.keys() == {"offsets/3"}
-    assert found["offsets/3"].action == "set aside"
-    assert "it was begun with sources/0/3, which is gone" in found["offsets/3"].why
-    assert repair(job.folder, no_sink=True).findings == ()
-    assert read_checkpoint(job.files).unfinished is None
-
-
 def test_an_entry_of_a_source_that_no_batch_has_read_is_set_aside(job: FakeCheckpoint) -> None:
     """The source finds its files again."""
     job.put("sources/0/3", "v1\n{")
