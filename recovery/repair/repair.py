@@ -74,6 +74,8 @@ def repair(
     aside = folder.parent().child(folder.name + _SUFFIX)
     if not dry_run and any(one.action != "none" for one in findings):
         with holding(folder, folder.name, "the repair of") as lease:
+            again = _damaged_files(folder, no_sink=no_sink, s3=s3)  # a job may have run while this was paused
+            findings = [one for one in findings if one in again]
             for one in findings:
                 lease.require_held()  # a job may have begun while this was paused
                 _apply(folder, aside, one)
@@ -88,14 +90,18 @@ def _find(folder: Files, *, no_sink: bool, s3: S3Options | None) -> list[Finding
         require_no_interrupted_restore(folder)
     except CorruptState:
         lease.append(intent_finding(RestorePaths(checkpoint=folder)))
+    found = _damaged_files(folder, no_sink=no_sink, s3=s3)
+    return [*lease, *(replace(one, action="none") for one in found)] if lease else found
+
+
+def _damaged_files(folder: Files, *, no_sink: bool, s3: S3Options | None) -> list[Finding]:
     found = [
         *own_findings(folder),
         *prepared_findings(folder, no_sink=no_sink),
         *log_findings(folder, no_sink=no_sink, s3=s3),
     ]
     named = {one.file for one in found}  # a file that was cut short does not agree with its checksum either
-    found += [one for one in checksum_findings(folder) if one.file not in named]
-    return [*lease, *(replace(one, action="none") for one in found)] if lease else found
+    return found + [one for one in checksum_findings(folder) if one.file not in named]
 
 
 def _apply(folder: Files, aside: Files, finding: Finding) -> None:

@@ -144,6 +144,12 @@ class PreviousRun:
     seen_us: int
     clean: bool
 
+    def __post_init__(self) -> None:
+        """Raise `TypeError` for a value of another type: the file that it is read from may have been altered."""
+        kinds = [type(one) for one in (self.name, self.since_us, self.seen_us)]
+        if kinds != [str, int, int]:
+            raise TypeError(f"a run has no name {self.name!r}, or no times {self.since_us!r} and {self.seen_us!r}")
+
     @staticmethod
     def at(name: str, us: int) -> PreviousRun:
         """Return a run that is known to have been there at one instant only, and did not end by itself."""

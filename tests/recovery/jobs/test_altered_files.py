@@ -111,3 +111,13 @@ def test_what_a_start_or_a_restore_refuses_a_repair_finds(job: FakeCheckpoint, f
     assert [one.file for one in repair(job.root).findings] == [file]
     begin_run(job.files)
     assert unaccounted_after(job.files, 1) == []
+
+
+@pytest.mark.parametrize("altered", [{"since_us": "1"}, {"seen_us": None}, {"name": 7}, {"seen_us": 1.5}], ids=str)
+def test_a_run_before_with_values_of_other_types_is_none(job: FakeCheckpoint, altered: dict[str, Any]) -> None:
+    """The downtime report of a job's first batch computes with its times."""
+    before = {"name": "readings", "since_us": 1, "seen_us": 2, "clean": True}
+    job.put(STOPPED_FILE, json.dumps({"has_run": False, "before": before}))
+    assert previous_run(job.files, None) is not None
+    job.put(STOPPED_FILE, json.dumps({"has_run": False, "before": before | altered}))
+    assert previous_run(job.files, None) is None

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from recovery.jobs.lease import holding
+from recovery.repair import repair as repair_module
 from recovery.repair.repair import repair
 from recovery.savepoint.checkpoint_reader import read_checkpoint
 from state.checkpoint.layout import prepared_file
@@ -109,3 +114,21 @@ def test_a_batch_that_was_begun_with_an_entry_which_is_gone_is_planned_again_if_
     assert "it was begun with sources/0/3, which is gone" in found["offsets/3"].why
     assert repair(job.folder, no_sink=True).findings == ()
     assert read_checkpoint(job.files).unfinished is None
+
+
+def test_a_file_that_a_job_has_written_anew_before_the_repair_began_stays(
+    job: FakeCheckpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The repair was paused once it had looked, and holds the lease from then on only."""
+    job.put("metadata", "")
+    whole = '{"id":"0123"}'
+
+    @contextmanager
+    def written_meanwhile(*given: Any) -> Iterator[Any]:
+        job.put("metadata", whole)
+        with holding(*given) as lease:
+            yield lease
+
+    monkeypatch.setattr(repair_module, "holding", written_meanwhile)
+    assert repair(job.root).findings == ()
+    assert job.files.read("metadata").decode() == whole
