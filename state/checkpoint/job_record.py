@@ -143,7 +143,12 @@ def write_record(folder: CheckpointFolder, record: JobRecord) -> None:
 
 def create_record(folder: CheckpointFolder, record: JobRecord) -> None:
     """Write the first record: of two processes that do so, one gets its own id. Raises `FileExistsError`."""
-    folder.write_json(JOB_FILE, record.to_json())
+    try:
+        folder.write_json(JOB_FILE, record.to_json())
+    except FileExistsError:
+        found = read_record(folder)
+        if found is None or found.id != record.id:  # else a store has repeated a request whose response was lost
+            raise
 
 
 def write_tables(folder: CheckpointFolder, tables: Mapping[str, str | None]) -> None:
