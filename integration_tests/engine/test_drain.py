@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -244,7 +245,9 @@ def test_a_checkpoint_whose_tables_are_another_ones_now_is_not_reset(readings: R
     refuse("was restored to /elsewhere, and its tables went back with it")
     (readings.checkpoint / SUPERSEDED_FILE).unlink()
     intent.write_text("{}")
-    refuse("a restore of .* was interrupted")
+    refuse("a restore of .* was interrupted .* which completes it$")
+    intent.write_text('{"location": "/saved", "name": "a b"}')
+    refuse(f"panekeeper restore /saved 'a b' --checkpoint {re.escape(str(readings.checkpoint))}$")
     intent.unlink()
     readings.declare().reset_to_initial_state(checkpoint=readings.checkpoint, confirm="readings")
     assert readings.log("view") == []

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import glob
 import posixpath
+import shlex
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from itertools import permutations
@@ -137,6 +138,17 @@ def open_checkpoint(
     return record
 
 
+def _restore_command(files: CheckpointFiles, intent: str) -> str:
+    """Return the command that completes a restore, as its intent names it; nothing if it does not."""
+    folder, _, name = intent.rpartition("/")
+    try:
+        begun = CheckpointFiles(files.spark, folder or "/").read_json(name)
+        words = ["panekeeper", "restore", begun["location"], begun["name"], "--checkpoint", files.root]
+        return f": {shlex.join(words)}"
+    except (ValueError, KeyError, TypeError):
+        return ""
+
+
 def _require_none_set_aside(files: CheckpointFiles) -> None:
     """Refuse a new checkpoint where one was that a restore has renamed: paused, it may have done so late."""
     folder = local_path(files.root)
@@ -232,7 +244,7 @@ def require_no_interrupted_restore(files: CheckpointFiles) -> None:
     if begun:
         raise CheckpointError(
             f"a restore of {files.root} was interrupted ({intent} is there), so checkpoint and tables may not fit "
-            "together; run the same restore again, which completes it"
+            f"together; run the same restore again, which completes it{_restore_command(files, intent)}"
         )
     if not files.exists(JOB_FILE):
         _require_none_set_aside(files)
