@@ -14,6 +14,7 @@ from framework.builder.outputs import Computation
 from framework.core.aggregates.binding import bind
 from framework.core.job_spec import JobSpec, PortSpec
 from framework.declarations.aggregates import Aggregate
+from framework.declarations.arrow_types import has_void_inside
 from framework.declarations.errors import DeclarationError
 from framework.declarations.operator import Listener, Operator, OperatorWithListeners
 from framework.declarations.policy import Policy
@@ -154,6 +155,12 @@ def _build(inputs: Sequence[Input], spec: JobSpec) -> Computation:
             raise DeclarationError(
                 f"the result column {name!r} has the name of another one, and Delta does not look at upper and lower "
                 f"case (result columns: {', '.join(names)}); choose another name"
+            )
+    for field in [*(field for port in spec.ports for field in port.columns), *spec.results_schema]:
+        if has_void_inside(field.type):
+            raise DeclarationError(
+                f"the column {field.name!r} is of {field.type}, and neither Arrow nor Delta takes a void, the type of "
+                "a NULL without one, within a column; cast it before the window, as to string, or drop it"
             )
     intake, *other_ports = [one.intake for one in inputs]
     if not other_ports:

@@ -126,6 +126,16 @@ def require_no_field_left_out(given: pa.DataType, kind: pa.DataType) -> None:
             require_no_field_left_out(given.field(place).type, kind.field(place).type)
 
 
+def has_void_inside(kind: pa.DataType) -> bool:
+    """Return whether there is a void, the type of a NULL without one, within a type.
+
+    >>> has_void_inside(pa.list_(pa.null())), has_void_inside(pa.null())
+    (True, False)
+    """
+    inner = [kind.field(place).type for place in range(kind.num_fields)]
+    return any(pa.types.is_null(one) or has_void_inside(one) for one in inner)
+
+
 def _is_whole(value: Any) -> bool:
     if isinstance(value, float | np.floating):
         return float(value).is_integer()

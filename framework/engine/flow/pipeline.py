@@ -31,7 +31,7 @@ from state.checkpoint.run_record import RunRecord, begin_run
 from state.codec import nullable_inside, with_columns
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from framework.engine.session.checkpoint_files import CheckpointFiles
 
@@ -209,9 +209,13 @@ def unpack(packed: DataFrame, tag: str, schema: pa.Schema) -> DataFrame:
     return bodies.mapInArrow(Unpacker(schema), spark_schema(schema))
 
 
-def frame_schema(schema: pa.Schema) -> StructType:
-    """Return the Spark types of rows in Arrow, all within nullable: Spark casts them, see `with_columns`."""
-    return spark_schema(pa.schema([field.with_type(nullable_inside(field.type)) for field in schema]))
+def frame_of(spark: SparkSession, rows: pa.Table) -> DataFrame:
+    """Return rows in Arrow as a frame, all within nullable: Arrow refuses to cast what Spark has NOT NULL in a struct.
+
+    With its schema: without it Spark would take a time without zone for one of the session's zone.
+    """
+    free = with_columns(rows, pa.schema([field.with_type(nullable_inside(field.type)) for field in rows.schema]))
+    return spark.createDataFrame(free, spark_schema(free.schema))
 
 
 def spark_schema(schema: pa.Schema) -> StructType:

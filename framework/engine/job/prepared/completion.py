@@ -223,7 +223,9 @@ class Completion:
                 found = {name: (rows, 0) for name, (rows, _) in found.items()}
             expected = {name: (rows, batch.large_hashes.get(name, 0)) for name, rows in batch.large_counts.items()}
             if expected.items() - found.items():
-                raise damaged(self.files, folder, f"it has other rows ({found}) than were recorded ({expected})")
+                counts = {name: rows for name, (rows, _) in found.items()}
+                why = f"it has {counts} rows, not {dict(batch.large_counts)}, or not the same ones"
+                raise damaged(self.files, folder, why)
         return packed
 
     def _target(self, one: TableWrite, number: int) -> TableWrite | None:

@@ -19,7 +19,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
 from framework.declarations.errors import SchemaMismatch
-from framework.engine.flow.pipeline import frame_schema, spark_schema, unpack
+from framework.engine.flow.pipeline import frame_of, spark_schema, unpack
 from framework.engine.session.columns import column, quoted
 from framework.engine.session.spark_errors import first_line
 from framework.engine.sink import spark_commits
@@ -200,8 +200,7 @@ def _rows(batch: PreparedBatch, name: str, packed: DataFrame | None) -> pa.Table
 
 
 def _as_frame(spark: SparkSession, rows: pa.Table | DataFrame) -> DataFrame:
-    # Without its schema, Spark would take a time without zone for one of the session's zone.
-    return spark.createDataFrame(rows, frame_schema(rows.schema)).coalesce(1) if isinstance(rows, pa.Table) else rows
+    return frame_of(spark, rows).coalesce(1) if isinstance(rows, pa.Table) else rows
 
 
 def _newest_rows(results: pa.Table | DataFrame, pane: list[str]) -> pa.Table | DataFrame:
