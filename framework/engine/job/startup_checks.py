@@ -152,7 +152,7 @@ def _restore_command(files: CheckpointFiles, intent: str) -> str:
 def _require_none_set_aside(files: CheckpointFiles) -> None:
     """Refuse a new checkpoint where one was that a restore has renamed: paused, it may have done so late."""
     folder = local_path(files.root)
-    found = [] if folder is None else sorted(folder.parent.glob(f"{glob.escape(folder.name)}{REPLACED_SUFFIX}*"))
+    found = [] if folder is None else sorted(folder.parent.glob(f"{glob.escape(folder.name)}{REPLACED_SUFFIX}[0-9]*"))
     if found:
         raise CheckpointError(
             f"{files.root} is new, and {found[0]} is the checkpoint that a restore has moved from there, which was "
