@@ -105,15 +105,6 @@ def test_more_declarations_that_cannot_be(readings: Readings) -> None:
         readings.start(trigger="now")
 
 
-def test_a_result_with_a_void_inside_is_refused(readings: Readings) -> None:
-    """No table could take a batch with it, nor a worker; the name of the column is in the error."""
-    rows = readings.stream().withColumn("nothing", F.lit(None)).withColumn("pair", F.struct("value", "nothing"))
-    stream = windowed(rows, name="x", partition_by="sensor", event_time="at").window(TimeInterval(60))
-    for column, named in (("nothing", "all"), ("pair", "pair")):
-        with pytest.raises(DeclarationError, match=f"'{named}' is of .*, and neither Arrow nor Delta takes a void"):
-            stream.aggregate(all=agg.collect(column))
-
-
 def test_the_size_of_a_delta_is_in_the_unit_of_its_column(readings: Readings) -> None:
     """A duration for a time, a number for a number; a column without a difference names the cast."""
     rows = readings.stream().withColumn("day", F.to_date("at")).withColumn("price", F.lit(1).cast("decimal(18,2)"))

@@ -13,7 +13,7 @@ from delta.tables import DeltaTable
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from framework.declarations.errors import SinkError
+from framework.declarations.errors import DeclarationError, SinkError
 from framework.engine.flow import processor
 from framework.engine.session.required_settings import session_settings
 from framework.engine.sink import spark_commits
@@ -219,13 +219,18 @@ def test_a_struct_with_a_field_that_is_not_null_can_be_collected_and_null(readin
     assert job.start(checkpoint=readings.checkpoint, trigger="available_now").await_end(timeout=300)
     for table in ("log", "view"):
         [row] = [row for row in readings.rows(table) if row["pane_start"].minute == 0]
-        assert [(one.x, one.y) for one in (*row["points"], row["newest"], row["even"])] == [
-            (1, 1),
-            (1, 2),
-            (1, 2),
-            (1, 2),
-        ]
+        points = [(one.x, one.y) for one in (*row["points"], row["newest"], row["even"])]
+        assert points == [(1, 1), (1, 2), (1, 2), (1, 2)]
         assert (row["best"], row["inner"]) == (None, None)
+
+
+def test_a_result_with_a_void_inside_is_refused(readings: Readings) -> None:
+    """No table could take a batch with it, nor a worker; the name of the column is in the error."""
+    rows = readings.stream().withColumn("nothing", F.lit(None)).withColumn("pair", F.struct("value", "nothing"))
+    stream = windowed(rows, name="x", partition_by="sensor", event_time="at").window(TimeInterval(60))
+    for column, named in (("nothing", "all"), ("pair", "pair")):
+        with pytest.raises(DeclarationError, match=f"'{named}' is of .*, and neither Arrow nor Delta takes a void"):
+            stream.aggregate(all=agg.collect(column))
 
 
 class EachEvent(Operator):

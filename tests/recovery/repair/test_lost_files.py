@@ -116,7 +116,7 @@ def test_a_batch_that_was_begun_with_an_entry_which_is_gone_is_planned_again_if_
     assert read_checkpoint(job.files).unfinished is None
 
 
-def test_a_file_that_a_job_has_written_anew_before_the_repair_began_stays(
+def test_a_file_that_a_job_has_written_again_before_the_repair_began_stays(
     job: FakeCheckpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The repair was paused once it had looked, and holds the lease from then on only."""
