@@ -13,7 +13,7 @@ import json
 import re
 import struct
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Iterator
 from typing import IO, Any
 
 from state.spark_logs.lines import LINE_END
@@ -55,12 +55,12 @@ def require_plain_ids(commit: bytes) -> None:
         _require_plain(line)
 
 
-def require_schemas_within(description: bytes, folders: Collection[str]) -> None:
+def require_schemas_within(description: bytes, is_within: Callable[[str], bool]) -> None:
     """Check the files with schemas that the description of an operator names, `state/<operator>/_metadata/...`.
 
     Args:
         description: the content of the file.
-        folders: the full names of the checkpoint.
+        is_within: returns whether a full name is one of a file in the checkpoint.
 
     Raises:
         ValueError: one of them is in no such folder, or it is not what Spark writes.
@@ -71,7 +71,7 @@ def require_schemas_within(description: bytes, folders: Collection[str]) -> None
     def check(pairs: list[tuple[str, Any]]) -> None:
         for name, value in pairs:
             for text in _texts(value) if name == "stateSchemaFilePaths" else ():
-                if ".." in text.split("/") or not any(text.startswith(f"{folder}/") for folder in folders):
+                if ".." in text.split("/") or not is_within(text):
                     raise ValueError(f"it names {text[:200]!r}, which is not in the checkpoint")
 
     try:

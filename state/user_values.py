@@ -115,15 +115,23 @@ def _local_time(text: str, fold: int, key: str | None) -> datetime:
 
 
 def _of_pandas_time(value: Any) -> Any:
-    if value.nanosecond:
-        raise TypeError(f"{value!r} is a {type(value).__name__} that a datetime of Python cannot represent")
-    return {"$pd.Timestamp": [_of_datetime(value.to_pydatetime()), value.unit]}
+    try:
+        if value.nanosecond:
+            raise ValueError(value)
+        time = value.to_pydatetime()
+    except (ValueError, OverflowError):
+        raise TypeError(f"{value!r} is a {type(value).__name__} that a datetime of Python cannot represent") from None
+    return {"$pd.Timestamp": [_of_datetime(time), value.unit]}
 
 
 def _of_pandas_duration(value: Any) -> Any:
-    if value.nanoseconds:
-        raise TypeError(f"{value!r} is a {type(value).__name__} that a timedelta of Python cannot represent")
-    return {"$pd.Timedelta": [_of_timedelta(value.to_pytimedelta()), value.unit]}
+    try:
+        if value.nanoseconds:
+            raise ValueError(value)
+        duration = value.to_pytimedelta()
+    except (ValueError, OverflowError):
+        raise TypeError(f"{value!r} is a {type(value).__name__} that a timedelta of Python cannot represent") from None
+    return {"$pd.Timedelta": [_of_timedelta(duration), value.unit]}
 
 
 def _of_pandas(kind: str, value: Any, unit: str) -> Any:

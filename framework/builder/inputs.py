@@ -156,11 +156,11 @@ def _build(inputs: Sequence[Input], spec: JobSpec) -> Computation:
                 f"the result column {name!r} has the name of another one, and Delta does not look at upper and lower "
                 f"case (result columns: {', '.join(names)}); choose another name"
             )
-    for field in [*(field for port in spec.ports for field in port.columns), *spec.results_schema]:
+    for field in spec.results_schema:
         if has_void_inside(field.type):
             raise DeclarationError(
-                f"the column {field.name!r} is of {field.type}, and neither Arrow nor Delta takes a void, the type of "
-                "a NULL without one, within a column; cast it before the window, as to string, or drop it"
+                f"the result column {field.name!r} is of {field.type}, and Delta stores no void, the type of a NULL "
+                "without one, within a column; cast it before the window, as to string"
             )
     intake, *other_ports = [one.intake for one in inputs]
     if not other_ports:

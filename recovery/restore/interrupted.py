@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import replace
 
 from recovery.errors import (
     ArchiveNotFound,
@@ -95,7 +96,7 @@ def completes_interrupted(
     has_its_name = (interrupted.location, interrupted.name) == (archive.location, manifest.name)
     is_replaced = has_its_name and interrupted.made_at not in ("", manifest.made_at.isoformat())
     folders = (paths.incoming, paths.checkpoint)
-    is_there = interrupted.has_done("in place") or is_moved(paths, interrupted)
+    is_there = with_steps_done(paths, interrupted).has_done("in place")
     has_copy = is_there or any(is_copy(folder, interrupted) for folder in folders)
     if has_its_name and not is_replaced:
         return has_copy
@@ -121,13 +122,14 @@ def is_copy(folder: Files, intent: RestoreIntent) -> bool:
     return record is not None and record.epoch == intent.epoch and len(folder.resolved().sizes()) == intent.files
 
 
-def is_moved(paths: RestorePaths, intent: RestoreIntent) -> bool:
-    """Return whether the copy of a restore has become the checkpoint, whatever step was recorded last.
+def with_steps_done(paths: RestorePaths, intent: RestoreIntent) -> RestoreIntent:
+    """Return an intent by which the copy has become the checkpoint if it has, whatever step was recorded last.
 
     A restore that was paused records one late: another one may have completed it, and the job may have run since.
     """
     record = read_record_or_none(paths.checkpoint)
-    return record is not None and record.epoch >= intent.epoch and not paths.incoming.sizes()
+    is_moved = record is not None and record.epoch >= intent.epoch and not paths.incoming.sizes()
+    return replace(intent, done="in place") if is_moved else intent
 
 
 def read_record_or_none(checkpoint: Files) -> JobRecord | None:

@@ -39,7 +39,7 @@ from recovery.restore.exclusive import RequireLease, begin, only_restore, requir
 from recovery.restore.former_epochs import epochs_to_fence
 from recovery.restore.incoming import Transform, require_free_for_copy, write_incoming
 from recovery.restore.intent import RestoreIntent, read_intent, remove_intent, write_intent
-from recovery.restore.interrupted import completes_interrupted, find_savepoint, is_copy, is_moved
+from recovery.restore.interrupted import completes_interrupted, find_savepoint, is_copy, with_steps_done
 from recovery.restore.preview import RestorePreview, has_table_versions, preview_restore
 from recovery.restore.superseded import checkpoints_with_same_tables, successors
 from recovery.savepoint.checkpoint_reader import COPIED
@@ -113,7 +113,7 @@ def restore(  # noqa: PLR0913 -- what, where to, and how; all but two by keyword
             require_confirmed(manifest, archive.location, paths, intent, checkpoint, unconfirmed, s3)
         has_tables = partial(has_table_versions, s3=s3, spark=spark)
         completes = intent is not None and completes_interrupted(paths, intent, archive, manifest, s3, has_tables)
-        intent, abandoned = (intent, None) if completes else (None, intent)
+        intent, abandoned = (with_steps_done(paths, intent), None) if intent and completes else (None, intent)
         preview = _preview(paths, manifest, intent, abandoned, s3, spark)  # 1
         preview = replace(preview, unconfirmed=unconfirmed, superseded=_superseded(manifest, paths, s3))
         if lease is None:
@@ -228,7 +228,6 @@ def _complete(
         on_step(step)
         return done
 
-    intent = replace(intent, done="in place") if is_moved(paths, intent) else intent
     if not intent.has_done("tables"):
         restore_tables()  # 4
         intent = record("tables")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import codecs
 import io
+import os
 import re
 import tempfile
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO
 from urllib.parse import quote
@@ -22,6 +24,7 @@ from recovery.storage.blobs import ProgressCallback, SavedFile, TransferProgress
 from recovery.storage.files import Files
 from recovery.storage.local_files import LocalFiles
 from recovery.storage.parallel import map_parallel
+from state.checkpoint.folder import local_path
 from state.checkpoint.layout import COMMITS_FOLDER, JOB_FILE, STATE_FOLDER
 from state.snapshots import require_plain_ids, require_plain_names_in_snapshot, require_schemas_within
 
@@ -237,9 +240,19 @@ def _check_of(path: PurePosixPath, old: str) -> Callable[[IO[bytes]], None] | No
     if path.parts[0] != STATE_FOLDER:
         return None
     if "_metadata" in path.parts and not path.name.startswith("."):  # Hadoop's checksums are no text
-        folders = [one for folder in (old, _quoted(old)) for one in _spellings(folder).values()]
-        return lambda file: require_schemas_within(file.read(MAX_SMALL_BYTES + 1), folders)
+        return lambda file: require_schemas_within(file.read(MAX_SMALL_BYTES + 1), partial(_is_within, old))
     return require_plain_names_in_snapshot if path.suffix == ".zip" else None
+
+
+def _is_within(folder: str, file: str) -> bool:
+    """Return whether a full name is one of a file in a folder, which a job may name by a link to it."""
+    spelled = [one for name in (folder, _quoted(folder)) for one in _spellings(name).values()]
+    if any(file.startswith(f"{one}/") for one in spelled):
+        return True
+    place, target = local_path(folder), local_path(file)
+    if place is None or target is None:
+        return False
+    return os.path.realpath(target).startswith(f"{os.path.realpath(place)}/")
 
 
 def _never_written(path: str, why: str) -> DamagedSavepoint:

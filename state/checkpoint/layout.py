@@ -40,9 +40,9 @@ RESET_FILE = f"{OWN_FOLDER}/reset.json"
 SUPERSEDED_FILE = f"{OWN_FOLDER}/moved.json"
 
 RESTORING_SUFFIX = ".restoring.json"
+"""Added to the name of the checkpoint folder."""
 REPLACED_SUFFIX = ".replaced-"
 """With an epoch: the folder that a checkpoint is moved to while a restore replaces it."""
-"""Added to the name of the checkpoint folder."""
 
 CONTROL_FOLDER = "pulse"
 

@@ -45,7 +45,10 @@ def begin_run(folder: CheckpointFolder) -> RunRecord:
 
 def clear_attempts(folder: CheckpointFolder) -> None:
     """Let no batch be one that was begun before: its number is given again, after a reset."""
-    folder.write_json(RUNS_FILE, read_runs(folder) | {"begun": None, "attempts": 0}, replace=True)
+    try:
+        folder.write_json(RUNS_FILE, read_runs(folder) | {"begun": None, "attempts": 0}, replace=True)
+    except CorruptState:
+        folder.remove(RUNS_FILE)  # a reset needs nothing of it
 
 
 def read_runs(folder: CheckpointFolder) -> dict[str, Any]:

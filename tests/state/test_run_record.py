@@ -19,3 +19,6 @@ def test_attempts_at_a_batch_before_a_reset_do_not_count(tmp_path: Path) -> None
     folder.write("offsets/0", b"")
     again = begin_run(folder)
     assert (again.number, again.interrupted_batch, again.attempt) == (5, 0, 2)
+    folder.write("panekeeper/runs.json", b"{", replace=True)
+    clear_attempts(folder)
+    assert begin_run(folder).number == 1

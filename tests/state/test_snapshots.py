@@ -174,14 +174,18 @@ def description(*schemas: str) -> bytes:
 
 def test_schemas_are_read_within_the_checkpoint_only() -> None:
     """Spark opens them by the full names in the description, whatever the file system of the name is."""
+
+    def within(name: str) -> bool:
+        return name.startswith(("file:///jobs/a/", "file:/jobs/a/"))
+
     inside = "file:///jobs/a/state/0/_stateSchema/default/0_x"
-    require_schemas_within(description(inside), ["file:///jobs/a"])
-    require_schemas_within(description(), ["file:///jobs/a"])
+    require_schemas_within(description(inside), within)
+    require_schemas_within(description(), within)
     outside = ["file:/jobs/ab/x", "file:///jobs/a/../b/x", "s3a://theirs/x", "/etc/passwd", ""]
     for path in outside:
         with pytest.raises(ValueError, match="not in the checkpoint"):
-            require_schemas_within(description(inside, path), ["file:///jobs/a", "file:/jobs/a"])
+            require_schemas_within(description(inside, path), within)
     twice = description(inside).replace(b'"numPartitions"', b'"stateSchemaFilePaths": ["/etc/passwd"], "numPartitions"')
     for content in (twice, b"v2\n{", b"v2\n" + b"[" * 100_000):
         with pytest.raises(ValueError, match=r"not in the checkpoint|Expecting|nested"):
-            require_schemas_within(content, ["file:///jobs/a"])
+            require_schemas_within(content, within)

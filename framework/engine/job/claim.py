@@ -75,8 +75,8 @@ def claim_if_free(
         CheckpointInUse: another job runs, or is being started.
         CheckpointError: the store cannot refuse one of two starts.
     """
-    last_control_file = newest_control_file(folder)
     newest = newest_claim_number(folder)  # before the check: a later claim is another start's
+    last_control_file = newest_control_file(folder)
     replaced = require_free(folder, owner.since, runs_here)
     note_takeover(folder, replaced, is_job=owner.what == "job")  # before running.json goes
     previous, last, token = previous_run(folder, replaced), last_run(folder, replaced), last_token(folder, replaced)

@@ -45,7 +45,7 @@ class Job:
         self._totals = RunTotals(len(launch.record.group_ids))
         self._callbacks = BatchCallbacks(launch.name)
         self._query_started, self._first_batch_started = threading.Event(), threading.Event()
-        self._end = RunEnd(launch.lease.last_control_file)
+        self._end = RunEnd(min(launch.lease.last_control_file, launch.resume_file - 1))
         self._failure: BaseException | None = None
         self._tick_scheduler = launch.start_ticks()
         self._last_control_file: int | None = None

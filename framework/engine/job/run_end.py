@@ -17,6 +17,7 @@ class RunEnd:
 
     Args:
         last_control_file: the newest one before this run could be seen; a command until then was one to an earlier run.
+            A start that completes a reset begins the numbers again: it is before that of the start in any case.
 
     Attributes:
         stopping: the run is to end after its batch.

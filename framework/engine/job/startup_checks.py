@@ -145,14 +145,15 @@ def _restore_command(files: CheckpointFiles, intent: str) -> str:
         begun = CheckpointFiles(files.spark, folder or "/").read_json(name)
         words = ["panekeeper", "restore", begun["location"], begun["name"], "--checkpoint", files.root]
         return f": {shlex.join(words)}"
-    except (ValueError, KeyError, TypeError):
+    except Exception:  # noqa: BLE001 -- the refusal counts, and whoever restores says what is wrong with the file
         return ""
 
 
 def _require_none_set_aside(files: CheckpointFiles) -> None:
     """Refuse a new checkpoint where one was that a restore has renamed: paused, it may have done so late."""
     folder = local_path(files.root)
-    found = [] if folder is None else sorted(folder.parent.glob(f"{glob.escape(folder.name)}{REPLACED_SUFFIX}[0-9]*"))
+    beside = [] if folder is None else sorted(folder.parent.glob(f"{glob.escape(folder.name)}{REPLACED_SUFFIX}*"))
+    found = [one for one in beside if one.suffix[len(REPLACED_SUFFIX) :].isdecimal() and (one / JOB_FILE).exists()]
     if found:
         raise CheckpointError(
             f"{files.root} is new, and {found[0]} is the checkpoint that a restore has moved from there, which was "

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import glob
 import json
+import os
 import shutil
 import uuid
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -198,11 +198,17 @@ class CheckpointFiles:
 
 
 def _remove_folder(path: Path) -> bool:
-    """Remove a folder, and what is left of it from a process that was killed; return whether there was one."""
-    was_there = path.is_dir() and not path.is_symlink()
-    if was_there:
-        with suppress(FileNotFoundError):  # another process was faster
+    """Remove a folder, and what is left of it from a process that was killed; return whether nothing is there now."""
+    is_folder = path.is_dir() and not path.is_symlink()
+    if not is_folder and os.path.lexists(path):
+        return False
+    if is_folder:
+        try:
             path.rename(path.with_name(f".{path.name}.{uuid.uuid4().hex}{_REMOVED}"))
+        except FileNotFoundError:
+            pass  # another process was faster
+        except OSError:
+            return False  # as a folder on which another disk is mounted
     for left in path.parent.glob(f".{glob.escape(path.name)}.*{_REMOVED}"):
         shutil.rmtree(left, ignore_errors=True)
-    return was_there
+    return True

@@ -127,6 +127,7 @@ class _Zone(tzinfo):
         ("seen", {"at": [pd.NaT]}, "the state 'seen' cannot be kept: NaT is"),
         ("seen", pd.Timestamp(1), "the state 'seen' cannot be kept: Timestamp"),
         ("seen", pd.Timedelta(1), "cannot be kept: Timedelta"),
+        ("seen", pd.Timestamp(np.datetime64("20000-01-01", "s")), "cannot be kept: Timestamp"),
         ("seen", Counter("aab"), "is a Counter; write"),
         ("seen", {"n": defaultdict(int)}, "is a defaultdict; write"),
         ("seen", {_Place.HERE: 1}, "HERE: 'here'> is a _Place; write"),

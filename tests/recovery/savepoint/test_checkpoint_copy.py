@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from recovery.errors import DamagedSavepoint
-from recovery.savepoint.checkpoint_copy import _renamed, with_new_path, write_checkpoint
+from recovery.savepoint.checkpoint_copy import _is_within, _renamed, with_new_path, write_checkpoint
 from recovery.savepoint.manifest import Manifest
 from recovery.savepoint.manifest_rules import MAX_SMALL_BYTES
 from recovery.storage.archive import ByteSink
@@ -109,3 +109,13 @@ def test_a_description_of_state_that_names_files_elsewhere_is_refused(tmp_path: 
     manifest = replace(MANIFEST, checkpoint=OLD, files=(file,))
     with pytest.raises(DamagedSavepoint, match=f"it names '{place}x', which is not in the checkpoint"):
         write_checkpoint(archive, manifest, into=LocalFiles(tmp_path / "new"), checkpoint_path=NEW)
+
+
+def test_a_job_may_name_its_checkpoint_by_a_link(tmp_path: Path) -> None:
+    """And the command that makes a savepoint by the folder itself."""
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    for name in ("link", "real"):
+        assert _is_within(str(tmp_path / "real"), f"file:{tmp_path}/{name}/state/0/x")
+    for name in ("real2/x", "other/x"):
+        assert not _is_within(str(tmp_path / "real"), f"file:{tmp_path}/{name}")
