@@ -1,4 +1,4 @@
-"""A restore where a table of the job has not gone back with the others."""
+"""A restore where a table of the job has not gone back with the others, or need not."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import pytest
 
 from framework.declarations.errors import SinkError
 from integration_tests.engine.readings import FILES, LOG
+from panekeeper import TimeInterval, agg, windowed
+from recovery.errors import SavepointRefused
 from recovery.restore.restore import restore
 from recovery.savepoint.create import savepoint
 
@@ -58,6 +60,33 @@ def test_a_table_that_went_back_may_be_left_out_and_declared_again(readings: Rea
     assert other.start(checkpoint=readings.checkpoint, trigger="available_now").await_end(timeout=300)
     readings.run()
     assert [row["row"] for row in readings.rows("log_quarantine")] == kept != []
+
+
+@pytest.mark.extended
+def test_what_another_job_writes_while_a_restore_is_interrupted_stays(readings: Readings) -> None:
+    """They share the quarantine; the restored job has refused nothing since the savepoint, which would go back."""
+    readings.put(*FILES[0], ("d", None, 3))
+    readings.run()
+    savepoint(readings.checkpoint, "one", to=readings.folder / "savepoints", decode=False)
+
+    def kill(step: str) -> None:
+        if step == "intended":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        restore(readings.folder / "savepoints", "one", spark=readings.spark, on_step=kill)
+    other = windowed(readings.stream(), name="flights", partition_by="sensor", event_time="at").window(TimeInterval(60))
+    tables = other.aggregate(total=agg.sum("value")).to_delta(
+        readings.folder / "flights", quarantine=readings.folder / "log_quarantine"
+    )
+    assert tables.start(checkpoint=readings.folder / "other", trigger="available_now").await_end(timeout=300)
+    restore(readings.folder / "savepoints", "one", spark=readings.spark)
+    readings.run()
+    assert len(readings.rows("log_quarantine")) == 4  # two rows of each job
+    readings.put(("e", None, 3))
+    readings.run()
+    with pytest.raises(SavepointRefused, match="log_quarantine has rows of 'flights'"):
+        restore(readings.folder / "savepoints", "one", spark=readings.spark)
 
 
 @pytest.mark.extended

@@ -2,7 +2,8 @@
 
 A table may go back if the checkpoint that is replaced names it as its own, if the restore that was interrupted there
 was permitted to, or if the caller names it. Several jobs may share a quarantine or downtime table: where others have
-written to it since the savepoint, the caller must name it, as their rows would be gone.
+written to it since the savepoint, and the job itself, too, the caller must name it, as their rows would be gone. Where
+others alone have, there is nothing to take back: the table stays as it is.
 """
 
 from __future__ import annotations
@@ -67,19 +68,46 @@ def other_jobs(manifest: Manifest, paths: RestorePaths, s3: S3Options | None) ->
         paths: of the checkpoint that is replaced.
         s3: how S3 is reached. Tables that only Spark reaches are not checked.
     """
-    record = read_record_or_none(paths.checkpoint)
-    own = {manifest.job_id} | ({record.id} if record else set()) | _ids_of_restores(manifest, s3)
+    own = _own_ids(manifest, paths.checkpoint, s3)
+    found = {}
+    for path, since in _changes(manifest, s3).items():
+        others = {name for id_, name in since.items() if id_ not in own}
+        if others and not _is_unchanged(since, own, manifest):
+            found[path] = sorted(others)
+    return found
+
+
+def unchanged_tables(manifest: Manifest, checkpoint: Files, s3: S3Options | None) -> frozenset[str]:
+    """Return the paths of the tables that other jobs alone have changed since a savepoint: they do not go back.
+
+    Args:
+        manifest: the savepoint.
+        checkpoint: which is replaced.
+        s3: how S3 is reached. Tables that only Spark reaches are not checked.
+    """
+    own = _own_ids(manifest, checkpoint, s3)
+    return frozenset(path for path, since in _changes(manifest, s3).items() if _is_unchanged(since, own, manifest))
+
+
+def _is_unchanged(since: Mapping[str, str], own: Collection[str], manifest: Manifest) -> bool:
+    """Return whether others alone have made these changes; the id of a job of this name may be one of a lost copy."""
+    return bool(since) and all(id_ not in own and name != manifest.job for id_, name in since.items())
+
+
+def _own_ids(manifest: Manifest, checkpoint: Files, s3: S3Options | None) -> set[str]:
+    """Return the ids of what is taken back: the job's, under whichever it has run, and of changes by no job."""
+    record = read_record_or_none(checkpoint)
+    return {"", manifest.job_id} | ({record.id} if record else set()) | _ids_of_restores(manifest, s3)
+
+
+def _changes(manifest: Manifest, s3: S3Options | None) -> dict[str, dict[str, str]]:
+    """Return path -> who has changed it since the savepoint, as `jobs_since`, of each table that jobs may share."""
     found = {}
     for role, table in manifest.tables.items():
         files = files_at(table.path, s3) if role not in OWNED else None
-        if files is None or not has_version(files, table.version):
-            continue
-        try:
-            since = jobs_since(files, table.version)
-        except SavepointError:
-            continue  # the preview says what is wrong with its log
-        if others := {name for id_, name in since.items() if id_ not in own}:
-            found[table.path] = sorted(others)
+        if files is not None and has_version(files, table.version):
+            with suppress(SavepointError):  # the preview says what is wrong with its log
+                found[table.path] = jobs_since(files, table.version)
     return found
 
 

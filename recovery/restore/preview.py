@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from framework.engine.session.delta_log import cut_short_commit
 from recovery.errors import ArchiveError, DamagedSavepoint, SavepointError, SavepointRefused, TableVersionLost
+from recovery.restore.confirmed_tables import unchanged_tables
 from recovery.restore.former_epochs import last_known_epochs
 from recovery.restore.intent import RestoreIntent
 from recovery.restore.superseded import checkpoints_with_same_tables
@@ -32,7 +33,7 @@ class TableVersionChange:
     Attributes:
         path: the table's path or URL.
         old: its newest version before.
-        new: the version it is restored to.
+        new: the version it is restored to; the same one if it does not go back, as only other jobs have written to it.
     """
 
     path: str
@@ -120,6 +121,7 @@ def preview_restore(
         bytes=manifest.size,
         tables=_table_changes(
             manifest,
+            checkpoint,
             s3,
             spark,
             tables_are_back=interrupted is not None and interrupted.has_done("tables"),
@@ -156,10 +158,10 @@ def _discarded_batches(manifest: Manifest, checkpoint: Files) -> tuple[int, int]
     return (manifest.batch + 1, present.batch) if present.batch > manifest.batch else None
 
 
-def has_table_versions(manifest: Manifest, s3: S3Options | None, spark: SparkSession | None) -> bool:
+def has_table_versions(manifest: Manifest, checkpoint: Files, s3: S3Options | None, spark: SparkSession | None) -> bool:
     """Return whether the tables of a savepoint, whose restore was interrupted, still have its versions."""
     try:
-        _table_changes(manifest, s3, spark, is_completed=True)
+        _table_changes(manifest, checkpoint, s3, spark, is_completed=True)
     except TableVersionLost:
         return False
     return True
@@ -167,6 +169,7 @@ def has_table_versions(manifest: Manifest, s3: S3Options | None, spark: SparkSes
 
 def _table_changes(
     manifest: Manifest,
+    checkpoint: Files,
     s3: S3Options | None,
     spark: SparkSession | None,
     *,
@@ -179,14 +182,17 @@ def _table_changes(
 
     paths = [table.path for table in manifest.tables.values()]
     session = cache(lambda: session_for(paths, spark, s3))  # none is started if the library can read all tables
+    unchanged = unchanged_tables(manifest, checkpoint, s3)
     changes = {}
     for role, table in manifest.tables.items():
         files = files_at(table.path, s3)
         if files is not None and (damage := cut_short_commit(files)) is not None:
             raise SavepointError(f"{damage}, and run the same restore again")
         is_back = is_completed and files is not None and was_restored_last(files, table.version)
-        if not (tables_are_back or is_back):  # with its commit Delta may have cleaned up the log, and the version in it
+        # With the commit of a RESTORE Delta may have cleaned up the log, and the version in it.
+        if not (tables_are_back or is_back or table.path in unchanged):
             require_version(session, table, s3)
         old = version_of(session(), table.path) if files is None else newest_version(files)
-        changes[role] = TableVersionChange(path=table.path, old=old, new=table.version)
+        new = old if table.path in unchanged else table.version
+        changes[role] = TableVersionChange(path=table.path, old=old, new=new)
     return changes

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any
 
 from recovery.errors import ArchiveError, SavepointError, SavepointRefused, TableVersionLost
 from recovery.jobs.lease import require_stopped
-from recovery.restore.confirmed_tables import require_confirmed, unconfirmed_tables
+from recovery.restore.confirmed_tables import require_confirmed, unchanged_tables, unconfirmed_tables
 from recovery.restore.exclusive import RequireLease, begin, only_restore, require_no_paused_process
 from recovery.restore.former_epochs import epochs_to_fence
 from recovery.restore.incoming import Transform, require_free_for_copy, write_incoming
@@ -111,7 +111,7 @@ def restore(  # noqa: PLR0913 -- what, where to, and how; all but two by keyword
         unconfirmed = unconfirmed_tables(manifest, paths, intent, tables, s3)
         if not dry_run:
             require_confirmed(manifest, archive.location, paths, intent, checkpoint, unconfirmed, s3)
-        has_tables = partial(has_table_versions, s3=s3, spark=spark)
+        has_tables = partial(has_table_versions, checkpoint=paths.checkpoint, s3=s3, spark=spark)
         completes = intent is not None and completes_interrupted(paths, intent, archive, manifest, s3, has_tables)
         intent, abandoned = (with_steps_done(paths, intent), None) if intent and completes else (None, intent)
         preview = _preview(paths, manifest, intent, abandoned, s3, spark)  # 1
@@ -274,7 +274,9 @@ def _restore_tables(
     assert record is not None  # the copy of a savepoint has one
     require_lease()
     fence(session, tables, epochs_to_fence(record, paths.checkpoint, manifest, others, s3), joined=record)
-    for role in sorted(manifest.tables, key=lambda role: role == "metrics"):
+    unchanged = unchanged_tables(manifest, paths.checkpoint, s3)
+    go_back = (role for role, path in tables.items() if path not in unchanged)
+    for role in sorted(go_back, key=lambda role: role == "metrics"):
         restore_table(session, manifest.tables[role], s3, before_commit=require_lease)
     require_lease()
     own(session, tables, record, take=True)

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 
 from framework.declarations.durations import Duration, to_seconds
 from recovery.errors import ArchiveError, SavepointError, SavepointRefused
-from recovery.jobs.record import require_record
+from recovery.jobs.record import require_current_record, require_record
 from recovery.jobs.tables import require_fitting_tables
 from recovery.savepoint.activity import active_markers, activity_marker
 from recovery.savepoint.checkpoint_reader import CheckpointSnapshot, read_checkpoint
@@ -117,7 +117,7 @@ def savepoint(  # noqa: PLR0913 -- all but two have a default that fits
         sleep: called with a number of seconds to wait.
 
     Raises:
-        SavepointRefused: a running job committed no batch in time; a restore of it was interrupted; the location is
+        SavepointRefused: a running job committed no batch in time; a reset or restore of it has begun; the location is
             being pruned or lies in the checkpoint; the name is taken or cannot be one; the key for signatures is
             short; or a table belongs to another checkpoint.
         CheckpointError, SinkError: the checkpoint or a table was put back from a backup, and they do not fit together.
@@ -154,17 +154,12 @@ def _require_can_save(archive: Archive, folder: Files, s3: S3Options | None) -> 
     """Check what can be checked before anything is written to the location."""
     require_no_overlap(archive, folder, s3)
     require_record(folder)
-    if RestorePaths(checkpoint=folder).is_restore_interrupted():
-        raise SavepointRefused(
-            f"a restore of {folder.root} was interrupted; run the same restore again first, which completes it"
-        )
+    RestorePaths(checkpoint=folder).require_no_restore()
 
 
 def _publish(archive: Archive, manifest: Manifest, key: bytes | None) -> None:
     file, data = manifest_file(manifest.name), manifest.encode(key)
-    Manifest.decode(
-        data, manifest.name, key
-    )  # what could not be read again, as for the name of a folder, is no savepoint
+    Manifest.decode(data, manifest.name, key)  # what could not be read, as for a folder's name, is no savepoint
     try:
         archive.put_new(file, data)
     except FileExistsError:
@@ -214,6 +209,8 @@ def _copy_with_retry(
             files = [file for _, file in map_parallel(lambda path: describe(folder, path), found.files())]
             if (changed := found.changed_file()) is not None:
                 raise ChangedMeanwhile(changed)
+            require_current_record(folder)  # a reset or restore that has begun changes the tables before the record
+            RestorePaths(checkpoint=folder).require_no_restore()
             cost = upload(archive, folder, files, progress)  # 2
             repair_damaged(archive, folder, files)  # 3
         except (FileNotFoundError, ChangedMeanwhile) as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from recovery.errors import SavepointRefused
 from recovery.storage.files import Files
 from state.checkpoint.layout import REPLACED_SUFFIX, RESTORING_SUFFIX
 
@@ -51,9 +52,13 @@ class RestorePaths:
         """The folder with the lease of a restore, which it holds for its whole length; the checkpoint is moved."""
         return self.siblings.child(f"{self.checkpoint.name}.restore-lease")
 
-    def is_restore_interrupted(self) -> bool:
-        """Return whether a restore of this checkpoint was begun and is not complete."""
-        return self.siblings.exists(self.intent_file)
+    def require_no_restore(self) -> None:
+        """Raise `SavepointRefused` if a restore of this checkpoint was begun and is not complete."""
+        if self.siblings.exists(self.intent_file):
+            raise SavepointRefused(
+                f"a restore of {self.checkpoint.root} was begun and is not complete; wait for it, or, if it was "
+                "interrupted, run the same restore again first, which completes it"
+            )
 
     def _sibling(self, suffix: str) -> Files:
         return self.folder.parent().child(self.folder.name + suffix)

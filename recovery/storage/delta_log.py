@@ -97,6 +97,8 @@ def was_restored_last(table: Files, version: int) -> bool:
 def jobs_since(table: Files, version: int) -> dict[str, str]:
     """Return id of a checkpoint -> name of its job, of the jobs whose rows a table would lose or get at a version.
 
+    Changes that no job has made have the id `""`: rows of another program, a DELETE, other columns.
+
     Args:
         table: the table's folder.
         version: to which it may go back. What came after it is lost, unless a restore since has discarded it; what such
@@ -113,9 +115,9 @@ def jobs_since(table: Files, version: int) -> dict[str, str]:
             kept_now, kept_then = (
                 to if keeps and to >= 0 else kept for keeps, kept in ((now, kept_now), (then, kept_then))
             )
-        elif now != then and any("add" in one for one in commit):
+        elif now != then and any(map(_is_change, commit)):
             ids = [TRANSACTION.fullmatch(str(one["txn"].get("appId"))) for one in commit if "txn" in one]
-            jobs |= {found[2]: found[1] for found in ids if found}
+            jobs |= {found[2]: found[1] for found in ids if found} or {"": ""}
     return jobs
 
 
@@ -273,6 +275,12 @@ def _batch_of_commit(commit: list[dict[str, Any]], transaction: str) -> int:
 
 def _commit_time(commit: list[dict[str, Any]]) -> int:
     return max((one["commitInfo"].get("timestamp") or 0 for one in commit if "commitInfo" in one), default=0)
+
+
+def _is_change(action: Mapping[str, Any]) -> bool:
+    """Return whether an action is one of rows or columns; OPTIMIZE writes the same rows to other files."""
+    files = (action[kind] for kind in ("add", "remove") if kind in action)
+    return "metaData" in action or any((file or {}).get("dataChange", True) for file in files)
 
 
 def _is_restore(commit: list[dict[str, Any]]) -> bool:

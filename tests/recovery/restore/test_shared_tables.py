@@ -11,7 +11,7 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from recovery.errors import SavepointRefused
-from recovery.restore.confirmed_tables import other_jobs, unconfirmed_tables
+from recovery.restore.confirmed_tables import other_jobs, unchanged_tables, unconfirmed_tables
 from recovery.restore.intent import RestoreIntent
 from recovery.restore.restore import restore
 from recovery.savepoint.catalog import show
@@ -47,6 +47,7 @@ def test_a_restore_that_would_remove_rows_of_another_job_is_refused(
     job: FakeCheckpoint, archive: MemoryArchive, shared: Path
 ) -> None:
     """They would be in no table, and that job would not notice. Nothing is changed until the caller names the table."""
+    refuse(shared, OWN, 3)
     refuse(shared, OTHER, 2)
     before = (job.contents(), DeltaTable(shared).version())
     with pytest.raises(SavepointRefused, match=r"quarantine has rows of 'flights'.*--table \S+quarantine$"):
@@ -54,6 +55,32 @@ def test_a_restore_that_would_remove_rows_of_another_job_is_refused(
     assert restore(archive, "one", dry_run=True).unconfirmed == (str(shared),)
     assert (job.contents(), DeltaTable(shared).version()) == before
     assert unconfirmed(job, archive, shared) == ()
+
+
+def test_a_table_that_others_alone_have_written_to_since_stays(
+    job: FakeCheckpoint, archive: MemoryArchive, shared: Path
+) -> None:
+    """There is nothing to take back. What the job writes there later is."""
+    refuse(shared, OTHER, 2)
+    DeltaTable(shared).optimize.compact()
+    preview = restore(archive, "one", dry_run=True)
+    assert (preview.unconfirmed, preview.tables["quarantine"].old) == ((), preview.tables["quarantine"].new)
+    assert unchanged_tables(show(archive, "one"), job.files, None) == {str(shared)}
+    refuse(shared, OWN.replace("#0", "#1"), 3)
+    assert unchanged_tables(show(archive, "one"), job.files, None) == set()
+
+
+@pytest.mark.parametrize("change", ["DELETE", "another program", "another id"])
+def test_a_table_that_may_have_lost_or_got_rows_of_the_job_goes_back(
+    job: FakeCheckpoint, archive: MemoryArchive, shared: Path, change: str
+) -> None:
+    """The rows of a job of its name may be its own, from a folder to which it was restored and which is lost."""
+    if change == "DELETE":
+        DeltaTable(shared).delete(f"row = '{OWN} 2'")
+    else:
+        refuse(shared, "loads/of/somebody" if change == "another program" else OWN.replace("0123", "4567"), 1)
+    refuse(shared, OTHER, 2)
+    assert unconfirmed(job, archive) == (str(shared),)
 
 
 def test_a_table_that_others_have_not_written_to_since_goes_back(
@@ -92,6 +119,7 @@ def test_rows_that_are_gone_already_do_not_count(job: FakeCheckpoint, archive: M
     refuse(shared, OTHER, 2)
     DeltaTable(shared).restore(1)
     assert unconfirmed(job, archive) == ()
+    refuse(shared, OWN, 3)
     refuse(shared, OTHER, 3)
     kept = DeltaTable(shared).version()
     refuse(shared, OWN, 4)
@@ -105,13 +133,14 @@ def test_rows_that_a_restore_of_the_other_job_has_discarded_do_not_come_back(
 ) -> None:
     """That job runs these batches again, and would have them twice.
 
-    version   0      1    2 = "two"   3
-    others    flights 1   flights 3   RESTORE to 1
+    version   0           1       2 = "two"   3              4
+    commit    flights 1   own 2   flights 3   RESTORE to 1   own 3
     """
     savepoint(job.folder, "none", to=archive)
     refuse(shared, OTHER, 3)
     savepoint(job.folder, "two", to=archive)
     DeltaTable(shared).restore(1)
+    refuse(shared, OWN, 3)
     with pytest.raises(SavepointRefused, match=r"or bring back what .* has rows of 'flights'.*--table \S+quarantine$"):
         restore(archive, "two")
     assert unconfirmed(job, archive) == ()
@@ -139,6 +168,7 @@ def test_what_others_write_after_the_tables_went_back_is_in_no_danger(
     job: FakeCheckpoint, archive: MemoryArchive, shared: Path, done: str, missing: int
 ) -> None:
     """The restore was killed after that step, and the same call completes it. Killed before, it would remove them."""
+    refuse(shared, OWN, 3)
     refuse(shared, OTHER, 2)
     manifest = show(archive, "one")
     intent = RestoreIntent(
@@ -156,6 +186,7 @@ def test_the_tables_of_a_lost_job_are_confirmed_without_those_that_others_share(
     refuse(tmp_path / "log", OWN.replace("quarantine", "log"), 2)
     job.tables(log=str(tmp_path / "log"), quarantine=str(shared))
     savepoint(job.folder, "two", to=archive)
+    refuse(shared, OWN, 3)
     refuse(shared, OTHER, 2)
     job.files.clear()
     with pytest.raises(SavepointRefused, match="there is no checkpoint") as lost:

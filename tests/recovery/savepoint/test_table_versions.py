@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from recovery.errors import SavepointError
-from recovery.savepoint.checkpoint_reader import read_checkpoint
-from recovery.savepoint.create import table_versions
-from recovery.storage.delta_log import has_version
+from recovery.errors import SavepointError, SavepointRefused
+from recovery.savepoint.checkpoint_reader import CheckpointSnapshot, read_checkpoint
+from recovery.savepoint.create import _copy_with_retry, table_versions
+from recovery.storage.delta_log import SavedTable, has_version
 from recovery.storage.local_files import LocalFiles
+from state.checkpoint.layout import RESET_FILE, RESTORING_SUFFIX, SUPERSEDED_FILE
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 from tests.recovery.storage.memory_archive import MemoryArchive
 
@@ -157,3 +158,24 @@ def test_a_commit_that_is_missing_amid_others_is_named_with_what_to_do(
         savepoint(job.folder, "one", to=archive)
     (log / f"{4:020d}.json").unlink()
     assert savepoint(job.folder, "one", to=archive).manifest.tables["log"].version == 2
+
+
+@pytest.mark.parametrize("begun", ["a restore", "a restore elsewhere", "a reset"])
+def test_what_changes_the_tables_while_they_are_looked_at_is_noticed(
+    job: FakeCheckpoint, archive: MemoryArchive, begun: str
+) -> None:
+    """It does so before it changes the checkpoint: the savepoint would have its state and other versions."""
+    job.tables(log="/data/log")
+
+    def versions_meanwhile(found: CheckpointSnapshot) -> dict[str, SavedTable]:
+        if begun == "a restore":
+            Path(f"{job.root}{RESTORING_SUFFIX}").write_text("{}")
+        elif begun == "a reset":
+            job.put(RESET_FILE, '{"epoch": 1, "view": null}')
+        else:
+            job.put(SUPERSEDED_FILE, '{"to": "/data/elsewhere"}')
+        return {role: SavedTable(path=path, version=0) for role, path in found.tables.items()}
+
+    with pytest.raises(SavepointRefused, match=r"a restore of .* was begun|was restored to /data/elsewhere|a reset of"):
+        _copy_with_retry(job.files, None, archive, None, versions_meanwhile)
+    assert archive.files == {}
