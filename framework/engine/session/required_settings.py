@@ -46,6 +46,10 @@ STATE_SETTINGS = {
 }
 """How state is stored. A query copies them from its session when it starts, and a job sets them for its start."""
 
+WRITE_SETTINGS = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
+"""How a job writes files of its tables by Spark: times before 1678 or after 2261 in INT96, the default, are misread by
+others (`framework/engine/sink/int96_files.py`), and INT96 has no limits by which a query may skip a file."""
+
 _TIME_ZONE = "spark.sql.session.timeZone"
 
 
@@ -115,7 +119,9 @@ def query_settings(files: CheckpointFiles, recorded: Mapping[str, str] | None = 
     chosen = {name: recorded[name] for name in (PARTITIONS,) if name in recorded and is_new(files)}
     stored = state_format(files) or recorded.get(FORMAT_SETTING)
     with (
-        session_settings(files.spark, STATE_SETTINGS | chosen | ({} if stored is None else {FORMAT_SETTING: stored})),
+        session_settings(
+            files.spark, STATE_SETTINGS | WRITE_SETTINGS | chosen | ({} if stored is None else {FORMAT_SETTING: stored})
+        ),
         session_settings(files.spark, files.manager_setting()),
     ):
         yield
@@ -139,7 +145,9 @@ def session_of_its_own(spark: SparkSession) -> Iterator[SparkSession]:
 
     active = SparkSession.getActiveSession()
     try:
-        yield SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())  # noqa: SLF001 -- not in Python
+        own = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())  # noqa: SLF001 -- not in Python
+        _set(own, WRITE_SETTINGS)
+        yield own
     finally:
         if active is not None:  # to make a frame of rows is to make its session the active one
             jvm: Any = spark._jvm  # noqa: SLF001 -- as above

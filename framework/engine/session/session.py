@@ -23,7 +23,7 @@ from framework.engine.session.java.jars import delta_jars, kafka_jars, s3_jars
 from framework.engine.session.java.spark_home import spark_home
 from framework.engine.session.java.submitted import is_submitted, require_given, submitted_settings
 from framework.engine.session.kafka import require_kafka
-from framework.engine.session.required_settings import DELTA_EXTENSION, DELTA_SETTINGS, STATE_SETTINGS
+from framework.engine.session.required_settings import DELTA_EXTENSION, DELTA_SETTINGS, STATE_SETTINGS, WRITE_SETTINGS
 from framework.engine.session.s3_settings import require_s3, s3_settings
 
 # A user's value is added to ours, it does not replace it.
@@ -129,6 +129,7 @@ def spark_settings(*, cores: int | None, memory: int, jars: list[Path]) -> dict[
         # Two tasks to read a table's log; the default of 50 costs more than a small batch.
         "spark.databricks.delta.snapshotPartitions": "2",
         **STATE_SETTINGS,
+        **WRITE_SETTINGS,
         # Version 2 names each state file after the attempt that wrote it, so a task that Spark gave up on but that
         # lives on cannot overwrite a good file. It demands that every batch really runs its plan: the sink
         # materialises a batch before Delta may skip its write. Who reads state needs the same value: use this session.

@@ -22,6 +22,7 @@ from deltalake import (
 from deltalake.exceptions import DeltaError
 
 from framework.declarations.errors import SchemaMismatch
+from framework.engine.sink.int96_files import require_readable_times
 from framework.engine.sink.small_commit_checks import (
     UnsupportedTable,
     may_clean_up,
@@ -41,14 +42,21 @@ _EXACT_DIGITS = 15  # a decimal of so many digits is the same one after it was a
 
 
 class OpenTable:
-    """A table as it was when it was opened, and what was committed to it since."""
+    """A table as it was when it was opened, and what was committed to it since.
 
-    def __init__(self, url: str, options: dict[str, str]) -> None:
+    Args:
+        url: as `open_table`.
+        options: as `open_table`.
+        readable: names of files that were found to be readable when it was open before, as `require_readable_times`.
+    """
+
+    def __init__(self, url: str, options: dict[str, str], readable: set[str]) -> None:
         self._delta = open_table(url, options)
         self._properties = self._delta.metadata().configuration
         self._schema = pa.schema(self._delta.schema().to_arrow())
         self._known: dict[str, int] = {}
         self._ends: dict[str | None, pa.Scalar | None] = {}
+        self._readable, self._is_readable = readable, False
         self._opened_at = self._delta.version()
         self._commits = 0
 
@@ -135,6 +143,9 @@ class OpenTable:
             self._delta.cleanup_metadata()
 
     def _merge(self, rows: pa.Table, once: CommitProperties, conditions: list[str], newer_by: str) -> None:
+        if not self._is_readable:  # what is added while it is open, the library has written
+            require_readable_times(self._delta, files_of(self._delta), self._schema, self._readable)
+            self._is_readable = True
         every = {f"t.{_quoted(name)}": f"s.{_quoted(name)}" for name in rows.column_names}
         merge = self._delta.merge(
             rows,

@@ -104,6 +104,7 @@ class SmallCommits:
         self._url = _url_of(path)
         self._options = dict(options or {})
         self._sleep = sleep
+        self._readable: set[str] = set()
         self._open: OpenTable | None = None
         self._made: MadeCommit | None = None  # the last one
         self._table()
@@ -279,7 +280,7 @@ class SmallCommits:
 
     def _table(self) -> OpenTable:
         if self._open is None:
-            self._open = OpenTable(self._url, self._options)
+            self._open = OpenTable(self._url, self._options, self._readable)
         return self._open
 
     def _maintain(self, table: OpenTable) -> None:

@@ -17,9 +17,10 @@ from deltalake import DeltaTable
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
 from framework.engine.flow import processor
+from framework.engine.session.required_settings import session_settings
 from framework.engine.sink import fault_points, spark_commits
 from integration_tests.engine.readings import FILES, LOG
-from panekeeper import SinkError
+from panekeeper import Count, SinkError, Tumbling, agg, windowed
 from tests.framework.engine.sink.test_small_commit_conflicts import replace_newest_commit
 
 if TYPE_CHECKING:
@@ -170,6 +171,34 @@ def test_a_table_that_this_version_of_delta_cannot_read_is_an_error_that_names_i
     (readings.folder / "view" / "data.csv").write_text("1,2")
     with pytest.raises(SinkError, match=r"the table .*/view is gone, and this checkpoint has written to it"):
         readings.start()
+
+
+@pytest.mark.extended
+def test_times_far_from_now_stay_as_they_are_in_a_view_that_others_optimize(readings: Readings) -> None:
+    """The library that makes small commits would misread them there; Spark writes them so that it does not."""
+    spark, view = readings.spark, readings.folder / "view"
+    far = F.to_timestamp(F.concat(F.col("sensor"), F.lit("-12-31 00:00:00.123456")))
+    windows = windowed(readings.stream().withColumn("until", far), name="far", partition_by="until", key_groups=1)
+    job = windows.window(Tumbling(Count(1))).aggregate(total=agg.sum("value"))
+    for sensor in ("2999", "0001", "2024", "2999", "0001"):
+        readings.put((sensor, "10:00:00", readings.files + 1))
+        tables = job.to_delta(readings.folder / "log", view=view)
+        assert tables.start(checkpoint=readings.checkpoint, trigger="available_now").await_end(timeout=300)
+        if readings.files == 3:
+            with session_settings(spark, {"spark.sql.parquet.outputTimestampType": "INT96"}):
+                sql(readings, "OPTIMIZE", "view")
+            assert stored_types(view) == {"INT96"}
+    text = F.date_format("until", "yyyy-MM-dd").alias("until")
+    found = spark.read.format("delta").load(str(view)).select(text, "total").collect()
+    assert sorted(map(tuple, found)) == [("0001-12-31", 5), ("2024-12-31", 3), ("2999-12-31", 4)]
+    assert stored_types(view) == {"INT64"}
+
+
+def stored_types(table: Path) -> set[str]:
+    """Return how the times of a partition column are stored in the files of a table."""
+    files = DeltaTable(table).to_pyarrow_dataset().get_fragments()
+    schemas = [file.metadata.schema for file in files]
+    return {one.column(one.names.index("until")).physical_type for one in schemas}
 
 
 class Replacement:
