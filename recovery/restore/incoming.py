@@ -1,17 +1,17 @@
-"""Step 2 of a restore: the savepoint's copy is written to `<checkpoint>.incoming`, under a new epoch."""
+"""Step 2 of a restore: the savepoint's copy is written to a folder in `<checkpoint>.incoming`, under a new epoch."""
 
 from __future__ import annotations
 
 import json
 import os
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from framework.engine.job.tables.table_record import begun_epoch
 from recovery.errors import DamagedSavepoint, SavepointRefused
 from recovery.restore.former_epochs import last_known_epochs
-from recovery.restore.intent import RestoreIntent
+from recovery.restore.intent import COPY_NAME, RestoreIntent
 from recovery.restore.interrupted import read_record_or_none
 from recovery.restore.last_commit import record_last_commit
 from recovery.restore.superseded import checkpoints_with_same_tables
@@ -51,22 +51,28 @@ def require_free_for_copy(paths: RestorePaths, manifest: Manifest) -> None:
     Raises:
         SavepointRefused: the folder holds more than what an earlier restore of the job has left.
     """
-    copy = paths.incoming
-    if not copy.sizes():
+    place = paths.incoming
+    if not place.sizes():
         return
+    names = place.names("")
+    are_copies = names == place.folders() and all(map(COPY_NAME.fullmatch, names))
+    for copy in map(place.child, names) if are_copies else [place]:
+        why = _why_not_ours(copy, manifest, may_be_a_part=are_copies)
+        if why is not None:
+            raise SavepointRefused(
+                f"{copy.root} is there, and a restore of {paths.checkpoint.root} writes its copy to {place.root}: "
+                f"{why}. Move it to another place, or, if it is what an earlier restore has left, remove it; then run "
+                "the same restore again"
+            )
+
+
+def _why_not_ours(copy: Files, manifest: Manifest, *, may_be_a_part: bool) -> str | None:
     record = read_record_or_none(copy)
-    if record is None or not set(copy.names("")) <= {*COPIED}:
-        why = "it holds other files"
-    elif record.name != manifest.job:
-        why = f"it is the checkpoint of job {record.name!r}"
-    elif copy.exists(RUNNING_FILE) or copy.names(CLAIMS_FOLDER):
-        why = "a job has run on it"
-    else:
-        return
-    raise SavepointRefused(
-        f"{copy.root} is there, and a restore of {paths.checkpoint.root} writes its copy there: {why}. Move it "
-        "to another place, or, if it is what an earlier restore has left, remove it; then run the same restore again"
-    )
+    if (record is None and not may_be_a_part) or not set(copy.names("")) <= {*COPIED}:
+        return "it holds other files"
+    if record is not None and record.name != manifest.job:
+        return f"it is the checkpoint of job {record.name!r}"
+    return "a job has run on it" if copy.exists(RUNNING_FILE) or copy.names(CLAIMS_FOLDER) else None
 
 
 def write_incoming(
@@ -96,9 +102,9 @@ def write_incoming(
         DamagedSavepoint: a file is missing or altered.
         CheckpointInUse: another restore has taken the place of this one.
     """
-    copy = paths.incoming
     require_lease()
-    copy.clear()
+    paths.incoming.clear()
+    copy = paths.copy(name := uuid.uuid4().hex[:12])
     # A transformation lets Spark write to the copy, so until then it must be a checkpoint of its own folder.
     checkpoint_path = paths.checkpoint.root if transform is None else copy.root
     write_checkpoint(archive, manifest, into=copy, checkpoint_path=checkpoint_path, progress=progress)
@@ -108,31 +114,46 @@ def write_incoming(
         transform(copy)
         rewrite_paths(copy, old=copy.root, new=paths.checkpoint.root)
     require_lease()
-    _write_epoch(paths, manifest, epoch, s3)
-    lost = paths.checkpoint.read_json(UNACCOUNTED_FILE)
-    if lost is not None:
-        copy.write_json(UNACCOUNTED_FILE, lost)
-    _note_newest_savepoint(paths, archive, manifest)
+    _write_epoch(paths, copy, manifest, epoch, s3)
+    _keep_notes(paths, copy, archive, manifest)
     os.sync()  # the copy must be on the disk before an intent relies on it
+    files = copy.sizes()
+    if transform is None:
+        _require_whole(copy, files, manifest)
     return RestoreIntent(
         location=archive.location,
         name=manifest.name,
         made_at=manifest.made_at.isoformat(),
         epoch=epoch,
         replaces=paths.checkpoint.exists(),
-        files=len(copy.sizes()),
+        files=len(files),
+        copy=name,
         tables=tuple(table.path for table in manifest.tables.values()),
     )
 
 
-def _note_newest_savepoint(paths: RestorePaths, archive: Archive, manifest: Manifest) -> None:
-    """Write to the copy which savepoint is the newest: `panekeeper maintain` keeps the files of those in its location.
+def _require_whole(copy: Files, files: Collection[str], manifest: Manifest) -> None:
+    """Refuse a copy that lacks files, as another restore that was paused may clear the folder of all copies late."""
+    missing = {file.path for file in manifest.files}.difference(files)
+    if missing:
+        raise SavepointRefused(
+            f"{min(missing)} in {copy.root} was removed while the copy was made; make sure that no other restore of "
+            "the checkpoint runs, and run the same restore again"
+        )
 
-    A savepoint has no such record, so it would be gone; and one that was made after it is still there.
+
+def _keep_notes(paths: RestorePaths, copy: Files, archive: Archive, manifest: Manifest) -> None:
+    """Write to the copy what is to be said of the checkpoint that it replaces, and which savepoint is the newest.
+
+    `panekeeper maintain` keeps the files of those in its location. A savepoint has no such record, so it would be gone;
+    and one that was made after it is still there.
     """
+    lost = paths.checkpoint.read_json(UNACCOUNTED_FILE)
+    if lost is not None:
+        copy.write_json(UNACCOUNTED_FILE, lost)
     restored, before = manifest.noted(archive.location), read_last_savepoint(paths.checkpoint)
     newest = restored if before is None or before.at < restored.at else before
-    write_last_savepoint(paths.incoming, newest)
+    write_last_savepoint(copy, newest)
 
 
 def _require_consistent(copy: Files, manifest: Manifest) -> None:
@@ -151,8 +172,8 @@ def _inconsistent(file: str, manifest: Manifest) -> DamagedSavepoint:
     )
 
 
-def _write_epoch(paths: RestorePaths, manifest: Manifest, epoch: int, s3: S3Options | None) -> None:
-    record = read_record(paths.incoming)
+def _write_epoch(paths: RestorePaths, copy: Files, manifest: Manifest, epoch: int, s3: S3Options | None) -> None:
+    record = read_record(copy)
     assert record is not None  # the copy of a savepoint has one
     others = checkpoints_with_same_tables(manifest, paths.checkpoint, s3)
     former = last_known_epochs(record.former, paths.checkpoint, manifest, others, s3)
@@ -160,9 +181,9 @@ def _write_epoch(paths: RestorePaths, manifest: Manifest, epoch: int, s3: S3Opti
         record = replace(record, id=uuid.uuid4().hex[:12])
     former.pop(record.id, None)
     new = replace(record, former=former, epoch=epoch)
-    paths.incoming.put_bytes(JOB_FILE, json.dumps(new.to_json()).encode())
-    record_last_commit(paths.incoming, new)
-    _record_tables(paths.incoming, manifest, new, s3)
+    copy.put_bytes(JOB_FILE, json.dumps(new.to_json()).encode())
+    record_last_commit(copy, new)
+    _record_tables(copy, manifest, new, s3)
 
 
 def _record_tables(copy: Files, manifest: Manifest, record: JobRecord, s3: S3Options | None) -> None:

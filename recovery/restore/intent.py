@@ -7,10 +7,14 @@ there, no job starts from the checkpoint (`framework/engine/job/startup_checks.p
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict, dataclass
 
 from recovery.savepoint.restore_paths import RestorePaths
 from state.errors import CorruptState
+
+COPY_NAME = re.compile("[0-9a-f]{12}")
+"""The name of a copy."""
 
 STEPS = ("copied", "intended", "tables", "aside", "in place", "removed")
 """The names of steps 2 to 7, recorded when they are done."""
@@ -27,6 +31,7 @@ class RestoreIntent:
         epoch: the new one.
         replaces: whether a checkpoint was there, which is removed.
         files: how many files the copy has.
+        copy: its name, as `RestorePaths.copy`.
         done: the last of `STEPS` that was done.
         superseded: the epochs of interrupted restores that this one took the place of; their files are removed, too.
         tables: paths of the tables that it was permitted to take back.
@@ -38,6 +43,7 @@ class RestoreIntent:
     epoch: int
     replaces: bool
     files: int
+    copy: str = ""
     done: str = "copied"
     superseded: tuple[int, ...] = ()
     tables: tuple[str, ...] = ()
@@ -73,12 +79,14 @@ def read_intent(paths: RestorePaths) -> RestoreIntent | None:
 
 def _require_valid(intent: RestoreIntent) -> None:
     """Raise `ValueError` for a field that no restore writes: folders are named by epochs, and are removed."""
-    texts = (intent.location, intent.name, intent.made_at, *intent.tables)
+    texts = (intent.location, intent.name, intent.made_at, intent.copy, *intent.tables)
     numbers = (*intent.epochs, intent.files)
     if not all(isinstance(one, str) for one in texts) or not isinstance(intent.replaces, bool):
         raise ValueError("a field has a value of another type")
     if not all(type(one) is int and one >= 0 for one in numbers):
         raise ValueError("an epoch or the number of files is no number")
+    if intent.copy and COPY_NAME.fullmatch(intent.copy) is None:
+        raise ValueError(f"no copy is named {intent.copy[:100]!r}")
     if intent.done not in STEPS:
         raise ValueError(f"no step is named {str(intent.done)[:100]!r}")
 

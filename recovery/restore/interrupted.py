@@ -95,7 +95,7 @@ def completes_interrupted(
     """
     has_its_name = (interrupted.location, interrupted.name) == (archive.location, manifest.name)
     is_replaced = has_its_name and interrupted.made_at not in ("", manifest.made_at.isoformat())
-    folders = (paths.incoming, paths.checkpoint)
+    folders = (paths.copy(interrupted.copy), paths.checkpoint)
     is_there = with_steps_done(paths, interrupted).has_done("in place")
     has_copy = is_there or any(is_copy(folder, interrupted) for folder in folders)
     if has_its_name and not is_replaced:
@@ -106,7 +106,7 @@ def completes_interrupted(
             "complete it first: "
             f"panekeeper restore {interrupted.location} {interrupted.name} --checkpoint {paths.checkpoint.root}"
         )
-    for folder in (paths.checkpoint, paths.incoming, *map(paths.replaced, interrupted.epochs)):
+    for folder in (paths.checkpoint, paths.copy(interrupted.copy), *map(paths.replaced, interrupted.epochs)):
         record = read_record_or_none(folder)
         if record is not None and record.name != manifest.job:
             raise SavepointRefused(
@@ -128,7 +128,7 @@ def with_steps_done(paths: RestorePaths, intent: RestoreIntent) -> RestoreIntent
     A restore that was paused records one late: another one may have completed it, and the job may have run since.
     """
     record = read_record_or_none(paths.checkpoint)
-    is_moved = record is not None and record.epoch >= intent.epoch and not paths.incoming.sizes()
+    is_moved = record is not None and record.epoch >= intent.epoch and not paths.copy(intent.copy).sizes()
     return replace(intent, done="in place") if is_moved else intent
 
 

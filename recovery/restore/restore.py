@@ -3,7 +3,7 @@
     1  Check everything before anything is changed: the job is stopped, the folder is that job's and can be replaced,
        each table is that job's (`confirmed_tables.py`) and still has its version (`preview.py`; `interrupted.py`, if a
        restore was interrupted).
-    2  Write the copy to `<checkpoint>.incoming`, each file checked, its job record with a new epoch (`incoming.py`).
+    2  Write the copy below `<checkpoint>.incoming`, each file checked, its record with a new epoch (`incoming.py`).
     3  Write the intent, `<checkpoint>.restoring.json` (`intent.py`), while the lease of the checkpoint is held. From
        here on no job starts from it until the restore is complete. If the copy goes to another folder than the
        savepoint was made of, no job starts from that one any more (`superseded.py`).
@@ -112,7 +112,7 @@ def restore(  # noqa: PLR0913 -- what, where to, and how; all but two by keyword
         if not dry_run:
             require_confirmed(manifest, archive.location, paths, intent, checkpoint, unconfirmed, s3)
         has_tables = partial(has_table_versions, checkpoint=paths.checkpoint, s3=s3, spark=spark)
-        completes = intent is not None and completes_interrupted(paths, intent, archive, manifest, s3, has_tables)
+        completes = intent and completes_interrupted(paths, intent, archive, manifest, s3, has_tables)
         intent, abandoned = (with_steps_done(paths, intent), None) if intent and completes else (None, intent)
         preview = _preview(paths, manifest, intent, abandoned, s3, spark)  # 1
         preview = replace(preview, unconfirmed=unconfirmed, superseded=_superseded(manifest, paths, s3))
@@ -126,7 +126,7 @@ def restore(  # noqa: PLR0913 -- what, where to, and how; all but two by keyword
                 on_step("copied")
                 intent = replace(intent, superseded=abandoned.epochs if abandoned else ())
             intent = begin(paths, manifest, intent, s3, held, on_step, if_unchanged=if_unchanged)  # 3
-            _complete(paths, intent, lambda: _restore_tables(paths, manifest, s3, spark, held), held, on_step)  # 4 to 7
+            _complete(paths, intent, partial(_restore_tables, paths, intent, manifest, s3, spark, held), held, on_step)
     return preview
 
 
@@ -238,7 +238,7 @@ def _complete(
         intent = record("aside")
     if not intent.has_done("in place"):
         require_lease()
-        paths.incoming.move_to(paths.folder, require_lease)  # 6
+        paths.copy(intent.copy).move_to(paths.folder, require_lease)  # 6
         if not is_copy(paths.checkpoint, intent):
             root = paths.checkpoint.root
             raise SavepointRefused(
@@ -246,9 +246,9 @@ def _complete(
                 "same restore again"
             )
         intent = record("in place")
-    for epoch in intent.epochs:
+    for folder in (*map(paths.replaced, intent.epochs), paths.incoming):
         require_lease()
-        paths.replaced(epoch).clear()  # 7
+        folder.clear()  # 7
     on_step("removed")
     require_lease()
     remove_intent(paths)
@@ -256,6 +256,7 @@ def _complete(
 
 def _restore_tables(
     paths: RestorePaths,
+    intent: RestoreIntent,
     manifest: Manifest,
     s3: S3Options | None,
     spark: SparkSession | None,
@@ -270,7 +271,7 @@ def _restore_tables(
     session = session_for((table.path for table in manifest.tables.values()), spark, s3)
     others = checkpoints_with_same_tables(manifest, paths.checkpoint, s3)
     tables = {role: table.path for role, table in manifest.tables.items()}
-    record = read_record(paths.incoming)
+    record = read_record(paths.copy(intent.copy))
     assert record is not None  # the copy of a savepoint has one
     require_lease()
     fence(session, tables, epochs_to_fence(record, paths.checkpoint, manifest, others, s3), joined=record)

@@ -26,8 +26,16 @@ class RestorePaths:
 
     @property
     def incoming(self) -> Files:
-        """The copy of the savepoint, until it replaces the folder."""
+        """The folder with the copy of a savepoint, until it replaces the checkpoint, and what was left of others."""
         return self._sibling(".incoming")
+
+    def copy(self, name: str) -> Files:
+        """Return a copy of a savepoint. Each restore has its own: one that was paused must not write to another's.
+
+        Args:
+            name: of the copy; empty if an older version has made it.
+        """
+        return self.incoming.child(name) if name else self.incoming
 
     def replaced(self, epoch: int) -> Files:
         """Return the old checkpoint, until the restore is complete.

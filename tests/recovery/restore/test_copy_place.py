@@ -36,13 +36,15 @@ def test_the_checkpoint_of_another_job_is_not_removed(
     assert same.files.exists(JOB_FILE)
 
 
-@pytest.mark.parametrize("file", ["2026-11-23.json", "_delta_log/00000000000000000000.json", "offsets/0", "state/x"])
+@pytest.mark.parametrize(
+    "file", ["2026-11-23.json", "_delta_log/00000000000000000000.json", "offsets/0", "state/x", f"{12 * 'a'}/x.csv"]
+)
 def test_a_folder_of_other_files_is_not_removed(stored_job: FakeCheckpoint, archive: MemoryArchive, file: str) -> None:
     """Files that are to be read, a table, a checkpoint of Spark's own."""
     savepoint(stored_job.root, "one", to=archive)
     folder = checkpoint_at(f"{stored_job.root}.incoming")
     folder.put_bytes(file, b"{}")
-    with pytest.raises(SavepointRefused, match=r"incoming is there.* it holds other files.* Move it"):
+    with pytest.raises(SavepointRefused, match=r"is there.* it holds other files.* Move it"):
         restore(archive, "one")
     assert folder.read(file) == b"{}"
     folder.remove(file)
@@ -64,6 +66,15 @@ def test_a_checkpoint_with_other_files_in_its_folder_is_not_replaced(
     restore(archive, "one")
 
 
+def test_a_part_of_a_copy_gives_way_whatever_it_lacks(stored_job: FakeCheckpoint, archive: MemoryArchive) -> None:
+    """A restore that was paused goes on to write its own copy, of which another one has removed what was there."""
+    savepoint(stored_job.root, "one", to=archive)
+    place = checkpoint_at(f"{stored_job.root}.incoming")
+    place.put_bytes("0123456789ab/offsets/0", b"{}")
+    restore(archive, "one")
+    assert not place.sizes()
+
+
 def test_what_a_restore_left_that_was_killed_gives_way_to_the_next_one(
     stored_job: FakeCheckpoint, archive: MemoryArchive
 ) -> None:
@@ -80,7 +91,8 @@ def test_what_a_restore_left_that_was_killed_gives_way_to_the_next_one(
 
         with pytest.raises(Killed):
             restore(archive, "one", progress=kill)
-        assert checkpoint_at(f"{stored_job.root}.incoming").exists(JOB_FILE)
+        copies = checkpoint_at(f"{stored_job.root}.incoming")
+        assert [copies.child(one).exists(JOB_FILE) for one in copies.folders()] == [True]
     killed_at("copied", archive)
     restore(archive, "one")
     assert not checkpoint_at(f"{stored_job.root}.incoming").sizes()

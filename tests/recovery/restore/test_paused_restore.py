@@ -19,6 +19,7 @@ from recovery.storage.files import Files
 from state.checkpoint.job_record import read_record
 from state.checkpoint.layout import CLAIMS_FOLDER, RUNNING_FILE
 from tests.recovery.conftest import FakeCheckpoint, savepoint
+from tests.recovery.restore.test_restore import killed_at
 from tests.recovery.storage.memory_archive import MemoryArchive
 
 
@@ -52,6 +53,36 @@ def test_a_restore_that_another_one_has_completed_changes_nothing_more(
     assert stored_job.contents() == after
     assert stored_job.siblings() == ["checkpoint"]
     restore(archive, "one")
+    assert stored_job.siblings() == ["checkpoint"]
+
+
+def test_a_restore_that_was_paused_does_not_write_to_the_copy_of_another_one(
+    stored_job: FakeCheckpoint, archive: MemoryArchive
+) -> None:
+    """It looks at its lease again once it has written all of its copy."""
+    savepoint(stored_job.root, "one", to=archive)
+    one = stored_job.contents()
+    savepoint(stored_job.run().root, "two", to=archive)
+    paths = RestorePaths(checkpoint=stored_job.files)
+    copies: list[dict[str, bytes]] = []
+
+    def copy() -> dict[str, bytes]:
+        intent = read_intent(paths)
+        assert intent is not None
+        files = paths.copy(intent.copy)
+        return {name: files.read(name) for name in files.sizes()}
+
+    def paused(_: object) -> None:
+        if not copies:
+            lose_lease(paths.lease_folder)
+            killed_at("intended", archive)
+            copies.append(copy())
+
+    with pytest.raises(CheckpointInUse, match=r"It changes nothing more"):
+        restore(archive, "two", progress=paused)
+    assert copy() == copies[0]
+    restore(archive, "one")
+    assert stored_job.contents().keys() == one.keys()
     assert stored_job.siblings() == ["checkpoint"]
 
 
