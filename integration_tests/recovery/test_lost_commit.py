@@ -1,7 +1,8 @@
-"""A commit of Spark's that is lost after a restore: its batch is in the tables, under an epoch that has ended."""
+"""Commits of Spark's that are lost after a restore: the batches are in the tables, under an epoch that has ended."""
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from recovery.cli.main import main
 from recovery.restore.restore import restore
 from recovery.savepoint.create import savepoint
 from recovery.upgrade.rescale import rescale
+from state.errors import CorruptState
 
 if TYPE_CHECKING:
     from integration_tests.engine.conftest import Readings
@@ -51,3 +53,23 @@ def test_a_batch_whose_commit_is_lost_after_a_restore_is_not_run_again(readings:
     assert readings.log() == LOG
     assert readings.log("view") == LOG[1:]
     assert readings.numbers("commits")[-1] >= last
+
+
+@pytest.mark.extended
+def test_a_restored_checkpoint_without_its_logs_is_not_taken_for_a_new_one(readings: Readings) -> None:
+    """All that it has in its tables would be there twice. S3 removes files late, by a restore that was paused."""
+    readings.put(*FILES[0])
+    readings.run()
+    before = readings.log()
+    place = readings.folder / "savepoints"
+    savepoint(readings.checkpoint, to=place, name="before", spark=readings.spark)
+    restore(place, "before", checkpoint=readings.checkpoint, spark=readings.spark)
+    for logs in ("commits", "offsets"):
+        shutil.rmtree(readings.checkpoint / logs)
+    (readings.checkpoint / "metadata").unlink()
+    with pytest.raises(CorruptState, match="the offsets of that batch are gone"):
+        readings.run()
+    assert readings.log() == before
+    restore(place, "before", checkpoint=readings.checkpoint, spark=readings.spark)
+    readings.run()
+    assert readings.log() == before

@@ -46,7 +46,7 @@ from state.checkpoint.restore_markers import restore_intent_path, superseded_by
 from state.checkpoint.run_record import is_new, require_logs_agree
 from state.control_log import control_folder_read, require_control_files, require_same_folder
 from state.key_groups import group_ids
-from state.prepared import as_computed
+from state.prepared import as_computed, require_begun
 from state.spark_logs.startup import require_readable_start
 from state.upgrade.history import in_force
 
@@ -126,6 +126,8 @@ def open_checkpoint(
         _require_not_flushed(files, name)  # not before: of its last batch, too, a power cut may have taken commits
         require_files_of_unfinished_batch(files, accepted)
         return upgraded_record(files, known, new)
+    if known is not None:
+        require_begun(files.without_java(), known, None)  # what Spark has logged may be lost as a whole
     numbers = task_numbers(files.spark, key_groups, own_query=own_query)
     record = first_record(
         known,

@@ -46,9 +46,13 @@ STATE_SETTINGS = {
 }
 """How state is stored. A query copies them from its session when it starts, and a job sets them for its start."""
 
-WRITE_SETTINGS = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
-"""How a job writes files of its tables by Spark: times before 1678 or after 2261 in INT96, the default, are misread by
-others (`framework/engine/sink/int96_files.py`), and INT96 has no limits by which a query may skip a file."""
+WRITE_SETTINGS = {
+    # Times before 1678 or after 2261 in INT96, the default, are misread (`framework/engine/sink/int96_files.py`).
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # Spark alone knows which files have days and times of the Julian calendar.
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+}
+"""How a job writes the files of its tables by Spark: so that the library which makes small commits reads the same."""
 
 _TIME_ZONE = "spark.sql.session.timeZone"
 
