@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from framework.declarations.errors import OutputNotWritable, SinkError
 from framework.engine.session.columns import quoted
+from framework.engine.session.delta_log import is_delta_table
 from framework.engine.session.spark_errors import first_line
 from state.checkpoint.folder import local_path
 
@@ -56,7 +57,7 @@ class NamedTables:
         for role, name in self._roles().items():
             found = _folder_of(spark, name)
             if (before := written.get(role)) is not None and found != before:
-                raise SinkError(_moved(name, before, found))
+                raise SinkError(_moved(name, before, found, is_there=is_delta_table(spark, before)))
             if found is None:
                 found = _create(spark, name, role, layout, schemas[name])
             folders[role] = found
@@ -97,13 +98,18 @@ def _create(spark: SparkSession, name: str, role: str, layout: TableLayout | Non
     return folder
 
 
-def _moved(name: str, before: str, found: str | None) -> str:
+def _moved(name: str, before: str, found: str | None, *, is_there: bool) -> str:
     now = "the catalog has no such table" if found is None else f"in the catalog that is the table in {found}"
+    why = f"this checkpoint has written the table {name} to {before}, and {now}: results would be in two tables"
+    if not is_there:
+        return (
+            f"{why}. That folder holds no Delta table any more. If the table was renamed, its folder was moved: rename "
+            "it back (ALTER TABLE ... RENAME TO the name it had) and declare that name, or put the folder back. If it "
+            "is lost, declare another name; or give the job a new checkpoint folder, to begin again"
+        )
+    first = "" if found is None else f"rename the table that has its name (ALTER TABLE {name} RENAME TO ...), and "
     again = f"CREATE TABLE {name} USING delta LOCATION '{before}'"
-    return (
-        f"this checkpoint has written the table {name} to {before}, and {now}: results would be in two tables. "
-        f"Register that folder again ({again}), or take the session whose catalog has it"
-    )
+    return f"{why}. To register that folder again, {first}{again}; or take the session whose catalog has it"
 
 
 def _quoted(name: str) -> str:

@@ -62,9 +62,14 @@ def test_results_are_in_the_tables_of_the_catalog(readings: Readings, schema: st
     assert names == {"totals", "newest", "totals_quarantine", "totals_metrics", "totals_downtime"}
     _require_results(spark)
 
-    spark.sql("DROP TABLE metrics.newest")
-    with pytest.raises(SinkError, match=r"metrics\.newest .* the catalog has no such table.*CREATE TABLE"):
+    spark.sql("ALTER TABLE metrics.newest RENAME TO metrics.other")
+    with pytest.raises(SinkError, match=r"metrics\.newest .* the catalog has no such table.*no Delta table any more"):
         run(job, readings)
+    other = readings.computed().to_delta(table="metrics.totals", view="metrics.other")
+    with pytest.raises(SinkError, match=r"metrics\.other .* that is the table in .*rename it back \(ALTER TABLE"):
+        run(other, readings)
+    spark.sql("ALTER TABLE metrics.other RENAME TO metrics.newest")
+    run(job, readings)
 
 
 @pytest.mark.extended
