@@ -109,12 +109,7 @@ def open_checkpoint(
     require_no_interrupted_restore(files)
     found = read_record(files)
     known = None if found is None else complete_reset(files, found)
-    started = not is_new(files)
-    if known is None and (started or files.exists("metadata")):
-        if files.exists(TABLES_FILE):
-            raise damaged(files, JOB_FILE, "it is gone")
-        why = "holds the checkpoint of a query that Panekeeper did not start; give this job a folder of its own"
-        raise ForeignCheckpoint(f"{files.root} {why}")
+    started = _is_started(files, known)
     if known is not None and started:
         known = as_computed(files.without_java(), known, last_decided(files, known))
         new = as_recorded(declaration, key_groups or len(known.group_ids))
@@ -126,8 +121,6 @@ def open_checkpoint(
         _require_not_flushed(files, name)  # not before: of its last batch, too, a power cut may have taken commits
         require_files_of_unfinished_batch(files, accepted)
         return upgraded_record(files, known, new)
-    if known is not None:
-        require_begun(files.without_java(), known, None)  # what Spark has logged may be lost as a whole
     numbers = task_numbers(files.spark, key_groups, own_query=own_query)
     record = first_record(
         known,
@@ -138,6 +131,19 @@ def open_checkpoint(
     )
     write_first_record(files, record, str(numbers), is_first=known is None)
     return record
+
+
+def _is_started(files: CheckpointFiles, known: JobRecord | None) -> bool:
+    """Return whether a batch was begun here, by this job; refuse a checkpoint that lacks a part of what says so."""
+    started = not is_new(files)
+    if known is not None and not started:
+        require_begun(files.without_java(), known, None)
+    if known is None and (started or files.exists("metadata")):
+        if files.exists(TABLES_FILE):
+            raise damaged(files, JOB_FILE, "it is gone")
+        why = "holds the checkpoint of a query that Panekeeper did not start; give this job a folder of its own"
+        raise ForeignCheckpoint(f"{files.root} {why}")
+    return started
 
 
 def _restore_command(files: CheckpointFiles, intent: str) -> str:
