@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 
 from integration_tests.engine.readings import FILES, LOG
-from panekeeper import JobFailed
+from panekeeper import JobFailed, TimeInterval, agg, windowed
 from recovery.cli.upgrade import RESCALE
 from recovery.errors import SavepointRefused
 from recovery.restore.restore import restore
@@ -21,6 +21,8 @@ from recovery.storage.locations import checkpoint_at
 from recovery.upgrade.rescale import PARTITIONS, rescale
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from integration_tests.engine.conftest import Readings
 
 
@@ -54,6 +56,39 @@ def test_a_rescaled_job_resumes_with_the_same_results(readings: Readings) -> Non
     readings.run()
     assert readings.log() == LOG
     assert readings.log("view") == LOG[1:]
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("before", ["dropDuplicates", "join"])
+def test_the_state_of_operators_before_the_window_is_distributed_again_too(readings: Readings, before: str) -> None:
+    """Rows that were there before the change are still known after it."""
+
+    def stream() -> DataFrame:
+        rows = readings.stream().where("at is not null")
+        if before == "dropDuplicates":
+            return rows.dropDuplicates()
+        names = readings.spark.readStream.schema("sensor string, name string").json(str(readings.folder / "names"))
+        return rows.join(names, "sensor").drop("name")
+
+    def run() -> None:
+        stream_of_rows = windowed(stream(), name="readings", partition_by="sensor", event_time="at", key_groups=4)
+        job = stream_of_rows.window(TimeInterval(60, discard_age=120)).aggregate(total=agg.sum("value"), n=agg.count())
+        tables = job.to_delta(readings.folder / "log", view=readings.folder / "view")
+        assert tables.start(checkpoint=readings.checkpoint, trigger="available_now").await_end(timeout=300)
+
+    (readings.folder / "names").mkdir()
+    (readings.folder / "names" / "0.json").write_text('{"sensor": "a", "name": "A"}')
+    readings.put(("a", "10:00:10", 1), ("b", "10:00:20", 2))
+    readings.put(("a", "10:00:30", 4))
+    run()
+    rescale(readings.checkpoint, 2, to=readings.folder / "savepoints", spark=readings.spark)
+    (readings.folder / "names" / "1.json").write_text('{"sensor": "b", "name": "B"}')
+    readings.put(("a", "10:00:10", 1), ("a", "10:00:50", 8))
+    readings.put(("a", "10:09:00", 0), ("b", "10:09:00", 0))
+    run()
+    twice = 0 if before == "dropDuplicates" else 1
+    found = {row[0]: row[2:4] for row in readings.log("view") if row[1] == "10:00"}
+    assert found == {"a": (13 + twice, 3 + twice), "b": (2, 1)}
 
 
 @pytest.mark.extended

@@ -101,8 +101,13 @@ def rewrite_paths(folder: Files, *, old: str, new: str) -> None:
 
 def contains_absolute_path(path: str) -> bool:
     """Return whether Spark writes the full name of the checkpoint into this file of it."""
+    return path.startswith("sources/") or _is_description(path)
+
+
+def _is_description(path: str) -> bool:
+    """Return whether a file describes the state of an operator; `_metadata` of a store within has its schema."""
     parts = PurePosixPath(path).parts
-    return parts[0] == "sources" or "_metadata" in parts
+    return parts[0] == STATE_FOLDER and parts[2:3] == ("_metadata",)
 
 
 def with_new_path(path: str, content: bytes, *, old: str, new: str) -> bytes:
@@ -239,7 +244,7 @@ def _check_of(path: PurePosixPath, old: str) -> Callable[[IO[bytes]], None] | No
         return lambda file: require_plain_ids(file.read())
     if path.parts[0] != STATE_FOLDER:
         return None
-    if "_metadata" in path.parts and not path.name.startswith("."):  # Hadoop's checksums are no text
+    if _is_description(str(path)) and not path.name.startswith("."):  # Hadoop's checksums are no text
         return lambda file: require_schemas_within(file.read(MAX_SMALL_BYTES + 1), partial(_is_within, old))
     return require_plain_names_in_snapshot if path.suffix == ".zip" else None
 

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
+_WINDOWS = 0  # Spark numbers stateful operators from the end of the query
+
+
 def decode_all(spark: SparkSession, checkpoint: str, *, advice: str) -> int:
     """Decode every stored value of a checkpoint as of its last batch.
 
@@ -89,7 +92,8 @@ def digests(spark: SparkSession, checkpoint: str) -> dict[tuple[Any, ...], str]:
         checkpoint: full name of the folder.
 
     Returns:
-        Key of a value -> its digest; key of a timer -> an empty text.
+        Key of a value -> its digest; key of a timer -> an empty text; store and digest of an entry of another operator
+        in the query, as `dropDuplicates` before the window -> how many there are.
 
     Raises:
         CorruptState: Spark cannot read the state.
@@ -103,9 +107,13 @@ def digests(spark: SparkSession, checkpoint: str) -> dict[tuple[Any, ...], str]:
             segments = stored_state(spark, checkpoint, SEGMENTS).select("key.g", "user_map_key.*", entry)
             for row in segments.toLocalIterator():
                 found[(SEGMENTS, *row[:-1])] = row[-1]
-            if _has_timers(spark, checkpoint):
-                for row in _timers(spark, checkpoint).toLocalIterator():
-                    found[("timer", *row)] = ""
+            for operator, store, properties in _stores(spark, checkpoint):
+                if operator != _WINDOWS:
+                    for row in _entries(spark, checkpoint, operator, store).toLocalIterator():
+                        found[(operator, store, row[0])] = str(row[1])
+                elif "EventTime" in properties:
+                    for row in _timers(spark, checkpoint).toLocalIterator():
+                        found[("timer", *row)] = ""
     except Exception as error:
         raise CorruptState(
             f"the state in {checkpoint} cannot be read ({first_line(error)}); restore the job from a savepoint"
@@ -113,9 +121,18 @@ def digests(spark: SparkSession, checkpoint: str) -> dict[tuple[Any, ...], str]:
     return found
 
 
-def _has_timers(spark: SparkSession, checkpoint: str) -> bool:
-    (row,) = spark.read.format("state-metadata").load(checkpoint).select("operatorProperties").collect()
-    return "EventTime" in row[0]
+def _stores(spark: SparkSession, checkpoint: str) -> list[tuple[int, str, str]]:
+    """Return the number of each stateful operator of the query, the name of a store of its, and its properties."""
+    stores = spark.read.format("state-metadata").load(checkpoint)
+    found = stores.select("operatorId", "stateStoreName", "operatorProperties").collect()
+    return [(row[0], row[1], row[2] or "") for row in found]
+
+
+def _entries(spark: SparkSession, checkpoint: str, operator: int, store: str) -> DataFrame:
+    """Return the digest of each entry in a store, and how many have it."""
+    state = spark.read.format("statestore").option("operatorId", operator).option("storeName", store).load(checkpoint)
+    entry = F.to_json(F.struct("key", "value"), {"ignoreNullFields": "false"})
+    return state.groupBy(F.sha2(entry, 256).alias("entry")).count()
 
 
 def _timers(spark: SparkSession, checkpoint: str) -> DataFrame:

@@ -1,7 +1,7 @@
 """Changes the number of shuffle partitions of a stopped job: its stored state is distributed again, and is the same.
 
     1  Make a savepoint, from which the change can be undone.
-    2  Write its copy to `<checkpoint>.incoming`. There Spark distributes the state again, in a batch of its own that
+    2  Write its copy below `<checkpoint>.incoming`. There Spark distributes the state again, in a batch of its own that
        reads no source and writes no table.
     3  Read every stored value of the copy before and after. If one differs, stop.
     4  Replace the checkpoint by the copy, as in a restore (steps 3 to 7 in `recovery/restore/restore.py`).

@@ -111,6 +111,20 @@ def test_a_description_of_state_that_names_files_elsewhere_is_refused(tmp_path: 
         write_checkpoint(archive, manifest, into=LocalFiles(tmp_path / "new"), checkpoint_path=NEW)
 
 
+@pytest.mark.parametrize("store", ["", "left-keyToNumValues/"])
+def test_the_schema_of_a_store_is_no_text(tmp_path: Path, store: str) -> None:
+    """As `dropDuplicates` or a join before the window has one in each partition: with the lengths of what is in it."""
+    schema = b"\x00\x00\x00\x00v2\n\x00\xd8{" + bytes(range(256))
+    archive = MemoryArchive()
+    blob = hashlib.sha256(schema).hexdigest()
+    archive.files[f"blobs/{blob}"] = schema
+    path = f"state/1/0/{store}_metadata/schema"
+    file = SavedFile(path=path, size=len(schema), sha256=blob)
+    manifest = replace(MANIFEST, checkpoint=OLD, files=(file,))
+    write_checkpoint(archive, manifest, into=LocalFiles(tmp_path / "new"), checkpoint_path=NEW)
+    assert (tmp_path / "new" / path).read_bytes() == schema
+
+
 def test_a_job_may_name_its_checkpoint_by_a_link(tmp_path: Path) -> None:
     """And the command that makes a savepoint by the folder itself."""
     (tmp_path / "real").mkdir()
