@@ -6,10 +6,11 @@ the tables know nothing yet, and a job that starts in it would lack batches, or 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from framework.engine.job.tables.table_checks import require_no_later_batch
-from framework.engine.job.tables.table_record import require_all_batches
+from framework.engine.job.tables.table_record import is_accepted, require_all_batches
 from framework.engine.sink.fencing import OWNED
 from recovery.errors import SavepointRefused
 from recovery.storage.delta_log import owner_of, table_metadata, transactions_of
@@ -20,6 +21,8 @@ from state.checkpoint.job_record import JobRecord
 from state.checkpoint.layout import INPUTS_FILE, TABLES_FILE
 from state.checkpoint.owner import read_owner, written_tables
 from state.checkpoint.run_record import last_batches
+from state.errors import StateError
+from state.prepared import read_prepared
 
 
 def require_fitting_tables(folder: Files, record: JobRecord, tables: Mapping[str, str], s3: S3Options | None) -> None:
@@ -32,7 +35,8 @@ def require_fitting_tables(folder: Files, record: JobRecord, tables: Mapping[str
         s3: how S3 is reached. Tables that only Spark reaches are not checked.
 
     Raises:
-        SavepointRefused: a table belongs to another checkpoint; or which tables there are is not known.
+        SavepointRefused: a table belongs to another checkpoint, or has lost the last batch; or which tables there are
+            is not known.
         CheckpointError: the checkpoint is older than a table.
         SinkError: a table is older than the checkpoint.
         SavepointError: the log of a table is damaged.
@@ -56,6 +60,31 @@ def require_fitting_tables(folder: Files, record: JobRecord, tables: Mapping[str
     require_no_later_batch(folder, record, {role: tables[role] for role in logs}, last_transaction)
     known = {role: tables[role] for role in metadata}
     require_all_batches(stored, record, known, metadata, last_transaction, committed=committed)
+    _require_last_batch(folder, record, committed, known, metadata, last_transaction)
+
+
+def _require_last_batch(
+    folder: Files,
+    record: JobRecord,
+    committed: int | None,
+    tables: Mapping[str, str],
+    metadata: Mapping[str, Mapping[str, Any]],
+    last_transaction: Callable[[str, str], int],
+) -> None:
+    """Refuse tables that lack the last batch: its record, by which a start writes it again, is in no savepoint."""
+    if committed is None:
+        return
+    try:
+        batch = read_prepared(folder, record.epoch, committed, job=record.id)
+    except StateError:
+        return  # as a start, which needs no record of a batch that is committed
+    for one in () if batch is None else batch.writes:
+        is_lost = tables.get(one.role) == one.path and last_transaction(one.path, one.transaction) < committed
+        if is_lost and not is_accepted(metadata[one.role], one.transaction, committed):
+            raise SavepointRefused(
+                f"the {one.role} {one.path} has lost batch {committed} of {folder.root}, as a power cut may take it. "
+                "Start the job once, which writes it again, and try again"
+            )
 
 
 def require_owned(table: str, owner: str | None, folder: Files, record: JobRecord) -> None:

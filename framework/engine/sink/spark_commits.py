@@ -29,6 +29,11 @@ _CONFLICTS = (
     exceptions.MetadataChangedException,
     exceptions.ProtocolChangedException,
 )
+_CALENDAR = {
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
+}
+"""How Spark reads files that do not say which calendar they have, as those of the library that makes small commits."""
 _log = logger("sink")
 
 
@@ -78,7 +83,7 @@ def merge(
     Raises:
         SinkError: other writers came first at each attempt.
     """
-    materialize = {"spark.databricks.delta.merge.materializeSource": "none" if is_copy else "auto"}
+    settings = {"spark.databricks.delta.merge.materializeSource": "none" if is_copy else "auto", **_CALENDAR}
 
     # By name: rows of an earlier declaration lack the columns of one that another start has recorded meanwhile.
     every: dict[str, Any] = {quoted(name): f"s.{quoted(name)}" for name in source.columns}
@@ -88,7 +93,7 @@ def merge(
         merge = merge.whenMatchedUpdate(f"coalesce(s.{newer_by} >= t.{newer_by}, true)", every)
         merge.whenNotMatchedInsert(values=every).execute()
 
-    with session_settings(spark, materialize | _settings_of(transaction, number)):
+    with session_settings(spark, settings | _settings_of(transaction, number)):
         repeat_while_others_commit(path, commit)
 
 

@@ -174,20 +174,29 @@ def test_a_table_that_this_version_of_delta_cannot_read_is_an_error_that_names_i
 
 
 @pytest.mark.extended
-def test_times_far_from_now_stay_as_they_are_in_a_view_that_others_optimize(readings: Readings) -> None:
+@pytest.mark.parametrize("by", [{"outputTimestampType": "INT96"}, {"datetimeRebaseModeInWrite": "LEGACY"}], ids=str)
+def test_times_far_from_now_stay_as_they_are_in_a_view_that_others_optimize(
+    readings: Readings, by: dict[str, str]
+) -> None:
     """The library that makes small commits would misread them there; Spark writes them so that it does not."""
     spark, view = readings.spark, readings.folder / "view"
     far = F.to_timestamp(F.concat(F.col("sensor"), F.lit("-12-31 00:00:00.123456")))
     windows = windowed(readings.stream().withColumn("until", far), name="far", partition_by="until", key_groups=1)
     job = windows.window(Tumbling(Count(1))).aggregate(total=agg.sum("value"))
-    for sensor in ("2999", "0001", "2024", "2999", "0001"):
+
+    def run(sensor: str) -> None:
         readings.put((sensor, "10:00:00", readings.files + 1))
         tables = job.to_delta(readings.folder / "log", view=view)
-        assert tables.start(checkpoint=readings.checkpoint, trigger="available_now").await_end(timeout=300)
-        if readings.files == 3:
-            with session_settings(spark, {"spark.sql.parquet.outputTimestampType": "INT96"}):
-                sql(readings, "OPTIMIZE", "view")
-            assert stored_types(view) == {"INT96"}
+        with session_settings(spark, {"spark.sql.parquet.datetimeRebaseModeInRead": "LEGACY"}):
+            assert tables.start(checkpoint=readings.checkpoint, trigger="available_now").await_end(timeout=300)
+
+    for sensor in ("2999", "0001", "2024"):
+        run(sensor)
+    with session_settings(spark, {f"spark.sql.parquet.{name}": value for name, value in by.items()}):
+        sql(readings, "OPTIMIZE", "view")
+    assert stored_types(view) == {by.get("outputTimestampType", "INT64")}
+    for sensor in ("2999", "0001"):  # older rows are in the view
+        run(sensor)
     text = F.date_format("until", "yyyy-MM-dd").alias("until")
     found = spark.read.format("delta").load(str(view)).select(text, "total").collect()
     assert sorted(map(tuple, found)) == [("0001-12-31", 5), ("2024-12-31", 3), ("2999-12-31", 4)]

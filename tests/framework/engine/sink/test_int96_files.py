@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +29,10 @@ def by_spark(folder: Path, rows: pa.Table, *, int96: bool = True, stats: bool = 
     for field in rows.schema:
         values = [one for one in rows.column(field.name).to_pylist() if one is not None]
         known["nullCount"][field.name] = rows.num_rows - len(values)
-        if values and pa.types.is_timestamp(field.type):
-            known["minValues"][field.name] = min(values).strftime("%04Y-%m-%dT%H:%M:%S.000Z")
-            known["maxValues"][field.name] = max(values).strftime("%04Y-%m-%dT%H:%M:%S.000Z")
+        if values and not pa.types.is_nested(field.type) and pa.types.is_temporal(field.type):
+            form = "%04Y-%m-%dT%H:%M:%S.000Z" if pa.types.is_timestamp(field.type) else "%04Y-%m-%d"
+            known["minValues"][field.name] = min(values).strftime(form)
+            known["maxValues"][field.name] = max(values).strftime(form)
     size = (folder / "a.parquet").stat().st_size
     text = json.dumps(known) if stats else "{}"
     table.create_write_transaction([AddAction("a.parquet", size, {}, 0, True, text)], "append", rows.schema)
@@ -52,8 +53,20 @@ def merge(table: SmallCommits, rows: pa.Table) -> None:
 @pytest.mark.parametrize("time", [FAR, EARLY])
 def test_times_far_from_now_as_spark_writes_them_are_left_to_it(tmp_path: Path, time: datetime) -> None:
     """A merge would write other times to the rows beside those that it changes, and find no row by such a key."""
-    with pytest.raises(UnsupportedTable, match=r"a\.parquet may hold timestamps of years that the library misreads"):
+    with pytest.raises(UnsupportedTable, match=r"a\.parquet may hold times that the library misreads: INT96"):
         merge(by_spark(tmp_path / "view", rows_of("a", time)), rows_of("b", NEAR))
+
+
+@pytest.mark.parametrize(
+    ("time", "kind"), [(date(1200, 1, 1), pa.date32()), (EARLY, TIME), ([date(2024, 1, 1)], pa.list_(pa.date32()))]
+)
+def test_days_of_another_calendar_are_left_to_spark(tmp_path: Path, time: Any, kind: pa.DataType) -> None:
+    """A session of somebody else has written them (`datetimeRebaseModeInWrite=LEGACY`); only Spark knows how."""
+    rows = rows_of("a", time, kind)
+    legacy = rows.replace_schema_metadata({"org.apache.spark.legacyDateTime": ""})
+    with pytest.raises(UnsupportedTable, match="another calendar"):
+        merge(by_spark(tmp_path / "legacy", legacy, int96=False), rows)
+    merge(by_spark(tmp_path / "view", rows, int96=False), rows)
 
 
 @pytest.mark.parametrize("values", ["within lists", "without statistics"])
