@@ -63,6 +63,27 @@ def test_a_table_that_went_back_may_be_left_out_and_declared_again(readings: Rea
 
 
 @pytest.mark.extended
+@pytest.mark.parametrize("lost", [1, 2])
+def test_a_table_that_has_lost_its_restore_is_refused(readings: Readings, lost: int) -> None:
+    """A power cut may take its newest commits: with them goes what says that it belongs to the new epoch."""
+    readings.put(*FILES[0])
+    readings.run()
+    savepoint(readings.checkpoint, "one", to=readings.folder / "savepoints", decode=False)
+    for rows in FILES[1:]:
+        readings.put(*rows)
+    readings.run()
+    restore(readings.folder / "savepoints", "one", spark=readings.spark)
+    for commit in sorted((readings.folder / "log" / "_delta_log").glob("*.json"))[-lost:]:
+        commit.unlink()
+    with pytest.raises(SinkError, match="it is from before the last restore or reset"):
+        readings.run()
+    restore(readings.folder / "savepoints", "one", spark=readings.spark)
+    readings.run()
+    assert readings.log() == LOG
+    assert readings.log("view") == LOG[1:]
+
+
+@pytest.mark.extended
 def test_what_another_job_writes_while_a_restore_is_interrupted_stays(readings: Readings) -> None:
     """They share the quarantine; the restored job has refused nothing since the savepoint, which would go back."""
     readings.put(*FILES[0], ("d", None, 3))

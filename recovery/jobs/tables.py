@@ -18,7 +18,7 @@ from recovery.storage.files import Files
 from recovery.storage.locations import files_at
 from recovery.storage.s3_options import S3Options
 from state.checkpoint.job_record import JobRecord
-from state.checkpoint.layout import INPUTS_FILE, TABLES_FILE
+from state.checkpoint.layout import FLUSHED_FILE, INPUTS_FILE, TABLES_FILE
 from state.checkpoint.owner import read_owner, written_tables
 from state.checkpoint.run_record import last_batches
 from state.errors import StateError
@@ -78,7 +78,14 @@ def _require_last_batch(
         batch = read_prepared(folder, record.epoch, committed, job=record.id)
     except StateError:
         return  # as a start, which needs no record of a batch that is committed
-    for one in () if batch is None else batch.writes:
+    if batch is None:
+        return
+    if batch.is_flush and not folder.exists(FLUSHED_FILE):
+        raise SavepointRefused(
+            f"{FLUSHED_FILE} in {folder.root} is gone, which says that batch {committed} has finished the job. Start "
+            "the job once, which writes it again, and try again"
+        )
+    for one in batch.writes:
         is_lost = tables.get(one.role) == one.path and last_transaction(one.path, one.transaction) < committed
         if is_lost and not is_accepted(metadata[one.role], one.transaction, committed):
             raise SavepointRefused(

@@ -20,6 +20,7 @@ from framework.declarations.errors import CheckpointInUse
 from framework.engine.job.lease import Lease
 from recovery.errors import SavepointError, SavepointRefused
 from recovery.jobs.lease import holding
+from recovery.restore.former_epochs import last_known_epochs
 from recovery.restore.intent import RestoreIntent, remove_intent, write_intent
 from recovery.restore.superseded import checkpoints_with_same_tables, mark_superseded
 from recovery.savepoint.manifest import Manifest
@@ -109,6 +110,8 @@ def begin(
         if is_new:
             if if_unchanged:
                 _require_unchanged(paths, manifest)
+            require_lease()
+            _require_new_epoch(paths, manifest, intent, others, s3)
             intent = replace(intent, done="intended")
             require_no_job()
             require_lease()
@@ -119,6 +122,17 @@ def begin(
         require_lease()
         mark_superseded(manifest, paths.checkpoint, s3)
     return intent
+
+
+def _require_new_epoch(
+    paths: RestorePaths, manifest: Manifest, intent: RestoreIntent, others: Collection[Files], s3: S3Options | None
+) -> None:
+    """Refuse an epoch that has begun since it was chosen: no lease was held while the copy was made."""
+    if max(last_known_epochs({}, paths.checkpoint, manifest, others, s3).values()) >= intent.epoch:
+        raise SavepointRefused(
+            f"the job of {paths.checkpoint.root} was reset or restored while the copy was made. Nothing was changed; "
+            "run the same restore again"
+        )
 
 
 def _require_no_job_yet(paths: RestorePaths, require_no_job: RequireLease, require_lease: RequireLease) -> None:

@@ -26,6 +26,7 @@ the batches that are run again. That is why the epoch, which is part of these id
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
@@ -274,13 +275,16 @@ def _restore_tables(
     record = read_record(paths.copy(intent.copy))
     assert record is not None  # the copy of a savepoint has one
     require_lease()
-    fence(session, tables, epochs_to_fence(record, paths.checkpoint, manifest, others, s3), joined=record)
+    earlier = epochs_to_fence(record, paths.checkpoint, manifest, others, s3)
+    fence(session, tables, earlier)
     unchanged = unchanged_tables(manifest, paths.checkpoint, s3)
     go_back = (role for role, path in tables.items() if path not in unchanged)
     for role in sorted(go_back, key=lambda role: role == "metrics"):
         restore_table(session, manifest.tables[role], s3, before_commit=require_lease)
     require_lease()
+    fence(session, tables, earlier, joined=record)  # by this a start knows that the commits before were not lost
     own(session, tables, record, take=True)
+    os.sync()
 
 
 @contextmanager

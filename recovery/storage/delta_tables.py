@@ -15,6 +15,7 @@ from urllib.parse import unquote
 from delta.tables import DeltaTable
 
 from framework.engine.session.delta_log import first_cut_short
+from framework.engine.session.required_settings import READ_SETTINGS, WRITE_SETTINGS, session_settings
 from framework.engine.session.s3_settings import is_s3, s3_settings
 from framework.engine.session.session import session
 from framework.engine.session.spark_errors import first_line
@@ -160,7 +161,8 @@ def copy_table(spark: SparkSession, table: SavedTable, *, to: str, deep: bool) -
     """
     with _translate_errors(f"{table.path} could not be copied to {to}", "remove the clone's folder and clone again"):
         if deep:
-            _read_version(spark, table).write.format("delta").save(to)
+            with session_settings(spark, READ_SETTINGS | WRITE_SETTINGS):
+                _read_version(spark, table).write.format("delta").save(to)
         else:
             DeltaTable.forPath(spark, table.path).cloneAtVersion(table.version, to, isShallow=True)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from framework.engine.session.columns import quoted
-from framework.engine.session.required_settings import WRITE_SETTINGS, session_settings
+from framework.engine.session.required_settings import READ_SETTINGS, WRITE_SETTINGS, session_settings
 from framework.engine.sink.spark_commits import repeat_while_others_commit
 
 if TYPE_CHECKING:
@@ -35,6 +35,6 @@ def compact(spark: SparkSession, path: str) -> tuple[int, int]:
         result = spark.sql(f"OPTIMIZE delta.{quoted(path)}").select("metrics.numFilesRemoved", "metrics.numFilesAdded")
         done.extend((int(removed), int(added)) for removed, added in result.collect())
 
-    with session_settings(spark, WRITE_SETTINGS):
+    with session_settings(spark, READ_SETTINGS | WRITE_SETTINGS):
         repeat_while_others_commit(path, commit)
     return done[-1]

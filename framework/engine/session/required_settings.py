@@ -54,6 +54,12 @@ WRITE_SETTINGS = {
 }
 """How a job writes the files of its tables by Spark: so that the library which makes small commits reads the same."""
 
+READ_SETTINGS = {
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
+}
+"""How Spark reads the tables of a job to write rows again: the files of that library say nothing of a calendar."""
+
 _TIME_ZONE = "spark.sql.session.timeZone"
 
 

@@ -11,7 +11,7 @@ from delta.tables import DeltaTable
 
 from framework.declarations.errors import SinkError
 from framework.engine.session.columns import quoted
-from framework.engine.session.required_settings import session_settings
+from framework.engine.session.required_settings import READ_SETTINGS, session_settings
 from framework.engine.session.spark_errors import first_line
 from framework.engine.sink.small_commits import PAUSES_S
 from state.log import logger
@@ -29,11 +29,6 @@ _CONFLICTS = (
     exceptions.MetadataChangedException,
     exceptions.ProtocolChangedException,
 )
-_CALENDAR = {
-    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
-    "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
-}
-"""How Spark reads files that do not say which calendar they have, as those of the library that makes small commits."""
 _log = logger("sink")
 
 
@@ -83,7 +78,7 @@ def merge(
     Raises:
         SinkError: other writers came first at each attempt.
     """
-    settings = {"spark.databricks.delta.merge.materializeSource": "none" if is_copy else "auto", **_CALENDAR}
+    settings = {"spark.databricks.delta.merge.materializeSource": "none" if is_copy else "auto", **READ_SETTINGS}
 
     # By name: rows of an earlier declaration lack the columns of one that another start has recorded meanwhile.
     every: dict[str, Any] = {quoted(name): f"s.{quoted(name)}" for name in source.columns}

@@ -21,6 +21,7 @@ from framework.engine.session.required_settings import session_settings
 from framework.engine.sink import fault_points, spark_commits
 from integration_tests.engine.readings import FILES, LOG
 from panekeeper import Count, SinkError, Tumbling, agg, windowed
+from recovery.upkeep.maintain import maintain
 from tests.framework.engine.sink.test_small_commit_conflicts import replace_newest_commit
 
 if TYPE_CHECKING:
@@ -197,6 +198,8 @@ def test_times_far_from_now_stay_as_they_are_in_a_view_that_others_optimize(
     assert stored_types(view) == {by.get("outputTimestampType", "INT64")}
     for sensor in ("2999", "0001"):  # older rows are in the view
         run(sensor)
+    with session_settings(spark, {"spark.sql.parquet.datetimeRebaseModeInRead": "LEGACY"}):
+        maintain(readings.checkpoint, spark=spark)
     text = F.date_format("until", "yyyy-MM-dd").alias("until")
     found = spark.read.format("delta").load(str(view)).select(text, "total").collect()
     assert sorted(map(tuple, found)) == [("0001-12-31", 5), ("2024-12-31", 3), ("2999-12-31", 4)]

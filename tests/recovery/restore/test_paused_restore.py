@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from recovery.restore.restore import restore
 from recovery.savepoint.catalog import show
 from recovery.savepoint.restore_paths import RestorePaths
 from recovery.storage.files import Files
-from state.checkpoint.job_record import read_record
+from state.checkpoint.job_record import read_record, write_record
 from state.checkpoint.layout import CLAIMS_FOLDER, RUNNING_FILE
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 from tests.recovery.restore.test_restore import killed_at
@@ -84,6 +85,25 @@ def test_a_restore_that_was_paused_does_not_write_to_the_copy_of_another_one(
     restore(archive, "one")
     assert stored_job.contents().keys() == one.keys()
     assert stored_job.siblings() == ["checkpoint"]
+
+
+def test_a_job_that_is_reset_while_the_copy_is_made_has_the_epoch_of_the_copy(
+    stored_job: FakeCheckpoint, archive: MemoryArchive
+) -> None:
+    """What it has written since would be taken for rows of the restored job. No lease of it is held meanwhile."""
+    savepoint(stored_job.root, "one", to=archive)
+    record = read_record(stored_job.files)
+    assert record is not None
+
+    def reset(_: object) -> None:
+        write_record(stored_job.files, replace(record, epoch=1))
+
+    with pytest.raises(SavepointRefused, match=r"was reset or restored while the copy was made\. Nothing was changed"):
+        restore(archive, "one", progress=reset)
+    restore(archive, "one")
+    after = read_record(stored_job.files)
+    assert after is not None
+    assert after.epoch == 2
 
 
 def test_a_restore_that_was_paused_until_a_job_began_leaves_no_intent(

@@ -13,7 +13,14 @@ from framework.declarations.errors import CheckpointError, SinkError
 from framework.engine.sink.small_commits import FENCED, SmallCommits
 from recovery.errors import SavepointRefused
 from state.checkpoint.job_record import OWNER, read_tables
-from state.checkpoint.layout import INPUTS_FILE, RUNNING_FILE, STOPPED_FILE, TABLES_FILE, prepared_file
+from state.checkpoint.layout import (
+    FLUSHED_FILE,
+    INPUTS_FILE,
+    RUNNING_FILE,
+    STOPPED_FILE,
+    TABLES_FILE,
+    prepared_file,
+)
 from state.prepared import PreparedBatch, TableWrite
 from tests.recovery.upkeep.conftest import SCHEMA, JobWithTable
 
@@ -91,6 +98,16 @@ def test_a_table_that_has_lost_the_last_batch_is_not_saved(tabled: JobWithTable)
     with pytest.raises(SavepointRefused, match=r"the log .* has lost batch 2 .* Start the job once"):
         tabled.save("one")
     last.write_bytes(content)
+    tabled.save("one")
+
+
+def test_a_finished_job_that_does_not_say_so_any_more_is_not_saved(tabled: JobWithTable) -> None:
+    """The record of the batch says so, and is in no savepoint: restored, the job would be neither open nor finished."""
+    batch = PreparedBatch(number=2, epoch=0, spark_commit="{}", job=ID, is_flush=True)
+    tabled.checkpoint.files.put_bytes(prepared_file(0, 2), batch.to_bytes())
+    with pytest.raises(SavepointRefused, match=r"flushed\.json in .* is gone, .* batch 2 has finished the job"):
+        tabled.save("one")
+    tabled.checkpoint.put(FLUSHED_FILE, '{"batch": 2}')
     tabled.save("one")
 
 

@@ -71,7 +71,7 @@ def require_all_batches(
         known = _known(stored or {}, role, transaction, path, described["id"])
         if known:
             last = _last_committed(known, committed)
-            is_older = record.epoch > 0 and _takes_epoch_before(record, role, path, last_transaction)
+            is_older = record.epoch > 0 and _is_from_before(record, role, path, known, last_transaction)
             now = known | {"path": path}
             require_same(role, now, described, batch, last=last, may_have_rows=record.epoch > 0, is_older=is_older)
             before = known.get("before", last) if known["batch"] == batch else last
@@ -130,9 +130,17 @@ def _last_committed(known: Mapping[str, Any], committed: int | None) -> int:
     return int(known.get("before", last)) if is_run_again else last
 
 
-def _takes_epoch_before(record: JobRecord, role: str, path: str, last_transaction: Callable[[str, str], int]) -> bool:
-    """Return whether a table takes commits of the epoch before: each start in this one has let it refuse them."""
-    return last_transaction(path, replace(record, epoch=record.epoch - 1).transaction(role)) < FENCED
+def _is_from_before(
+    record: JobRecord, role: str, path: str, known: Mapping[str, Any], last_transaction: Callable[[str, str], int]
+) -> bool:
+    """Return whether a table is as it was in the epoch before, whose commits it takes: each start has it refuse them.
+
+    A restore does so first. It lets the table join the epoch once that has gone back, which must be there before the
+    first batch: the newest commits of a table may be lost.
+    """
+    if last_transaction(path, replace(record, epoch=record.epoch - 1).transaction(role)) < FENCED:
+        return True
+    return known["batch"] < 0 and last_transaction(path, record.joined(role)) < record.epoch
 
 
 def is_accepted(metadata: Mapping[str, Any], transaction: str, batch: int) -> bool:
@@ -179,7 +187,7 @@ def require_same(
         newest = f"batch {batch} is" if batch >= 0 else "no batch is"
         what = f"is an older copy: {newest} the newest that it has of this job, and batch {last} was written to it"
     elif is_older:
-        what = "is an older copy: it is from before the last restore or reset, after which this job has started with it"
+        what = "is an older copy: it is from before the last restore or reset"
     else:
         return
     results = f"Results of batches up to {last}" if last >= 0 else "Results of before that"

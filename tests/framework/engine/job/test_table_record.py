@@ -43,7 +43,9 @@ class Tables:
         )
         for role in described:
             earlier = self.record.earlier_epochs(before=self.record.epoch)
-            SmallCommits(str(self.paths[role])).note({one.transaction(role): FENCED for one in earlier})
+            notes = {one.transaction(role): FENCED for one in earlier}
+            notes |= {self.record.joined(role): self.record.epoch} if notes else {}
+            SmallCommits(str(self.paths[role])).note(notes)
 
     def commit(self, batch: int, *roles: str) -> None:
         """Write a row to some of the tables, as a batch of the job, which is committed."""
