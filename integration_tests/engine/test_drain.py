@@ -231,6 +231,22 @@ def test_state_that_is_written_after_a_reset_has_removed_it_is_no_obstacle(readi
 
 
 @pytest.mark.extended
+@pytest.mark.parametrize("lost", [1, 2])
+def test_a_view_that_has_lost_the_commit_which_emptied_it_is_refused(readings: Readings, lost: int) -> None:
+    """A power cut may take its newest commits, and with them what says that it belongs to the new epoch."""
+    readings.put(("a", "10:00:10", 1), ("a", "10:02:10", 2))
+    readings.run()
+    readings.declare().reset_to_initial_state(checkpoint=readings.checkpoint, confirm="readings")
+    for commit in sorted((readings.folder / "view" / "_delta_log").glob("*.json"))[-lost:]:
+        commit.unlink()
+    if lost == 1:
+        readings.run()  # it is empty, and so in no danger
+    else:
+        with pytest.raises(SinkError, match=r"the view .* has rows .* from before a restore or reset"):
+            readings.run()
+
+
+@pytest.mark.extended
 def test_a_checkpoint_whose_tables_are_another_ones_now_is_not_reset(readings: Readings) -> None:
     """It was restored to another folder, or its restore was interrupted: the view belongs to the restored job."""
     readings.put(("a", "10:00:10", 1), ("a", "10:02:10", 2))
