@@ -53,6 +53,14 @@ def to_datetime(us: int) -> datetime:
     return _EPOCH + timedelta(microseconds=us)
 
 
+def to_datetime_if_any(us: int | None) -> datetime | None:
+    """Return a time as `to_datetime`; None for none, and for one of a year that Python has no datetime for."""
+    try:
+        return None if us is None else to_datetime(us)
+    except OverflowError:
+        return None
+
+
 def seconds(value: float | Decimal) -> timedelta:
     """Return a duration of `value` seconds, exact to the microsecond.
 

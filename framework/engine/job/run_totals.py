@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from framework.declarations.durations import to_datetime
+from framework.declarations.durations import to_datetime, to_datetime_if_any
 from framework.engine.job.status import Drained, JobState, Status
-from state.checkpoint.clock import LAST_US, monotonic_seconds, now_us
+from state.checkpoint.clock import monotonic_seconds, now_us
 
 if TYPE_CHECKING:
     from framework.engine.clock.tick_scheduler import TickFailure
@@ -133,7 +133,7 @@ class RunTotals:
                 batch=batch.number,
                 rows=batch.counts["rows_in"],
                 counts={name: count for name, count in batch.counts.items() if name != "rows_in"},
-                watermark=_to_datetime(self._watermark),
+                watermark=to_datetime_if_any(self._watermark),
                 open_panes=self._panes(self._open),
                 firings=batch.rows["results"],
                 seconds=clock.seconds,
@@ -152,7 +152,7 @@ class RunTotals:
                 batch=self._batch,
                 batches=self._batches,
                 rows=counts.get("rows_in", 0),
-                watermark=_to_datetime(self._watermark),
+                watermark=to_datetime_if_any(self._watermark),
                 open_panes=self._panes(self._open),
                 late=counts.get("refined_late", 0),
                 dropped=counts.get("dropped_late", 0),
@@ -199,8 +199,8 @@ class RunTotals:
             batch=open_work["batch"],
             open_panes=still["panes"],
             tuples=still["tuples"],
-            next_due=_to_datetime(still["next_due"]),
-            next_watermark=_to_datetime(still["next_watermark"]),
+            next_due=to_datetime_if_any(still["next_due"]),
+            next_watermark=to_datetime_if_any(still["next_watermark"]),
         )
 
     def _panes(self, of_groups: Mapping[int, int]) -> int | None:
@@ -209,8 +209,3 @@ class RunTotals:
 
 def _min(due: Mapping[int, int | None]) -> int | None:
     return min((at for at in due.values() if at is not None), default=None)
-
-
-def _to_datetime(us: int | None) -> datetime | None:
-    """Return a time; None for one beyond the year 9999, which is as good as never."""
-    return None if us is None or us > LAST_US else to_datetime(us)

@@ -36,7 +36,7 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from framework.core.job_spec import PORT, JobSpec
-from framework.declarations.durations import to_datetime
+from framework.declarations.durations import to_datetime, to_datetime_if_any
 from framework.declarations.errors import PanekeeperError
 from framework.engine.sink.batch.downtime import DOWNTIME
 from framework.engine.sink.batch.output import BatchOutput, run_and_collect
@@ -182,7 +182,7 @@ def _metrics(batch: BatchOutput, context: BatchContext) -> pa.Table:
         "batch_time": to_datetime(context.started_us),
         **batch.counts,
         "balanced": batch.balanced,
-        "watermark": None if batch.watermark is None else to_datetime(batch.watermark),
+        "watermark": to_datetime_if_any(batch.watermark),
         "open_panes": context.open_panes,
         "firings": batch.rows["results"],
         "late_ms": None if batch.late_us is None else batch.late_us // 1000,

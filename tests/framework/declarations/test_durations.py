@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from framework.declarations.durations import LARGEST_SIZE, to_seconds, to_us
+from framework.declarations.durations import LARGEST_SIZE, to_datetime, to_datetime_if_any, to_seconds, to_us
 from panekeeper import (
     Batched,
     Count,
@@ -140,3 +140,9 @@ def test_a_batched_window_of_rows_takes_no_duration() -> None:
     with pytest.raises(DeclarationError, match="every, which without within is a number of rows, is '2 seconds'"):
         Batched(every="2 seconds", retain=4)
     assert Batched(every=2, retain=4).declaration()["every"] == Count(2).size
+
+
+def test_a_time_that_python_has_no_datetime_for_is_none() -> None:
+    """A watermark may be before the year 1, and a next timer after the year 9999."""
+    assert [to_datetime_if_any(us) for us in (None, -(10**17), 10**18)] == [None, None, None]
+    assert to_datetime_if_any(1) == to_datetime(1)

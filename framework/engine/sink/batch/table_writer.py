@@ -220,7 +220,8 @@ def last_of_each_pane(results: pa.Table, pane: list[str]) -> pa.Table:
     """Keep the last row of each pane: a group's firings stand in the order in which they happened."""
     if not pane:
         return results.slice(results.num_rows - 1)
-    # Of the results only these columns: one that a user computes may have any name.
-    numbered = results.select(pane).append_column("_row", pa.array(range(results.num_rows), pa.int64()))
-    last = numbered.group_by(pane).aggregate([("_row", "max")]).column("_row_max")
-    return results.take(last)
+    # By names of our own: a column of the user may have any.
+    keys = [f"key_{number}" for number in range(len(pane))]
+    numbered = results.select(pane).rename_columns(keys)
+    numbered = numbered.append_column("row", pa.array(range(results.num_rows), pa.int64()))
+    return results.take(numbered.group_by(keys).aggregate([("row", "max")]).column("row_max"))

@@ -15,3 +15,6 @@ def test_the_last_row_of_each_pane_stays_whatever_the_results_are_called() -> No
     newest = last_of_each_pane(results, ["sensor", "pane_start"]).to_pylist()
     assert sorted(row["_row"] for row in newest) == [20, 30, 40]
     assert [row["_row"] for row in last_of_each_pane(results, []).to_pylist()] == [40]
+    for key in ("_row", "_row_max", "row", "row_max", "key_1"):
+        renamed = results.rename_columns([key, "pane_start", "value", "refinement"])
+        assert last_of_each_pane(renamed, [key, "pane_start"]).num_rows == 3
