@@ -10,6 +10,7 @@ import base64
 import copy
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -115,23 +116,21 @@ def _local_time(text: str, fold: int, key: str | None) -> datetime:
 
 
 def _of_pandas_time(value: Any) -> Any:
-    try:
-        if value.nanosecond:
-            raise ValueError(value)
-        time = value.to_pydatetime()
-    except (ValueError, OverflowError):
-        raise TypeError(f"{value!r} is a {type(value).__name__} that a datetime of Python cannot represent") from None
+    time = _in_python(value, "nanosecond", "to_pydatetime", "datetime")
     return {"$pd.Timestamp": [_of_datetime(time), value.unit]}
 
 
 def _of_pandas_duration(value: Any) -> Any:
-    try:
-        if value.nanoseconds:
-            raise ValueError(value)
-        duration = value.to_pytimedelta()
-    except (ValueError, OverflowError):
-        raise TypeError(f"{value!r} is a {type(value).__name__} that a timedelta of Python cannot represent") from None
+    duration = _in_python(value, "nanoseconds", "to_pytimedelta", "timedelta")
     return {"$pd.Timedelta": [_of_timedelta(duration), value.unit]}
+
+
+def _in_python(value: Any, rest: str, convert: str, kind: str) -> Any:
+    """Return a value of pandas as one of Python, by its method; `rest` is what Python would cut off."""
+    with suppress(ValueError, OverflowError):  # it is out of Python's range
+        if not getattr(value, rest):
+            return getattr(value, convert)()
+    raise TypeError(f"{value!r} is a {type(value).__name__} that a {kind} of Python cannot represent")
 
 
 def _of_pandas(kind: str, value: Any, unit: str) -> Any:

@@ -68,36 +68,28 @@ def other_jobs(manifest: Manifest, paths: RestorePaths, s3: S3Options | None) ->
         paths: of the checkpoint that is replaced.
         s3: how S3 is reached. Tables that only Spark reaches are not checked.
     """
-    own = _own_ids(manifest, paths.checkpoint, s3)
-    found = {}
-    for path, since in _changes(manifest, s3).items():
-        others = {name for id_, name in since.items() if id_ not in own}
-        if others and not _is_unchanged(since, own, manifest):
-            found[path] = sorted(others)
-    return found
+    changes = {path: since for path, since in _changes(manifest, s3).items() if not _by_others(since, manifest)}
+    if not any(changes.values()):
+        return {}  # the logs of the other tables have a commit for each batch
+    record = read_record_or_none(paths.checkpoint)
+    own = {"", manifest.job_id} | ({record.id} if record else set()) | _ids_of_restores(manifest, s3)
+    others = {path: {name for id_, name in since.items() if id_ not in own} for path, since in changes.items()}
+    return {path: sorted(names) for path, names in others.items() if names}
 
 
-def unchanged_tables(manifest: Manifest, checkpoint: Files, s3: S3Options | None) -> frozenset[str]:
+def unchanged_tables(manifest: Manifest, s3: S3Options | None) -> frozenset[str]:
     """Return the paths of the tables that other jobs alone have changed since a savepoint: they do not go back.
 
     Args:
         manifest: the savepoint.
-        checkpoint: which is replaced.
         s3: how S3 is reached. Tables that only Spark reaches are not checked.
     """
-    own = _own_ids(manifest, checkpoint, s3)
-    return frozenset(path for path, since in _changes(manifest, s3).items() if _is_unchanged(since, own, manifest))
+    return frozenset(path for path, since in _changes(manifest, s3).items() if _by_others(since, manifest))
 
 
-def _is_unchanged(since: Mapping[str, str], own: Collection[str], manifest: Manifest) -> bool:
-    """Return whether others alone have made these changes; the id of a job of this name may be one of a lost copy."""
-    return bool(since) and all(id_ not in own and name != manifest.job for id_, name in since.items())
-
-
-def _own_ids(manifest: Manifest, checkpoint: Files, s3: S3Options | None) -> set[str]:
-    """Return the ids of what is taken back: the job's, under whichever it has run, and of changes by no job."""
-    record = read_record_or_none(checkpoint)
-    return {"", manifest.job_id} | ({record.id} if record else set()) | _ids_of_restores(manifest, s3)
+def _by_others(since: Mapping[str, str], manifest: Manifest) -> bool:
+    """Return whether jobs of other names alone have made changes; one of this name may be a copy of the job itself."""
+    return bool(since) and not {"", manifest.job} & {*since.values()}
 
 
 def _changes(manifest: Manifest, s3: S3Options | None) -> dict[str, dict[str, str]]:

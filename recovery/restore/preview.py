@@ -121,7 +121,6 @@ def preview_restore(
         bytes=manifest.size,
         tables=_table_changes(
             manifest,
-            checkpoint,
             s3,
             spark,
             tables_are_back=interrupted is not None and interrupted.has_done("tables"),
@@ -158,10 +157,10 @@ def _discarded_batches(manifest: Manifest, checkpoint: Files) -> tuple[int, int]
     return (manifest.batch + 1, present.batch) if present.batch > manifest.batch else None
 
 
-def has_table_versions(manifest: Manifest, checkpoint: Files, s3: S3Options | None, spark: SparkSession | None) -> bool:
+def has_table_versions(manifest: Manifest, s3: S3Options | None, spark: SparkSession | None) -> bool:
     """Return whether the tables of a savepoint, whose restore was interrupted, still have its versions."""
     try:
-        _table_changes(manifest, checkpoint, s3, spark, is_completed=True)
+        _table_changes(manifest, s3, spark, is_completed=True)
     except TableVersionLost:
         return False
     return True
@@ -169,7 +168,6 @@ def has_table_versions(manifest: Manifest, checkpoint: Files, s3: S3Options | No
 
 def _table_changes(
     manifest: Manifest,
-    checkpoint: Files,
     s3: S3Options | None,
     spark: SparkSession | None,
     *,
@@ -182,7 +180,7 @@ def _table_changes(
 
     paths = [table.path for table in manifest.tables.values()]
     session = cache(lambda: session_for(paths, spark, s3))  # none is started if the library can read all tables
-    unchanged = unchanged_tables(manifest, checkpoint, s3)
+    unchanged = unchanged_tables(manifest, s3)
     changes = {}
     for role, table in manifest.tables.items():
         files = files_at(table.path, s3)

@@ -112,7 +112,7 @@ def restore(  # noqa: PLR0913 -- what, where to, and how; all but two by keyword
         unconfirmed = unconfirmed_tables(manifest, paths, intent, tables, s3)
         if not dry_run:
             require_confirmed(manifest, archive.location, paths, intent, checkpoint, unconfirmed, s3)
-        has_tables = partial(has_table_versions, checkpoint=paths.checkpoint, s3=s3, spark=spark)
+        has_tables = partial(has_table_versions, s3=s3, spark=spark)
         completes = intent and completes_interrupted(paths, intent, archive, manifest, s3, has_tables)
         intent, abandoned = (with_steps_done(paths, intent), None) if intent and completes else (None, intent)
         preview = _preview(paths, manifest, intent, abandoned, s3, spark)  # 1
@@ -275,14 +275,13 @@ def _restore_tables(
     record = read_record(paths.copy(intent.copy))
     assert record is not None  # the copy of a savepoint has one
     require_lease()
-    earlier = epochs_to_fence(record, paths.checkpoint, manifest, others, s3)
-    fence(session, tables, earlier)
-    unchanged = unchanged_tables(manifest, paths.checkpoint, s3)
+    fence(session, tables, epochs_to_fence(record, paths.checkpoint, manifest, others, s3))
+    unchanged = unchanged_tables(manifest, s3)
     go_back = (role for role, path in tables.items() if path not in unchanged)
     for role in sorted(go_back, key=lambda role: role == "metrics"):
         restore_table(session, manifest.tables[role], s3, before_commit=require_lease)
     require_lease()
-    fence(session, tables, earlier, joined=record)  # by this a start knows that the commits before were not lost
+    fence(session, tables, (), joined=record)  # by this a start knows that the commits before were not lost
     own(session, tables, record, take=True)
     os.sync()
 

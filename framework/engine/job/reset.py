@@ -122,12 +122,12 @@ def complete_reset(files: CheckpointFiles, record: JobRecord) -> JobRecord:
         return record
     begun = replace(record, epoch=intent.epoch)
     files.before_change()
-    tables, earlier = read_tables(files), begun.earlier_epochs(before=intent.epoch)
-    fence(files.spark, tables, earlier)
+    tables = read_tables(files)
+    fence(files.spark, tables, begun.earlier_epochs(before=intent.epoch))
     files.before_change()
     _truncate_view(files, intent.view, begun)  # 2
     files.before_change()
-    fence(files.spark, tables, earlier, joined=begun)  # by this a start knows that the commits before were not lost
+    fence(files.spark, tables, (), joined=begun)  # by this a start knows that the commits before were not lost
     for step, name in enumerate(REMOVED_BY_RESET):
         fault_point("during-reset", step)
         files.remove(name)  # 3

@@ -47,7 +47,7 @@ STATE_SETTINGS = {
 """How state is stored. A query copies them from its session when it starts, and a job sets them for its start."""
 
 WRITE_SETTINGS = {
-    # Times before 1678 or after 2261 in INT96, the default, are misread (`framework/engine/sink/int96_files.py`).
+    # Times before 1678 or after 2261 in INT96, the default, are misread (`framework/engine/sink/readable_times.py`).
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     # Spark alone knows which files have days and times of the Julian calendar.
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
@@ -127,11 +127,10 @@ def query_settings(files: CheckpointFiles, recorded: Mapping[str, str] | None = 
     recorded = recorded or {}
     # From the first batch on Spark pins it.
     chosen = {name: recorded[name] for name in (PARTITIONS,) if name in recorded and is_new(files)}
-    stored = state_format(files) or recorded.get(FORMAT_SETTING)
+    if (stored := state_format(files) or recorded.get(FORMAT_SETTING)) is not None:
+        chosen[FORMAT_SETTING] = stored
     with (
-        session_settings(
-            files.spark, STATE_SETTINGS | WRITE_SETTINGS | chosen | ({} if stored is None else {FORMAT_SETTING: stored})
-        ),
+        session_settings(files.spark, STATE_SETTINGS | WRITE_SETTINGS | chosen),
         session_settings(files.spark, files.manager_setting()),
     ):
         yield

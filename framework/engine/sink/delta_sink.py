@@ -136,7 +136,7 @@ class DeltaSink:
         small = self.writer.small
         own(spark, tables := asdict(self.tables), self.record, small)
         earlier = self.record.earlier_epochs(before=self.record.epoch)
-        fence(spark, tables, earlier, small, joined=self.record)
+        fence(spark, tables, earlier, small, joined=self.record if earlier else None)
 
     def confirm(self) -> None:
         """At the end of a run: commit again what another process has replaced. Raises `SinkError` if it cannot."""

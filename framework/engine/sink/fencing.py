@@ -54,7 +54,7 @@ def fence(
     records, small = [*epochs], small or SmallTables()
     for role, path in tables.items():
         notes = {record.transaction(role): FENCED for record in records}
-        if joined is not None and notes:
+        if joined is not None:
             notes[joined.joined(role)] = joined.epoch
         if not notes or path is None or not is_delta_table(spark, path):
             continue

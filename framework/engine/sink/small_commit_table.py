@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,7 +23,7 @@ from deltalake import (
 from deltalake.exceptions import DeltaError
 
 from framework.declarations.errors import SchemaMismatch
-from framework.engine.sink.int96_files import require_readable_times
+from framework.engine.sink.readable_times import require_readable_times
 from framework.engine.sink.small_commit_checks import (
     UnsupportedTable,
     may_clean_up,
@@ -144,7 +145,7 @@ class OpenTable:
 
     def _merge(self, rows: pa.Table, once: CommitProperties, conditions: list[str], newer_by: str) -> None:
         if not self._is_readable:  # what is added while it is open, the library has written
-            require_readable_times(self._delta, files_of(self._delta), self._schema, self._readable)
+            require_readable_times(self._delta, self._files, self._schema, self._readable)
             self._is_readable = True
         every = {f"t.{_quoted(name)}": f"s.{_quoted(name)}" for name in rows.column_names}
         merge = self._delta.merge(
@@ -160,14 +161,16 @@ class OpenTable:
         merge.when_not_matched_insert(every).execute()
 
     def _end(self, column: str | None) -> pa.Scalar | None:
-        """Return up to where the table reaches in a column, by the statistics of its files; None if they do not say.
-
-        The files are listed for the first merge after the table was opened. An append needs no such list.
-        """
+        """Return up to where the table reaches in a column, by the statistics of its files; None if they do not say."""
         if column not in self._ends:
-            files = files_of(self._delta)
+            files = self._files  # of any column: some may not be in its folder
             self._ends[column] = None if column is None else _end_of(files, column)
         return self._ends[column]
+
+    @cached_property
+    def _files(self) -> pa.Table:
+        """The files as they were at the first merge after the table was opened. An append needs no such list."""
+        return files_of(self._delta)
 
     def _aligned(self, rows: pa.Table) -> pa.Table:
         if not set(rows.column_names) <= set(self._schema.names):

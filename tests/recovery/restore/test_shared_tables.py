@@ -57,17 +57,15 @@ def test_a_restore_that_would_remove_rows_of_another_job_is_refused(
     assert unconfirmed(job, archive, shared) == ()
 
 
-def test_a_table_that_others_alone_have_written_to_since_stays(
-    job: FakeCheckpoint, archive: MemoryArchive, shared: Path
-) -> None:
+def test_a_table_that_others_alone_have_written_to_since_stays(archive: MemoryArchive, shared: Path) -> None:
     """There is nothing to take back. What the job writes there later is."""
     refuse(shared, OTHER, 2)
     DeltaTable(shared).optimize.compact()
     preview = restore(archive, "one", dry_run=True)
     assert (preview.unconfirmed, preview.tables["quarantine"].old) == ((), preview.tables["quarantine"].new)
-    assert unchanged_tables(show(archive, "one"), job.files, None) == {str(shared)}
+    assert unchanged_tables(show(archive, "one"), None) == {str(shared)}
     refuse(shared, OWN.replace("#0", "#1"), 3)
-    assert unchanged_tables(show(archive, "one"), job.files, None) == set()
+    assert unchanged_tables(show(archive, "one"), None) == set()
 
 
 @pytest.mark.parametrize("change", ["DELETE", "another program", "another id"])

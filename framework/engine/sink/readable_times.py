@@ -43,10 +43,10 @@ def require_readable_times(delta: DeltaTable, files: pa.Table, schema: pa.Schema
     names = files.column("path").filter(pc.invert(every)).to_pylist()
     unknown = {unquote(name) for name in names} - readable
     if unknown:
-        readable.update(_without_int96(delta, unknown))
+        readable.update(_readable(delta, unknown))
 
 
-def _without_int96(delta: DeltaTable, names: set[str]) -> Iterator[str]:
+def _readable(delta: DeltaTable, names: set[str]) -> Iterator[str]:
     for fragment in delta.to_pyarrow_dataset().get_fragments():
         name = unquote(fragment.path)
         if name in names:
