@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from framework.declarations.errors import IncompatibleCheckpoint
+from integration_tests.engine.conftest import shown
 from integration_tests.engine.readings import FILES, LOG
 from recovery.cli.main import main
+from recovery.errors import SavepointRefused
+from recovery.restore.clone import clone
 from recovery.restore.restore import restore
 from recovery.savepoint.create import savepoint
 from recovery.upgrade.rescale import rescale
@@ -19,14 +23,14 @@ if TYPE_CHECKING:
     from integration_tests.engine.conftest import Readings
 
 
-def lose(commit: Path, how: str) -> None:
+def lose(file: Path, checkpoint: Path, how: str = "cut short") -> None:
     """Remove a file, or cut it short and let a repair set it aside."""
     if how == "gone":
-        commit.unlink()
-        commit.with_name(f".{commit.name}.crc").unlink(missing_ok=True)
+        file.unlink()
+        file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
     else:
-        commit.write_text(commit.read_text()[:4])
-        assert main(["repair", str(commit.parents[1])]) == 0
+        file.write_bytes(file.read_bytes()[:4])
+        assert main(["repair", str(checkpoint)]) == 0
 
 
 @pytest.mark.parametrize(
@@ -48,11 +52,41 @@ def test_a_batch_whose_commit_is_lost_after_a_restore_is_not_run_again(readings:
     else:
         rescale(readings.checkpoint, 2, to=place, spark=readings.spark)
     last = readings.numbers("commits")[-1]
-    lose(readings.checkpoint / "commits" / str(last), how)
+    lose(readings.checkpoint / "commits" / str(last), readings.checkpoint, how)
+    with pytest.raises(SavepointRefused, match="was committed when that was restored or cloned"):
+        savepoint(readings.checkpoint, to=place, name="again", spark=readings.spark)
     readings.run()
     assert readings.log() == LOG
     assert readings.log("view") == LOG[1:]
     assert readings.numbers("commits")[-1] >= last
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("by", ["restore", "clone"])
+def test_a_batch_whose_record_and_commit_are_lost_one_after_the_other_is_not_run_again(
+    readings: Readings, by: str
+) -> None:
+    """A repair sets the record aside, as the batch is committed; then nothing in the checkpoint says that it is."""
+    for rows in FILES:
+        readings.put(*rows)
+    readings.run()
+    place, folder = readings.folder / "savepoints", readings.folder
+    savepoint(readings.checkpoint, to=place, name="before", spark=readings.spark)
+    if by == "restore":
+        restore(place, "before", checkpoint=readings.checkpoint, spark=readings.spark)
+    else:
+        folder = readings.folder / "clone"
+        clone(place, "before", into=folder, deep=True, spark=readings.spark)
+    checkpoint = folder / "checkpoint"
+    (record,) = (checkpoint / "panekeeper" / "prepared").iterdir()
+    lose(record, checkpoint)
+    lose(checkpoint / "commits" / str(readings.numbers("commits")[-1]), checkpoint)
+    with pytest.raises(SavepointRefused, match="was committed when that was restored or cloned"):
+        savepoint(checkpoint, to=place, name="again", spark=readings.spark)
+    declared = readings.computed().to_delta(folder / "log", view=folder / "view")
+    with pytest.raises(IncompatibleCheckpoint, match="what was recorded of it is gone"):
+        declared.start(checkpoint=checkpoint, trigger="available_now")
+    assert shown(readings.rows(str(folder / "log"))) == LOG
 
 
 @pytest.mark.extended

@@ -13,7 +13,7 @@ from framework.engine.job.tables.table_checks import require_no_later_batch
 from framework.engine.job.tables.table_record import is_accepted, require_all_batches
 from framework.engine.sink.fencing import OWNED
 from recovery.errors import SavepointRefused
-from recovery.storage.delta_log import owner_of, table_metadata, transactions_of
+from recovery.storage.delta_log import batch_of_commit, newest_first, owner_of, table_metadata, transactions_of
 from recovery.storage.files import Files
 from recovery.storage.locations import files_at
 from recovery.storage.s3_options import S3Options
@@ -92,6 +92,39 @@ def _require_last_batch(
                 f"the {one.role} {one.path} has lost batch {committed} of {folder.root}, as a power cut may take it. "
                 "Start the job once, which writes it again, and try again"
             )
+
+
+def require_of_this_epoch(
+    folder: Files, record: JobRecord, batch: int, tables: Mapping[str, Files], versions: Mapping[str, int]
+) -> None:
+    """Refuse versions of before the last restore, which have the rows of the batch after: Spark's commit of it is lost.
+
+    Args:
+        folder: the checkpoint.
+        record: what it says of its job.
+        batch: the last one that it has committed.
+        tables: role -> folder.
+        versions: role -> version after that batch, as it seems.
+
+    Raises:
+        SavepointRefused: a table has become one of this epoch later than that.
+    """
+    for role, table in tables.items():
+        if _has_joined_after(versions[role], table, record.joined(role), record.epoch):
+            raise SavepointRefused(
+                f"batch {batch + 1} of {folder.root} was committed when that was restored or cloned, the {role} "
+                f"{table.root} has it, and Spark's commit of it is gone. Start the job once, which writes that again, "
+                "and try again"
+            )
+
+
+def _has_joined_after(version: int, table: Files, transaction: str, epoch: int) -> bool:
+    for number, commit in newest_first(table):
+        if number <= version:
+            return False
+        if batch_of_commit(commit, transaction) == epoch:
+            return True
+    return False
 
 
 def require_owned(table: str, owner: str | None, folder: Files, record: JobRecord) -> None:

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from recovery.errors import DamagedSavepoint, SavepointRefused
-from recovery.restore.last_commit import record_last_commit
+from recovery.restore.last_commit import record_last_commit, take_tables
 from recovery.savepoint.catalog import show_trusted
 from recovery.savepoint.checkpoint_copy import write_checkpoint
 from recovery.savepoint.manifest import Manifest
@@ -87,7 +87,7 @@ def clone(
     write_checkpoint(archive, manifest, into=incoming, checkpoint_path=checkpoint.root, progress=progress)
     _require_none(checkpoint)
     record = _give_identity(incoming, tables)
-    _own_copies(record, tables, s3=s3, spark=spark)
+    _take_copies(incoming, record, tables, s3=s3, spark=spark)
     _require_own(incoming, checkpoint, record)
     incoming.move_to(checkpoint, partial(_require_own, incoming, checkpoint, record))
     return Clone(name=name, checkpoint=checkpoint.root, tables=tables)
@@ -113,15 +113,14 @@ def _made_by_another(top: Files) -> SavepointRefused:
     )
 
 
-def _own_copies(
-    record: JobRecord, tables: Mapping[str, str], *, s3: S3Options | None, spark: SparkSession | None
+def _take_copies(
+    incoming: Files, record: JobRecord, tables: Mapping[str, str], *, s3: S3Options | None, spark: SparkSession | None
 ) -> None:
     """Let the copies belong to the clone: a copy may have the owner of the original."""
     if tables:
-        from framework.engine.sink.fencing import own
         from recovery.storage.delta_tables import session_for
 
-        own(session_for(tables.values(), spark, s3), tables, record, take=True)
+        take_tables(session_for(tables.values(), spark, s3), tables, incoming, record)
 
 
 def _give_identity(checkpoint: Files, tables: Mapping[str, str]) -> JobRecord:

@@ -1,10 +1,15 @@
 """The last batch of a restored checkpoint is recorded as committed, in the epoch that begins.
 
 All tables have it, under transactions of an epoch that has ended. Should Spark's commit of it get lost, it would be run
-again, and be there twice; a start that finds the record writes the commit again.
+again, and be there twice; a start that finds the record writes the commit again. And the tables have it under the
+transactions of the new epoch, too: should the record be lost as well, a start is refused.
 """
 
 from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from recovery.storage.files import Files
 from state.checkpoint.job_record import JobRecord, is_flushed
@@ -12,6 +17,9 @@ from state.checkpoint.layout import COMMITS_FOLDER, prepared_file
 from state.checkpoint.run_record import last_batches
 from state.prepared import PreparedBatch
 from state.spark_logs.offsets import begun_ms
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def record_last_commit(copy: Files, record: JobRecord) -> None:
@@ -34,3 +42,21 @@ def record_last_commit(copy: Files, record: JobRecord) -> None:
         is_flush=is_flushed(copy),
     )
     copy.put_bytes(prepared_file(record.epoch, last), batch.to_bytes())
+
+
+def take_tables(session: SparkSession, tables: Mapping[str, str], copy: Files, record: JobRecord) -> None:
+    """Let tables that have gone back, or were copied, be those of the new epoch, with the last batch of the checkpoint.
+
+    By this a start knows that the commits before were not lost. May be repeated.
+
+    Args:
+        session: reaches the tables.
+        tables: role -> path.
+        copy: the checkpoint that is about to be restored or cloned.
+        record: of the job, in its new epoch.
+    """
+    from framework.engine.sink.fencing import fence, own
+
+    fence(session, tables, (), joined=record, batch=last_batches(copy)[1])
+    own(session, tables, record, take=True)
+    os.sync()

@@ -26,7 +26,6 @@ the batches that are run again. That is why the epoch, which is part of these id
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
@@ -41,6 +40,7 @@ from recovery.restore.former_epochs import epochs_to_fence
 from recovery.restore.incoming import Transform, require_free_for_copy, write_incoming
 from recovery.restore.intent import RestoreIntent, read_intent, remove_intent, write_intent
 from recovery.restore.interrupted import completes_interrupted, find_savepoint, is_copy, with_steps_done
+from recovery.restore.last_commit import take_tables
 from recovery.restore.preview import RestorePreview, has_table_versions, preview_restore
 from recovery.restore.superseded import checkpoints_with_same_tables, successors
 from recovery.savepoint.checkpoint_reader import COPIED
@@ -266,7 +266,7 @@ def _restore_tables(
     """Do step 4. The metrics are last, as in a batch: their row says that the other tables are complete."""
     if not manifest.tables:
         return
-    from framework.engine.sink.fencing import fence, own
+    from framework.engine.sink.fencing import fence
     from recovery.storage.delta_tables import restore_table, session_for
 
     session = session_for((table.path for table in manifest.tables.values()), spark, s3)
@@ -281,9 +281,7 @@ def _restore_tables(
     for role in sorted(go_back, key=lambda role: role == "metrics"):
         restore_table(session, manifest.tables[role], s3, before_commit=require_lease)
     require_lease()
-    fence(session, tables, (), joined=record)  # by this a start knows that the commits before were not lost
-    own(session, tables, record, take=True)
-    os.sync()
+    take_tables(session, tables, paths.copy(intent.copy), record)
 
 
 @contextmanager

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 from framework.declarations.durations import Duration, to_seconds
 from recovery.errors import ArchiveError, SavepointError, SavepointRefused
 from recovery.jobs.record import require_current_record, require_record
-from recovery.jobs.tables import require_fitting_tables
+from recovery.jobs.tables import require_fitting_tables, require_of_this_epoch
 from recovery.savepoint.activity import active_markers, activity_marker
 from recovery.savepoint.checkpoint_reader import CheckpointSnapshot, read_checkpoint
 from recovery.savepoint.manifest import Manifest, checked_name, manifest_file
@@ -249,6 +249,7 @@ def table_versions(
         if _may_hold_later_rows(found):
             ids = {role: found.record.transaction(role) for role in read}
             versions = versions_after_batch(read, ids, found.batch)
+            require_of_this_epoch(found.folder, found.record, found.batch, read, versions)
     return {role: saved_table(path, versions[role], read.get(role)) for role, path in found.tables.items()}
 
 

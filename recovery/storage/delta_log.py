@@ -86,7 +86,7 @@ def commit_checksum(table: Files, version: int) -> str:
 
 def was_restored_last(table: Files, version: int) -> bool:
     """Return whether the newest commit of a table restored it to a version, but for those of transactions alone."""
-    for _, commit in _newest_first(table):
+    for _, commit in newest_first(table):
         if _is_restore(commit):
             return _restored_version(commit) == version
         if any(not one.keys() <= {"commitInfo", "txn"} for one in commit):
@@ -106,7 +106,7 @@ def jobs_since(table: Files, version: int) -> dict[str, str]:
     """
     jobs: dict[str, str] = {}
     kept_now = kept_then = newest_version(table)  # up to which version commits are kept
-    for number, commit in _newest_first(table):
+    for number, commit in newest_first(table):
         now, then = number <= kept_now, number <= min(kept_then, version)
         if now and then:
             break  # from here on both keep the same
@@ -131,7 +131,7 @@ def transactions_of(table: Files) -> dict[str, int]:
     """Return id -> last version of the transactions of a table; a checkpoint of its log has those before it."""
     names, found = table.names(LOG), dict[str, int]()
     checkpoint = max(_versions(names, _CHECKPOINT), default=-1)
-    for number, commit in _newest_first(table):
+    for number, commit in newest_first(table):
         if number <= checkpoint:
             break
         for one in (one["txn"] for one in commit if "txn" in one):
@@ -151,7 +151,7 @@ def committed_at(table: Files, version: int) -> datetime | None:
 def table_metadata(table: Files) -> dict[str, Any] | None:
     """Return the metadata of a table; a checkpoint of its log has it as of then. None if only Spark can read it."""
     checkpoint = max((name for name in table.names(LOG) if name.endswith(".checkpoint.parquet")), default="")
-    later = takewhile(lambda one: f"{one[0]:020d}" > checkpoint[:20], _newest_first(table))
+    later = takewhile(lambda one: f"{one[0]:020d}" > checkpoint[:20], newest_first(table))
     found = next((one["metaData"] for _, commit in later for one in commit if "metaData" in one), None)
     found = found or (next(iter(_checkpointed(table, checkpoint, "metaData")), None) if checkpoint else None)
     return None if found is None else {**found, "configuration": dict(found.get("configuration") or ())}
@@ -191,7 +191,7 @@ def _view_version_after(table: Files, transaction: str, batch: int) -> int | Non
     """Return the newest version before the first merge of a later batch; None if the merges do not say their batch."""
     version, is_known = newest_version(table), False
     for number, commit in _kept(table):
-        done = _batch_of_commit(commit, transaction)
+        done = batch_of_commit(commit, transaction)
         if done > batch:
             version, is_known = number - 1, True
         elif done >= 0:
@@ -205,7 +205,7 @@ def _version_after(table: Files, transaction: str, batch: int) -> int:
     """Return the newest version before the first commit of a later batch."""
     version = newest_version(table)
     for number, commit in _kept(table):
-        done = _batch_of_commit(commit, transaction)
+        done = batch_of_commit(commit, transaction)
         if done > batch:
             version = number - 1
         elif done >= 0:
@@ -214,9 +214,9 @@ def _version_after(table: Files, transaction: str, batch: int) -> int:
 
 
 def _kept(table: Files) -> Iterator[tuple[int, list[dict[str, Any]]]]:
-    """Yield as `_newest_first`, without the commits that a restore has discarded; one to a time does not say which."""
+    """Yield as `newest_first`, without the commits that a restore has discarded; one to a time does not say which."""
     last = None
-    for number, commit in _newest_first(table):
+    for number, commit in newest_first(table):
         if last is None or number <= last:
             yield number, commit
             if _is_restore(commit) and (to := _restored_version(commit)) >= 0:
@@ -225,7 +225,7 @@ def _kept(table: Files) -> Iterator[tuple[int, list[dict[str, Any]]]]:
 
 def _version_at(table: Files, time: int) -> int:
     """Return the newest version that was committed at a time, in ms since the epoch."""
-    for number, commit in _newest_first(table):
+    for number, commit in newest_first(table):
         # A restore leaves the view as it was then, however late it is.
         if number == 0 or _commit_time(commit) <= time or _is_restore(commit):
             return number
@@ -234,7 +234,7 @@ def _version_at(table: Files, time: int) -> int:
 
 def _time_of(table: Files, version: int) -> int:
     """Return when a version was committed, in ms since the epoch; 0 if its commit was cleaned up."""
-    return next((_commit_time(commit) for number, commit in _newest_first(table) if number <= version), 0)
+    return next((_commit_time(commit) for number, commit in newest_first(table) if number <= version), 0)
 
 
 def _checkpointed(table: Files, checkpoint: str, action: str) -> list[dict[str, Any]]:
@@ -255,7 +255,7 @@ def _versions(names: Iterable[str], kind: re.Pattern[str]) -> set[int]:
     return {int(match[1]) for name in names if (match := kind.fullmatch(name))}
 
 
-def _newest_first(table: Files) -> Iterator[tuple[int, list[dict[str, Any]]]]:
+def newest_first(table: Files) -> Iterator[tuple[int, list[dict[str, Any]]]]:
     """Yield version and actions of each commit, read one at a time: a caller may stop early in a long log."""
     for version in sorted(_versions(table.names(LOG), _COMMIT), reverse=True):
         name = _commit_file(version)
@@ -267,7 +267,7 @@ def _newest_first(table: Files) -> Iterator[tuple[int, list[dict[str, Any]]]]:
         yield version, commit
 
 
-def _batch_of_commit(commit: list[dict[str, Any]], transaction: str) -> int:
+def batch_of_commit(commit: list[dict[str, Any]], transaction: str) -> int:
     """Return the batch of a job that a commit is, by its transaction id; -1 for none."""
     ids = [one["txn"]["version"] for one in commit if one.get("txn", {}).get("appId") == transaction]
     return max(ids, default=-1)

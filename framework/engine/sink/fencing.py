@@ -41,6 +41,7 @@ def fence(
     small: SmallTables | None = None,
     *,
     joined: JobRecord | None = None,
+    batch: int | None = None,
 ) -> None:
     """Let no process that runs in one of these epochs commit to the tables any more. May be repeated.
 
@@ -50,12 +51,14 @@ def fence(
         epochs: the job's record as it is in each of them.
         small: the tables that are open already.
         joined: the record of the job in the epoch that begins with these tables, or has begun; they are to say so.
+        batch: the last one, whose rows they have from the epoch before: it is never to be run again.
     """
     records, small = [*epochs], small or SmallTables()
     for role, path in tables.items():
         notes = {record.transaction(role): FENCED for record in records}
         if joined is not None:
-            notes[joined.joined(role)] = joined.epoch
+            notes |= {} if batch is None else {joined.transaction(role): batch}
+            notes[joined.joined(role)] = joined.epoch  # last: a savepoint takes no version without it
         if not notes or path is None or not is_delta_table(spark, path):
             continue
         if not small.commit(spark, path, lambda to, notes=notes: to.note(notes)):  # type: ignore[misc]  # bound here
