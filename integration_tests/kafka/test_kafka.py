@@ -62,6 +62,25 @@ def test_a_job_that_retention_overtook_fails_and_says_what_is_gone(topic: Topic)
 
 
 @pytest.mark.extended
+def test_a_topic_that_was_created_again_is_not_read_from_the_offsets_of_before(topic: Topic) -> None:
+    """Spark would go on there without an error if it has more messages than before: what is below would be lost."""
+    topic.send(6)
+    topic.run()
+    topic.broker.create_again(topic.name, 3)
+    for partition in range(3):
+        topic.broker.send(topic.name, [("s0", str(n)) for n in range(100, 110)], partition)
+    for _ in range(2):
+        with pytest.raises(JobFailed, match=f"topic {topic.name} was deleted and created again"):
+            topic.run()
+    assert topic.results() == expected(6)
+    topic.run(topic.stream(failOnDataLoss="false"))
+    assert max(row["newest"] for row in topic.rows()) == 109
+    topic.broker.send(topic.name, [("s0", "110")], 1)
+    topic.run()
+    assert max(row["newest"] for row in topic.rows()) == 110
+
+
+@pytest.mark.extended
 def test_a_savepoint_of_a_job_on_kafka_is_restored(topic: Topic) -> None:
     """State, tables and offsets go back together, and the messages since then are read once more."""
     topic.send(10)

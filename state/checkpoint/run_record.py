@@ -5,8 +5,8 @@ That is `panekeeper/runs.json`, Spark's logs, and `panekeeper/inputs.json`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from state.checkpoint.folder import CheckpointFolder, batch_numbers, damaged, read_object
@@ -93,12 +93,14 @@ class Input:
         place: path, topics or table; empty if the source has no such thing.
         how: digest of its format and options, by which two sources of one place differ.
         by_name: files are known by their names alone, and not by their paths.
+        topics: topic of Kafka -> the ids of its cluster and of itself, when the last batch read it.
     """
 
     kind: str
     place: str
     how: str = ""
     by_name: bool = False
+    topics: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def identity(self) -> tuple[str, str, str]:
@@ -106,7 +108,7 @@ class Input:
         return self.kind, self.place, self.how
 
 
-_INPUT = ("kind", "place", "how", "by_name")
+_INPUT = ("kind", "place", "how", "by_name", "topics")
 """An older version recorded more."""
 
 

@@ -16,7 +16,9 @@ from framework.engine.job.startup_checks import require_no_interrupted_restore
 from framework.engine.job.tables.table_record import with_batch
 from framework.engine.session.required_settings import query_settings
 from framework.engine.sink.batch import downtime
-from framework.engine.sources.inputs import InputsRecord, inputs_of
+from framework.engine.sources.inputs import inputs_of
+from framework.engine.sources.inputs_record import InputsRecord
+from framework.engine.sources.topics import topics_read
 from state.checkpoint.control_files import ControlKind, write_control_file
 from state.checkpoint.job_record import read_record, write_flushed
 from state.checkpoint.layout import STATE_FOLDER
@@ -102,7 +104,7 @@ class JobLaunch:
             completion=completion,
             preparation=Preparation(files=files, sink=sink, lease=completion.lease, epoch=record.epoch),
             control_cleanup=ControlCleanup(files),
-            inputs=InputsRecord(files.without_java(), inputs_of(streams)),
+            inputs=InputsRecord(files.without_java(), inputs_of(streams), topics_read(streams)),
         )
 
     def acquire_lease(self) -> None:
@@ -213,6 +215,8 @@ class JobLaunch:
             What happened while the job was down, if this is the first batch after that.
         """
         report = self.downtime_report(batch)
+        self.lease.require_held()
+        self.inputs.after_reading(batch.number)
         prepared, large = self.preparation.prepare(packed, batch, query, replace(context, downtime=report))
         written = self.completion.writer.write(packed.sparkSession, prepared, large, self.lease.require_held)
         self._note_written(written, batch.number)
@@ -228,6 +232,7 @@ class JobLaunch:
 
     def end_run(self, state: JobState) -> str:
         """Confirm what the run has committed, and return its state as the lease takes it. The lease must be held."""
+        self.inputs.close()
         try:
             self.lease.require_held()
             self.sink.confirm()

@@ -40,12 +40,8 @@ def require_topic(spark: SparkSession, topic: str, options: Mapping[str, str]) -
     from py4j.protocol import Py4JJavaError
 
     jvm: Any = spark._jvm  # noqa: SLF001 -- Kafka's client is among the session's Java libraries
-    settings = jvm.java.util.HashMap()
-    for name, value in options.items():
-        if name.startswith("kafka."):
-            settings.put(name.removeprefix("kafka."), value)
     try:
-        admin = jvm.org.apache.kafka.clients.admin.AdminClient.create(settings)
+        admin = kafka_client(jvm, options)
         try:
             admin.describeTopics(jvm.java.util.List.of(topic)).allTopicNames().get()
         finally:
@@ -54,6 +50,15 @@ def require_topic(spark: SparkSession, topic: str, options: Mapping[str, str]) -
         text = str(error.java_exception.toString())
         problem = kafka_problem(text) or f"Kafka's client reports: {text}"
         raise OutputNotWritable(f"results cannot be sent to topic {topic!r}: {problem}") from error
+
+
+def kafka_client(jvm: Any, options: Mapping[str, str]) -> Any:
+    """Return Kafka's client for what has no messages, with the options of a source or sink; to be closed."""
+    settings = jvm.java.util.HashMap()
+    for name, value in options.items():
+        if name.startswith("kafka."):
+            settings.put(name.removeprefix("kafka."), value)
+    return jvm.org.apache.kafka.clients.admin.AdminClient.create(settings)
 
 
 def kafka_problem(text: str) -> str | None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from framework.declarations.errors import DeclarationError, IncompatibleCheckpoint
 from framework.engine.sources.streams import is_there, kind_of, leaves, options_of, path_of_files, qualified
 from state.checkpoint.folder import plain_url
-from state.checkpoint.run_record import Input, is_new, read_inputs, write_inputs
+from state.checkpoint.run_record import Input, is_new, read_inputs
 from state.control_log import control_source
 from state.spark_logs.source_logs import found_files
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from framework.engine.session.checkpoint_files import CheckpointFiles
-    from state.checkpoint.folder import CheckpointFolder
 
 _WHERE = ("subscribe", "subscribepattern", "assign", "path")
 """Options that say what a source reads."""
@@ -210,27 +209,3 @@ def _form(value: Any) -> str:
     else:
         text = f"{type(value).__name__} {value!r}"
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-
-
-class InputsRecord:
-    """Records what the sources of a run read: before the very first batch, and once Spark has begun one.
-
-    Args:
-        folder: the job's checkpoint.
-        inputs: what they read.
-    """
-
-    def __init__(self, folder: CheckpointFolder, inputs: Sequence[Input]) -> None:
-        self._folder = folder
-        self._inputs: Sequence[Input] | None = inputs
-
-    def before_query(self) -> None:
-        """Record them in a new checkpoint: a kill may come as soon as Spark has begun a batch."""
-        if self._inputs is not None and is_new(self._folder):
-            write_inputs(self._folder, self._inputs)
-
-    def in_batch(self) -> None:
-        """Record them in the first batch: Spark has taken them, as it plans no batch of others."""
-        if self._inputs is not None:
-            write_inputs(self._folder, self._inputs)
-            self._inputs = None

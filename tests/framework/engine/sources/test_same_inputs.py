@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from framework.declarations.errors import CorruptState, IncompatibleCheckpoint
-from framework.engine.sources.inputs import InputsRecord, require_same_inputs
+from framework.engine.sources.inputs import require_same_inputs
+from framework.engine.sources.inputs_record import InputsRecord
 from state.checkpoint.folder import LocalFolder
 from state.checkpoint.layout import INPUTS_FILE
 from state.checkpoint.run_record import Input, read_inputs, write_inputs
@@ -163,10 +164,10 @@ def test_what_is_to_be_read_is_recorded_before_the_very_first_batch(tmp_path: Pa
     """The process may be killed as soon as Spark has logged that batch. Later Spark may refuse the inputs first."""
     checkpoint = LocalFolder(tmp_path / "checkpoint")
     for place in ("in/a", "in/b"):
-        InputsRecord(checkpoint, [topics(place)]).before_query()
+        InputsRecord(checkpoint, [topics(place)], {}).before_query()
         assert read_inputs(checkpoint) == [topics(place)]
     checkpoint.write_json("offsets/0", {})
-    later = InputsRecord(checkpoint, [topics("c")])
+    later = InputsRecord(checkpoint, [topics("c")], {})
     later.before_query()
     assert read_inputs(checkpoint) == [topics("in/b")]
     later.in_batch()

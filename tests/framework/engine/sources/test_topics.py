@@ -1,0 +1,71 @@
+"""Topics of Kafka that are deleted and created again have other messages under the offsets that a job goes on at."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from framework.declarations.errors import JobFailed
+from framework.engine.sources.inputs_record import InputsRecord
+from state.checkpoint.folder import LocalFolder
+from state.checkpoint.run_record import Input, read_inputs
+
+
+class Cluster:
+    """The topics of a cluster, of which a source may read any."""
+
+    def __init__(self, ids: dict[str, str], *, may_skip: bool = False) -> None:
+        self.ids = ids
+        self.may_skip = may_skip
+
+    def of(self, topics: Collection[str]) -> dict[str, str]:
+        """As of a broker."""
+        return {name: self.ids[name] for name in topics if name in self.ids}
+
+
+def batch(folder: Path, *topics: str, cluster: Cluster, number: int = 0) -> dict[str, str]:
+    """Run the first batch of a run, which reads these topics; return what is recorded of them."""
+    lines = [{"batchTimestampMs": 1, "conf": {}}, {name: {"0": 5} for name in topics}]
+    place = folder / "offsets" / str(number)
+    place.parent.mkdir(exist_ok=True)
+    place.write_text("v1\n" + "\n".join(map(json.dumps, lines)))
+    ids: Any = cluster
+    record = InputsRecord(LocalFolder(folder), [Input(kind="kafka", place=",".join(topics))], {0: ids})
+    record.in_batch()
+    record.after_reading(number)
+    found = read_inputs(LocalFolder(folder))
+    assert found is not None
+    return dict(found[0].topics)
+
+
+def test_a_topic_that_was_created_again_ends_the_job(tmp_path: Path) -> None:
+    """Also in the first batch of a later run: what the new topic has below the offsets would never be read."""
+    assert batch(tmp_path, "a", "b", cluster=Cluster({"a": "c:1", "b": "c:2"})) == {"a": "c:1", "b": "c:2"}
+    with pytest.raises(JobFailed, match=r"topic b was deleted and created again \(its id is 3 now\)"):
+        batch(tmp_path, "a", "b", cluster=Cluster({"a": "c:1", "b": "c:3"}), number=1)
+    with pytest.raises(JobFailed, match="topic b"):  # and again, as the id of before is still recorded
+        batch(tmp_path, "a", "b", cluster=Cluster({"a": "c:1", "b": "c:3"}), number=1)
+
+
+def test_a_job_that_may_skip_messages_goes_on(tmp_path: Path) -> None:
+    """`failOnDataLoss=false` says so; the next run needs it no more."""
+    batch(tmp_path, "a", cluster=Cluster({"a": "c:1"}))
+    assert batch(tmp_path, "a", cluster=Cluster({"a": "c:2"}, may_skip=True), number=1) == {"a": "c:2"}
+    assert batch(tmp_path, "a", cluster=Cluster({"a": "c:2"}), number=2) == {"a": "c:2"}
+
+
+def test_another_cluster_has_topics_of_its_own(tmp_path: Path) -> None:
+    """A job that goes on with a copy of its topics elsewhere has another address of its broker."""
+    batch(tmp_path, "a", cluster=Cluster({"a": "c:1"}))
+    assert batch(tmp_path, "a", cluster=Cluster({"a": "d:2"}), number=1) == {"a": "d:2"}
+
+
+def test_an_id_that_is_not_known_now_is_kept(tmp_path: Path) -> None:
+    """A broker may be away; of a topic that is read no more Spark keeps no offsets, so nothing is kept."""
+    batch(tmp_path, "a", "b", cluster=Cluster({"a": "c:1", "b": "c:2"}))
+    assert batch(tmp_path, "a", cluster=Cluster({}), number=1) == {"a": "c:1"}
+    assert batch(tmp_path, "a", "b", cluster=Cluster({"a": "c:1", "b": "c:3"}), number=2) == {"a": "c:1", "b": "c:3"}
