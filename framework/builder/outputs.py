@@ -12,7 +12,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from framework.builder.named_tables import NamedTables
-from framework.builder.places import Place, cluster_columns, qualified_path, tables_in_catalog, tables_in_folders
+from framework.builder.places import (
+    Place,
+    cluster_columns,
+    qualified_path,
+    require_view,
+    tables_in_catalog,
+    tables_in_folders,
+)
 from framework.declarations.errors import DeclarationError, ForeignCheckpoint
 from framework.engine.flow.pipeline import Pipeline, unpack
 from framework.engine.job.lease import Lease, acquire_for_start
@@ -66,9 +73,8 @@ class Computation:
             cluster_by: column or columns by which OPTIMIZE clusters the log and the view, from their creation on.
 
         Raises:
-            DeclarationError: neither path nor table, or both; two tables in one place; a name where a folder is wanted,
-                or the other way round; `cluster_by` of no result column; or a view of ports of which only some have
-                panes.
+            DeclarationError: neither path nor table, or both; two tables in one place; a name for a folder, or the
+                other way round; `cluster_by` of no result column; or results that cannot be merged into a view.
         """
         from framework.engine.sink.tables import TableLayout
 
@@ -80,11 +86,7 @@ class Computation:
         columns = cluster_columns(cluster_by, self._pipeline.spec.results_schema.names) if cluster_by != () else ()
         layout = TableLayout(properties=dict(properties or {}), cluster_by=columns)
         tables = tables_in_folders(path or "", others) if table is None else tables_in_catalog(table, others)
-        if view is not None and self._pipeline.spec.mixes_window_kinds:
-            raise DeclarationError(
-                f"view is {view!r}, but some ports are time intervals and others are not: no row of one can be newer "
-                "than a row of the other; read the log instead"
-            )
+        require_view(view, self._pipeline)
         return DeltaJob(self._pipeline, tables, _named=table is not None, _layout=layout)
 
     def transform(self, *, checkpoint: str | os.PathLike[str]) -> DataFrame:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import posixpath
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple
 from typing import TYPE_CHECKING, Any
@@ -14,11 +15,16 @@ from framework.declarations.suggestions import did_you_mean
 from state.checkpoint.folder import local_path, spark_url
 
 if TYPE_CHECKING:
+    from framework.engine.flow.pipeline import Pipeline
     from framework.engine.sink.tables import Tables
 
 Place = str | os.PathLike[str]
 
 _S3 = ("s3", "s3a", "s3n")
+_OF_A_MERGE = re.compile(
+    r"_row_dropped_|_row_id_|_(source|target)_row_present_|_target_row_index_|__delta_rs_.*", re.IGNORECASE
+)
+"""Columns that a merge adds to the rows for itself, by Spark or by the library of small commits."""
 
 
 def tables_in_folders(path: Place, others: Mapping[str, Place | None]) -> Tables:
@@ -108,6 +114,26 @@ def _working_directory() -> str:
     if local_path(hadoop.get("fs.defaultFS")) is not None:
         return os.curdir
     return str(context._jvm.org.apache.hadoop.fs.FileSystem.get(hadoop).getWorkingDirectory().toString())  # noqa: SLF001 -- as above
+
+
+def require_view(view: Place | None, pipeline: Pipeline) -> None:
+    """Refuse a view that no batch could be merged into; None: there is none.
+
+    Raises:
+        DeclarationError: only some ports have panes; or a result column has a name that a merge uses for itself.
+    """
+    if view is None:
+        return
+    if pipeline.spec.mixes_window_kinds:
+        raise DeclarationError(
+            f"view is {view!r}, but some ports are time intervals and others are not: no row of one can be newer than "
+            "a row of the other; read the log instead"
+        )
+    for name in pipeline.spec.results_schema.names:
+        if _OF_A_MERGE.fullmatch(name):
+            raise DeclarationError(
+                f"view is {view!r}, and the result column {name!r} has a name that a merge uses for itself; rename it"
+            )
 
 
 def _tables(log: str, others: Mapping[str, str | None]) -> Tables:

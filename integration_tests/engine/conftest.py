@@ -49,13 +49,16 @@ class Readings:
         os.utime(path, (1_600_000_000 + self.files,) * 2)
         self.files += 1
 
-    def stream(self) -> DataFrame:
+    def stream(self, **options: Any) -> DataFrame:
         reader = self.spark.readStream.schema("sensor string, at timestamp, value bigint")
-        return reader.option("maxFilesPerTrigger", 1).json(str(self.folder / "in"))
+        return reader.options(maxFilesPerTrigger=1, **options).json(str(self.folder / "in"))
 
-    def computed(self, *, window: TimeInterval | None = None, total: str = "sum", **options: Any) -> Computation:
+    def computed(
+        self, *, window: TimeInterval | None = None, total: str = "sum", files: str = "*.json", **options: Any
+    ) -> Computation:
         given: dict[str, Any] = {"name": "readings", "partition_by": "sensor", "event_time": "at", "key_groups": 4}
-        stream = windowed(self.stream(), **(given | options))
+        read = self.stream() if files == "*.json" else self.stream(pathGlobFilter=files)
+        stream = windowed(read, **(given | options))
         by_minute = stream.window(window or TimeInterval(60, discard_age=120))
         return by_minute.aggregate(total=getattr(agg, total)("value"), n=agg.count())
 

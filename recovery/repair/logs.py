@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from recovery.errors import SavepointError
+from recovery.jobs.batch_versions import versions_after_batch
 from recovery.repair.finding import Finding, unrepairable
 from recovery.repair.strays import stray_findings, stray_offsets
 from recovery.savepoint.checkpoint_reader import (
     damaged_source_entries,
     has_state_of,
 )
-from recovery.storage.delta_log import newest_version, versions_after_batch
+from recovery.storage.delta_log import newest_version
 from recovery.storage.files import Files
 from recovery.storage.locations import files_at
 from recovery.storage.s3_options import S3Options

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 
 from framework.declarations.durations import Duration, to_seconds
 from recovery.errors import ArchiveError, SavepointError, SavepointRefused
+from recovery.jobs.batch_versions import versions_after_batch
 from recovery.jobs.record import require_current_record, require_record
 from recovery.jobs.tables import require_fitting_tables, require_of_this_epoch
 from recovery.savepoint.activity import active_markers, activity_marker
@@ -46,7 +47,7 @@ from recovery.storage.blobs import (
     repair_damaged,
     upload,
 )
-from recovery.storage.delta_log import SavedTable, newest_version, saved_table, versions_after_batch
+from recovery.storage.delta_log import SavedTable, newest_version, saved_table
 from recovery.storage.files import Files
 from recovery.storage.locations import Location, LocationOrArchive, checkpoint_at, files_at, open_archive
 from recovery.storage.parallel import map_parallel

@@ -87,8 +87,8 @@ def commit_checksum(table: Files, version: int) -> str:
 def was_restored_last(table: Files, version: int) -> bool:
     """Return whether the newest commit of a table restored it to a version, but for those of transactions alone."""
     for _, commit in newest_first(table):
-        if _is_restore(commit):
-            return _restored_version(commit) == version
+        if is_restore(commit):
+            return restored_version(commit) == version
         if any(not one.keys() <= {"commitInfo", "txn"} for one in commit):
             return False
     return False
@@ -110,8 +110,8 @@ def jobs_since(table: Files, version: int) -> dict[str, str]:
         now, then = number <= kept_now, number <= min(kept_then, version)
         if now and then:
             break  # from here on both keep the same
-        if _is_restore(commit):
-            to = _restored_version(commit)
+        if is_restore(commit):
+            to = restored_version(commit)
             kept_now, kept_then = (
                 to if keeps and to >= 0 else kept for keeps, kept in ((now, kept_now), (then, kept_then))
             )
@@ -144,7 +144,7 @@ def transactions_of(table: Files) -> dict[str, int]:
 
 def committed_at(table: Files, version: int) -> datetime | None:
     """Return when a version was committed; None if its commit was cleaned up, or does not say."""
-    time = _time_of(table, version) if has_version(table, version) else 0
+    time = time_of(table, version) if has_version(table, version) else 0
     return datetime.fromtimestamp(time / 1000, tz=UTC) if time else None
 
 
@@ -163,78 +163,9 @@ def table_properties(table: Files) -> dict[str, str] | None:
     return None if metadata is None else dict(metadata["configuration"])
 
 
-def versions_after_batch(tables: Mapping[str, Files], transactions: Mapping[str, str], batch: int) -> dict[str, int]:
-    """Return role -> the newest version that holds no row of a later batch.
-
-    An interrupted batch may have been committed to some tables and not to others. Each commit has its batch as a
-    transaction. Only the view may have been merged without one, by an older version: then its version is the newest
-    one at the time at which the metrics of `batch`, which are always written last, were committed.
-
-    Args:
-        tables: role -> folder.
-        transactions: role -> the id of the transactions of the job in it.
-        batch: the last batch whose rows are included.
-    """
-    versions = {}
-    for role, table in tables.items():
-        if role != "view":
-            versions[role] = _version_after(table, transactions[role], batch)
-    if "view" in tables:
-        version = _view_version_after(tables["view"], transactions["view"], batch)
-        if version is None:
-            version = _version_at(tables["view"], _time_of(tables["metrics"], versions["metrics"]))
-        versions["view"] = version
-    return versions
-
-
-def _view_version_after(table: Files, transaction: str, batch: int) -> int | None:
-    """Return the newest version before the first merge of a later batch; None if the merges do not say their batch."""
-    version, is_known = newest_version(table), False
-    for number, commit in _kept(table):
-        done = batch_of_commit(commit, transaction)
-        if done > batch:
-            version, is_known = number - 1, True
-        elif done >= 0:
-            return version
-        elif _operation(commit) == "MERGE" and not any("txn" in one for one in commit):
-            return None
-    return version if is_known else None
-
-
-def _version_after(table: Files, transaction: str, batch: int) -> int:
-    """Return the newest version before the first commit of a later batch."""
-    version = newest_version(table)
-    for number, commit in _kept(table):
-        done = batch_of_commit(commit, transaction)
-        if done > batch:
-            version = number - 1
-        elif done >= 0:
-            break  # batches are in order in the log
-    return version
-
-
-def _kept(table: Files) -> Iterator[tuple[int, list[dict[str, Any]]]]:
-    """Yield as `newest_first`, without the commits that a restore has discarded; one to a time does not say which."""
-    last = None
-    for number, commit in newest_first(table):
-        if last is None or number <= last:
-            yield number, commit
-            if _is_restore(commit) and (to := _restored_version(commit)) >= 0:
-                last = to
-
-
-def _version_at(table: Files, time: int) -> int:
-    """Return the newest version that was committed at a time, in ms since the epoch."""
-    for number, commit in newest_first(table):
-        # A restore leaves the view as it was then, however late it is.
-        if number == 0 or _commit_time(commit) <= time or _is_restore(commit):
-            return number
-    return newest_version(table)
-
-
-def _time_of(table: Files, version: int) -> int:
+def time_of(table: Files, version: int) -> int:
     """Return when a version was committed, in ms since the epoch; 0 if its commit was cleaned up."""
-    return next((_commit_time(commit) for number, commit in newest_first(table) if number <= version), 0)
+    return next((commit_time(commit) for number, commit in newest_first(table) if number <= version), 0)
 
 
 def _checkpointed(table: Files, checkpoint: str, action: str) -> list[dict[str, Any]]:
@@ -273,7 +204,8 @@ def batch_of_commit(commit: list[dict[str, Any]], transaction: str) -> int:
     return max(ids, default=-1)
 
 
-def _commit_time(commit: list[dict[str, Any]]) -> int:
+def commit_time(commit: list[dict[str, Any]]) -> int:
+    """Return when a commit was made, in ms since the epoch; 0 if it does not say."""
     return max((one["commitInfo"].get("timestamp") or 0 for one in commit if "commitInfo" in one), default=0)
 
 
@@ -283,16 +215,18 @@ def _is_change(action: Mapping[str, Any]) -> bool:
     return "metaData" in action or any((file or {}).get("dataChange", True) for file in files)
 
 
-def _is_restore(commit: list[dict[str, Any]]) -> bool:
-    return _operation(commit) == "RESTORE"
+def is_restore(commit: list[dict[str, Any]]) -> bool:
+    """Return whether a commit has taken its table back to an earlier version."""
+    return operation_of(commit) == "RESTORE"
 
 
-def _restored_version(commit: list[dict[str, Any]]) -> int:
+def restored_version(commit: list[dict[str, Any]]) -> int:
     """Return to which version a commit has restored its table; -1 if it does not say."""
     done: dict[str, Any] = next((one["commitInfo"] for one in commit if "commitInfo" in one), {})
     version = str((done.get("operationParameters") or {}).get("version"))
     return int(version) if version.isdecimal() else -1
 
 
-def _operation(commit: list[dict[str, Any]]) -> str | None:
+def operation_of(commit: list[dict[str, Any]]) -> str | None:
+    """Return what a commit was made by, as it says, such as MERGE; None if it does not say."""
     return next((one["commitInfo"].get("operation") for one in commit if "commitInfo" in one), None)

@@ -22,7 +22,7 @@ from framework.declarations.errors import (
     SinkError,
 )
 from framework.engine.job.prepared.completion import last_decided, require_completed
-from framework.engine.job.prepared.lost_files import require_files_of_unfinished_batch
+from framework.engine.job.prepared.lost_files import require_files_of_unfinished_batch, require_unfiltered_files
 from framework.engine.job.reset import complete_reset
 from framework.engine.job.upgrade.first_record import first_record, write_first_record
 from framework.engine.job.upgrade.start import upgraded_record, with_history
@@ -193,7 +193,8 @@ def open_with_history(
         accepted: the same.
         complete: the same.
     """
-    intake, inputs = pipeline.intake, inputs_of(port.intake.df for port in pipeline.ports)
+    streams = [port.intake.df for port in pipeline.ports]
+    intake, inputs = pipeline.intake, inputs_of(streams)
     record = open_checkpoint(
         files,
         name=intake.name,
@@ -205,6 +206,7 @@ def open_with_history(
     )
     if not own_query:
         require_same_inputs(files, record.name, inputs)
+        require_unfiltered_files(files, streams, accepted)
     return record, with_history(pipeline, record)
 
 

@@ -76,12 +76,12 @@ def cut_short_commit(table: LogFolder) -> str | None:
     commit = first_cut_short(table)
     what = "was cut short, as by a power cut"
     if commit is None and (commit := _missing_commit(table)) is not None:
-        what = "is missing, and later ones are there"
+        what = "is missing, and later ones are there, or a checkpoint of the log that needs it"
     if commit is None:
         return None
     return (
-        f"{LOG}/{commit} in {table.root} {what}, and what was in it is lost: remove all files in {LOG} whose number is "
-        f"{int(commit[:20])} or greater"
+        f"{LOG}/{commit} in {table.root} {what}, and what was in it is lost: remove {LOG}/_last_checkpoint and all "
+        f"files in {LOG} whose number is {int(commit[:20])} or greater"
     )
 
 
@@ -108,12 +108,14 @@ def _missing_commit(table: LogFolder) -> str | None:
 
 
 def _gap(checkpoint: str, commits: list[str]) -> int | None:
+    if checkpoint and not commits:
+        return int(checkpoint)  # Delta reads no version without its commit
     numbers = [int(one) for one in (checkpoint, *commits) if one]
-    return next((one + 1 for one, after in pairwise(numbers) if after != one + 1), None)
+    return next((one + 1 for one, after in pairwise(dict.fromkeys(numbers)) if after != one + 1), None)
 
 
 def _newest_files(table: LogFolder, version: int | None = None) -> tuple[str, list[str]]:
-    """Return the number of the newest checkpoint of the log, "" for none, and those of the commits after it, in order.
+    """Return the number of the newest checkpoint of the log, "" for none, and those of commits from it on, in order.
 
     Args:
         table: its folder.
@@ -122,7 +124,7 @@ def _newest_files(table: LogFolder, version: int | None = None) -> tuple[str, li
     last = "9" * 20 if version is None else f"{version:020d}"
     found = [match for name in table.names(LOG) if (match := _VERSION.fullmatch(name)) and match[1] <= last]
     checkpoint = max((one[1] for one in found if one[2] != "json"), default="")
-    return checkpoint, sorted(one[1] for one in found if one[2] == "json" and one[1] > checkpoint)
+    return checkpoint, sorted(one[1] for one in found if one[2] == "json" and one[1] >= checkpoint)
 
 
 def _is_commit(content: bytes) -> bool:

@@ -60,6 +60,7 @@ READ_SETTINGS = {
 }
 """How Spark reads the tables of a job to write rows again: the files of that library say nothing of a calendar."""
 
+_OFFSETS_FORMAT = "spark.sql.streaming.offsetLog.formatVersion"
 _TIME_ZONE = "spark.sql.session.timeZone"
 
 
@@ -109,6 +110,8 @@ def require_state_settings(files: CheckpointFiles) -> None:
             f"the checkpoint {files.root} keeps its state in format {stored}, and the session of your query has "
             f"{FORMAT_SETTING}={now}: Spark would not find it. Use a session with {FORMAT_SETTING}={stored}"
         )
+    if (offsets := conf.get(_OFFSETS_FORMAT, None)) not in (None, "1"):
+        raise SetupError(f"the session of your query has {_OFFSETS_FORMAT}={offsets}; a job needs 1, Spark's default")
     if is_s3(files.root) and conf.get(MANAGER_SETTING, None) != FILE_MANAGER:
         raise SetupError(
             f"a query of your own with its checkpoint on S3 needs {MANAGER_SETTING}={FILE_MANAGER} in its session, "
@@ -127,6 +130,7 @@ def query_settings(files: CheckpointFiles, recorded: Mapping[str, str] | None = 
     recorded = recorded or {}
     # From the first batch on Spark pins it.
     chosen = {name: recorded[name] for name in (PARTITIONS,) if name in recorded and is_new(files)}
+    chosen[_OFFSETS_FORMAT] = "1"  # others name sources otherwise: what a batch has read could not be looked up
     if (stored := state_format(files) or recorded.get(FORMAT_SETTING)) is not None:
         chosen[FORMAT_SETTING] = stored
     with (

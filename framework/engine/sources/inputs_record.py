@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from framework.engine.sources.topics import TopicIds, with_ids
+from state.checkpoint.layout import SOURCES_FOLDER
 from state.checkpoint.run_record import Input, is_new, read_inputs, write_inputs
 from state.spark_logs.offsets import offset_lines
 
@@ -30,8 +31,14 @@ class InputsRecord:
         self._is_recorded = False
 
     def before_query(self) -> None:
-        """Record them in a new checkpoint: a kill may come as soon as Spark has begun a batch."""
+        """Record them in a new checkpoint: a kill may come as soon as Spark has begun a batch.
+
+        A start that failed before may have left where topics began then; the options of this one say where they begin.
+        """
         if not self._is_recorded and is_new(self._folder):
+            for number, ids in self._topics.items():
+                if ids.has_start:
+                    self._folder.remove(f"{SOURCES_FOLDER}/{number}/0")
             write_inputs(self._folder, self._inputs)
 
     def in_batch(self) -> None:

@@ -26,6 +26,11 @@ def kind_of(leaf: Any) -> str:
     return str(leaf.getClass().getSimpleName())
 
 
+def is_source(leaf: Any) -> bool:
+    """Return whether it is a source of a stream, which has a number; a table at rest has none."""
+    return kind_of(leaf).startswith("StreamingRelation")
+
+
 def options_of(leaf: Any) -> dict[str, str]:
     """Return the options of a source by their names in lower case."""
     if kind_of(leaf) == "StreamingRelation":

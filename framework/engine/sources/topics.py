@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from framework.declarations.errors import JobFailed
 from framework.engine.session.kafka import kafka_client
-from framework.engine.sources.streams import kind_of, leaves, options_of
+from framework.engine.sources.streams import is_source, leaves, options_of
 from state.log import logger
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _log = logger("job")
 _NONE = "AAAAAAAAAAAAAAAAAAAAAA"
 """The id that Kafka's client gives topics of a broker that knows no ids."""
+_STARTS = ("startingoffsets", "startingtimestamp", "startingoffsetsbytimestamp")
 _LIMITS = {"kafka.default.api.timeout.ms": "20000", "kafka.request.timeout.ms": "10000"}
 
 
@@ -31,6 +32,10 @@ class TopicIds:
     Args:
         spark: a session with the Kafka connector.
         options: those of the source, by their names in lower case.
+
+    Attributes:
+        has_start: the options say where the very first batch begins, and not at what comes after the start.
+        may_skip: messages that are gone may be skipped (`failOnDataLoss=false`).
     """
 
     def __init__(self, spark: SparkSession, options: Mapping[str, str]) -> None:
@@ -39,6 +44,8 @@ class TopicIds:
         self._client: Any = None
         self._cluster = ""
         self._has_failed = False
+        starts = [value for name, value in options.items() if name in _STARTS and value.lower() != "latest"]
+        self.has_start = bool(starts)
         self.may_skip = options.get("failondataloss", "true").lower() == "false"
 
     def of(self, topics: Collection[str]) -> dict[str, str]:
@@ -80,7 +87,7 @@ class TopicIds:
 
 def topics_read(streams: Iterable[DataFrame]) -> dict[int, TopicIds]:
     """Return number of a source -> what reads the ids of its topics; those that do not read from Kafka are left out."""
-    found = [(df, leaf) for df in streams for leaf in leaves(df) if kind_of(leaf).startswith("StreamingRelation")]
+    found = [(df, leaf) for df in streams for leaf in leaves(df) if is_source(leaf)]
     return {
         number: TopicIds(df.sparkSession, options_of(leaf))
         for number, (df, leaf) in enumerate(found)

@@ -84,6 +84,8 @@ def test_a_batch_that_is_not_recorded_is_run_by_the_program_that_there_is(
     with pytest.raises(CheckpointError, match=r"batch 2 .* are gone: file:\S*/in/0002\.json\. .*accept_batch=2"):
         story.start()
     away.rename(read)
+    with pytest.raises(CheckpointError, match=r"batch 2 .* pathGlobFilter=000\[013\].json leaves out .*/in/0002\.json"):
+        story.start(files="000[013].json")
     story.run(reject=LATE)
     assert story.log() == LOG_WITHOUT_IT
     assert reasons(story) == ["NULL_EVENT_TIME", "NULL_EVENT_TIME", "late"]

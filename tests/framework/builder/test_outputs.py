@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
+import pyarrow as pa
 import pytest
 
 from framework.builder.outputs import Computation
-from framework.builder.places import cluster_columns, full_name
+from framework.builder.places import cluster_columns, full_name, require_view
 from framework.engine.job.query import trigger_options
 from panekeeper import DeclarationError, minutes
 
@@ -58,6 +60,20 @@ def test_tables_are_clustered_by_columns_of_the_results(wanted: str | list[str],
         cluster_columns(wanted, ["sensor", "worst"])
     assert cluster_columns(["SENSOR", "worst.value"], ["sensor", "worst"]) == ("SENSOR", "worst.value")
     assert cluster_columns((), []) == ()
+
+
+@pytest.mark.parametrize("name", ["_row_dropped_", "_Target_Row_Present_", "__delta_rs_source"])
+def test_a_view_has_no_column_that_a_merge_uses_for_itself(name: str) -> None:
+    """Each merge would fail, and with it each start. A log takes any name."""
+
+    def results(*columns: str) -> Any:
+        schema = pa.schema({column: pa.string() for column in columns})
+        return SimpleNamespace(spec=SimpleNamespace(mixes_window_kinds=False, results_schema=schema))
+
+    with pytest.raises(DeclarationError, match=f"the result column '{name}' has a name that a merge uses"):
+        require_view("out/view", results("sensor", name))
+    require_view("out/view", results("sensor", "_row_"))
+    require_view(None, results("sensor", name))
 
 
 @pytest.mark.parametrize("scheme", ["s3", "s3a", "s3n"])

@@ -6,11 +6,11 @@ in no table. So that is refused.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
 
 from framework.declarations.errors import CheckpointError
-from framework.engine.sources.streams import is_there
+from framework.engine.sources.streams import is_source, is_there, leaves, options_of
 from state.checkpoint.folder import batch_numbers
 from state.checkpoint.layout import OFFSETS_FOLDER
 from state.checkpoint.run_record import last_batches
@@ -19,6 +19,8 @@ from state.spark_logs.offsets import source_ends
 from state.spark_logs.source_logs import files_between
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from framework.engine.session.checkpoint_files import CheckpointFiles
 
 
@@ -32,25 +34,61 @@ def require_files_of_unfinished_batch(files: CheckpointFiles, accepted: int | No
     Raises:
         CheckpointError: some are gone.
     """
-    begun, committed = last_batches(files)
-    if begun is None or begun in (committed, accepted):
+    begun = _run_again(files, accepted)
+    if begun is None:
         return
-    gone = [url for url in files_of_batch(files.without_java(), begun) if not is_there(files.spark, url)]
+    batch = files_of_batch(files.without_java(), begun)
+    gone = [url for _, url in batch if not is_there(files.spark, url)]
     if gone:
         more = f" and {len(gone) - 1} more" if len(gone) > 1 else ""
         raise CheckpointError(
             f"batch {begun} of {files.root} is not finished, and files that it reads are gone: {gone[0]}{more}. "
-            "Without them their rows would be in no table. Put them back, under the same names; if they are lost, "
+            "Without them their rows would be in no table. Put them back, under the same names and with their times "
+            "(cp -p), as Spark may read a new file of an old name once more; if they are lost, "
             f"start(..., accept_batch={begun}) runs it without them"
         )
 
 
-def files_of_batch(folder: LogFolder, batch: int) -> Iterator[str]:
-    """Yield the URL of each file that a batch reads; but for those of the control stream, its last source."""
+def require_unfiltered_files(files: CheckpointFiles, streams: Iterable[DataFrame], accepted: int | None) -> None:
+    """Check that the streams do not leave out files of a batch that is run again (`pathGlobFilter`).
+
+    Spark has logged them as read, and would apply the filter once more.
+
+    Args:
+        files: the job's checkpoint.
+        streams: those of the job.
+        accepted: as for `require_files_of_unfinished_batch`.
+
+    Raises:
+        CheckpointError: they do.
+    """
+    begun = _run_again(files, accepted)
+    if begun is None:
+        return
+    given = [options_of(leaf).get("pathglobfilter") for df in streams for leaf in leaves(df) if is_source(leaf)]
+    jvm: Any = files.spark._jvm  # noqa: SLF001 -- only Hadoop knows its patterns
+    filters = {number: jvm.org.apache.hadoop.fs.GlobFilter(one) for number, one in enumerate(given) if one is not None}
+    for source, url in files_of_batch(files.without_java(), begun) if filters else ():
+        if source in filters and not filters[source].accept(jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(url))):
+            raise CheckpointError(
+                f"batch {begun} of {files.root} is not finished, and the option pathGlobFilter={given[source]} leaves "
+                f"out a file that it reads, {url}: its rows would be in no table. Start once with the filter of before "
+                f'and trigger="available_now"; or start(..., accept_batch={begun}) runs it without such files'
+            )
+
+
+def _run_again(files: CheckpointFiles, accepted: int | None) -> int | None:
+    """Return the batch that is run again, with what its sources have logged; None if there is none."""
+    begun, committed = last_batches(files)
+    return None if begun in (committed, accepted) else begun
+
+
+def files_of_batch(folder: LogFolder, batch: int) -> Iterator[tuple[int, str]]:
+    """Yield source and URL of each file that a batch reads; but for those of the control stream, its last source."""
     if batch and batch - 1 not in batch_numbers(folder, OFFSETS_FOLDER):
         return  # where it begins is not known
     ends, before = source_ends(folder, batch), source_ends(folder, batch - 1) if batch else []
     for source, end in enumerate(ends[:-1]):
         if end is not None:
             after = before[source] if source < len(before) else None
-            yield from files_between(folder, source, -1 if after is None else after, end)
+            yield from ((source, url) for url in files_between(folder, source, -1 if after is None else after, end))

@@ -18,9 +18,10 @@ from state.checkpoint.run_record import Input, read_inputs
 class Cluster:
     """The topics of a cluster, of which a source may read any."""
 
-    def __init__(self, ids: dict[str, str], *, may_skip: bool = False) -> None:
+    def __init__(self, ids: dict[str, str], *, may_skip: bool = False, has_start: bool = False) -> None:
         self.ids = ids
         self.may_skip = may_skip
+        self.has_start = has_start
 
     def of(self, topics: Collection[str]) -> dict[str, str]:
         """As of a broker."""
@@ -69,3 +70,14 @@ def test_an_id_that_is_not_known_now_is_kept(tmp_path: Path) -> None:
     batch(tmp_path, "a", "b", cluster=Cluster({"a": "c:1", "b": "c:2"}))
     assert batch(tmp_path, "a", cluster=Cluster({}), number=1) == {"a": "c:1"}
     assert batch(tmp_path, "a", "b", cluster=Cluster({"a": "c:1", "b": "c:3"}), number=2) == {"a": "c:1", "b": "c:3"}
+
+
+@pytest.mark.parametrize("has_start", [True, False])
+def test_a_start_that_failed_does_not_say_where_topics_begin(tmp_path: Path, *, has_start: bool) -> None:
+    """If the options do: with `earliest` now, all messages are read. By default those since the first try are."""
+    (tmp_path / "sources" / "0").mkdir(parents=True)
+    began = tmp_path / "sources" / "0" / "0"
+    began.write_text("v1")
+    ids: Any = Cluster({}, has_start=has_start)
+    InputsRecord(LocalFolder(tmp_path), [Input(kind="kafka", place="a")], {0: ids}).before_query()
+    assert began.exists() is not has_start

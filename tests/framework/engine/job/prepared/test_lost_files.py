@@ -32,5 +32,7 @@ def test_a_batch_reads_what_is_logged_for_it_and_not_for_the_one_before(tmp_path
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(content)
     folder = LocalFolder(tmp_path)
-    assert list(files_of_batch(folder, 4)) == [f"file:///in/{entry}.json" for entry in (9, 10, 0)]
+    assert list(files_of_batch(folder, 4)) == [
+        (s, f"file:///in/{entry}.json") for s, entry in ((0, 9), (0, 10), (2, 0))
+    ]
     assert list(files_of_batch(folder, 3)) == []  # the offsets of the one before are gone
