@@ -94,8 +94,9 @@ def first_cut_short(table: LogFolder, version: int | None = None) -> str | None:
     """
     if local_path(table.root) is None:
         return None
-    _, commits = _newest_files(table, version)
-    return next((f"{one}.json" for one in commits if not _is_commit(table.read(f"{LOG}/{one}.json"))), None)
+    checkpoint, commits = _newest_files(table, version)
+    read = (one for one in commits if one > checkpoint)
+    return next((f"{one}.json" for one in read if not _is_commit(table.read(f"{LOG}/{one}.json"))), None)
 
 
 def _missing_commit(table: LogFolder) -> str | None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
+from deltalake import DeltaTable, write_deltalake
 
 from framework.engine.session.delta_log import damaged_log
 
@@ -24,6 +24,18 @@ def test_a_commit_that_is_not_whole_is_named_whatever_came_after_it(tmp_path: Pa
     assert (
         "remove _delta_log/_last_checkpoint and all files in _delta_log whose number is 2 or greater, and start" in said
     )
+
+
+def test_a_commit_that_a_checkpoint_of_the_log_stands_for_is_only_looked_up(tmp_path: Path) -> None:
+    """Delta does not read it, and does not read the table if it is the newest one and gone."""
+    for number in range(4):
+        write_deltalake(tmp_path, pa.table({"n": [number]}), mode="append")
+    DeltaTable(tmp_path).create_checkpoint()
+    commit = tmp_path / "_delta_log" / f"{3:020d}.json"
+    commit.write_bytes(b"")
+    assert damaged_log(str(tmp_path)) is None
+    commit.unlink()
+    assert f"{commit.name} in {tmp_path} is missing" in str(damaged_log(str(tmp_path)))
 
 
 def test_a_table_in_a_store_has_whole_commits(tmp_path: Path) -> None:
