@@ -226,7 +226,7 @@ class Job:
         self._query_started.wait()  # from here on `self._query` is the query that runs this batch
         self._first_batch_started.set()
         try:
-            self._launch.begin_batch(self._last_control_file, self._query)
+            self._launch.begin_batch(number, self._last_control_file, self._query)
             with self._callbacks.in_batch(number):
                 self._commit(packed.persist(), number)
         except BaseException as error:  # noqa: BLE001 -- it is raised again where the job is awaited

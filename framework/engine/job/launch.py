@@ -188,16 +188,17 @@ class JobLaunch:
         scheduler = TickScheduler(self.files, on_outage=self.note_outage)
         return scheduler.start() if self.needs_ticks else scheduler
 
-    def begin_batch(self, last_control_file: int | None, query: StreamingQuery) -> None:
+    def begin_batch(self, number: int, last_control_file: int | None, query: StreamingQuery) -> None:
         """Begin a batch if the job still holds its lease: state that another job would read must not be written.
 
         Args:
+            number: of the batch.
             last_control_file: the last one that the batch before has read, which is committed now; those before it
                 are removed. None if there is none.
             query: the one that runs the batch.
         """
         self.lease.require_held()
-        self.inputs.in_batch()
+        self.inputs.before_reading(number)
         if last_control_file is not None:
             lists_once = "availableNow" in self.trigger
             self.control_cleanup.remove_processed(last_control_file, None if lists_once else query)
@@ -216,7 +217,7 @@ class JobLaunch:
         """
         report = self.downtime_report(batch)
         self.lease.require_held()
-        self.inputs.after_reading(batch.number)
+        self.inputs.after_reading()
         prepared, large = self.preparation.prepare(packed, batch, query, replace(context, downtime=report))
         written = self.completion.writer.write(packed.sparkSession, prepared, large, self.lease.require_held)
         self._note_written(written, batch.number)

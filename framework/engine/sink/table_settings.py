@@ -18,6 +18,7 @@ _RULES = {
     "delta.generationExpression": "is generated",
     "delta.identity.start": "is an identity column",
     "delta.invariants": "has an invariant",
+    "__CHAR_VARCHAR_TYPE_STRING": "is a CHAR or VARCHAR, which pads or refuses texts",
 }
 """Attribute of a column in Delta's log -> what it makes of the column."""
 
@@ -56,7 +57,23 @@ def require_usable_settings(
                 f"fail its batch, at each start again. ALTER TABLE {table} DROP CONSTRAINT {constraint}"
             )
     may_be_null = {field.name for field in wanted if field.nullable} - {*never_null}
-    _require_columns_without_rules(path, json.loads(metadata["schemaString"])["fields"], may_be_null)
+    fields = json.loads(metadata["schemaString"])["fields"]
+    _require_columns_without_rules(path, fields, may_be_null)
+    _require_exact_partitions(role, path, fields, metadata.get("partitionColumns") or ())
+
+
+def _require_exact_partitions(
+    role: str, path: str, fields: list[Mapping[str, Any]], partitioned_by: Collection[str]
+) -> None:
+    """Refuse partition columns whose values Delta stores as others: a merge finds no row of such a key again."""
+    for field in fields:
+        name, kind = field["name"], field["type"]
+        if name in partitioned_by and kind in (("string", "binary") if role == "view" else ("binary",)):
+            raise SinkError(
+                f"the {role} {path} is partitioned by {name!r}, of type {kind}, and Delta stores an empty text there "
+                "as NULL, and bytes as text: rows of such keys would be others, and in a view once more in each batch. "
+                "Give the job a table without that, such as one made by to_delta(..., cluster_by=...)"
+            )
 
 
 def _require_columns_without_rules(path: str, fields: list[Mapping[str, Any]], may_be_null: Collection[str]) -> None:

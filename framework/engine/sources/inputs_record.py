@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from framework.engine.sources.topics import TopicIds, with_ids
+from framework.engine.sources.topics import TopicIds, require_same
 from state.checkpoint.layout import SOURCES_FOLDER
 from state.checkpoint.run_record import Input, is_new, read_inputs, write_inputs
 from state.spark_logs.offsets import offset_lines
@@ -29,6 +29,7 @@ class InputsRecord:
         self._inputs = [*inputs]
         self._topics = topics
         self._is_recorded = False
+        self._read: Mapping[int, Sequence[str]] = {}
 
     def before_query(self) -> None:
         """Record them in a new checkpoint: a kill may come as soon as Spark has begun a batch.
@@ -41,19 +42,28 @@ class InputsRecord:
                     self._folder.remove(f"{SOURCES_FOLDER}/{number}/0")
             write_inputs(self._folder, self._inputs)
 
-    def in_batch(self) -> None:
-        """Record them in the first batch: Spark has taken them, as it plans no batch of others."""
-        if self._is_recorded:
-            return
-        before = read_inputs(self._folder) or []
-        for number, (old, new) in enumerate(zip(before, self._inputs, strict=False)):
-            if old.kind == new.kind:
-                self._inputs[number] = replace(new, topics=old.topics)
-        write_inputs(self._folder, self._inputs)
-        self._is_recorded = True
+    def before_reading(self, batch: int) -> None:
+        """Record them in the first batch: Spark has taken them, as it plans no batch of others. And topics in theirs.
 
-    def after_reading(self, batch: int) -> None:
-        """Look whether the topics that a batch has read are those of before, and record new ones.
+        Args:
+            batch: its offsets are logged, and nothing of it is read.
+        """
+        if not self._is_recorded:
+            before = read_inputs(self._folder) or []
+            for number, (old, new) in enumerate(zip(before, self._inputs, strict=False)):
+                if old.kind == new.kind:
+                    self._inputs[number] = replace(new, topics=old.topics)
+            write_inputs(self._folder, self._inputs)
+            self._is_recorded = True
+        if self._topics:
+            offsets = offset_lines(self._folder, batch)[1:]
+            self._read = {number: _topics_of(offsets[number]) for number in self._topics}
+            self._require_same_topics(
+                {number: [*{*read}.difference(self._inputs[number].topics)] for number, read in self._read.items()}
+            )
+
+    def after_reading(self) -> None:
+        """Look whether the topics that a batch has read are those of before.
 
         Called when all rows of the batch were read, and nothing of it is recorded: by then a topic has either the id of
         before, or was created again.
@@ -61,13 +71,17 @@ class InputsRecord:
         Raises:
             JobFailed: a topic was deleted and created again.
         """
+        self._require_same_topics(self._read)
+
+    def _require_same_topics(self, topics: Mapping[int, Sequence[str]]) -> None:
         inputs = list(self._inputs)
-        for number, ids in self._topics.items():
-            offsets = offset_lines(self._folder, batch)[1 + number]
-            topics = [*offsets] if isinstance(offsets, dict) else []
-            known = inputs[number].topics
-            found = ids.of(topics) if topics else {}
-            inputs[number] = replace(inputs[number], topics=with_ids(known, found, topics, may_skip=ids.may_skip))
+        for number, names in topics.items():
+            ids, before = self._topics[number], inputs[number].topics
+            known = {name: before[name] for name in names if name in before}
+            found = ids.of(names) if names else {}
+            require_same(known, found, ids, self._folder.root)
+            now = {name: one for name in self._read[number] if (one := found.get(name) or before.get(name))}
+            inputs[number] = replace(inputs[number], topics=now)
         if inputs != self._inputs:
             self._inputs = inputs
             write_inputs(self._folder, inputs)
@@ -76,3 +90,8 @@ class InputsRecord:
         """Close what the run has opened."""
         for ids in self._topics.values():
             ids.close()
+
+
+def _topics_of(offsets: object) -> list[str]:
+    """Return the topics in the offsets of a source; none if it has none yet."""
+    return [*offsets] if isinstance(offsets, dict) else []

@@ -36,6 +36,7 @@ class TopicIds:
     Attributes:
         has_start: the options say where the very first batch begins, and not at what comes after the start.
         may_skip: messages that are gone may be skipped (`failOnDataLoss=false`).
+        problem: why ids could not be read the last time; empty if they could.
     """
 
     def __init__(self, spark: SparkSession, options: Mapping[str, str]) -> None:
@@ -43,7 +44,7 @@ class TopicIds:
         self._options = options
         self._client: Any = None
         self._cluster = ""
-        self._has_failed = False
+        self.problem = ""
         starts = [value for name, value in options.items() if name in _STARTS and value.lower() != "latest"]
         self.has_start = bool(starts)
         self.may_skip = options.get("failondataloss", "true").lower() == "false"
@@ -51,25 +52,26 @@ class TopicIds:
     def of(self, topics: Collection[str]) -> dict[str, str]:
         """Return topic -> the id of the cluster and its own; those that are not there, or have none, are left out.
 
-        That this cannot be found out is a warning, and the next run looks again: Spark may be permitted more than this
-        client, which must not hold up each batch.
+        So are all of them if Kafka does not respond, or does not permit it: why is in `problem`. If it never did, it is
+        not requested again, as each batch would wait for that.
         """
         from py4j.protocol import Py4JJavaError
 
-        if self._has_failed:
+        if self.problem and not self._cluster:
             return {}
+        found = {}
         try:
             self._connect()
             names = self._jvm.java.util.ArrayList()
             for name in topics:
                 names.add(name)
-            found = self._client.describeTopics(names).allTopicNames().get()
-            ids = {name: str(found.get(name).topicId().toString()) for name in topics}
+            described = self._client.describeTopics(names).topicNameValues()
+            for name in topics:
+                found[name] = str(described.get(name).get().topicId().toString())
         except Py4JJavaError as error:
-            self._has_failed = True
-            _log.warning("whether topics were created again is not known: %s", error.java_exception.toString())
-            return {}
-        return {name: f"{self._cluster}:{one}" for name, one in ids.items() if one != _NONE}
+            self.problem = str(error.java_exception.toString())
+            _log.warning("the ids of topics %s could not be read: %s", ", ".join(topics), self.problem)
+        return {name: f"{self._cluster}:{one}" for name, one in found.items() if one != _NONE}
 
     def close(self) -> None:
         """Close the connection; the next call of `of` opens another one."""
@@ -95,29 +97,30 @@ def topics_read(streams: Iterable[DataFrame]) -> dict[int, TopicIds]:
     }
 
 
-def with_ids(
-    known: Mapping[str, str], found: Mapping[str, str], topics: Iterable[str], *, may_skip: bool
-) -> dict[str, str]:
-    """Return the ids of the topics that a source reads now.
+def require_same(known: Mapping[str, str], found: Mapping[str, str], ids: TopicIds, root: str) -> None:
+    """Refuse topics that are not those that a source has read, or may be others.
 
     Args:
         known: topic -> id that it had when it was read last.
-        found: topic -> id that it has now.
-        topics: those that are read.
-        may_skip: messages may be skipped (`failOnDataLoss=false`).
+        found: topic -> id that it has now; those that are in here alone are new.
+        ids: what has read them.
+        root: full name of the checkpoint.
 
     Raises:
-        JobFailed: one was created again. In another cluster that is no wonder.
+        JobFailed: one was created again, or is gone, or Kafka does not say so. In another cluster all are others.
     """
-    for name in topics:
-        before, now = known.get(name, ""), found.get(name, "")
-        if before and now and before != now and before.partition(":")[0] == now.partition(":")[0]:
-            what = f"topic {name} was deleted and created again (its id is {now.partition(':')[2]} now)"
-            if not may_skip:
-                raise JobFailed(
-                    f"{what}, so the job would go on at its offsets of before, and messages that the new topic has "
-                    "below them would never be read. Nothing of this batch is in a table. Start once with the "
-                    "option failOnDataLoss=false, which goes on there, and send those messages to the topic again"
-                )
-            _log.warning("%s: the job goes on at its offsets of before", what)
-    return {name: one for name in topics if (one := found.get(name) or known.get(name))}
+    for name, before in known.items():
+        now = found.get(name, "")
+        if now == before or (now and now.partition(":")[0] != before.partition(":")[0]):
+            continue
+        what = f"topic {name} was deleted and created again (its id is {now.partition(':')[2]} now)"
+        if not now:
+            what = f"topic {name} may have been deleted and created again: its id cannot be read ({ids.problem})"
+        if not ids.may_skip:
+            raise JobFailed(
+                f"{what}. The job would go on at its offsets of before, and messages that the new topic has below them "
+                f"would never be read. Nothing of this batch is in a table. If it is another topic: `panekeeper "
+                f"offsets {root}` prints these offsets; start once with the option failOnDataLoss=false, which goes on "
+                "there, and send the messages below them to the topic again"
+            )
+        _log.warning("%s: the job goes on at its offsets of before", what)

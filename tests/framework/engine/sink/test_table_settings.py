@@ -36,6 +36,8 @@ def test_a_table_as_a_job_makes_it_is_usable() -> None:
     require_usable_settings("view", "/t", usable, WANTED)
     require_usable_settings("log", "/t", metadata(appendOnly="true"), WANTED)
     require_usable_settings("log", "/t", metadata({"nullable": False}), WANTED, never_null=["total"])
+    require_usable_settings("log", "/t", metadata() | {"partitionColumns": ["sensor"]}, WANTED)
+    require_usable_settings("view", "/t", metadata() | {"partitionColumns": ["total"]}, WANTED)
 
 
 @pytest.mark.parametrize(
@@ -48,6 +50,9 @@ def test_a_table_as_a_job_makes_it_is_usable() -> None:
         (metadata({"metadata": {"delta.generationExpression": "1 + 1"}}), r"'total' .* is generated"),
         (metadata({"metadata": {"delta.identity.start": 1}}), r"'total' .* is an identity column"),
         (metadata({"metadata": {"delta.invariants": "{}"}}), r"'total' .* has an invariant"),
+        (metadata({"metadata": {"__CHAR_VARCHAR_TYPE_STRING": "char(6)"}}), r"'total' .* is a CHAR or VARCHAR"),
+        (metadata() | {"partitionColumns": ["sensor"]}, r"partitioned by 'sensor', of type string.*empty text"),
+        (metadata({"type": "binary"}) | {"partitionColumns": ["total"]}, r"partitioned by 'total', of type binary"),
     ],
 )
 def test_what_may_fail_or_repeat_a_batch_is_refused(found: dict[str, Any], message: str) -> None:

@@ -170,7 +170,7 @@ def test_what_is_to_be_read_is_recorded_before_the_very_first_batch(tmp_path: Pa
     later = InputsRecord(checkpoint, [topics("c")], {})
     later.before_query()
     assert read_inputs(checkpoint) == [topics("in/b")]
-    later.in_batch()
+    later.before_reading(0)
     assert read_inputs(checkpoint) == [topics("c")]
 
 

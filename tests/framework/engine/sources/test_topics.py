@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -22,13 +22,16 @@ class Cluster:
         self.ids = ids
         self.may_skip = may_skip
         self.has_start = has_start
+        self.problem = "no response"
 
     def of(self, topics: Collection[str]) -> dict[str, str]:
         """As of a broker."""
         return {name: self.ids[name] for name in topics if name in self.ids}
 
 
-def batch(folder: Path, *topics: str, cluster: Cluster, number: int = 0) -> dict[str, str]:
+def batch(
+    folder: Path, *topics: str, cluster: Cluster, number: int = 0, until: Literal["begun", "read"] = "read"
+) -> dict[str, str]:
     """Run the first batch of a run, which reads these topics; return what is recorded of them."""
     lines = [{"batchTimestampMs": 1, "conf": {}}, {name: {"0": 5} for name in topics}]
     place = folder / "offsets" / str(number)
@@ -36,8 +39,9 @@ def batch(folder: Path, *topics: str, cluster: Cluster, number: int = 0) -> dict
     place.write_text("v1\n" + "\n".join(map(json.dumps, lines)))
     ids: Any = cluster
     record = InputsRecord(LocalFolder(folder), [Input(kind="kafka", place=",".join(topics))], {0: ids})
-    record.in_batch()
-    record.after_reading(number)
+    record.before_reading(number)
+    if until == "read":
+        record.after_reading()
     found = read_inputs(LocalFolder(folder))
     assert found is not None
     return dict(found[0].topics)
@@ -50,6 +54,22 @@ def test_a_topic_that_was_created_again_ends_the_job(tmp_path: Path) -> None:
         batch(tmp_path, "a", "b", cluster=Cluster({"a": "c:1", "b": "c:3"}), number=1)
     with pytest.raises(JobFailed, match="topic b"):  # and again, as the id of before is still recorded
         batch(tmp_path, "a", "b", cluster=Cluster({"a": "c:1", "b": "c:3"}), number=1)
+
+
+def test_a_topic_that_was_created_again_while_its_first_batch_was_not_finished_ends_the_job(tmp_path: Path) -> None:
+    """The offsets of that batch are logged, and it is run again: by then its topics are recorded."""
+    batch(tmp_path, "a", cluster=Cluster({"a": "c:1"}), until="begun")
+    with pytest.raises(JobFailed, match="topic a"):
+        batch(tmp_path, "a", cluster=Cluster({"a": "c:2"}))
+
+
+def test_a_topic_that_is_created_again_while_a_batch_reads_it_ends_the_job(tmp_path: Path) -> None:
+    """Some of its rows may be of the one, and some of the other."""
+    cluster = Cluster({"a": "c:1"})
+    batch(tmp_path, "a", cluster=cluster, until="begun")
+    cluster.ids["a"] = "c:2"
+    with pytest.raises(JobFailed, match="topic a"):
+        batch(tmp_path, "a", cluster=cluster)
 
 
 def test_a_job_that_may_skip_messages_goes_on(tmp_path: Path) -> None:
@@ -65,11 +85,19 @@ def test_another_cluster_has_topics_of_its_own(tmp_path: Path) -> None:
     assert batch(tmp_path, "a", cluster=Cluster({"a": "d:2"}), number=1) == {"a": "d:2"}
 
 
-def test_an_id_that_is_not_known_now_is_kept(tmp_path: Path) -> None:
-    """A broker may be away; of a topic that is read no more Spark keeps no offsets, so nothing is kept."""
+def test_a_topic_whose_id_can_be_read_no_more_ends_the_job(tmp_path: Path) -> None:
+    """It may be gone just now, and be created again until the next batch, which would go on at its offsets."""
     batch(tmp_path, "a", "b", cluster=Cluster({"a": "c:1", "b": "c:2"}))
-    assert batch(tmp_path, "a", cluster=Cluster({}), number=1) == {"a": "c:1"}
-    assert batch(tmp_path, "a", "b", cluster=Cluster({"a": "c:1", "b": "c:3"}), number=2) == {"a": "c:1", "b": "c:3"}
+    with pytest.raises(JobFailed, match=r"topic a may have been .* cannot be read \(no response\).*panekeeper offsets"):
+        batch(tmp_path, "a", cluster=Cluster({}), number=1)
+    assert batch(tmp_path, "a", cluster=Cluster({}, may_skip=True), number=1) == {"a": "c:1"}
+
+
+def test_a_broker_that_gives_no_ids_is_read_as_before(tmp_path: Path) -> None:
+    """An old one, or one that does not permit it. Of a topic that is read no more nothing is kept, as Spark does."""
+    assert batch(tmp_path, "a", cluster=Cluster({})) == {}
+    assert batch(tmp_path, "a", "b", cluster=Cluster({"b": "c:2"}), number=1) == {"b": "c:2"}
+    assert batch(tmp_path, "a", cluster=Cluster({}), number=2) == {}
 
 
 @pytest.mark.parametrize("has_start", [True, False])
