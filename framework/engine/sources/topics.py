@@ -121,6 +121,6 @@ def require_same(known: Mapping[str, str], found: Mapping[str, str], ids: TopicI
                 f"{what}. The job would go on at its offsets of before, and messages that the new topic has below them "
                 f"would never be read. Nothing of this batch is in a table. If it is another topic: `panekeeper "
                 f"offsets {root}` prints these offsets; start once with the option failOnDataLoss=false, which goes on "
-                "there, and send the messages below them to the topic again"
+                "there, and only then send the messages that it has below them to the topic again"
             )
         _log.warning("%s: the job goes on at its offsets of before", what)
