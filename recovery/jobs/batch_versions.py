@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from recovery.errors import SavepointError
 from recovery.storage.delta_log import (
     batch_of_commit,
     commit_time,
@@ -14,6 +15,7 @@ from recovery.storage.delta_log import (
     operation_of,
     restored_version,
     time_of,
+    transactions_of,
 )
 from recovery.storage.files import Files
 
@@ -29,9 +31,13 @@ def versions_after_batch(tables: Mapping[str, Files], transactions: Mapping[str,
         tables: role -> folder.
         transactions: role -> the id of the transactions of the job in it.
         batch: the last batch whose rows are included.
+
+    Raises:
+        SavepointError: a table has a later batch, and its log does not go back to it any more.
     """
     versions = {}
     for role, table in tables.items():
+        _require_commits_of_later_batches(table, transactions[role], batch)
         if role != "view":
             versions[role] = _version_after(table, transactions[role], batch)
     if "view" in tables:
@@ -40,6 +46,16 @@ def versions_after_batch(tables: Mapping[str, Files], transactions: Mapping[str,
             version = _version_at(tables["view"], time_of(tables["metrics"], versions["metrics"]))
         versions["view"] = version
     return versions
+
+
+def _require_commits_of_later_batches(table: Files, transaction: str, batch: int) -> None:
+    """Refuse a log that was cleaned up since a later batch: the table has its rows, and no version is without them."""
+    last = transactions_of(table).get(transaction, -1)
+    if last > batch and not any(batch_of_commit(commit, transaction) > batch for _, commit in newest_first(table)):
+        raise SavepointError(
+            f"{table.root} has batch {last}, which is not finished, and the commit of it was cleaned up, so no version "
+            "is without its rows. Start the job once, which completes the batch, and try again"
+        )
 
 
 def _view_version_after(table: Files, transaction: str, batch: int) -> int | None:

@@ -10,7 +10,6 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
 
 from delta.tables import DeltaTable
 
@@ -184,7 +183,7 @@ def _read_version(spark: SparkSession, table: SavedTable) -> DataFrame:
 
 def _file_exists(spark: SparkSession, file: str) -> bool:
     jvm: Any = spark._jvm  # noqa: SLF001 -- Hadoop's file systems are reached through the gateway only
-    path = jvm.org.apache.hadoop.fs.Path(unquote(file))
+    path = jvm.org.apache.hadoop.fs.Path(file)
     return bool(path.getFileSystem(spark._jsc.hadoopConfiguration()).exists(path))  # noqa: SLF001 -- as above
 
 

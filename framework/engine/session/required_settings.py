@@ -61,7 +61,7 @@ READ_SETTINGS = {
 """How Spark reads the tables of a job to write rows again: the files of that library say nothing of a calendar."""
 
 _OFFSETS_FORMAT = "spark.sql.streaming.offsetLog.formatVersion"
-_TIME_ZONE = "spark.sql.session.timeZone"
+TIME_ZONE = "spark.sql.session.timeZone"
 
 
 def settings_to_record(spark: SparkSession, numbers: TaskNumbers) -> dict[str, str]:
@@ -71,7 +71,7 @@ def settings_to_record(spark: SparkSession, numbers: TaskNumbers) -> dict[str, s
         spark: the session of the job.
         numbers: with how many tasks the checkpoint begins.
     """
-    found = {name: spark.conf.get(name, None) for name in (_TIME_ZONE, FORMAT_SETTING)}
+    found = {name: spark.conf.get(name, None) for name in (TIME_ZONE, FORMAT_SETTING)}
     found[PARTITIONS] = str(numbers.partitions) if numbers.to_set else None
     return {name: value for name, value in found.items() if value is not None}
 
@@ -82,12 +82,12 @@ def require_recorded_settings(files: CheckpointFiles, record: JobRecord) -> None
     Raises:
         IncompatibleCheckpoint: the time zone is another one: days, and times in text, would be others.
     """
-    before, now = record.settings.get(_TIME_ZONE), files.spark.conf.get(_TIME_ZONE, None)
+    before, now = record.settings.get(TIME_ZONE), files.spark.conf.get(TIME_ZONE, None)
     if before is not None and before != now:
         raise IncompatibleCheckpoint(
-            f"the session of job {record.name!r} has {_TIME_ZONE}={now}, and its checkpoint {files.root} was begun "
+            f"the session of job {record.name!r} has {TIME_ZONE}={now}, and its checkpoint {files.root} was begun "
             f"with {before}: dates, and times in text, would mean others. Set it back: "
-            f'spark.conf.set("{_TIME_ZONE}", "{before}")'
+            f'spark.conf.set("{TIME_ZONE}", "{before}")'
         )
 
 

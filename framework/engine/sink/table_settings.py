@@ -21,6 +21,7 @@ _RULES = {
     "__CHAR_VARCHAR_TYPE_STRING": "is a CHAR or VARCHAR, which pads or refuses texts",
 }
 """Attribute of a column in Delta's log -> what it makes of the column."""
+_UTC = ("UTC", "ETC/UTC", "Z", "GMT", "+00:00")
 
 
 def require_usable_settings(
@@ -57,22 +58,30 @@ def require_usable_settings(
                 f"fail its batch, at each start again. ALTER TABLE {table} DROP CONSTRAINT {constraint}"
             )
     may_be_null = {field.name for field in wanted if field.nullable} - {*never_null}
-    fields = json.loads(metadata["schemaString"])["fields"]
-    _require_columns_without_rules(path, fields, may_be_null)
-    _require_exact_partitions(role, path, fields, metadata.get("partitionColumns") or ())
+    _require_columns_without_rules(path, json.loads(metadata["schemaString"])["fields"], may_be_null)
 
 
-def _require_exact_partitions(
-    role: str, path: str, fields: list[Mapping[str, Any]], partitioned_by: Collection[str]
-) -> None:
-    """Refuse partition columns whose values Delta stores as others: a merge finds no row of such a key again."""
-    for field in fields:
+def require_exact_partitions(role: str, path: str, metadata: Mapping[str, Any], time_zone: str) -> None:
+    """Refuse partition columns whose values Delta stores as others: a merge finds no row of such a key again.
+
+    Args:
+        role: which table of the job it is.
+        path: its folder.
+        metadata: of the table, as its log has it.
+        time_zone: of the session. Delta stores times in partition columns as they are there, without an offset.
+    """
+    changed = {"binary": "bytes as text"}
+    if role == "view":
+        changed["string"] = "an empty text as NULL"
+    if time_zone.upper() not in _UTC:
+        changed["timestamp"] = f"times as those of {time_zone}, where an hour is there twice when summer ends"
+    for field in json.loads(metadata["schemaString"])["fields"]:
         name, kind = field["name"], field["type"]
-        if name in partitioned_by and kind in (("string", "binary") if role == "view" else ("binary",)):
+        if name in (metadata.get("partitionColumns") or ()) and isinstance(kind, str) and kind in changed:
             raise SinkError(
-                f"the {role} {path} is partitioned by {name!r}, of type {kind}, and Delta stores an empty text there "
-                "as NULL, and bytes as text: rows of such keys would be others, and in a view once more in each batch. "
-                "Give the job a table without that, such as one made by to_delta(..., cluster_by=...)"
+                f"the {role} {path} is partitioned by {name!r}, of type {kind}, and Delta stores {changed[kind]}: rows "
+                "of such keys would be others, and in a view once more in each batch. Give the job a table without "
+                "that, such as one made by to_delta(..., cluster_by=...)"
             )
 
 

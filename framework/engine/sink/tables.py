@@ -28,11 +28,12 @@ from framework.engine.flow.pipeline import spark_schema
 from framework.engine.session.checkpoint_files import CheckpointFiles
 from framework.engine.session.columns import quoted
 from framework.engine.session.delta_log import damaged_log, is_delta_table, table_metadata, unreadable_table
+from framework.engine.session.required_settings import TIME_ZONE
 from framework.engine.session.spark_errors import first_line
 from framework.engine.sink.batch.downtime import DOWNTIME
 from framework.engine.sink.small_commit_checks import NEW_TABLE
 from framework.engine.sink.small_tables import SmallTables
-from framework.engine.sink.table_settings import require_usable_settings, stored_schema
+from framework.engine.sink.table_settings import require_exact_partitions, require_usable_settings, stored_schema
 from state.checkpoint.folder import place_of
 
 if TYPE_CHECKING:
@@ -164,7 +165,7 @@ def create_or_check(
     """
     small, layout = small or SmallTables(), layout or TableLayout()
     roles = {path: role for role, path in asdict(tables).items()}
-    never_null = [key.name for key in spec.keys if not key.nullable]
+    never_null, zone = [key.name for key in spec.keys if not key.nullable], str(spark.conf.get(TIME_ZONE))
     described: dict[str, Mapping[str, Any]] = {}
     own, former = ({place_of(path) for path in paths} for paths in (written, (made or {}).values()))
     for path, schema in tables.schemas(spec).items():
@@ -177,8 +178,7 @@ def create_or_check(
                 "declare it in another folder; or give the job a new checkpoint folder, to begin again"
             )
         if not exists and files.exists() and not is_free(files):
-            what = "choose another folder, or empty this one"
-            raise OutputNotWritable(f"{path} holds files but is no Delta table; {what}")
+            raise OutputNotWritable(f"{path} holds files but is no Delta table; choose another folder, or empty it")
         _require_writable(files)
         if not exists:
             _create(spark, path, roles[path], schema, layout, small)
@@ -188,6 +188,7 @@ def create_or_check(
             takes_more = is_own and roles[path] in _RESULTS
             _require_columns(path, found, without_missing(schema, found, spec) if takes_more else schema, is_own=is_own)
         require_usable_settings(roles[path], path, metadata, schema, never_null)
+        require_exact_partitions(roles[path], path, metadata, zone)
         if exists and fresh:
             _require_no_rows(spark, roles[path], path, small)
     return described
