@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from framework.declarations.errors import SinkError
 from framework.engine.session.spark_errors import first_line
 from state.checkpoint.folder import LocalFolder, local_path, parse_json
+from state.checkpoint.job_record import TRANSACTION
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -18,6 +20,11 @@ if TYPE_CHECKING:
     from state.spark_logs.lines import LogFolder
 
 LOG = "_delta_log"
+NOTE = "userMetadata"
+"""Field of Delta's for a note in the first line of a commit."""
+_FILES = {"numFiles": "add", "numTargetFilesAdded": "add", "numTargetFilesRemoved": "remove"}
+"""Metric of a commit by Spark -> of which action it has so many lines, or more where a file has a deletion vector."""
+_NOTE = re.compile(rf"({TRANSACTION.pattern}):\d+")
 _VERSION = re.compile(r"(\d{20})\.(json|checkpoint\..*parquet)")
 
 
@@ -128,12 +135,30 @@ def _newest_files(table: LogFolder, version: int | None = None) -> tuple[str, li
     return checkpoint, sorted(one[1] for one in found if one[2] == "json" and one[1] >= checkpoint)
 
 
+def note_of(transaction: str, number: int) -> str:
+    """Return the note in a commit of a job: it has this transaction, in a later line, or has lost its end."""
+    return f"{transaction}:{number}"
+
+
 def _is_commit(content: bytes) -> bool:
+    """Return whether this is a whole commit. One of a job that was cut between two lines lacks a part, as it says."""
     try:
         actions = [parse_json(line) for line in content.splitlines() if line]
     except ValueError:
         return False
-    return bool(actions) and all(isinstance(action, dict) for action in actions)
+    if not actions or not all(isinstance(action, dict) for action in actions):
+        return False
+    infos = [info for one in actions if isinstance(info := one.get("commitInfo"), dict)]
+    note = next(filter(None, (_NOTE.fullmatch(str(info.get(NOTE))) for info in infos)), None)
+    return note is None or _is_whole(note[1], infos[0].get("operationMetrics") or {}, actions)
+
+
+def _is_whole(transaction: str, metrics: Mapping[str, Any], actions: list[dict[str, Any]]) -> bool:
+    """Return whether a commit of a job has its transaction, which the library writes last, and files, as Spark does."""
+    kinds = Counter(kind for one in actions for kind in one)
+    if not any(transaction == (one.get("txn") or {}).get("appId") for one in actions):
+        return not kinds["add"] + kinds["remove"]  # it has nothing: the batch is written again
+    return all(kinds[kind] >= int(metrics.get(name, 0)) for name, kind in _FILES.items())
 
 
 def table_metadata(spark: SparkSession, path: str) -> Mapping[str, Any]:

@@ -24,6 +24,7 @@ from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from framework.declarations.errors import OutputNotWritable, SinkError
+from framework.engine.session.delta_log import NOTE, note_of
 from framework.engine.sink.small_commit_checks import UnsupportedTable, require_new_table, schema_of
 from framework.engine.sink.small_commit_storage import MadeCommit, local_folder, require_plain_name
 from framework.engine.sink.small_commit_table import OpenTable, panic_as_unsupported
@@ -232,7 +233,7 @@ class SmallCommits:
         raise AssertionError
 
     def _commit(self, app_id: str, version: int, act: Callable[[OpenTable, CommitProperties], None]) -> bool:
-        once = CommitProperties(app_transactions=[Transaction(app_id, version)])
+        once = CommitProperties({NOTE: note_of(app_id, version)}, app_transactions=[Transaction(app_id, version)])
         for pause in (*PAUSES_S, None):
             table = self._table()
             done, before = table.version_of(app_id), table.version

@@ -11,6 +11,7 @@ from delta.tables import DeltaTable
 
 from framework.declarations.errors import SinkError
 from framework.engine.session.columns import quoted
+from framework.engine.session.delta_log import NOTE, note_of
 from framework.engine.session.required_settings import READ_SETTINGS, session_settings
 from framework.engine.session.spark_errors import first_line
 from framework.engine.sink.small_commits import PAUSES_S
@@ -45,7 +46,7 @@ def append(frame: DataFrame, path: str, transaction: str, number: int) -> None:
         SinkError: other writers came first at each attempt.
     """
     writer = frame.write.format("delta").mode("append")
-    writer = writer.option("txnAppId", transaction).option("txnVersion", number)
+    writer = writer.options(txnAppId=transaction, txnVersion=number, **{NOTE: note_of(transaction, number)})
     repeat_while_others_commit(path, lambda: writer.save(path))
 
 
@@ -176,5 +177,8 @@ def repeat_while_others_commit(
 
 def _settings_of(transaction: str, number: int) -> dict[str, str]:
     """Return the settings under which a commit of this session is one of a transaction id and version."""
-    names = "spark.databricks.delta.write.txnAppId", "spark.databricks.delta.write.txnVersion"
-    return dict(zip(names, (transaction, str(number)), strict=True))
+    return {
+        "spark.databricks.delta.write.txnAppId": transaction,
+        "spark.databricks.delta.write.txnVersion": str(number),
+        f"spark.databricks.delta.commitInfo.{NOTE}": note_of(transaction, number),
+    }

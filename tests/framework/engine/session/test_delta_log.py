@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from framework.engine.session.delta_log import damaged_log
+from framework.engine.session.delta_log import NOTE, damaged_log, note_of
+from framework.engine.sink.small_commits import SmallCommits
 
 
 @pytest.mark.parametrize("kept", [0, 20], ids=["empty", "cut short"])
@@ -24,6 +26,39 @@ def test_a_commit_that_is_not_whole_is_named_whatever_came_after_it(tmp_path: Pa
     assert (
         "remove _delta_log/_last_checkpoint and all files in _delta_log whose number is 2 or greater, and start" in said
     )
+
+
+def test_a_commit_of_a_job_that_lost_whole_lines_at_its_end_was_cut_short(tmp_path: Path) -> None:
+    """Its rows are there, and its transaction is not: the batch would be written again. Those of others have none."""
+    name = "j/log@0123456789ab#0"
+    write_deltalake(tmp_path, pa.table({"n": [0]}))
+    assert SmallCommits(str(tmp_path)).append(pa.table({"n": [1]}), name, 7)
+    commit = tmp_path / "_delta_log" / f"{1:020d}.json"
+    lines = commit.read_bytes().splitlines(keepends=True)
+    assert "commitInfo" in json.loads(lines[0])
+    assert damaged_log(str(tmp_path)) is None
+    commit.write_bytes(b"".join(line for line in lines if b'"txn"' not in line))
+    assert f"{commit.name} in {tmp_path} was cut short" in str(damaged_log(str(tmp_path)))
+    commit.write_bytes(lines[0])  # it has nothing: the batch is written again
+    assert damaged_log(str(tmp_path)) is None
+
+
+@pytest.mark.parametrize("kept", [2, 3])
+def test_a_commit_of_a_job_by_spark_that_lost_files_was_cut_short(tmp_path: Path, kept: int) -> None:
+    """Spark writes the transaction before the files: the table would lack rows of a batch that it seems to have."""
+    metrics = {"numTargetFilesAdded": "1", "numTargetFilesRemoved": "1"}
+    actions = [
+        {"commitInfo": {NOTE: note_of("j/view@0123456789ab#0", 7), "operation": "MERGE", "operationMetrics": metrics}},
+        {"txn": {"appId": "j/view@0123456789ab#0", "version": 7}},
+        {"add": {"path": "b"}},
+        {"remove": {"path": "a"}},
+    ]
+    commit = tmp_path / "_delta_log" / f"{0:020d}.json"
+    commit.parent.mkdir()
+    commit.write_text("\n".join(map(json.dumps, actions)))
+    assert damaged_log(str(tmp_path)) is None
+    commit.write_text("\n".join(map(json.dumps, actions[:kept])))
+    assert f"{commit.name} in {tmp_path} was cut short" in str(damaged_log(str(tmp_path)))
 
 
 def test_a_commit_that_a_checkpoint_of_the_log_stands_for_is_only_looked_up(tmp_path: Path) -> None:
