@@ -114,6 +114,8 @@ class PaneResults:
 class AggregatePaneOutput:
     """Computes the declared aggregates, for all panes that fire at one watermark at once."""
 
+    has_ordered_drops = False
+
     def __init__(self, source: AggregateSource, results: PaneResults) -> None:
         self._source = source
         self._results = results

@@ -28,9 +28,9 @@ class Assignment:
     kept: np.ndarray
     outside: np.ndarray
 
-    def only(self, mask: np.ndarray) -> Assignment:
-        """Return the assignment of some of the rows."""
-        return Assignment(**{f.name: getattr(self, f.name)[mask] for f in fields(self)})
+    def only(self, rows: np.ndarray | slice) -> Assignment:
+        """Return the assignment of some of the rows: a mask, or a range."""
+        return Assignment(**{f.name: getattr(self, f.name)[rows] for f in fields(self)})
 
     @property
     def late(self) -> np.ndarray:

@@ -44,6 +44,11 @@ class OperatorPaneOutput:
         self._geometry = geometry
         self._results = results
 
+    @property
+    def has_ordered_drops(self) -> bool:
+        """Whether state of the operator may depend on which rows came before one that is too late."""
+        return self._has_state and {EventType.INSERTION, EventType.DROP} <= self._events
+
     def on_insert(self, table: pa.Table, codes: np.ndarray, oldest: np.ndarray, newest: np.ndarray) -> None:
         """INSERTION for each partition and pane, newest pane first (docs/semantics.md section 6.1).
 
@@ -52,13 +57,11 @@ class OperatorPaneOutput:
         """
         if EventType.INSERTION not in self._events:
             return
-        grouped: dict[tuple[int, int], list[int]] = {}
-        for row, (code, low, high) in enumerate(zip(codes.tolist(), oldest.tolist(), newest.tolist(), strict=True)):
-            for pane in range(high, low - 1, -1):
-                grouped.setdefault((code, pane), []).append(row)
+        joined = zip(codes.tolist(), oldest.tolist(), newest.tolist(), strict=True)
+        groups = [*_in_order(joined)] if self._has_state else [*_by_pane(joined)]
         plain = table.drop_columns([EVENT_TIME])
-        names = self._keys.values([code for code, _ in grouped])
-        for ((code, pane), rows), key in zip(grouped.items(), names, strict=True):
+        names = self._keys.values([code for code, _, _ in groups])
+        for (code, pane, rows), key in zip(groups, names, strict=True):
             one_by_one = partial(self._insertions, key, pane, plain, [[row] for row in rows])
             for event in one_by_one() if self._quarantines_with_state else self._insertions(key, pane, plain, [rows]):
                 is_repeatable = len(rows) > 1 and not self._has_state
@@ -153,3 +156,30 @@ class OperatorPaneOutput:
 
     def _pane(self, pane: int) -> Pane:
         return Pane(self._geometry.start(pane), self._geometry.end(pane))
+
+
+def _by_pane(joined: Iterable[tuple[int, int, int]]) -> Iterator[tuple[int, int, list[int]]]:
+    """Yield partition, pane and the numbers of its rows: one event for each pane of a partition, newest pane first."""
+    grouped: dict[tuple[int, int], list[int]] = {}
+    for row, (code, low, high) in enumerate(joined):
+        for pane in range(high, low - 1, -1):
+            grouped.setdefault((code, pane), []).append(row)
+    yield from ((code, pane, rows) for (code, pane), rows in grouped.items())
+
+
+def _in_order(joined: Iterable[tuple[int, int, int]]) -> Iterator[tuple[int, int, list[int]]]:
+    """Yield the same, but of each partition in the order of its rows: only neighbours in one pane are one event.
+
+    An operator with state may see in which order they come, which must be the same wherever a batch is cut (section
+    1.3).
+    """
+    runs: dict[int, list[tuple[int, int, list[int]]]] = {}
+    for row, (code, low, high) in enumerate(joined):
+        of_partition = runs.setdefault(code, [])
+        if low == high and of_partition and of_partition[-1][:2] == (low, high):
+            of_partition[-1][2].append(row)
+        else:
+            of_partition.append((low, high, [row]))
+    for code, of_partition in runs.items():
+        for low, high, rows in of_partition:
+            yield from ((code, pane, rows) for pane in range(high, low - 1, -1))

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
@@ -77,6 +78,11 @@ class PaneContents(Protocol):
 class PaneOutput(Protocol):
     """What events become: results of aggregates, or calls of an operator."""
 
+    @property
+    def has_ordered_drops(self) -> bool:
+        """Whether rows that are too late are handled between those before and after them."""
+        ...
+
     def on_insert(self, table: pa.Table, codes: np.ndarray, oldest: np.ndarray, newest: np.ndarray) -> None:
         """Handle rows that joined the panes oldest..newest (row by row)."""
         ...
@@ -124,6 +130,12 @@ class TimeIntervalWindow:
         assigned = assign(self.window, self.geometry, times, self.record.watermark, flushed=self.record.flushed)
         self._count_rows(np.ones(table.num_rows, dtype=np.int64), assigned)
         codes = self.keys.encode(table)
+        changes = np.flatnonzero(np.diff(assigned.late)) + 1 if self.output.has_ordered_drops else ()
+        for start, stop in pairwise((0, *changes, table.num_rows)):
+            part = slice(start, stop)
+            self._drop_or_insert(table.slice(start, stop - start), codes[part], assigned.only(part))
+
+    def _drop_or_insert(self, table: pa.Table, codes: np.ndarray, assigned: Assignment) -> None:
         if (late := assigned.late).any():
             self.output.on_drop(
                 table.filter(pa.array(late)), codes[late], lambda time: lateness_text(time, self.window, self.record)

@@ -22,7 +22,13 @@ if TYPE_CHECKING:
 LOG = "_delta_log"
 NOTE = "userMetadata"
 """Field of Delta's for a note in the first line of a commit."""
-_FILES = {"numFiles": "add", "numTargetFilesAdded": "add", "numTargetFilesRemoved": "remove"}
+_FILES = {
+    "numFiles": "add",
+    "numTargetFilesAdded": "add",
+    "numTargetFilesRemoved": "remove",
+    "numAddedFiles": "add",
+    "numRemovedFiles": "remove",
+}
 """Metric of a commit by Spark -> of which action it has so many lines, or more where a file has a deletion vector."""
 _NOTE = re.compile(rf"({TRANSACTION.pattern}):\d+")
 _VERSION = re.compile(r"(\d{20})\.(json|checkpoint\..*parquet)")
@@ -149,15 +155,20 @@ def _is_commit(content: bytes) -> bool:
     if not actions or not all(isinstance(action, dict) for action in actions):
         return False
     infos = [info for one in actions if isinstance(info := one.get("commitInfo"), dict)]
-    note = next(filter(None, (_NOTE.fullmatch(str(info.get(NOTE))) for info in infos)), None)
-    return note is None or _is_whole(note[1], infos[0].get("operationMetrics") or {}, actions)
-
-
-def _is_whole(transaction: str, metrics: Mapping[str, Any], actions: list[dict[str, Any]]) -> bool:
-    """Return whether a commit of a job has its transaction, which the library writes last, and files, as Spark does."""
-    kinds = Counter(kind for one in actions for kind in one)
-    if not any(transaction == (one.get("txn") or {}).get("appId") for one in actions):
+    info = infos[0] if infos else {}
+    note, kinds = _NOTE.fullmatch(str(info.get(NOTE))), Counter(kind for one in actions for kind in one)
+    if note is None:
+        return info.get("operation") != "OPTIMIZE" or _has_all_files(info, kinds)
+    if not any(note[1] == (one.get("txn") or {}).get("appId") for one in actions):
         return not kinds["add"] + kinds["remove"]  # it has nothing: the batch is written again
+    return _has_all_files(info, kinds)
+
+
+def _has_all_files(info: Mapping[str, Any], kinds: Mapping[str, int]) -> bool:
+    """Return whether a commit has as many files as it says, if it does. The library writes the transaction last."""
+    metrics = info.get("operationMetrics") or {}
+    if metrics.get("numOutputRows") == "0":  # a file without rows is counted, and not added
+        return True
     return all(kinds[kind] >= int(metrics.get(name, 0)) for name, kind in _FILES.items())
 
 

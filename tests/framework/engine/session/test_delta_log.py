@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -43,11 +44,28 @@ def test_a_commit_of_a_job_that_lost_whole_lines_at_its_end_was_cut_short(tmp_pa
     assert damaged_log(str(tmp_path)) is None
 
 
+@pytest.mark.parametrize("kept", [1, 2])
+def test_an_optimize_that_lost_files_was_cut_short(tmp_path: Path, kept: int) -> None:
+    """With what it has added, and not what that stands for, the table would have these rows twice."""
+    metrics = {"numAddedFiles": "1", "numRemovedFiles": "1"}
+    actions: list[dict[str, Any]] = [
+        {"commitInfo": {"operation": "OPTIMIZE", "operationMetrics": metrics}},
+        {"add": {"path": "b", "dataChange": False}},
+        {"remove": {"path": "a", "dataChange": False}},
+    ]
+    commit = tmp_path / "_delta_log" / f"{0:020d}.json"
+    commit.parent.mkdir()
+    commit.write_text("\n".join(map(json.dumps, actions)))
+    assert damaged_log(str(tmp_path)) is None
+    commit.write_text("\n".join(map(json.dumps, actions[:kept])))
+    assert f"{commit.name} in {tmp_path} was cut short" in str(damaged_log(str(tmp_path)))
+
+
 @pytest.mark.parametrize("kept", [2, 3])
 def test_a_commit_of_a_job_by_spark_that_lost_files_was_cut_short(tmp_path: Path, kept: int) -> None:
     """Spark writes the transaction before the files: the table would lack rows of a batch that it seems to have."""
     metrics = {"numTargetFilesAdded": "1", "numTargetFilesRemoved": "1"}
-    actions = [
+    actions: list[dict[str, Any]] = [
         {"commitInfo": {NOTE: note_of("j/view@0123456789ab#0", 7), "operation": "MERGE", "operationMetrics": metrics}},
         {"txn": {"appId": "j/view@0123456789ab#0", "version": 7}},
         {"add": {"path": "b"}},
