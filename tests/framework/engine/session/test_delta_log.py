@@ -79,6 +79,17 @@ def test_a_commit_of_a_job_by_spark_that_lost_files_was_cut_short(tmp_path: Path
     assert f"{commit.name} in {tmp_path} was cut short" in str(damaged_log(str(tmp_path)))
 
 
+def test_an_append_of_no_rows_is_whole_without_a_file(tmp_path: Path) -> None:
+    """As Spark notes a transaction: it counts a file, and adds none."""
+    metrics = {"numFiles": "1", "numOutputRows": "0", "numOutputBytes": "0"}
+    info = {NOTE: note_of("j/log@0123456789ab#0", 7), "operation": "WRITE", "operationMetrics": metrics}
+    commit = tmp_path / "_delta_log" / f"{0:020d}.json"
+    commit.parent.mkdir()
+    actions = [{"commitInfo": info}, {"txn": {"appId": "j/log@0123456789ab#0", "version": 7}}]
+    commit.write_text("\n".join(map(json.dumps, actions)))
+    assert damaged_log(str(tmp_path)) is None
+
+
 def test_a_commit_that_a_checkpoint_of_the_log_stands_for_is_only_looked_up(tmp_path: Path) -> None:
     """Delta does not read it, and does not read the table if it is the newest one and gone."""
     for number in range(4):
