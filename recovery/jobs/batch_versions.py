@@ -37,7 +37,6 @@ def versions_after_batch(tables: Mapping[str, Files], transactions: Mapping[str,
     """
     versions = {}
     for role, table in tables.items():
-        _require_commits_of_later_batches(table, transactions[role], batch)
         if role != "view":
             versions[role] = _version_after(table, transactions[role], batch)
     if "view" in tables:
@@ -69,6 +68,7 @@ def _view_version_after(table: Files, transaction: str, batch: int) -> int | Non
             return version
         elif operation_of(commit) == "MERGE" and not any("txn" in one for one in commit):
             return None
+    _require_commits_of_later_batches(table, transaction, batch)
     return version if is_known else None
 
 
@@ -80,7 +80,8 @@ def _version_after(table: Files, transaction: str, batch: int) -> int:
         if done > batch:
             version = number - 1
         elif done >= 0:
-            break  # batches are in order in the log
+            return version  # batches are in order in the log
+    _require_commits_of_later_batches(table, transaction, batch)
     return version
 
 

@@ -104,7 +104,9 @@ class JobLaunch:
             completion=completion,
             preparation=Preparation(files=files, sink=sink, lease=completion.lease, epoch=record.epoch),
             control_cleanup=ControlCleanup(files),
-            inputs=InputsRecord(files.without_java(), inputs_of(streams), topics_read(streams)),
+            inputs=InputsRecord(
+                files.without_java(), inputs_of(streams), topics_read(streams), completion.lease.require_held
+            ),
         )
 
     def acquire_lease(self) -> None:
@@ -216,7 +218,6 @@ class JobLaunch:
             What happened while the job was down, if this is the first batch after that.
         """
         report = self.downtime_report(batch)
-        self.lease.require_held()
         self.inputs.after_reading()
         prepared, large = self.preparation.prepare(packed, batch, query, replace(context, downtime=report))
         written = self.completion.writer.write(packed.sparkSession, prepared, large, self.lease.require_held)

@@ -124,8 +124,8 @@ def _missing_commit(table: LogFolder) -> str | None:
 def _gap(checkpoint: str, commits: list[str]) -> int | None:
     if checkpoint and not commits:
         return int(checkpoint)  # Delta reads no version without its commit
-    numbers = [int(one) for one in (checkpoint, *commits) if one]
-    return next((one + 1 for one, after in pairwise(dict.fromkeys(numbers)) if after != one + 1), None)
+    numbers = sorted({int(one) for one in (checkpoint, *commits) if one})
+    return next((one + 1 for one, after in pairwise(numbers) if after != one + 1), None)
 
 
 def _newest_files(table: LogFolder, version: int | None = None) -> tuple[str, list[str]]:
@@ -154,8 +154,7 @@ def _is_commit(content: bytes) -> bool:
         return False
     if not actions or not all(isinstance(action, dict) for action in actions):
         return False
-    infos = [info for one in actions if isinstance(info := one.get("commitInfo"), dict)]
-    info = infos[0] if infos else {}
+    info: dict[str, Any] = next((one["commitInfo"] for one in actions if isinstance(one.get("commitInfo"), dict)), {})
     note, kinds = _NOTE.fullmatch(str(info.get(NOTE))), Counter(kind for one in actions for kind in one)
     if note is None:
         return info.get("operation") != "OPTIMIZE" or _has_all_files(info, kinds)

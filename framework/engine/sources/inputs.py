@@ -15,7 +15,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from framework.declarations.errors import DeclarationError, IncompatibleCheckpoint
-from framework.engine.sources.streams import is_source, is_there, leaves, options_of, path_of_files, qualified
+from framework.engine.sources.streams import is_there, options_of, path_of_files, qualified, sources_of
 from state.checkpoint.folder import plain_url
 from state.checkpoint.run_record import Input, is_new, read_inputs
 from state.control_log import control_source
@@ -48,7 +48,7 @@ def inputs_of(streams: Iterable[DataFrame]) -> list[Input]:
             by these, logs would be taken for those of other sources. Or two of them have the same place and options.
             Or one begins where Delta does not keep in mind.
     """
-    found = [(df, leaf) for df in streams for leaf in leaves(df) if is_source(leaf)]
+    found = sources_of(streams)
     inputs = [_input(df, leaf) for df, leaf in found]
     for number, ((_, leaf), read) in enumerate(zip(found, inputs, strict=True)):
         if any(leaf.equals(other) for _, other in found[:number]):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -22,10 +22,18 @@ class InputsRecord:
         folder: the job's checkpoint.
         inputs: what its sources read, by their numbers.
         topics: number of a source that reads from Kafka -> what reads the ids of its topics.
+        require_lease: raises if the lease is lost; called before new topics are recorded, as Kafka may be slow.
     """
 
-    def __init__(self, folder: LogFolder, inputs: Sequence[Input], topics: Mapping[int, TopicIds]) -> None:
+    def __init__(
+        self,
+        folder: LogFolder,
+        inputs: Sequence[Input],
+        topics: Mapping[int, TopicIds],
+        require_lease: Callable[[], None] = lambda: None,
+    ) -> None:
         self._folder = folder
+        self._require_lease = require_lease
         self._inputs = [*inputs]
         self._topics = topics
         self._is_recorded = False
@@ -83,6 +91,7 @@ class InputsRecord:
             now = {name: one for name in self._read[number] if (one := found.get(name) or before.get(name))}
             inputs[number] = replace(inputs[number], topics=now)
         if inputs != self._inputs:
+            self._require_lease()
             self._inputs = inputs
             write_inputs(self._folder, inputs)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -26,9 +26,9 @@ def kind_of(leaf: Any) -> str:
     return str(leaf.getClass().getSimpleName())
 
 
-def is_source(leaf: Any) -> bool:
-    """Return whether it is a source of a stream, which has a number; a table at rest has none."""
-    return kind_of(leaf).startswith("StreamingRelation")
+def sources_of(streams: Iterable[DataFrame]) -> list[tuple[DataFrame, Any]]:
+    """Return the sources of the streams, each with its stream, by their numbers; tables at rest have none."""
+    return [(df, leaf) for df in streams for leaf in leaves(df) if kind_of(leaf).startswith("StreamingRelation")]
 
 
 def options_of(leaf: Any) -> dict[str, str]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from framework.declarations.errors import JobFailed
 from framework.engine.session.kafka import kafka_client
-from framework.engine.sources.streams import is_source, leaves, options_of
+from framework.engine.sources.streams import options_of, sources_of
 from state.log import logger
 
 if TYPE_CHECKING:
@@ -45,8 +45,7 @@ class TopicIds:
         self._client: Any = None
         self._cluster = ""
         self.problem = ""
-        starts = [value for name, value in options.items() if name in _STARTS and value.lower() != "latest"]
-        self.has_start = bool(starts)
+        self.has_start = any(options.get(name, "latest").lower() != "latest" for name in _STARTS)
         self.may_skip = options.get("failondataloss", "true").lower() == "false"
 
     def of(self, topics: Collection[str]) -> dict[str, str]:
@@ -89,10 +88,9 @@ class TopicIds:
 
 def topics_read(streams: Iterable[DataFrame]) -> dict[int, TopicIds]:
     """Return number of a source -> what reads the ids of its topics; those that do not read from Kafka are left out."""
-    found = [(df, leaf) for df in streams for leaf in leaves(df) if is_source(leaf)]
     return {
         number: TopicIds(df.sparkSession, options_of(leaf))
-        for number, (df, leaf) in enumerate(found)
+        for number, (df, leaf) in enumerate(sources_of(streams))
         if str(leaf.sourceName()) == "kafka"
     }
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from framework.declarations.errors import CheckpointError
-from framework.engine.sources.streams import is_source, is_there, leaves, options_of
+from framework.engine.sources.streams import is_there, options_of, sources_of
 from state.checkpoint.folder import batch_numbers
 from state.checkpoint.layout import OFFSETS_FOLDER
 from state.checkpoint.run_record import last_batches
@@ -65,7 +65,7 @@ def require_unfiltered_files(files: CheckpointFiles, streams: Iterable[DataFrame
     begun = _run_again(files, accepted)
     if begun is None:
         return
-    given = [options_of(leaf).get("pathglobfilter") for df in streams for leaf in leaves(df) if is_source(leaf)]
+    given = [options_of(leaf).get("pathglobfilter") for _, leaf in sources_of(streams)]
     jvm: Any = files.spark._jvm  # noqa: SLF001 -- only Hadoop knows its patterns
     filters = {number: jvm.org.apache.hadoop.fs.GlobFilter(one) for number, one in enumerate(given) if one is not None}
     for source, url in files_of_batch(files.without_java(), begun) if filters else ():

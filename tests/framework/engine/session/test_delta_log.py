@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from framework.declarations.errors import SinkError
 from framework.engine.session.delta_log import NOTE, damaged_log, note_of
 from framework.engine.sink.small_commits import SmallCommits
 
@@ -44,6 +45,14 @@ def test_a_commit_of_a_job_that_lost_whole_lines_at_its_end_was_cut_short(tmp_pa
     assert damaged_log(str(tmp_path)) is None
 
 
+def damage_of(table: Path, actions: list[dict[str, Any]]) -> SinkError | None:
+    """Return what is said of a table whose only commit has these actions."""
+    commit = table / "_delta_log" / f"{0:020d}.json"
+    commit.parent.mkdir(exist_ok=True)
+    commit.write_text("\n".join(map(json.dumps, actions)))
+    return damaged_log(str(table))
+
+
 @pytest.mark.parametrize("kept", [1, 2])
 def test_an_optimize_that_lost_files_was_cut_short(tmp_path: Path, kept: int) -> None:
     """With what it has added, and not what that stands for, the table would have these rows twice."""
@@ -53,12 +62,8 @@ def test_an_optimize_that_lost_files_was_cut_short(tmp_path: Path, kept: int) ->
         {"add": {"path": "b", "dataChange": False}},
         {"remove": {"path": "a", "dataChange": False}},
     ]
-    commit = tmp_path / "_delta_log" / f"{0:020d}.json"
-    commit.parent.mkdir()
-    commit.write_text("\n".join(map(json.dumps, actions)))
-    assert damaged_log(str(tmp_path)) is None
-    commit.write_text("\n".join(map(json.dumps, actions[:kept])))
-    assert f"{commit.name} in {tmp_path} was cut short" in str(damaged_log(str(tmp_path)))
+    assert damage_of(tmp_path, actions) is None
+    assert f"{0:020d}.json in {tmp_path} was cut short" in str(damage_of(tmp_path, actions[:kept]))
 
 
 @pytest.mark.parametrize("kept", [2, 3])
@@ -71,23 +76,16 @@ def test_a_commit_of_a_job_by_spark_that_lost_files_was_cut_short(tmp_path: Path
         {"add": {"path": "b"}},
         {"remove": {"path": "a"}},
     ]
-    commit = tmp_path / "_delta_log" / f"{0:020d}.json"
-    commit.parent.mkdir()
-    commit.write_text("\n".join(map(json.dumps, actions)))
-    assert damaged_log(str(tmp_path)) is None
-    commit.write_text("\n".join(map(json.dumps, actions[:kept])))
-    assert f"{commit.name} in {tmp_path} was cut short" in str(damaged_log(str(tmp_path)))
+    assert damage_of(tmp_path, actions) is None
+    assert f"{0:020d}.json in {tmp_path} was cut short" in str(damage_of(tmp_path, actions[:kept]))
 
 
 def test_an_append_of_no_rows_is_whole_without_a_file(tmp_path: Path) -> None:
     """As Spark notes a transaction: it counts a file, and adds none."""
     metrics = {"numFiles": "1", "numOutputRows": "0", "numOutputBytes": "0"}
     info = {NOTE: note_of("j/log@0123456789ab#0", 7), "operation": "WRITE", "operationMetrics": metrics}
-    commit = tmp_path / "_delta_log" / f"{0:020d}.json"
-    commit.parent.mkdir()
-    actions = [{"commitInfo": info}, {"txn": {"appId": "j/log@0123456789ab#0", "version": 7}}]
-    commit.write_text("\n".join(map(json.dumps, actions)))
-    assert damaged_log(str(tmp_path)) is None
+    txn = {"appId": "j/log@0123456789ab#0", "version": 7}
+    assert damage_of(tmp_path, [{"commitInfo": info}, {"txn": txn}]) is None
 
 
 def test_a_commit_that_a_checkpoint_of_the_log_stands_for_is_only_looked_up(tmp_path: Path) -> None:
