@@ -14,6 +14,7 @@ import os
 import re
 import stat
 import uuid
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -131,6 +132,15 @@ class LocalFolder:
         finally:
             written.unlink(missing_ok=True)
 
+    def sync(self, names: Iterable[str]) -> None:
+        """Flush files that others have written to the disk, and their names. One that is not there is passed over."""
+        paths = [self.path / name for name in names]
+        for path in paths:
+            with suppress(FileNotFoundError):
+                _sync(path)
+        for folder in {one.parent for one in paths}:
+            sync_folder(folder)
+
     def remove(self, name: str) -> None:
         """Remove a file; nothing happens if it is not there."""
         _remove_checksum(self.path / name)
@@ -238,11 +248,15 @@ def move_new(written: Path, path: Path) -> None:
 def sync_folder(folder: Path) -> None:
     """Flush the names in a folder to the disk, so that a file that was given its name keeps it after a power cut."""
     with suppress(OSError):  # some file systems cannot, and the file itself was flushed
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        _sync(folder)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _remove_checksum(path: Path) -> None:

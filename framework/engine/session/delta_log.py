@@ -156,8 +156,10 @@ def _is_commit(content: bytes) -> bool:
         return False
     info: dict[str, Any] = next((one["commitInfo"] for one in actions if isinstance(one.get("commitInfo"), dict)), {})
     note, kinds = _NOTE.fullmatch(str(info.get(NOTE))), Counter(kind for one in actions for kind in one)
+    if info.get("operation") == "OPTIMIZE":  # one that Delta makes after a merge has the note of that, too
+        return _has_all_files(info, kinds)
     if note is None:
-        return info.get("operation") != "OPTIMIZE" or _has_all_files(info, kinds)
+        return True
     if not any(note[1] == (one.get("txn") or {}).get("appId") for one in actions):
         return not kinds["add"] + kinds["remove"]  # it has nothing: the batch is written again
     return _has_all_files(info, kinds)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from framework.declarations.errors import CheckpointInUse, JobFailed
 from framework.engine.job.prepared.spark_commit import begun_ms, spark_commit
 from framework.engine.sink.batch.large_rows import read_large_rows, rows_and_hashes, write_large_rows
+from state.checkpoint.folder import LocalFolder
 from state.checkpoint.layout import prepared_file
 from state.prepared import PreparedBatch, not_needed, prepare
+from state.spark_logs.batch_files import begun_with
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
     from framework.engine.session.checkpoint_files import CheckpointFiles
     from framework.engine.sink.batch.output import BatchOutput
     from framework.engine.sink.protocol import BatchContext, JobSink
-    from state.checkpoint.folder import LocalFolder
 
 
 @dataclass(kw_only=True)
@@ -40,6 +41,7 @@ class Preparation:
     lease: Lease
     epoch: int
     _before: PreparedBatch | None = None
+    _on_disk: set[str] = field(default_factory=set)
 
     @cached_property
     def _folder(self) -> LocalFolder | CheckpointFiles:
@@ -79,6 +81,7 @@ class Preparation:
             known=self.lease.tables or {},
             context=context,
         )
+        self._sync_logs(batch.number)
         large_files = [] if rows is None else self._files_in(folder)
         prepared = replace(prepared, large_files=large_files, begun_ms=begun_ms(query))
         self.lease.require_held()
@@ -98,6 +101,13 @@ class Preparation:
             self._folder.remove(prepared_file(self._before.epoch, self._before.number))
         self._before = replace(prepared, rows={})
         return prepared, rows
+
+    def _sync_logs(self, batch: int) -> None:
+        """Flush what the batch was begun with to the disk; what an object store has taken is there."""
+        if isinstance(self._folder, LocalFolder):
+            names = begun_with(self._folder, batch, is_first=not self._on_disk)
+            self._folder.sync(names - self._on_disk)
+            self._on_disk = names
 
     def _write_large(self, packed: DataFrame, batch: BatchOutput) -> tuple[str, DataFrame | None]:
         """Write the outputs that are not in the driver to a folder of the checkpoint; return it, and what it has."""

@@ -53,12 +53,16 @@ def damage_of(table: Path, actions: list[dict[str, Any]]) -> SinkError | None:
     return damaged_log(str(table))
 
 
+@pytest.mark.parametrize("note", [None, note_of("j/view@0123456789ab#0", 7)])
 @pytest.mark.parametrize("kept", [1, 2])
-def test_an_optimize_that_lost_files_was_cut_short(tmp_path: Path, kept: int) -> None:
-    """With what it has added, and not what that stands for, the table would have these rows twice."""
+def test_an_optimize_that_lost_files_was_cut_short(tmp_path: Path, kept: int, note: str | None) -> None:
+    """With what it has added, and not what that stands for, the table would have these rows twice.
+
+    One that Delta makes of itself after a merge of a job has the note of that, and no transaction.
+    """
     metrics = {"numAddedFiles": "1", "numRemovedFiles": "1"}
     actions: list[dict[str, Any]] = [
-        {"commitInfo": {"operation": "OPTIMIZE", "operationMetrics": metrics}},
+        {"commitInfo": {"operation": "OPTIMIZE", "operationMetrics": metrics} | ({NOTE: note} if note else {})},
         {"add": {"path": "b", "dataChange": False}},
         {"remove": {"path": "a", "dataChange": False}},
     ]

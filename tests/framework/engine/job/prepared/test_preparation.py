@@ -1,7 +1,8 @@
-"""What a process does that was paused just after it had recorded a batch."""
+"""A batch is recorded once, and when what it was begun with is on the disk."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from framework.declarations.errors import CheckpointInUse
-from framework.engine.job.lease import acquire
+from framework.engine.job.lease import Lease, acquire
 from framework.engine.job.prepared import preparation
 from framework.engine.job.prepared.preparation import Preparation
 from framework.engine.sink.protocol import BatchContext
@@ -28,6 +29,7 @@ class OnDisk(LocalFolder):
         return self
 
 
+@pytest.mark.usefixtures("_spark")
 def test_the_record_of_the_process_that_has_taken_over_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """That one has completed the batch and recorded the next one, while this one was to remove older records."""
     folder: Any = OnDisk(tmp_path)
@@ -42,12 +44,47 @@ def test_the_record_of_the_process_that_has_taken_over_stays(tmp_path: Path, mon
         second.release("ended")
 
     monkeypatch.setattr(preparation, "prepare", pause_after)
+    with pytest.raises(CheckpointInUse):
+        _prepare(folder, first)
+    assert read_prepared(folder, 0, 1, job="job") is not None
+
+
+@pytest.mark.usefixtures("_spark")
+def test_what_a_batch_was_begun_with_is_on_the_disk_before_its_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A power cut must not take a part of what a table may have rows of: with the name of a file, what is in it."""
+    folder: Any = OnDisk(tmp_path)
+    lease = acquire(folder, "readings")
+    files = {"offsets/0": b'v1\n{}\n{"logOffset":0}', "sources/0/0": b"v1\n{}"}
+    for name, content in files.items():
+        folder.write(name, content)
+    flushed = {}
+    fsync = os.fsync
+
+    def record(descriptor: int) -> None:
+        path = Path(f"/proc/self/fd/{descriptor}").resolve()
+        if path.is_relative_to(tmp_path):
+            flushed[str(path.relative_to(tmp_path))] = [*folder.names("panekeeper/prepared")]
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", record)
+    _prepare(folder, lease)
+    for name in (*files, "offsets", "sources/0"):
+        assert flushed[name] == [], f"{name} is flushed while nothing is recorded"
+    assert flushed["panekeeper/prepared"] == ["0-0"]
+
+
+@pytest.fixture
+def _spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What Spark says of the batch."""
     monkeypatch.setattr(preparation, "spark_commit", lambda *_: BATCH.spark_commit)
     monkeypatch.setattr(preparation, "begun_ms", lambda *_: None)
+
+
+def _prepare(folder: Any, lease: Lease) -> None:
     sink: Any = SimpleNamespace(prepared=lambda *_, **__: BATCH)
-    paused = Preparation(files=folder, sink=sink, lease=first, epoch=0)
     output: Any = SimpleNamespace(number=0, rows={}, large_tags=[])
     nothing: Any = SimpleNamespace(sparkSession=None)
-    with pytest.raises(CheckpointInUse):
-        paused.prepare(nothing, output, nothing, BatchContext(started_us=0, open_panes=None))
-    assert read_prepared(folder, 0, 1, job="job") is not None
+    batches = Preparation(files=folder, sink=sink, lease=lease, epoch=0)
+    batches.prepare(nothing, output, nothing, BatchContext(started_us=0, open_panes=None))
