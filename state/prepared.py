@@ -90,6 +90,7 @@ class PreparedBatch:
         resumed_us: when the run was started whose first batch this is, us since the epoch; None for any other batch.
         begun_ms: when Spark began it, ms since the epoch, as its offsets say; None if an earlier version wrote this.
         identity: what the job is by which its state is found (`IDENTITY`); empty if an earlier version wrote this.
+        tables: what the job knew of its tables before it, as the lease has it; empty if an earlier version wrote this.
     """
 
     number: int
@@ -109,6 +110,7 @@ class PreparedBatch:
     resumed_us: int | None = None
     begun_ms: int | None = None
     identity: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    tables: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     def lost_files(self, folder: CheckpointFolder) -> list[str]:
         """Return its files of large rows that are not in the checkpoint any more."""
@@ -153,6 +155,7 @@ _FIELDS = (
     "resumed_us",
     "begun_ms",
     "identity",
+    "tables",
 )
 IDENTITY = ("name", "group_ids", "settings")
 """What of a job's record is never changed once a batch was run: in which key group a partition is, for example."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from framework.engine.job.tables.table_checks import require_no_later_batch
-from framework.engine.job.tables.table_record import is_accepted, require_all_batches
+from framework.engine.job.tables.table_record import is_accepted, require_all_batches, with_last_batch
 from framework.engine.sink.fencing import OWNED
 from recovery.errors import SavepointRefused
 from recovery.storage.delta_log import batch_of_commit, newest_first, owner_of, table_metadata, transactions_of
@@ -59,7 +59,8 @@ def require_fitting_tables(folder: Files, record: JobRecord, tables: Mapping[str
         require_owned(tables[role], owner_of(transactions[tables[role]]), folder, record)
     require_no_later_batch(folder, record, {role: tables[role] for role in logs}, last_transaction)
     known = {role: tables[role] for role in metadata}
-    require_all_batches(stored, record, known, metadata, last_transaction, committed=committed)
+    recorded = with_last_batch(stored, folder, record, committed)
+    require_all_batches(recorded, record, known, metadata, last_transaction, committed=committed)
     _require_last_batch(folder, record, committed, known, metadata, last_transaction)
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from framework.declarations.errors import SinkError
 from framework.engine.session.spark_errors import first_line
@@ -15,6 +15,8 @@ from state.checkpoint.folder import LocalFolder, local_path, parse_json
 from state.checkpoint.job_record import TRANSACTION
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pyspark.sql import SparkSession
 
     from state.spark_logs.lines import LogFolder
@@ -22,14 +24,18 @@ if TYPE_CHECKING:
 LOG = "_delta_log"
 NOTE = "userMetadata"
 """Field of Delta's for a note in the first line of a commit."""
-_FILES = {
-    "numFiles": "add",
-    "numTargetFilesAdded": "add",
-    "numTargetFilesRemoved": "remove",
-    "numAddedFiles": "add",
-    "numRemovedFiles": "remove",
+_LINES: Mapping[str, Sequence[str]] = {
+    "add": (
+        "numFiles",
+        "numTargetFilesAdded",
+        "numTargetDeletionVectorsAdded",
+        "numAddedFiles",
+        "numRestoredFiles",
+        "numRestoredFile",
+    ),
+    "remove": ("numTargetFilesRemoved", "numTargetDeletionVectorsAdded", "numRemovedFiles", "numRemovedFile"),
 }
-"""Metric of a commit by Spark -> of which action it has so many lines, or more where a file has a deletion vector."""
+"""Action -> metrics of a commit by Spark, or of a RESTORE by the library, which say how many lines it has at least."""
 _NOTE = re.compile(rf"({TRANSACTION.pattern}):\d+")
 _VERSION = re.compile(r"(\d{20})\.(json|checkpoint\..*parquet)")
 
@@ -66,9 +72,9 @@ def unreadable_table(path: str, error: Exception) -> SinkError:
 
 
 def damaged_log(path: str) -> SinkError | None:
-    """Return the error of a table whose log was cut short; None if it was not. `path` is its folder."""
+    """Return the error of a table whose log, or newest files, were cut short; None if not. `path` is its folder."""
     local = local_path(path)
-    damage = None if local is None else cut_short_commit(LocalFolder(local))
+    damage = None if local is None else cut_short_commit(LocalFolder(local)) or _cut_short_file(LocalFolder(local))
     if damage is None:
         return None
     return SinkError(f"{damage}, and start the job again, which runs an unfinished batch again")
@@ -92,10 +98,42 @@ def cut_short_commit(table: LogFolder) -> str | None:
         what = "is missing, and later ones are there, or a checkpoint of the log that needs it"
     if commit is None:
         return None
-    return (
-        f"{LOG}/{commit} in {table.root} {what}, and what was in it is lost: remove {LOG}/_last_checkpoint and all "
-        f"files in {LOG} whose number is {int(commit[:20])} or greater"
-    )
+    return f"{LOG}/{commit} in {table.root} {what}, and what was in it is lost: {_without(int(commit[:20]))}"
+
+
+def _without(version: int) -> str:
+    return f"remove {LOG}/_last_checkpoint and all files in {LOG} whose number is {version} or greater"
+
+
+def _cut_short_file(table: LocalFolder) -> str | None:
+    """Return what to do about a file of rows that was cut short, or is gone, of what a power cut can have taken.
+
+    That is what the newest commit of a job has added, whose batch is recorded, and what came after it.
+    """
+    _, commits = _newest_files(table)
+    removed: set[str] = set()
+    for one in reversed(commits):
+        actions = _actions(table.read(f"{LOG}/{one}.json")) or []
+        for added in _parts(actions, "add"):
+            path, size = unquote(str(added.get("path"))), added.get("size")
+            if ":/" in path or path in removed or size == _size(table.path / path):  # of a shallow clone: elsewhere
+                continue
+            return (
+                f"{path} in {table.root} was cut short, as by a power cut, or is gone, and the rows in it are lost; "
+                f"it was written as version {int(one)} of the table: {_without(int(one))}"
+            )
+        removed |= {unquote(str(gone.get("path"))) for gone in _parts(actions, "remove")}
+        info = next(iter(_parts(actions, "commitInfo")), {})
+        if _NOTE.fullmatch(str(info.get(NOTE))):
+            break
+    return None
+
+
+def _size(path: Path) -> int | None:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return None
 
 
 def first_cut_short(table: LogFolder, version: int | None = None) -> str | None:
@@ -108,8 +146,18 @@ def first_cut_short(table: LogFolder, version: int | None = None) -> str | None:
     if local_path(table.root) is None:
         return None
     checkpoint, commits = _newest_files(table, version)
-    read = (one for one in commits if one > checkpoint)
-    return next((f"{one}.json" for one in read if not _is_commit(table.read(f"{LOG}/{one}.json"))), None)
+    empty: dict[str, str] = {}
+    for name in (f"{one}.json" for one in commits if one > checkpoint):
+        actions = _actions(table.read(f"{LOG}/{name}"))
+        if not actions or not _is_whole(actions):
+            return next(iter(empty.values()), name)
+        for transaction in _parts(actions, "txn"):
+            empty.pop(note_of(str(transaction.get("appId")), transaction.get("version", -1)), None)
+        if (note := _note_of_nothing(actions)) is not None:
+            empty[note] = name
+    if version is None and empty and [*empty.values()][-1] == f"{commits[-1]}.json":
+        empty.popitem()  # the batch is written again
+    return next(iter(empty.values()), None)
 
 
 def _missing_commit(table: LogFolder) -> str | None:
@@ -146,31 +194,46 @@ def note_of(transaction: str, number: int) -> str:
     return f"{transaction}:{number}"
 
 
-def _is_commit(content: bytes) -> bool:
-    """Return whether this is a whole commit. One of a job that was cut between two lines lacks a part, as it says."""
+def _actions(content: bytes) -> list[dict[str, Any]] | None:
+    """Return the actions of a commit; None if it was cut within a line."""
     try:
         actions = [parse_json(line) for line in content.splitlines() if line]
     except ValueError:
-        return False
-    if not actions or not all(isinstance(action, dict) for action in actions):
-        return False
-    info: dict[str, Any] = next((one["commitInfo"] for one in actions if isinstance(one.get("commitInfo"), dict)), {})
-    note, kinds = _NOTE.fullmatch(str(info.get(NOTE))), Counter(kind for one in actions for kind in one)
-    if info.get("operation") == "OPTIMIZE":  # one that Delta makes after a merge has the note of that, too
-        return _has_all_files(info, kinds)
-    if note is None:
+        return None
+    return actions if all(isinstance(action, dict) for action in actions) else None
+
+
+def _parts(actions: Iterable[Mapping[str, Any]], kind: str) -> list[dict[str, Any]]:
+    """Return what the actions of a kind say."""
+    return [one[kind] for one in actions if isinstance(one.get(kind), dict)]
+
+
+def _is_whole(actions: list[dict[str, Any]]) -> bool:
+    """Return whether a commit that was not cut within a line has all its lines. One of a job says what it has."""
+    info = next(iter(_parts(actions, "commitInfo")), {})
+    if info.get("operation") in ("OPTIMIZE", "RESTORE"):  # an OPTIMIZE that comes of a merge has the note of that, too
+        return _has_all_files(info, actions)
+    note = _NOTE.fullmatch(str(info.get(NOTE)))
+    if note is None or _note_of_nothing(actions) is not None:
         return True
-    if not any(note[1] == (one.get("txn") or {}).get("appId") for one in actions):
-        return not kinds["add"] + kinds["remove"]  # it has nothing: the batch is written again
-    return _has_all_files(info, kinds)
+    return note[1] in {one.get("appId") for one in _parts(actions, "txn")} and _has_all_files(info, actions)
 
 
-def _has_all_files(info: Mapping[str, Any], kinds: Mapping[str, int]) -> bool:
+def _note_of_nothing(actions: list[dict[str, Any]]) -> str | None:
+    """Return the note of a commit of a job that has lost all else: the batch must be in a later one."""
+    info = next(iter(_parts(actions, "commitInfo")), {})
+    has_anything = any(_parts(actions, kind) for kind in ("txn", "add", "remove"))
+    note = None if has_anything else _NOTE.fullmatch(str(info.get(NOTE)))
+    return None if note is None else note[0]
+
+
+def _has_all_files(info: Mapping[str, Any], actions: list[dict[str, Any]]) -> bool:
     """Return whether a commit has as many files as it says, if it does. The library writes the transaction last."""
     metrics = info.get("operationMetrics") or {}
     if metrics.get("numOutputRows") == "0":  # a file without rows is counted, and not added
         return True
-    return all(kinds[kind] >= int(metrics.get(name, 0)) for name, kind in _FILES.items())
+    wanted = {kind: sum(int(metrics.get(name, 0)) for name in names) for kind, names in _LINES.items()}
+    return all(len(_parts(actions, kind)) >= lines for kind, lines in wanted.items())
 
 
 def table_metadata(spark: SparkSession, path: str) -> Mapping[str, Any]:

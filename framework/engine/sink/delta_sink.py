@@ -122,6 +122,7 @@ class DeltaSink:
             job=self.record.id,
             declaration=self.record.declaration,
             identity={name: getattr(self.record, name) for name in IDENTITY},
+            tables=known,
             sink_writer=self.record.transaction("sink") if has_sink else None,
             is_flush=batch.flushed,
             drain_file=batch.last_drain_file,

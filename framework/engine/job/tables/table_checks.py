@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from framework.declarations.errors import CheckpointError, SinkError
-from framework.engine.job.tables.table_record import TableRecord, require_all_batches
+from framework.engine.job.tables.table_record import TableRecord, require_all_batches, with_last_batch
 from framework.engine.sink.fencing import require_owned
 from framework.engine.sink.small_commits import FENCED
 from state.checkpoint.folder import place_of
@@ -54,7 +54,9 @@ def require_fitting_tables(
     require_same_roles(record, tables, made, last)
     written = None if is_new(files) else made.values()
     require_no_other_batch(files, record, tables, last, written=written, has_rows=has_rows)
-    return require_all_batches(stored, record, tables, metadata, last, committed=last_batches(files)[1])
+    committed = last_batches(files)[1]
+    known = with_last_batch(stored, files, record, committed)
+    return require_all_batches(known, record, tables, metadata, last, committed=committed)
 
 
 def require_no_other_batch(

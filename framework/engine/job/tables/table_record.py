@@ -5,7 +5,8 @@ are missing for ever: they are committed, so they are not run again, or the tabl
 
 Each commit of a batch has its number as transaction version in the log of the table. So the checkpoint records for each
 table its id and the newest batch that was written to it (`LeaseOwner.tables`): with each heartbeat of the lease and at
-the end, never for its own sake. After a kill it is as old as the last heartbeat, a few seconds.
+the end, never for its own sake. After a kill it is as old as the last heartbeat, a few seconds; the record of the last
+batch (`PreparedBatch.tables`) has what was known then.
 
 A batch that is not committed is run again, so a table may have lost that one: in a power cut, which may take the last
 commit of a table and of the checkpoint, but not this record. What counts then is the batch before it.
@@ -23,9 +24,12 @@ from typing import TYPE_CHECKING, Any
 from framework.declarations.errors import SinkError
 from framework.engine.sink.small_commits import FENCED
 from state.checkpoint.folder import place_of
+from state.errors import CorruptState
+from state.prepared import read_prepared
 
 if TYPE_CHECKING:
     from state.checkpoint.job_record import JobRecord
+    from state.spark_logs.lines import LogFolder
 
 ACCEPTED = "panekeeper.acceptedUpToBatch"
 """Property of a table by which its owner says that what it has of the batches up to this one is as it should be: the
@@ -85,6 +89,38 @@ def require_all_batches(
             "before": min(before, batch),
         }
     return found | _left(stored or {}, record, found)
+
+
+def with_last_batch(
+    stored: Mapping[str, Any] | None, folder: LogFolder, record: JobRecord, committed: int | None
+) -> Mapping[str, Any] | None:
+    """Return what was recorded of the tables, with what the record of the last batch says of them.
+
+    A table that got no row in that batch may have lost the commit before: nothing else says that it had it.
+
+    Args:
+        stored: what the last run, or a start after it, has recorded; None if that is not known.
+        folder: the checkpoint.
+        record: what it says of the job.
+        committed: the last batch that it has committed; None: none.
+    """
+    try:
+        batch = None if committed is None else read_prepared(folder, record.epoch, committed, job=record.id)
+    except CorruptState:
+        batch = None  # a start needs no record of a batch that is committed
+    if batch is None or not batch.tables:
+        return stored
+    known = with_batch(dict(batch.tables), {one.role for one in batch.writes}, batch.number)
+    if stored is None:
+        return known
+    newer = {(one["id"], one["transaction"]): one for one in known.values()}
+    return {key: _newer(one, newer.get((one["id"], one["transaction"]))) for key, one in stored.items()}
+
+
+def _newer(one: Mapping[str, Any], other: Mapping[str, Any] | None) -> dict[str, Any]:
+    if other is None or other["batch"] <= one["batch"]:
+        return {**one}
+    return {**one, "batch": other["batch"], "before": other["before"]}
 
 
 def _known(stored: Mapping[str, Any], role: str, transaction: str, path: str, id_: str) -> dict[str, Any]:

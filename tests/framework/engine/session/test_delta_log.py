@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from framework.declarations.errors import SinkError
 from framework.engine.session.delta_log import NOTE, damaged_log, note_of
@@ -45,6 +46,55 @@ def test_a_commit_of_a_job_that_lost_whole_lines_at_its_end_was_cut_short(tmp_pa
     assert damaged_log(str(tmp_path)) is None
 
 
+def test_a_commit_of_a_job_that_has_lost_all_is_made_up_for_by_a_later_one(tmp_path: Path) -> None:
+    """By the newest batch, when it is written again. Nobody writes those before again."""
+    name = "j/log@0123456789ab#0"
+    write_deltalake(tmp_path, pa.table({"n": [0]}))
+    assert SmallCommits(str(tmp_path)).append(pa.table({"n": [1]}), name, 7)
+    commit = tmp_path / "_delta_log" / f"{1:020d}.json"
+    commit.write_bytes(commit.read_bytes().splitlines()[0])
+    for batch, is_lost in ((8, True), (7, False)):
+        (tmp_path / "_delta_log" / f"{2:020d}.json").unlink(missing_ok=True)
+        assert SmallCommits(str(tmp_path)).append(pa.table({"n": [2]}), name, batch)
+        write_deltalake(tmp_path, pa.table({"n": [3]}), mode="append")
+        assert (f"{commit.name} in {tmp_path} was cut short" in str(damaged_log(str(tmp_path)))) == is_lost
+        (tmp_path / "_delta_log" / f"{3:020d}.json").unlink()
+
+
+@pytest.mark.parametrize("left", [0, 100, None])
+def test_a_file_of_the_newest_batch_that_is_not_whole_is_named(tmp_path: Path, left: int | None) -> None:
+    """Its rows are lost, and the transaction is there. Without its commit the batch is written again."""
+    job = "j/log@0123456789ab#0"
+    for batch in (0, 1):
+        done = CommitProperties({NOTE: note_of(job, batch)}, app_transactions=[Transaction(job, batch)])
+        rows = pa.table({"k": ["a b"], "n": [batch]})
+        write_deltalake(tmp_path, rows, mode="append", partition_by=["k"], commit_properties=done)
+    write_deltalake(tmp_path, pa.table({"k": ["c"], "n": [3]}), mode="append")
+    assert damaged_log(str(tmp_path)) is None
+    names = tmp_path.glob("k=*/*.parquet")
+    newest_two = sorted(names, key=lambda path: path.stat().st_mtime_ns)[1:]
+    for version, file in zip((1, 2), newest_two, strict=True):
+        content = file.read_bytes()
+        file.unlink() if left is None else file.write_bytes(content[:left])
+        said = str(damaged_log(str(tmp_path)))
+        assert f"{file.relative_to(tmp_path)} in {tmp_path} was cut short" in said
+        assert f"all files in _delta_log whose number is {version} or greater" in said
+        file.write_bytes(content)
+
+
+def test_a_file_that_a_compaction_has_replaced_may_be_gone(tmp_path: Path) -> None:
+    """It is none of the table's any more."""
+    name = "j/log@0123456789ab#0"
+    write_deltalake(tmp_path, pa.table({"n": [0]}))
+    for batch in (1, 2):
+        assert SmallCommits(str(tmp_path)).append(pa.table({"n": [batch]}), name, batch)
+    files = [*tmp_path.glob("*.parquet")]
+    DeltaTable(tmp_path).optimize.compact()
+    for file in files:
+        file.unlink()
+    assert damaged_log(str(tmp_path)) is None
+
+
 def damage_of(table: Path, actions: list[dict[str, Any]]) -> SinkError | None:
     """Return what is said of a table whose only commit has these actions."""
     commit = table / "_delta_log" / f"{0:020d}.json"
@@ -70,6 +120,21 @@ def test_an_optimize_that_lost_files_was_cut_short(tmp_path: Path, kept: int, no
     assert f"{0:020d}.json in {tmp_path} was cut short" in str(damage_of(tmp_path, actions[:kept]))
 
 
+def test_a_restore_that_lost_files_was_cut_short(tmp_path: Path) -> None:
+    """It names the version to which the table went back, in its first line, and is no such version any more."""
+    for number in range(3):
+        write_deltalake(tmp_path, pa.table({"n": [number]}), mode="append")
+    write_deltalake(tmp_path, pa.table({"n": [3]}), mode="overwrite")
+    DeltaTable(tmp_path).restore(2)
+    commit = tmp_path / "_delta_log" / f"{4:020d}.json"
+    lines = commit.read_bytes().splitlines(keepends=True)
+    assert Counter(kind for line in lines for kind in json.loads(line))["add"] == 3
+    assert damaged_log(str(tmp_path)) is None
+    for kept in range(1, 5):
+        commit.write_bytes(b"".join(lines[:kept]))
+        assert f"{commit.name} in {tmp_path} was cut short" in str(damaged_log(str(tmp_path)))
+
+
 @pytest.mark.parametrize("kept", [2, 3])
 def test_a_commit_of_a_job_by_spark_that_lost_files_was_cut_short(tmp_path: Path, kept: int) -> None:
     """Spark writes the transaction before the files: the table would lack rows of a batch that it seems to have."""
@@ -79,6 +144,26 @@ def test_a_commit_of_a_job_by_spark_that_lost_files_was_cut_short(tmp_path: Path
         {"txn": {"appId": "j/view@0123456789ab#0", "version": 7}},
         {"add": {"path": "b"}},
         {"remove": {"path": "a"}},
+    ]
+    assert damage_of(tmp_path, actions) is None
+    assert f"{0:020d}.json in {tmp_path} was cut short" in str(damage_of(tmp_path, actions[:kept]))
+
+
+@pytest.mark.parametrize("kept", range(2, 6))
+def test_a_merge_with_deletion_vectors_that_lost_lines_was_cut_short(tmp_path: Path, kept: int) -> None:
+    """A file that gets one is added with it, and removed without: the rows that it hides would be there, too."""
+    metrics = {
+        "numTargetFilesAdded": "1",
+        "numTargetFilesRemoved": "0",
+        "numTargetDeletionVectorsAdded": "2",
+        "numTargetDeletionVectorsUpdated": "1",
+        "numTargetDeletionVectorsRemoved": "1",
+    }
+    actions: list[dict[str, Any]] = [
+        {"commitInfo": {NOTE: note_of("j/view@0123456789ab#0", 7), "operation": "MERGE", "operationMetrics": metrics}},
+        {"txn": {"appId": "j/view@0123456789ab#0", "version": 7}},
+        *({"add": {"path": one}} for one in "abc"),
+        *({"remove": {"path": one}} for one in "bc"),
     ]
     assert damage_of(tmp_path, actions) is None
     assert f"{0:020d}.json in {tmp_path} was cut short" in str(damage_of(tmp_path, actions[:kept]))
