@@ -26,7 +26,6 @@ NOTE = "userMetadata"
 """Field of Delta's for a note in the first line of a commit."""
 _LINES: Mapping[str, Sequence[str]] = {
     "add": (
-        "numFiles",
         "numTargetFilesAdded",
         "numTargetDeletionVectorsAdded",
         "numAddedFiles",
@@ -230,10 +229,22 @@ def _note_of_nothing(actions: list[dict[str, Any]]) -> str | None:
 def _has_all_files(info: Mapping[str, Any], actions: list[dict[str, Any]]) -> bool:
     """Return whether a commit has as many files as it says, if it does. The library writes the transaction last."""
     metrics = info.get("operationMetrics") or {}
-    if metrics.get("numOutputRows") == "0":  # a file without rows is counted, and not added
-        return True
+    if "numFiles" in metrics:
+        return _has_all_rows(metrics, _parts(actions, "add"))
     wanted = {kind: sum(int(metrics.get(name, 0)) for name in names) for kind, names in _LINES.items()}
     return all(len(_parts(actions, kind)) >= lines for kind, lines in wanted.items())
+
+
+def _has_all_rows(metrics: Mapping[str, Any], added: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether the files of an append have as many rows as it says.
+
+    It counts its files, too; but with one that its first task writes in any case, and that is not added without rows.
+    """
+    statistics = [json.loads(one.get("stats") or "{}") for one in added]
+    if not all("numRecords" in one for one in statistics):  # a session may collect none
+        return len(added) + 1 >= int(metrics["numFiles"])
+    rows: int = sum(one["numRecords"] for one in statistics)
+    return rows >= int(metrics.get("numOutputRows", 0))
 
 
 def table_metadata(spark: SparkSession, path: str) -> Mapping[str, Any]:

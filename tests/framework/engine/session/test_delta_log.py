@@ -177,6 +177,18 @@ def test_an_append_of_no_rows_is_whole_without_a_file(tmp_path: Path) -> None:
     assert damage_of(tmp_path, [{"commitInfo": info}, {"txn": txn}]) is None
 
 
+@pytest.mark.parametrize("has_statistics", [True, False])
+def test_an_append_is_whole_if_it_has_its_rows(tmp_path: Path, *, has_statistics: bool) -> None:
+    """Spark counts a file more than it adds, if its first task had no row."""
+    metrics = {"numFiles": "3", "numOutputRows": "5", "numOutputBytes": "900"}
+    info = {NOTE: note_of("j/log@0123456789ab#0", 7), "operation": "WRITE", "operationMetrics": metrics}
+    rows = [{"stats": json.dumps({"numRecords": number})} if has_statistics else {} for number in (2, 3)]
+    added = [{"add": {"path": f"{number}", **one}} for number, one in enumerate(rows)]
+    actions: list[dict[str, Any]] = [{"commitInfo": info}, {"txn": {"appId": "j/log@0123456789ab#0", "version": 7}}]
+    assert damage_of(tmp_path, actions + added) is None or not has_statistics
+    assert f"{0:020d}.json in {tmp_path} was cut short" in str(damage_of(tmp_path, actions + added[:1]))
+
+
 def test_a_commit_that_a_checkpoint_of_the_log_stands_for_is_only_looked_up(tmp_path: Path) -> None:
     """Delta does not read it, and does not read the table if it is the newest one and gone."""
     for number in range(4):

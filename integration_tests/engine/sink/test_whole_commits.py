@@ -1,0 +1,105 @@
+"""Which commits of Spark count as whole: all that it makes, and none that has lost a line of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from delta.tables import DeltaTable
+
+from framework.engine.session.delta_log import damaged_log
+from framework.engine.sink.spark_commits import append, delete_all, merge
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+JOB = "j/view@0123456789ab#0"
+ROWS = 40
+
+
+def make(spark: SparkSession, path: str, properties: str) -> None:
+    """Make a table of three files."""
+    spark.sql(f"CREATE TABLE delta.`{path}` (k BIGINT, n BIGINT) USING delta TBLPROPERTIES ({properties})")
+    for first in range(0, ROWS, 10):
+        spark.range(first, first + 10, 1, 1).selectExpr("id k", "0L n").write.format("delta").mode("append").save(path)
+
+
+def append_rows(spark: SparkSession, path: str) -> None:
+    """As a large batch does, whose first task has no row: Spark writes an empty file for it, and Delta adds none."""
+    rows = spark.range(0, 100, 1, 4).where("id >= 25")
+    assert rows.rdd.glom().map(len).collect()[0] == 0
+    append(rows.selectExpr("id k", "1L n"), path, JOB, 7)
+
+
+def merge_rows(spark: SparkSession, path: str) -> None:
+    """Replace rows in two files, all rows of another one, and add some."""
+    rows = spark.range(0, 60, 1, 3).where("id in (1, 2, 11) or id >= 20").selectExpr("id k", "2L n")
+    merge(
+        spark,
+        rows,
+        path,
+        condition="s.k = t.k",
+        newer_by="n",
+        is_copy=True,
+        transaction=JOB,
+        number=7,
+    )
+
+
+def delete_rows(spark: SparkSession, path: str) -> None:
+    """As a reset empties a view."""
+    delete_all(spark, path, JOB)
+
+
+def compact(spark: SparkSession, path: str) -> None:
+    """OPTIMIZE."""
+    spark.sql(f"OPTIMIZE delta.`{path}`")
+
+
+def compact_in_order(spark: SparkSession, path: str) -> None:
+    """OPTIMIZE with ZORDER."""
+    spark.sql(f"OPTIMIZE delta.`{path}` ZORDER BY (n)")
+
+
+def restore(spark: SparkSession, path: str) -> None:
+    """RESTORE, after a merge and an OPTIMIZE."""
+    merge_rows(spark, path)
+    compact(spark, path)
+    DeltaTable.forPath(spark, path).restoreToVersion(4)
+
+
+VECTORS = "delta.enableDeletionVectors = true"
+
+
+@pytest.mark.parametrize("properties", ["delta.enableDeletionVectors = false", pytest.param(VECTORS, id="vectors")])
+@pytest.mark.parametrize(
+    "act",
+    [
+        append_rows,
+        *(
+            pytest.param(one, marks=pytest.mark.extended)
+            for one in (merge_rows, delete_rows, compact, compact_in_order, restore)
+        ),
+    ],
+)
+def test_a_commit_of_spark_is_whole_unless_it_has_lost_a_line(
+    spark: SparkSession, tmp_path: Path, act: Callable[[SparkSession, str], None], properties: str
+) -> None:
+    """Of a job, a compaction or a restore. One of a job with its first line alone is written again."""
+    make(spark, str(tmp_path), properties)
+    act(spark, str(tmp_path))
+    assert damaged_log(str(tmp_path)) is None
+    for checkpoint in (tmp_path / "_delta_log").glob("*checkpoint*"):  # with that of a RESTORE nobody reads its lines
+        checkpoint.unlink()
+    commit = max((tmp_path / "_delta_log").glob("*.json"))
+    content = commit.read_bytes()
+    lines = content.splitlines(keepends=True)
+    files = [number for number, line in enumerate(lines) if b'{"add":' in line or b'{"remove":' in line]
+    assert files
+    for kept in range(1 if JOB.encode() not in lines[0] else 2, files[-1] + 1):
+        commit.write_bytes(b"".join(lines[:kept]))
+        assert f"{commit.name} in {tmp_path} was cut short" in str(damaged_log(str(tmp_path))), lines[:kept]
+    commit.write_bytes(content)
+    assert damaged_log(str(tmp_path)) is None
