@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from framework.declarations.errors import OutputNotWritable, SinkError
+from framework.engine.delta_log.read import is_delta_table
 from framework.engine.session.columns import quoted
-from framework.engine.session.delta_log import is_delta_table
 from framework.engine.session.spark_errors import first_line
 from state.checkpoint.folder import local_path
 

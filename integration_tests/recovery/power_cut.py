@@ -54,6 +54,10 @@ class PowerCut:
         for name in KEPT:
             shutil.rmtree(self.readings.folder / name)
             shutil.copytree(self.copies / name, self.readings.folder / name)
+        self.clear_memory()
+
+    def clear_memory(self) -> None:
+        """Let Spark have nothing in memory, as a new process has not."""
         jvm: Any = self.readings.spark._jvm
         jvm.org.apache.spark.sql.execution.streaming.state.StateStore.stop()
         jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
-from framework.engine.session.delta_log import cut_short_commit
+from framework.engine.delta_log.damage import cut_short_commit
 from recovery.errors import ArchiveError, DamagedSavepoint, SavepointError, SavepointRefused, TableVersionLost
 from recovery.restore.confirmed_tables import unchanged_tables
 from recovery.restore.former_epochs import last_known_epochs

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from delta.tables import DeltaTable
 
-from framework.engine.session.delta_log import first_cut_short
+from framework.engine.delta_log.damage import first_cut_short
 from framework.engine.session.required_settings import READ_SETTINGS, WRITE_SETTINGS, session_settings
 from framework.engine.session.s3_settings import is_s3, s3_settings
 from framework.engine.session.session import session

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from framework.declarations.errors import CheckpointInUse, NotConfirmed, SinkError
-from framework.engine.session.delta_log import is_delta_table, transactions
+from framework.engine.delta_log.read import is_delta_table, transactions
 from framework.engine.session.required_settings import session_of_its_own
 from framework.engine.sink.fault_points import fault_point
 from framework.engine.sink.fencing import OWNED, fence, require_owned

@@ -4,7 +4,6 @@ checkpoint_files.py   How are small files written to a checkpoint the way Spark 
 cluster_size.py       How many tasks is a new checkpoint made for, where nobody has said it?
 columns.py            How is the name of a column quoted?
 deferred_processor.py Where is a stateful processor loaded?
-delta_log.py          What does Delta's log of a table say, without a Spark job?
 environment.py        Can this machine run Panekeeper, and if not, what must be installed?
 file_manager.py       Which of Spark's file managers writes the files of a checkpoint?
 kafka.py              Can a session read topics of Kafka, and what do its errors mean?

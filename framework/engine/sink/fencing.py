@@ -19,7 +19,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from framework.declarations.errors import SinkError
-from framework.engine.session.delta_log import is_delta_table
+from framework.engine.delta_log.read import is_delta_table
 from framework.engine.sink import spark_commits
 from framework.engine.sink.small_commits import FENCED
 from framework.engine.sink.small_tables import SmallTables

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from delta.tables import DeltaTable
 
-from framework.engine.session.delta_log import last_transaction, transactions
+from framework.engine.delta_log.read import last_transaction, transactions
 from framework.engine.session.s3_settings import is_s3
 from framework.engine.sink.small_commit_checks import UnsupportedTable
 from framework.engine.sink.small_commit_storage import S3A_SETTINGS, storage_options

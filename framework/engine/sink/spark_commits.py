@@ -10,8 +10,8 @@ from delta import exceptions
 from delta.tables import DeltaTable
 
 from framework.declarations.errors import SinkError
+from framework.engine.delta_log.damage import NOTE, note_of
 from framework.engine.session.columns import quoted
-from framework.engine.session.delta_log import NOTE, note_of
 from framework.engine.session.required_settings import READ_SETTINGS, session_settings
 from framework.engine.session.spark_errors import first_line
 from framework.engine.sink.small_commits import PAUSES_S

@@ -24,10 +24,11 @@ from pyspark.sql.types import (
 
 from framework.core.job_spec import JobSpec
 from framework.declarations.errors import OutputNotWritable, SchemaMismatch, SinkError
+from framework.engine.delta_log.damage import damaged_log
+from framework.engine.delta_log.read import is_delta_table, table_metadata, unreadable_table
 from framework.engine.flow.pipeline import spark_schema
 from framework.engine.session.checkpoint_files import CheckpointFiles
 from framework.engine.session.columns import quoted
-from framework.engine.session.delta_log import damaged_log, is_delta_table, table_metadata, unreadable_table
 from framework.engine.session.required_settings import TIME_ZONE
 from framework.engine.session.spark_errors import first_line
 from framework.engine.sink.batch.downtime import DOWNTIME

@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING
 import pytest
 from delta.tables import DeltaTable
 
-from framework.engine.session.delta_log import damaged_log
+from framework.engine.delta_log.damage import damaged_log
 from framework.engine.sink.spark_commits import append, delete_all, merge
+from integration_tests.recovery.table_cut import TableCut
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from integration_tests.engine.conftest import Readings
 
 JOB = "j/view@0123456789ab#0"
 ROWS = 40
@@ -103,3 +106,15 @@ def test_a_commit_of_spark_is_whole_unless_it_has_lost_a_line(
         assert f"{commit.name} in {tmp_path} was cut short" in str(damaged_log(str(tmp_path))), lines[:kept]
     commit.write_bytes(content)
     assert damaged_log(str(tmp_path)) is None
+
+
+@pytest.mark.extended
+def test_a_file_that_a_power_cut_took_from_a_table_is_written_again_or_named(readings: Readings) -> None:
+    """Each of the newest ones: never a row twice, and none is gone in silence. What the error says leads on."""
+    cut, problems = TableCut(readings), {}
+    for file, left in cut.cuts():
+        cut.take_back()
+        problem = cut.problem_after(file, left)
+        if problem is not None:
+            problems[f"{file}, {'gone' if left is None else len(left)}"] = problem
+    assert problems == {}

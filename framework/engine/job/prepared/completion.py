@@ -23,9 +23,9 @@ from framework.declarations.errors import (
     IncompatibleCheckpoint,
     SinkError,
 )
+from framework.engine.delta_log.read import is_delta_table, table_metadata, unreadable_table
 from framework.engine.job.tables.table_checks import require_no_later_batch
 from framework.engine.job.tables.table_record import is_accepted, require_same
-from framework.engine.session.delta_log import is_delta_table, table_metadata, unreadable_table
 from framework.engine.session.required_settings import session_of_its_own
 from framework.engine.session.spark_errors import translate
 from framework.engine.sink.batch.large_rows import read_large_rows, rows_and_hashes

@@ -11,8 +11,8 @@ from pyspark.errors import AnalysisException, IllegalArgumentException
 from pyspark.sql.types import StructType
 
 from framework.declarations.errors import SinkError
+from framework.engine.delta_log.read import table_metadata
 from framework.engine.session.columns import quoted
-from framework.engine.session.delta_log import table_metadata
 from framework.engine.session.spark_errors import first_line
 from framework.engine.sink.fault_points import fault_point
 from state.checkpoint.job_record import JobRecord

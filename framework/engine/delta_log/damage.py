@@ -1,4 +1,8 @@
-"""What Delta's own log of a table says, read through Spark, or as files: nothing is written."""
+"""What is damaged of a table on a local disk: in its log, or of the files that the log names. Nothing is written.
+
+Neither Spark nor the library makes the operating system write through: a power cut may leave the name of the last
+files, and not what was in them, or only a part of that.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +14,11 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from framework.declarations.errors import SinkError
-from framework.engine.session.spark_errors import first_line
 from state.checkpoint.folder import LocalFolder, local_path, parse_json
 from state.checkpoint.job_record import TRANSACTION
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from pyspark.sql import SparkSession
 
     from state.spark_logs.lines import LogFolder
 
@@ -39,44 +40,16 @@ _NOTE = re.compile(rf"({TRANSACTION.pattern}):\d+")
 _VERSION = re.compile(r"(\d{20})\.(json|checkpoint\..*parquet)")
 
 
-def is_delta_table(spark: SparkSession, path: str) -> bool:
-    """Return whether there is a Delta table in a folder.
-
-    Args:
-        spark: the session that reaches the folder.
-        path: the folder.
-
-    Raises:
-        SinkError: there is one, and it cannot be read.
-    """
-    from delta.tables import DeltaTable
-
-    try:
-        return bool(DeltaTable.isDeltaTable(spark, path))
-    except Exception as error:
-        raise unreadable_table(path, error) from error
-
-
-def unreadable_table(path: str, error: Exception) -> SinkError:
-    """Return the error of a table that cannot be read.
-
-    Args:
-        path: its folder.
-        error: of Spark.
-    """
-    return damaged_log(path) or SinkError(
-        f"the Delta table {path} cannot be read: {first_line(error)}. If a newer program has changed it, take a "
-        "version of Delta that has the table's features, or remove the feature; it has kept its rows"
-    )
-
-
 def damaged_log(path: str) -> SinkError | None:
     """Return the error of a table whose log, or newest files, were cut short; None if not. `path` is its folder."""
     local = local_path(path)
     damage = None if local is None else cut_short_commit(LocalFolder(local)) or _cut_short_file(LocalFolder(local))
     if damage is None:
         return None
-    return SinkError(f"{damage}, and start the job again, which runs an unfinished batch again")
+    return SinkError(
+        f"{damage}, and start the job again, and all others that write to the table: each writes its last batch again, "
+        "or says what is missing"
+    )
 
 
 def cut_short_commit(table: LogFolder) -> str | None:
@@ -84,9 +57,7 @@ def cut_short_commit(table: LogFolder) -> str | None:
 
     None: there is none such.
 
-    Neither Spark nor the library makes the operating system write through: a power cut may leave the name of the last
-    commits, and not what was in them. Delta then reads no version of the table, or takes an empty one for a commit of
-    nothing. No object store does this.
+    Delta then reads no version of the table, or takes an empty one for a commit of nothing. No object store does this.
 
     Args:
         table: its folder.
@@ -101,31 +72,37 @@ def cut_short_commit(table: LogFolder) -> str | None:
 
 
 def _without(version: int) -> str:
-    return f"remove {LOG}/_last_checkpoint and all files in {LOG} whose number is {version} or greater"
+    return (
+        f"while nobody writes to the table, remove {LOG}/_last_checkpoint and all files in {LOG} whose number is "
+        f"{version} or greater"
+    )
 
 
 def _cut_short_file(table: LocalFolder) -> str | None:
-    """Return what to do about a file of rows that was cut short, or is gone, of what a power cut can have taken.
+    """Return what to do about a file of rows that was cut short, or is gone, of those that the log was read for."""
+    found = {_first_lost_file(table) for _ in range(2)}  # one that is replaced now, and removed, is in the first look
+    lost = found.pop()
+    if found or lost is None:
+        return None
+    version, path = lost
+    return (
+        f"{path} in {table.root} was cut short, as by a power cut, or is gone, and the rows in it are lost; it is of "
+        f"version {version} of the table: put it back; or {_without(version)}"
+    )
 
-    That is what the newest commit of a job has added, whose batch is recorded, and what came after it.
-    """
+
+def _first_lost_file(table: LocalFolder) -> tuple[int, str] | None:
     _, commits = _newest_files(table)
-    removed: set[str] = set()
-    for one in reversed(commits):
+    added: dict[str, tuple[int, int | None]] = {}
+    for one in commits:
         actions = _actions(table.read(f"{LOG}/{one}.json")) or []
-        for added in _parts(actions, "add"):
-            path, size = unquote(str(added.get("path"))), added.get("size")
-            if ":/" in path or path in removed or size == _size(table.path / path):  # of a shallow clone: elsewhere
-                continue
-            return (
-                f"{path} in {table.root} was cut short, as by a power cut, or is gone, and the rows in it are lost; "
-                f"it was written as version {int(one)} of the table: {_without(int(one))}"
-            )
-        removed |= {unquote(str(gone.get("path"))) for gone in _parts(actions, "remove")}
-        info = next(iter(_parts(actions, "commitInfo")), {})
-        if _NOTE.fullmatch(str(info.get(NOTE))):
-            break
-    return None
+        for gone in _parts(actions, "remove"):
+            added.pop(unquote(str(gone.get("path"))), None)
+        for new in _parts(actions, "add"):
+            added[unquote(str(new.get("path")))] = int(one), new.get("size")
+    here = (path for path in added if ":/" not in path)  # those of a shallow clone are elsewhere
+    lost = ((added[path][0], path) for path in here if _size(table.path / path) != added[path][1])
+    return min(lost, default=None)
 
 
 def _size(path: Path) -> int | None:
@@ -245,49 +222,3 @@ def _has_all_rows(metrics: Mapping[str, Any], added: Sequence[Mapping[str, Any]]
         return len(added) + 1 >= int(metrics["numFiles"])
     rows: int = sum(one["numRecords"] for one in statistics)
     return rows >= int(metrics.get("numOutputRows", 0))
-
-
-def table_metadata(spark: SparkSession, path: str) -> Mapping[str, Any]:
-    """Return the metadata of a table as its log has it: `schemaString`, `configuration`, `partitionColumns`, ...
-
-    Raises an error of Spark's if this version of Delta cannot read the table.
-
-    Args:
-        spark: the session that reaches the table.
-        path: the table's folder.
-    """
-    snapshot = _snapshot(spark, path)
-    snapshot.deltaLog().protocolRead(snapshot.protocol())
-    metadata: Mapping[str, Any] = json.loads(snapshot.metadata().json())["metaData"]
-    return metadata
-
-
-def last_transaction(spark: SparkSession, path: str, app_id: str) -> int:
-    """Return the last version that a table has of a transaction id; -1 if there is none. Runs a Spark job.
-
-    Args:
-        spark: the session that reaches the table.
-        path: the table's folder.
-        app_id: the transaction id.
-    """
-    version = _snapshot(spark, path).transactions().get(app_id)
-    return int(version.get()) if version.isDefined() else -1
-
-
-def transactions(spark: SparkSession, path: str) -> dict[str, int]:
-    """Return id -> last version of all transactions of a table. Runs a Spark job.
-
-    Args:
-        spark: the session that reaches the table.
-        path: the table's folder.
-    """
-    jvm: Any = spark._jvm  # noqa: SLF001 -- the log is not part of Delta's Python interface
-    found = jvm.scala.jdk.javaapi.CollectionConverters.asJava(_snapshot(spark, path).transactions())
-    return {str(one): int(version) for one, version in dict(found).items()}
-
-
-def _snapshot(spark: SparkSession, path: str) -> Any:
-    jvm: Any = spark._jvm  # noqa: SLF001 -- the log is not part of Delta's Python interface
-    log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, path)  # noqa: SLF001 -- as above
-    nothing = jvm.scala.Option.empty()
-    return log.update(False, nothing, nothing)
