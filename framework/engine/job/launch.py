@@ -148,9 +148,9 @@ class JobLaunch:
         Raises:
             CheckpointInUse: the lease is lost.
         """
-        self._remove_unread()
         self.lease.require_held()
         self.inputs.before_query()
+        self._remove_unread()
         packed = self.pipeline.packed(self.files, self.record.group_ids)
         writer = packed.writeStream.foreachBatch(take).queryName(self.name)
         with _one_start, query_settings(self.files, self.record.settings):

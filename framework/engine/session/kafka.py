@@ -71,8 +71,9 @@ def kafka_problem(text: str) -> str | None:
         reason = _REASON.search(text)
         which = f" ({reason[1].rstrip('.')})" if reason else ""
         return (
-            f"messages that it has not read are gone from Kafka{which}. Nothing was skipped: send them again to "
-            "another topic, or start once with the option failOnDataLoss=false, which skips them"
+            f"messages that it has not read are gone from Kafka{which}. Nothing was skipped. If a topic was "
+            "deleted and created again, the next start says so, and what to do; else send them again to another topic, "
+            "or start once with the option failOnDataLoss=false, which skips them"
         )
     found = _CLIENT_ERROR.search(text)
     if found is None:

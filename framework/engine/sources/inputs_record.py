@@ -6,13 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from framework.engine.sources.topics import TopicIds, require_same
-from state.checkpoint.layout import SOURCES_FOLDER
-from state.checkpoint.run_record import Input, is_new, read_inputs, write_inputs
+from framework.engine.sources.topics import TopicIds, require_known, require_same, require_subscribed
+from state.checkpoint.layout import OFFSETS_FOLDER, SOURCES_FOLDER
+from state.checkpoint.run_record import Input, is_new, last_batches, read_inputs, write_inputs
+from state.log import logger
 from state.spark_logs.offsets import offset_lines
 
 if TYPE_CHECKING:
     from state.spark_logs.lines import LogFolder
+
+_log = logger("job")
 
 
 class InputsRecord:
@@ -40,14 +43,27 @@ class InputsRecord:
         self._read: Mapping[int, Sequence[str]] = {}
 
     def before_query(self) -> None:
-        """Record them in a new checkpoint: a kill may come as soon as Spark has begun a batch.
+        """Look whether what is read is what was read, while Spark has begun no batch of it.
 
-        A start that failed before may have left where topics began then; the options of this one say where they begin.
+        In a new checkpoint it is recorded: a kill may come as soon as Spark has begun a batch. A start that failed
+        before may have left where topics began then; the options of this one say where they begin.
+
+        Raises:
+            JobFailed: a topic was deleted and created again, is gone, or is not read any more.
         """
-        if not self._is_recorded and is_new(self._folder):
+        if not is_new(self._folder):
+            self._take_recorded()
+            self._require_topics_of_last_batch()
+        elif not self._is_recorded:
+            self._take_recorded()
             for number, ids in self._topics.items():
+                found = ids.of(ids.named())
                 if ids.has_start:
                     self._folder.remove(f"{SOURCES_FOLDER}/{number}/0")
+                else:  # the topics begin where the first start has found their ends
+                    known = {name: one for name, one in self._inputs[number].topics.items() if ids.reads(name)}
+                    require_same(known, found, ids, self._folder.root)
+                self._inputs[number] = replace(self._inputs[number], topics=found)
             write_inputs(self._folder, self._inputs)
 
     def before_reading(self, batch: int) -> None:
@@ -57,18 +73,48 @@ class InputsRecord:
             batch: its offsets are logged, and nothing of it is read.
         """
         if not self._is_recorded:
-            before = read_inputs(self._folder) or []
-            for number, (old, new) in enumerate(zip(before, self._inputs, strict=False)):
-                if old.kind == new.kind:
-                    self._inputs[number] = replace(new, topics=old.topics)
+            self._take_recorded()
             write_inputs(self._folder, self._inputs)
             self._is_recorded = True
         if self._topics:
-            offsets = offset_lines(self._folder, batch)[1:]
-            self._read = {number: _topics_of(offsets[number]) for number in self._topics}
+            self._read = self._topics_in(batch)
             self._require_same_topics(
                 {number: [*{*read}.difference(self._inputs[number].topics)] for number, read in self._read.items()}
             )
+
+    def _take_recorded(self) -> None:
+        """Take over which topics the sources have read until now."""
+        if self._is_recorded:
+            return
+        for number, (old, new) in enumerate(zip(read_inputs(self._folder) or [], self._inputs, strict=False)):
+            if old.kind == new.kind:
+                self._inputs[number] = replace(new, topics=old.topics)
+
+    def _topics_in(self, batch: int) -> dict[int, list[str]]:
+        offsets = offset_lines(self._folder, batch)[1:]
+        return {number: _topics_of(offsets[number]) for number in self._topics}
+
+    def _require_topics_of_last_batch(self) -> None:
+        """Refuse topics that are others than those of the last batch, and let Spark plan a batch again that lacks some.
+
+        Spark logs the offsets of a batch, and finds out then that a topic of before is not in them.
+        """
+        begun, committed = last_batches(self._folder)
+        last = begun if committed is None else committed
+        if last is None or begun is None or not self._topics:
+            return
+        is_begun_without = False
+        for number, read in self._topics_in(last).items():
+            ids, known = self._topics[number], self._inputs[number].topics
+            require_subscribed(read, ids)
+            names = [*filter(ids.reads, read)]
+            found = ids.of(names) if names else {}
+            require_same({name: known[name] for name in names if name in known}, found, ids, self._folder.root)
+            is_begun_without |= not found.keys() <= {*self._topics_in(begun)[number]}
+        if is_begun_without:
+            self._require_lease()
+            _log.warning("batch %s was begun without a topic of before, and is planned again", begun)
+            self._folder.remove(f"{OFFSETS_FOLDER}/{begun}")
 
     def after_reading(self) -> None:
         """Look whether the topics that a batch has read are those of before.
@@ -88,6 +134,7 @@ class InputsRecord:
             known = {name: before[name] for name in names if name in before}
             found = ids.of(names) if names else {}
             require_same(known, found, ids, self._folder.root)
+            require_known({*names} - {*known, *found}, ids)
             now = {name: one for name in self._read[number] if (one := found.get(name) or before.get(name))}
             inputs[number] = replace(inputs[number], topics=now)
         if inputs != self._inputs:

@@ -7,6 +7,8 @@ an id; which ones a job has read is recorded with its inputs.
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -22,7 +24,11 @@ if TYPE_CHECKING:
 _log = logger("job")
 _NONE = "AAAAAAAAAAAAAAAAAAAAAA"
 """The id that Kafka's client gives topics of a broker that knows no ids."""
-_STARTS = ("startingoffsets", "startingtimestamp", "startingoffsetsbytimestamp")
+_NO_IDS = re.compile(r"Authorization|UnsupportedVersion")
+"""In the name of an error: the broker is too old to know ids, or does not permit that the job reads them."""
+_TIMES = ("startingtimestamp", "startingoffsetsbytimestamp")
+_LATEST = -1
+"""In a JSON of offsets: what comes after the start."""
 _LIMITS = {"kafka.default.api.timeout.ms": "20000", "kafka.request.timeout.ms": "10000"}
 
 
@@ -37,6 +43,7 @@ class TopicIds:
         has_start: the options say where the very first batch begins, and not at what comes after the start.
         may_skip: messages that are gone may be skipped (`failOnDataLoss=false`).
         problem: why ids could not be read the last time; empty if they could.
+        gives_none: the broker knows no ids, or does not permit it: topics are taken for the same by their names.
     """
 
     def __init__(self, spark: SparkSession, options: Mapping[str, str]) -> None:
@@ -45,20 +52,33 @@ class TopicIds:
         self._client: Any = None
         self._cluster = ""
         self.problem = ""
-        self.has_start = any(options.get(name, "latest").lower() != "latest" for name in _STARTS)
+        self.gives_none = False
+        self.has_start = _says_where_to_begin(options)
         self.may_skip = options.get("failondataloss", "true").lower() == "false"
+
+    def named(self) -> list[str]:
+        """Return the topics that the options name; none if they have a pattern."""
+        if (chosen := self._options.get("assign")) is not None:
+            return [*json.loads(chosen)]
+        return [*filter(None, map(str.strip, self._options.get("subscribe", "").split(",")))]
+
+    def reads(self, topic: str) -> bool:
+        """Return whether the options name a topic, or their pattern fits it."""
+        pattern = self._options.get("subscribepattern")
+        if pattern is None:
+            return topic in self.named()
+        return bool(self._jvm.java.util.regex.Pattern.matches(pattern, topic))
 
     def of(self, topics: Collection[str]) -> dict[str, str]:
         """Return topic -> the id of the cluster and its own; those that are not there, or have none, are left out.
 
-        So are all of them if Kafka does not respond, or does not permit it: why is in `problem`. If it never did, it is
-        not requested again, as each batch would wait for that.
+        So are all of them if Kafka does not respond, or does not permit it: why is in `problem`.
         """
         from py4j.protocol import Py4JJavaError
 
-        if self.problem and not self._cluster:
+        if self.gives_none:
             return {}
-        found = {}
+        self.problem, found = "", {}
         try:
             self._connect()
             names = self._jvm.java.util.ArrayList()
@@ -69,7 +89,9 @@ class TopicIds:
                 found[name] = str(described.get(name).get().topicId().toString())
         except Py4JJavaError as error:
             self.problem = str(error.java_exception.toString())
+            self.gives_none = _NO_IDS.search(self.problem) is not None
             _log.warning("the ids of topics %s could not be read: %s", ", ".join(topics), self.problem)
+        self.gives_none = self.gives_none or _NONE in found.values()
         return {name: f"{self._cluster}:{one}" for name, one in found.items() if one != _NONE}
 
     def close(self) -> None:
@@ -84,6 +106,21 @@ class TopicIds:
             limits = {} if _LIMITS.keys() & self._options.keys() else _LIMITS
             self._client = kafka_client(self._jvm, {**self._options, **limits})
             self._cluster = str(self._client.describeCluster().clusterId().get())
+
+
+def _says_where_to_begin(options: Mapping[str, str]) -> bool:
+    """Return whether the options say where the first batch begins, in all partitions and whenever the job is started.
+
+    Times count before offsets, as in Spark. By default a job begins with what comes after its start.
+    """
+    if any(name in options for name in _TIMES):
+        return options.get("startingoffsetsbytimestampstrategy", "error").strip().lower() != "latest"
+    offsets = options.get("startingoffsets", "latest").strip()
+    try:
+        parts = [*json.loads(offsets).values()]
+    except (ValueError, AttributeError):
+        return offsets.lower() != "latest"
+    return not any(_LATEST in part.values() for part in parts if isinstance(part, dict))
 
 
 def topics_read(streams: Iterable[DataFrame]) -> dict[int, TopicIds]:
@@ -122,3 +159,40 @@ def require_same(known: Mapping[str, str], found: Mapping[str, str], ids: TopicI
                 "there, and only then send the messages that it has below them to the topic again"
             )
         _log.warning("%s: the job goes on at its offsets of before", what)
+
+
+def require_known(topics: Collection[str], ids: TopicIds) -> None:
+    """Refuse topics whose ids could not be read, so that nobody would know if they are created again.
+
+    Args:
+        topics: those that are read for the first time, and have no id.
+        ids: what has read them.
+
+    Raises:
+        JobFailed: Kafka did not respond.
+    """
+    if topics and ids.problem and not ids.gives_none and not ids.may_skip:
+        raise JobFailed(
+            f"the ids of topics {', '.join(sorted(topics))} cannot be read ({ids.problem}), by which the job knows a "
+            "topic that is deleted and created again. Nothing of this batch is in a table: start the job again when "
+            "Kafka responds"
+        )
+
+
+def require_subscribed(topics: Collection[str], ids: TopicIds) -> None:
+    """Refuse a source that does not read topics any more that it has read: Spark would, but in a batch without them.
+
+    Args:
+        topics: those that the last batch has read.
+        ids: what has the options of the source.
+
+    Raises:
+        JobFailed: there is such a topic.
+    """
+    left = sorted(name for name in topics if not ids.reads(name))
+    if left and not ids.may_skip:
+        raise JobFailed(
+            f"topics {', '.join(left)} were read until now, and the options of the source name them no more. Name them "
+            "again; or, if nothing more of them is wanted, start once with the option failOnDataLoss=false. One that "
+            "is named again after that is read from its beginning"
+        )
