@@ -15,7 +15,9 @@ from panekeeper import SinkError
 if TYPE_CHECKING:
     from integration_tests.engine.conftest import Readings
 
-_ADVICE = re.compile(r"all files in _delta_log whose number is (\d+) or greater, and start the job again")
+_ADVICE = re.compile(
+    r"all files in _delta_log whose number is (\d+) or greater, also hidden ones, and start the job again"
+)
 _MISSING = ("is an older copy", "is gone, and this checkpoint has written to it")
 """A start says that batches are missing, or that the table is, and what to do about that."""
 Content = bytes | None
@@ -47,9 +49,9 @@ class TableCut(PowerCut):
         """Take what is lost from a file, and start: return what is wrong with what follows, None if nothing is."""
         path = self.readings.folder / file
         path.unlink()
-        (path.parent / f".{path.name}.crc").unlink(missing_ok=True)
         if left is not None:
             path.write_bytes(left)
+            (path.parent / f".{path.name}.crc").unlink(missing_ok=True)
         try:
             self.run()
         except SinkError as error:

@@ -7,6 +7,7 @@ files, and not what was in them, or only a part of that.
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
@@ -16,6 +17,7 @@ from urllib.parse import unquote
 from framework.declarations.errors import SinkError
 from state.checkpoint.folder import LocalFolder, local_path, parse_json
 from state.checkpoint.job_record import TRANSACTION
+from state.spark_logs.checksums import Agreement, agreement
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,14 +38,18 @@ _LINES: Mapping[str, Sequence[str]] = {
     "remove": ("numTargetFilesRemoved", "numTargetDeletionVectorsAdded", "numRemovedFiles", "numRemovedFile"),
 }
 """Action -> metrics of a commit by Spark, or of a RESTORE by the library, which say how many lines it has at least."""
+_CUT_SHORT = "was cut short, as by a power cut"
 _NOTE = re.compile(rf"({TRANSACTION.pattern}):\d+")
+_CHECKSUM = re.compile(r"\.?(\d{20})\.(?:json\.)?crc")
 _VERSION = re.compile(r"(\d{20})\.(json|checkpoint\..*parquet)")
 
 
 def damaged_log(path: str) -> SinkError | None:
     """Return the error of a table whose log, or newest files, were cut short; None if not. `path` is its folder."""
     local = local_path(path)
-    damage = None if local is None else cut_short_commit(LocalFolder(local)) or _cut_short_file(LocalFolder(local))
+    table = None if local is None else LocalFolder(local)
+    checks = (cut_short_commit, _cut_short_beginning, _cut_short_file, _other_checksum)
+    damage = None if table is None else next(filter(None, (check(table) for check in checks)), None)
     if damage is None:
         return None
     return SinkError(
@@ -63,19 +69,32 @@ def cut_short_commit(table: LogFolder) -> str | None:
         table: its folder.
     """
     commit = first_cut_short(table)
-    what = "was cut short, as by a power cut"
+    what = _CUT_SHORT
     if commit is None and (commit := _missing_commit(table)) is not None:
-        what = "is missing, and later ones are there, or a checkpoint of the log that needs it"
-    if commit is None:
-        return None
+        what = "is missing, and later ones are there, or a checkpoint of the log that needs it, or a checksum of it"
+    return None if commit is None else _lost(table, commit, what)
+
+
+def _lost(table: LogFolder, commit: str, what: str) -> str:
     return f"{LOG}/{commit} in {table.root} {what}, and what was in it is lost: {_without(int(commit[:20]))}"
 
 
 def _without(version: int) -> str:
     return (
         f"while nobody writes to the table, remove {LOG}/_last_checkpoint and all files in {LOG} whose number is "
-        f"{version} or greater"
+        f"{version} or greater, also hidden ones"
     )
+
+
+def _cut_short_beginning(table: LocalFolder) -> str | None:
+    """Return what to do about the very first commit if it says no more what the table is; Delta reads none then."""
+    checkpoint, commits = _newest_files(table)
+    first = f"{0:020d}.json"
+    if checkpoint or f"{commits[0] if commits else ''}.json" != first:
+        return None
+    actions = _actions(table.read(f"{LOG}/{first}")) or []
+    is_whole = _parts(actions, "protocol") and _parts(actions, "metaData")
+    return None if is_whole else _lost(table, first, _CUT_SHORT)
 
 
 def _cut_short_file(table: LocalFolder) -> str | None:
@@ -105,6 +124,27 @@ def _first_lost_file(table: LocalFolder) -> tuple[int, str] | None:
     return min(lost, default=None)
 
 
+def _other_checksum(table: LocalFolder) -> str | None:
+    """Return what to do about a checksum of Hadoop that does not agree with its commit, which is whole: Spark fails."""
+    for name in (f"{one}.json" for one in _newest_files(table)[1]):
+        if _agreement(table, name) != "agrees":
+            return (
+                f"{LOG}/{name} in {table.root} is whole, and its checksum {LOG}/.{name}.crc does not agree with it, as "
+                "after a power cut: remove the checksum"
+            )
+    return None
+
+
+def _agreement(table: LogFolder, name: str) -> Agreement:
+    """Return whether a commit is what Spark has written, by its checksum; the end of its last line does not count."""
+    try:
+        content, checksum = table.read(f"{LOG}/{name}"), table.read(f"{LOG}/.{name}.crc")
+    except FileNotFoundError:
+        return "agrees"
+    found = agreement(content, checksum)
+    return "checksum is cut short" if found != "agrees" and agreement(content + b"\n", checksum) == "agrees" else found
+
+
 def _size(path: Path) -> int | None:
     try:
         return path.stat().st_size
@@ -125,7 +165,8 @@ def first_cut_short(table: LogFolder, version: int | None = None) -> str | None:
     empty: dict[str, str] = {}
     for name in (f"{one}.json" for one in commits if one > checkpoint):
         actions = _actions(table.read(f"{LOG}/{name}"))
-        if not actions or not _is_whole(actions):
+        is_other = _agreement(table, name) in ("file is cut short", "differs")
+        if not actions or is_other or not _is_whole(actions):
             return next(iter(empty.values()), name)
         for transaction in _parts(actions, "txn"):
             empty.pop(note_of(str(transaction.get("appId")), transaction.get("version", -1)), None)
@@ -138,18 +179,30 @@ def first_cut_short(table: LogFolder, version: int | None = None) -> str | None:
 
 def _missing_commit(table: LogFolder) -> str | None:
     """Return the name of the first commit that a table lacks; None: it lacks none."""
-    if local_path(table.root) is None:
+    if (local := local_path(table.root)) is None:
         return None
-    found = {_gap(*_newest_files(table)) for _ in range(2)}  # a commit that is made now may be in no list of names
+    # A commit that is made now may be in no list of names.
+    found = {_gap(_newest_checksum(local), *_newest_files(table)) for _ in range(2)}
     gap = found.pop()
     return None if found or gap is None else f"{gap:020d}.json"  # of two that differ, the first one was none
 
 
-def _gap(checkpoint: str, commits: list[str]) -> int | None:
+def _gap(checksum: int, checkpoint: str, commits: list[str]) -> int | None:
     if checkpoint and not commits:
         return int(checkpoint)  # Delta reads no version without its commit
     numbers = sorted({int(one) for one in (checkpoint, *commits) if one})
+    if numbers and checksum > numbers[-1]:
+        numbers.append(checksum + 1)  # the next commit would not fit it
     return next((one + 1 for one, after in pairwise(numbers) if after != one + 1), None)
+
+
+def _newest_checksum(table: Path) -> int:
+    """Return of which commit the newest checksum of Delta or Hadoop is, which come after it; -1 for none."""
+    try:
+        names = os.listdir(table / LOG)  # noqa: PTH208 -- names are all that is wanted
+    except (FileNotFoundError, NotADirectoryError):
+        return -1
+    return max((int(match[1]) for name in names if (match := _CHECKSUM.fullmatch(name))), default=-1)
 
 
 def _newest_files(table: LogFolder, version: int | None = None) -> tuple[str, list[str]]:

@@ -91,8 +91,9 @@ class InputsRecord:
                 self._inputs[number] = replace(new, topics=old.topics)
 
     def _topics_in(self, batch: int) -> dict[int, list[str]]:
-        offsets = offset_lines(self._folder, batch)[1:]
-        return {number: _topics_of(offsets[number]) for number in self._topics}
+        """Return the topics in the offsets of a batch; none of a source that is new since then, which Spark refuses."""
+        offsets = dict(enumerate(offset_lines(self._folder, batch)[1:]))
+        return {number: _topics_of(offsets.get(number)) for number in self._topics}
 
     def _require_topics_of_last_batch(self) -> None:
         """Refuse topics that are others than those of the last batch, and let Spark plan a batch again that lacks some.

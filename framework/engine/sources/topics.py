@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from framework.declarations.errors import JobFailed
-from framework.engine.session.kafka import kafka_client
+from framework.engine.session.kafka import kafka_client, kafka_problem
 from framework.engine.sources.streams import options_of, sources_of
 from state.log import logger
 
@@ -26,6 +26,7 @@ _NONE = "AAAAAAAAAAAAAAAAAAAAAA"
 """The id that Kafka's client gives topics of a broker that knows no ids."""
 _NO_IDS = re.compile(r"Authorization|UnsupportedVersion")
 """In the name of an error: the broker is too old to know ids, or does not permit that the job reads them."""
+_UNKNOWN = "UnknownTopicOrPartition"
 _TIMES = ("startingtimestamp", "startingoffsetsbytimestamp")
 _LATEST = -1
 """In a JSON of offsets: what comes after the start."""
@@ -148,6 +149,8 @@ def require_same(known: Mapping[str, str], found: Mapping[str, str], ids: TopicI
         now = found.get(name, "")
         if now == before or (now and now.partition(":")[0] != before.partition(":")[0]):
             continue
+        if not now and not ids.may_skip:
+            _require_response([name], ids)
         what = f"topic {name} was deleted and created again (its id is {now.partition(':')[2]} now)"
         if not now:
             what = f"topic {name} may have been deleted and created again: its id cannot be read ({ids.problem})"
@@ -171,11 +174,16 @@ def require_known(topics: Collection[str], ids: TopicIds) -> None:
     Raises:
         JobFailed: Kafka did not respond.
     """
-    if topics and ids.problem and not ids.gives_none and not ids.may_skip:
+    if topics and not ids.gives_none and not ids.may_skip:
+        _require_response(topics, ids)
+
+
+def _require_response(topics: Collection[str], ids: TopicIds) -> None:
+    """Raise `JobFailed` if the ids of topics could not be read because Kafka did not respond."""
+    if ids.problem and not ids.gives_none and _UNKNOWN not in ids.problem:
         raise JobFailed(
-            f"the ids of topics {', '.join(sorted(topics))} cannot be read ({ids.problem}), by which the job knows a "
-            "topic that is deleted and created again. Nothing of this batch is in a table: start the job again when "
-            "Kafka responds"
+            f"{kafka_problem(ids.problem) or ids.problem}. Whether {', '.join(sorted(topics))} was deleted and created "
+            "again cannot be known. Nothing of this batch is in a table: start the job again when Kafka responds"
         )
 
 

@@ -136,7 +136,7 @@ def test_a_commit_that_a_power_cut_left_short_is_named_with_what_to_do(
     job.tables(log=str(tmp_path / "log"), view=None)
     if begin:
         job.begin()
-    with pytest.raises(SavepointError, match=r"0002.json in .*log was cut short.* number is 2 or greater, and start"):
+    with pytest.raises(SavepointError, match=r"0002.json in .*log was cut short.* number is 2 or greater, .*and start"):
         savepoint(job.folder, "one", to=archive)
     for version in (2, 3):
         (tmp_path / "log/_delta_log" / f"{version:020d}.json").unlink()
@@ -154,7 +154,7 @@ def test_a_commit_that_is_missing_amid_others_is_named_with_what_to_do(
     if checkpoint is not None:
         (log / f"{checkpoint:020d}.checkpoint.parquet").touch()
     job.tables(log=str(tmp_path / "log"), view=None)
-    with pytest.raises(SavepointError, match=r"0003.json in .*log is missing, .* number is 3 or greater, and start"):
+    with pytest.raises(SavepointError, match=r"0003.json in .*log is missing, .* number is 3 or greater, .*and start"):
         savepoint(job.folder, "one", to=archive)
     (log / f"{4:020d}.json").unlink()
     assert savepoint(job.folder, "one", to=archive).manifest.tables["log"].version == 2

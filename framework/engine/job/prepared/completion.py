@@ -23,6 +23,7 @@ from framework.declarations.errors import (
     IncompatibleCheckpoint,
     SinkError,
 )
+from framework.engine.delta_log.damage import damaged_log
 from framework.engine.delta_log.read import is_delta_table, table_metadata, unreadable_table
 from framework.engine.job.tables.table_checks import require_no_later_batch
 from framework.engine.job.tables.table_record import is_accepted, require_same
@@ -110,9 +111,11 @@ class Completion:
                 declaration.
             CorruptState: what was prepared is damaged, or Spark's offsets are older, or of another batch.
             IncompatibleCheckpoint: a table has a batch that is not finished, and what was prepared of it is gone.
-            SinkError: a table that gets the batch is gone, or older than the batch, or does not take it.
+            SinkError: a table is damaged; or one that gets the batch is gone, or older than the batch, or does not take
+                it.
             JobFailed: a table cannot be written now.
         """
+        self._require_whole_tables()
         begun, committed = last_batches(self._folder)
         require_begun(self._folder, self.record, begun)
         unfinished = None if begun == committed else begun
@@ -129,6 +132,12 @@ class Completion:
             self._write_again(batch)
         self._remove_others(batch, unfinished)
         return None
+
+    def _require_whole_tables(self) -> None:
+        """Refuse tables that a power cut has damaged, before Spark reads them: it would not say what to do."""
+        for path in filter(None, self.declared.values()):
+            if (damage := damaged_log(path)) is not None:
+                raise damage
 
     def _remove_others(self, needed: PreparedBatch | None, unfinished: int | None = None) -> None:
         """Remove all other records, but the rows that a process which is only paused may still record."""

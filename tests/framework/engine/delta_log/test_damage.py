@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -27,8 +28,8 @@ def test_a_commit_that_is_not_whole_is_named_whatever_came_after_it(tmp_path: Pa
     said = str(damaged_log(tmp_path.as_uri()))
     assert f"_delta_log/{2:020d}.json in {tmp_path} was cut short" in said
     assert (
-        "remove _delta_log/_last_checkpoint and all files in _delta_log whose number is 2 or greater, and start the job"
-        in said
+        "remove _delta_log/_last_checkpoint and all files in _delta_log whose number is 2 or greater, also hidden "
+        "ones, and start the job" in said
     )
 
 
@@ -95,10 +96,12 @@ def test_a_file_that_a_compaction_has_replaced_may_be_gone(tmp_path: Path) -> No
 
 
 def damage_of(table: Path, actions: list[dict[str, Any]]) -> SinkError | None:
-    """Return what is said of a table whose only commit has these actions."""
-    commit = table / "_delta_log" / f"{0:020d}.json"
-    commit.parent.mkdir(exist_ok=True)
-    commit.write_text("\n".join(map(json.dumps, actions)))
+    """Return what is said of a table whose newest commit has these actions."""
+    if not (table / "_delta_log").exists():
+        write_deltalake(table, pa.table({"n": [0]}))
+    (table / "_delta_log" / f"{1:020d}.json").write_text("\n".join(map(json.dumps, actions)))
+    for path in (one["add"]["path"] for one in actions if "add" in one):
+        (table / path).write_bytes(b"")
     return damaged_log(str(table))
 
 
@@ -112,11 +115,11 @@ def test_an_optimize_that_lost_files_was_cut_short(tmp_path: Path, kept: int, no
     metrics = {"numAddedFiles": "1", "numRemovedFiles": "1"}
     actions: list[dict[str, Any]] = [
         {"commitInfo": {"operation": "OPTIMIZE", "operationMetrics": metrics} | ({NOTE: note} if note else {})},
-        {"add": {"path": "b", "dataChange": False}},
-        {"remove": {"path": "a", "dataChange": False}},
+        {"add": {"path": "b", "dataChange": False, "size": 0}},
+        {"remove": {"path": "a", "dataChange": False, "size": 0}},
     ]
     assert damage_of(tmp_path, actions) is None
-    assert f"{0:020d}.json in {tmp_path} was cut short" in str(damage_of(tmp_path, actions[:kept]))
+    assert f"{1:020d}.json in {tmp_path} was cut short" in str(damage_of(tmp_path, actions[:kept]))
 
 
 def test_a_restore_that_lost_files_was_cut_short(tmp_path: Path) -> None:
@@ -141,11 +144,11 @@ def test_a_commit_of_a_job_by_spark_that_lost_files_was_cut_short(tmp_path: Path
     actions: list[dict[str, Any]] = [
         {"commitInfo": {NOTE: note_of("j/view@0123456789ab#0", 7), "operation": "MERGE", "operationMetrics": metrics}},
         {"txn": {"appId": "j/view@0123456789ab#0", "version": 7}},
-        {"add": {"path": "b"}},
+        {"add": {"path": "b", "size": 0}},
         {"remove": {"path": "a"}},
     ]
     assert damage_of(tmp_path, actions) is None
-    assert f"{0:020d}.json in {tmp_path} was cut short" in str(damage_of(tmp_path, actions[:kept]))
+    assert f"{1:020d}.json in {tmp_path} was cut short" in str(damage_of(tmp_path, actions[:kept]))
 
 
 @pytest.mark.parametrize("kept", range(2, 6))
@@ -161,11 +164,11 @@ def test_a_merge_with_deletion_vectors_that_lost_lines_was_cut_short(tmp_path: P
     actions: list[dict[str, Any]] = [
         {"commitInfo": {NOTE: note_of("j/view@0123456789ab#0", 7), "operation": "MERGE", "operationMetrics": metrics}},
         {"txn": {"appId": "j/view@0123456789ab#0", "version": 7}},
-        *({"add": {"path": one}} for one in "abc"),
+        *({"add": {"path": one, "size": 0}} for one in "abc"),
         *({"remove": {"path": one}} for one in "bc"),
     ]
     assert damage_of(tmp_path, actions) is None
-    assert f"{0:020d}.json in {tmp_path} was cut short" in str(damage_of(tmp_path, actions[:kept]))
+    assert f"{1:020d}.json in {tmp_path} was cut short" in str(damage_of(tmp_path, actions[:kept]))
 
 
 def test_an_append_of_no_rows_is_whole_without_a_file(tmp_path: Path) -> None:
@@ -182,10 +185,10 @@ def test_an_append_is_whole_if_it_has_its_rows(tmp_path: Path, *, has_statistics
     metrics = {"numFiles": "3", "numOutputRows": "5", "numOutputBytes": "900"}
     info = {NOTE: note_of("j/log@0123456789ab#0", 7), "operation": "WRITE", "operationMetrics": metrics}
     rows = [{"stats": json.dumps({"numRecords": number})} if has_statistics else {} for number in (2, 3)]
-    added = [{"add": {"path": f"{number}", **one}} for number, one in enumerate(rows)]
+    added = [{"add": {"path": f"{number}", "size": 0, **one}} for number, one in enumerate(rows)]
     actions: list[dict[str, Any]] = [{"commitInfo": info}, {"txn": {"appId": "j/log@0123456789ab#0", "version": 7}}]
     assert damage_of(tmp_path, actions + added) is None or not has_statistics
-    assert f"{0:020d}.json in {tmp_path} was cut short" in str(damage_of(tmp_path, actions + added[:1]))
+    assert f"{1:020d}.json in {tmp_path} was cut short" in str(damage_of(tmp_path, actions + added[:1]))
 
 
 def test_a_commit_that_a_checkpoint_of_the_log_stands_for_is_only_looked_up(tmp_path: Path) -> None:
@@ -198,6 +201,53 @@ def test_a_commit_that_a_checkpoint_of_the_log_stands_for_is_only_looked_up(tmp_
     assert damaged_log(str(tmp_path)) is None
     commit.unlink()
     assert f"{commit.name} in {tmp_path} is missing" in str(damaged_log(str(tmp_path)))
+
+
+@pytest.mark.parametrize("left", [f"{2:020d}.crc", f".{2:020d}.json.crc"])
+def test_a_commit_of_which_a_checksum_is_left_is_missing(tmp_path: Path, left: str) -> None:
+    """The next commit gets its number, and does not agree with that: Spark could not read the table any more."""
+    for number in range(3):
+        write_deltalake(tmp_path, pa.table({"n": [number]}), mode="append")
+    (tmp_path / "_delta_log" / left).write_text("{}")
+    assert damaged_log(str(tmp_path)) is None
+    (tmp_path / "_delta_log" / f"{2:020d}.json").unlink()
+    said = str(damaged_log(str(tmp_path)))
+    assert f"{2:020d}.json in {tmp_path} is missing" in said
+    assert "number is 2 or greater, also hidden ones" in said
+
+
+@pytest.mark.parametrize("kept", range(1, 3))
+def test_a_first_commit_that_does_not_say_what_the_table_is_was_cut_short(tmp_path: Path, kept: int) -> None:
+    """Delta reads no such table."""
+    write_deltalake(tmp_path, pa.table({"n": [0]}))
+    commit = tmp_path / "_delta_log" / f"{0:020d}.json"
+    lines = commit.read_bytes().splitlines(keepends=True)
+    commit.write_bytes(b"".join(line for line in lines[:kept] if b"metaData" not in line))
+    assert f"{commit.name} in {tmp_path} was cut short" in str(damaged_log(str(tmp_path)))
+
+
+def test_a_checksum_of_hadoop_that_does_not_agree_is_named(tmp_path: Path) -> None:
+    """Spark fails then. By it one knows a commit that has lost lines, too."""
+    for number in range(2):
+        write_deltalake(tmp_path, pa.table({"n": [number]}), mode="append")
+    commit = tmp_path / "_delta_log" / f"{1:020d}.json"
+    content = commit.read_bytes().rstrip(b"\n") + b"\n"
+    checksum = commit.with_name(f".{commit.name}.crc")
+    whole = (
+        b"crc\0"
+        + (512).to_bytes(4)
+        + b"".join(zlib.crc32(content[at : at + 512]).to_bytes(4) for at in range(0, len(content), 512))
+    )
+    for stored, written, words in (
+        (whole, content, "None"),
+        (b"", content, "None"),
+        (whole[:-2], content, "remove the checksum"),
+        (whole, content[:-1], "remove the checksum"),
+        (whole, content.splitlines(keepends=True)[0], f"{commit.name} in {tmp_path} was cut short"),
+    ):
+        checksum.write_bytes(stored)
+        commit.write_bytes(written)
+        assert words in str(damaged_log(str(tmp_path)))
 
 
 def test_a_table_in_a_store_has_whole_commits(tmp_path: Path) -> None:
