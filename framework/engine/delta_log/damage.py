@@ -38,6 +38,7 @@ _LINES: Mapping[str, Sequence[str]] = {
     "remove": ("numTargetFilesRemoved", "numTargetDeletionVectorsAdded", "numRemovedFiles", "numRemovedFile"),
 }
 """Action -> metrics of a commit by Spark, or of a RESTORE by the library, which say how many lines it has at least."""
+_PARQUET = b"PAR1"
 _CUT_SHORT = "was cut short, as by a power cut"
 _NOTE = re.compile(rf"({TRANSACTION.pattern}):\d+")
 _CHECKSUM = re.compile(r"\.?(\d{20})\.(?:json\.)?crc")
@@ -48,7 +49,7 @@ def damaged_log(path: str) -> SinkError | None:
     """Return the error of a table whose log, or newest files, were cut short; None if not. `path` is its folder."""
     local = local_path(path)
     table = None if local is None else LocalFolder(local)
-    checks = (cut_short_commit, _cut_short_beginning, _cut_short_file, _other_checksum)
+    checks = (_cut_short_checkpoint, cut_short_commit, _cut_short_beginning, _cut_short_file, _other_checksum)
     damage = None if table is None else next(filter(None, (check(table) for check in checks)), None)
     if damage is None:
         return None
@@ -86,11 +87,29 @@ def _without(version: int) -> str:
     )
 
 
+def _cut_short_checkpoint(table: LocalFolder) -> str | None:
+    """Return what to do about the newest checkpoint of the log if it has no end: the commits that it stands for do."""
+    checkpoint, _ = _newest_files(table)
+    for name in table.names(LOG) if checkpoint else ():
+        is_file = name.startswith(f"{checkpoint}.checkpoint") and name.endswith(".parquet")
+        if is_file and not _has_end(table.path / LOG / name):
+            return (
+                f"the checkpoint {LOG}/{name} in {table.root} {_CUT_SHORT}: while nobody writes to the table, remove it "
+                f"and {LOG}/_last_checkpoint"
+            )
+    return None
+
+
+def _has_end(parquet: Path) -> bool:
+    with parquet.open("rb") as file:
+        file.seek(max(0, parquet.stat().st_size - len(_PARQUET)))
+        return file.read() == _PARQUET
+
+
 def _cut_short_beginning(table: LocalFolder) -> str | None:
     """Return what to do about the very first commit if it says no more what the table is; Delta reads none then."""
-    checkpoint, commits = _newest_files(table)
     first = f"{0:020d}.json"
-    if checkpoint or f"{commits[0] if commits else ''}.json" != first:
+    if not table.exists(f"{LOG}/{first}") or _newest_files(table)[0]:  # a long log is not listed for this
         return None
     actions = _actions(table.read(f"{LOG}/{first}")) or []
     is_whole = _parts(actions, "protocol") and _parts(actions, "metaData")
@@ -99,9 +118,8 @@ def _cut_short_beginning(table: LocalFolder) -> str | None:
 
 def _cut_short_file(table: LocalFolder) -> str | None:
     """Return what to do about a file of rows that was cut short, or is gone, of those that the log was read for."""
-    found = {_first_lost_file(table) for _ in range(2)}  # one that is replaced now, and removed, is in the first look
-    lost = found.pop()
-    if found or lost is None:
+    lost = _first_lost_file(table)
+    if lost is None or _first_lost_file(table) != lost:  # it is replaced just now, and removed
         return None
     version, path = lost
     return (
@@ -181,10 +199,10 @@ def _missing_commit(table: LogFolder) -> str | None:
     """Return the name of the first commit that a table lacks; None: it lacks none."""
     if (local := local_path(table.root)) is None:
         return None
-    # A commit that is made now may be in no list of names.
-    found = {_gap(_newest_checksum(local), *_newest_files(table)) for _ in range(2)}
-    gap = found.pop()
-    return None if found or gap is None else f"{gap:020d}.json"  # of two that differ, the first one was none
+    gap = _gap(_newest_checksum(local), *_newest_files(table))
+    if gap is None or _gap(_newest_checksum(local), *_newest_files(table)) != gap:  # it was made just now
+        return None
+    return f"{gap:020d}.json"
 
 
 def _gap(checksum: int, checkpoint: str, commits: list[str]) -> int | None:
