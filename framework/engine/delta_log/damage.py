@@ -94,8 +94,8 @@ def _cut_short_checkpoint(table: LocalFolder) -> str | None:
         is_file = name.startswith(f"{checkpoint}.checkpoint") and name.endswith(".parquet")
         if is_file and not _has_end(table.path / LOG / name):
             return (
-                f"the checkpoint {LOG}/{name} in {table.root} {_CUT_SHORT}: while nobody writes to the table, remove it "
-                f"and {LOG}/_last_checkpoint"
+                f"the checkpoint {LOG}/{name} in {table.root} {_CUT_SHORT}: while nobody writes to the table, remove "
+                f"it and {LOG}/_last_checkpoint"
             )
     return None
 
