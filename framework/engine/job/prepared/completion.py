@@ -134,8 +134,11 @@ class Completion:
         return None
 
     def _require_whole_tables(self) -> None:
-        """Refuse tables that a power cut has damaged, before Spark reads them: it would not say what to do."""
-        for path in filter(None, self.declared.values()):
+        """Refuse tables that a power cut has damaged, before Spark reads them: it would not say what to do.
+
+        Those of the last start, too: the last batch may be theirs, and is in no other table.
+        """
+        for path in {*filter(None, self.declared.values()), *read_tables(self.files).values()}:
             if (damage := damaged_log(path)) is not None:
                 raise damage
 
