@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from framework.declarations.errors import PanekeeperError
-from framework.engine.delta_log.damage import LOG
+from framework.engine.delta_log.commits import LOG
 from recovery.errors import ArchiveError, ArchiveNotFound
 from recovery.jobs.health import Limits
 from recovery.jobs.job_status import JobStatus

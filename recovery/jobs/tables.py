@@ -7,10 +7,13 @@ the tables know nothing yet, and a job that starts in it would lack batches, or 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
+from framework.declarations.errors import SinkError
 from framework.engine.job.tables.table_checks import require_no_later_batch
 from framework.engine.job.tables.table_record import is_accepted, require_all_batches, with_last_batch
+from framework.engine.job.tables.whole_tables import require_whole_batch, require_whole_tables
 from framework.engine.sink.fencing import OWNED
 from recovery.errors import SavepointRefused
 from recovery.storage.delta_log import batch_of_commit, newest_first, owner_of, table_metadata, transactions_of
@@ -21,7 +24,7 @@ from state.checkpoint.job_record import JobRecord
 from state.checkpoint.layout import FLUSHED_FILE, INPUTS_FILE, TABLES_FILE
 from state.checkpoint.owner import read_owner, written_tables
 from state.checkpoint.run_record import last_batches
-from state.errors import StateError
+from state.errors import CorruptState, StateError
 from state.prepared import read_prepared
 
 
@@ -35,8 +38,8 @@ def require_fitting_tables(folder: Files, record: JobRecord, tables: Mapping[str
         s3: how S3 is reached. Tables that only Spark reaches are not checked.
 
     Raises:
-        SavepointRefused: a table belongs to another checkpoint, or has lost the last batch; or which tables there are
-            is not known.
+        SavepointRefused: a table belongs to another checkpoint, has lost the last batch, or a file of it; or which
+            tables there are is not known.
         CheckpointError: the checkpoint is older than a table.
         SinkError: a table is older than the checkpoint.
         SavepointError: the log of a table is damaged.
@@ -62,6 +65,19 @@ def require_fitting_tables(folder: Files, record: JobRecord, tables: Mapping[str
     recorded = with_last_batch(stored, folder, record, committed)
     require_all_batches(recorded, record, known, metadata, last_transaction, committed=committed)
     _require_last_batch(folder, record, committed, known, metadata, last_transaction)
+    _require_whole_tables(folder, record, committed, known)
+
+
+def _require_whole_tables(folder: Files, record: JobRecord, committed: int | None, tables: Mapping[str, str]) -> None:
+    """Refuse tables that lack rows, which a start can write again as long as their batch is recorded."""
+    try:
+        require_whole_tables(tables.values())
+        with suppress(CorruptState):  # as a start, which needs no record of a batch that is committed
+            batch = None if committed is None else read_prepared(folder, record.epoch, committed, job=record.id)
+            if batch is not None:
+                require_whole_batch(batch)
+    except SinkError as error:
+        raise SavepointRefused(str(error)) from error
 
 
 def _require_last_batch(

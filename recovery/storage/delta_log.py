@@ -13,7 +13,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from framework.engine.delta_log.damage import LOG, cut_short_commit
+from framework.engine.delta_log.commits import LOG
+from framework.engine.delta_log.damage import cut_short_commit
 from recovery.errors import SavepointError
 from recovery.storage.files import Files
 from state.checkpoint.folder import parse_json

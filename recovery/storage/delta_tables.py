@@ -189,7 +189,7 @@ def _file_exists(spark: SparkSession, file: str) -> bool:
 
 def _require_none_missing(table: SavedTable, missing: int, total: int) -> None:
     if missing:
-        raise _version_lost(table, f"{missing} of its {total} files were vacuumed")
+        raise _version_lost(table, f"{missing} of its {total} files were vacuumed, or cut short")
 
 
 def _other_version(table: SavedTable) -> TableVersionLost:

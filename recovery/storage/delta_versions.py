@@ -24,7 +24,7 @@ from recovery.storage.s3_options import S3Options
 
 
 def missing_files(folder: Files, table: SavedTable, s3: S3Options | None = None) -> tuple[int, int]:
-    """Return how many files a table has at its version, and how many of them are gone.
+    """Return how many files a table has at its version, and how many of them are gone, or cut short.
 
     Args:
         folder: the table's folder.
@@ -34,9 +34,12 @@ def missing_files(folder: Files, table: SavedTable, s3: S3Options | None = None)
     Raises:
         UnsupportedTable: Spark must look.
     """
-    names = [unquote(name) for name in files_of(_open(folder, s3, table.version)).column("path").to_pylist()]
-    there = folder.sizes() if names else {}
-    return len(names), sum(name not in there for name in names)
+    files = files_of(_open(folder, s3, table.version))
+    sizes = dict(
+        zip(map(unquote, files.column("path").to_pylist()), files.column("size_bytes").to_pylist(), strict=True)
+    )
+    there = folder.sizes() if sizes else {}
+    return len(sizes), sum(there.get(name) != size for name, size in sizes.items())
 
 
 def restore(

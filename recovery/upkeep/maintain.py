@@ -15,6 +15,7 @@ takes: it is at least seven days.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -197,7 +198,8 @@ def _vacuum(table: DeltaFiles, files: Files | None, report: TableUpkeep, wanted:
     needed = wanted.needed.of(report.path, wanted.s3)
     unused = table.unused(hours, needed)
     notes += [f"version {one} is gone, and with it {', '.join(needed[one])}" for one in unused.lost]
-    if not wanted.dry_run:
+    if not wanted.dry_run and unused.sizes:
+        os.sync()  # a power cut must not take what OPTIMIZE has put in their place
         table.remove(unused.sizes)
     return replace(
         report,

@@ -1,5 +1,7 @@
 """Delta's own log of a table.
 
-read.py    What does it say? Through Spark.
-damage.py  What of it is damaged, or of the files that it names?
+read.py        What does it say? Through Spark.
+commits.py     Its commits, as files.
+damage.py      Which of them has a power cut damaged, and what is there to do?
+lost_files.py  Which files of rows are gone, or cut short?
 """

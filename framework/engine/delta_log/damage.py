@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
 
 from framework.declarations.errors import SinkError
-from state.checkpoint.folder import LocalFolder, local_path, parse_json
+from framework.engine.delta_log.commits import LOG, NOTE, actions_of, newest_files, note_of, parts, without
+from framework.engine.delta_log.lost_files import cut_short_file
+from state.checkpoint.folder import LocalFolder, local_path
 from state.checkpoint.job_record import TRANSACTION
 from state.spark_logs.checksums import Agreement, agreement
 
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
 
     from state.spark_logs.lines import LogFolder
 
-LOG = "_delta_log"
-NOTE = "userMetadata"
-"""Field of Delta's for a note in the first line of a commit."""
 _LINES: Mapping[str, Sequence[str]] = {
     "add": (
         "numTargetFilesAdded",
@@ -42,17 +40,31 @@ _PARQUET = b"PAR1"
 _CUT_SHORT = "was cut short, as by a power cut"
 _NOTE = re.compile(rf"({TRANSACTION.pattern}):\d+")
 _CHECKSUM = re.compile(r"\.?(\d{20})\.(?:json\.)?crc")
-_VERSION = re.compile(r"(\d{20})\.(json|checkpoint\..*parquet)")
 
 
 def damaged_log(path: str) -> SinkError | None:
     """Return the error of a table whose log, or newest files, were cut short; None if not. `path` is its folder."""
     local = local_path(path)
     table = None if local is None else LocalFolder(local)
-    checks = (_cut_short_checkpoint, cut_short_commit, _cut_short_beginning, _cut_short_file, _other_checksum)
+    checks = (_cut_short_checkpoint, cut_short_commit, _cut_short_beginning, cut_short_file, _other_checksum)
     damage = None if table is None else next(filter(None, (check(table) for check in checks)), None)
-    if damage is None:
-        return None
+    return None if damage is None else _refused(damage)
+
+
+def damaged_batch(path: str, transaction: str, number: int) -> SinkError | None:
+    """Return the error of a table that lacks a file of rows of a batch, or of what came after it; None: it lacks none.
+
+    Args:
+        path: its folder.
+        transaction: the id under which the batch was committed.
+        number: of the batch.
+    """
+    local = local_path(path)
+    damage = None if local is None else cut_short_file(LocalFolder(local), (transaction, number))
+    return None if damage is None else _refused(damage)
+
+
+def _refused(damage: str) -> SinkError:
     return SinkError(
         f"{damage}, and start the job again, and all others that write to the table: each writes its last batch again, "
         "or says what is missing"
@@ -77,19 +89,12 @@ def cut_short_commit(table: LogFolder) -> str | None:
 
 
 def _lost(table: LogFolder, commit: str, what: str) -> str:
-    return f"{LOG}/{commit} in {table.root} {what}, and what was in it is lost: {_without(int(commit[:20]))}"
-
-
-def _without(version: int) -> str:
-    return (
-        f"while nobody writes to the table, remove {LOG}/_last_checkpoint and all files in {LOG} whose number is "
-        f"{version} or greater, also hidden ones"
-    )
+    return f"{LOG}/{commit} in {table.root} {what}, and what was in it is lost: {without(int(commit[:20]))}"
 
 
 def _cut_short_checkpoint(table: LocalFolder) -> str | None:
     """Return what to do about the newest checkpoint of the log if it has no end: the commits that it stands for do."""
-    checkpoint, _ = _newest_files(table)
+    checkpoint, _ = newest_files(table)
     for name in table.names(LOG) if checkpoint else ():
         is_file = name.startswith(f"{checkpoint}.checkpoint") and name.endswith(".parquet")
         if is_file and not _has_end(table.path / LOG / name):
@@ -109,42 +114,16 @@ def _has_end(parquet: Path) -> bool:
 def _cut_short_beginning(table: LocalFolder) -> str | None:
     """Return what to do about the very first commit if it says no more what the table is; Delta reads none then."""
     first = f"{0:020d}.json"
-    if not table.exists(f"{LOG}/{first}") or _newest_files(table)[0]:  # a long log is not listed for this
+    if not table.exists(f"{LOG}/{first}") or newest_files(table)[0]:  # a long log is not listed for this
         return None
-    actions = _actions(table.read(f"{LOG}/{first}")) or []
-    is_whole = _parts(actions, "protocol") and _parts(actions, "metaData")
+    actions = actions_of(table.read(f"{LOG}/{first}")) or []
+    is_whole = parts(actions, "protocol") and parts(actions, "metaData")
     return None if is_whole else _lost(table, first, _CUT_SHORT)
-
-
-def _cut_short_file(table: LocalFolder) -> str | None:
-    """Return what to do about a file of rows that was cut short, or is gone, of those that the log was read for."""
-    lost = _first_lost_file(table)
-    if lost is None or _first_lost_file(table) != lost:  # it is replaced just now, and removed
-        return None
-    version, path = lost
-    return (
-        f"{path} in {table.root} was cut short, as by a power cut, or is gone, and the rows in it are lost; it is of "
-        f"version {version} of the table: put it back; or {_without(version)}"
-    )
-
-
-def _first_lost_file(table: LocalFolder) -> tuple[int, str] | None:
-    _, commits = _newest_files(table)
-    added: dict[str, tuple[int, int | None]] = {}
-    for one in commits:
-        actions = _actions(table.read(f"{LOG}/{one}.json")) or []
-        for gone in _parts(actions, "remove"):
-            added.pop(unquote(str(gone.get("path"))), None)
-        for new in _parts(actions, "add"):
-            added[unquote(str(new.get("path")))] = int(one), new.get("size")
-    here = (path for path in added if ":/" not in path)  # those of a shallow clone are elsewhere
-    lost = ((added[path][0], path) for path in here if _size(table.path / path) != added[path][1])
-    return min(lost, default=None)
 
 
 def _other_checksum(table: LocalFolder) -> str | None:
     """Return what to do about a checksum of Hadoop that does not agree with its commit, which is whole: Spark fails."""
-    for name in (f"{one}.json" for one in _newest_files(table)[1]):
+    for name in (f"{one}.json" for one in newest_files(table)[1]):
         if _agreement(table, name) != "agrees":
             return (
                 f"{LOG}/{name} in {table.root} is whole, and its checksum {LOG}/.{name}.crc does not agree with it, as "
@@ -163,13 +142,6 @@ def _agreement(table: LogFolder, name: str) -> Agreement:
     return "checksum is cut short" if found != "agrees" and agreement(content + b"\n", checksum) == "agrees" else found
 
 
-def _size(path: Path) -> int | None:
-    try:
-        return path.stat().st_size
-    except FileNotFoundError:
-        return None
-
-
 def first_cut_short(table: LogFolder, version: int | None = None) -> str | None:
     """Return the name of the first commit that is read for a version of a table and was cut short; None: none was.
 
@@ -179,14 +151,14 @@ def first_cut_short(table: LogFolder, version: int | None = None) -> str | None:
     """
     if local_path(table.root) is None:
         return None
-    checkpoint, commits = _newest_files(table, version)
+    checkpoint, commits = newest_files(table, version)
     empty: dict[str, str] = {}
     for name in (f"{one}.json" for one in commits if one > checkpoint):
-        actions = _actions(table.read(f"{LOG}/{name}"))
+        actions = actions_of(table.read(f"{LOG}/{name}"))
         is_other = _agreement(table, name) in ("file is cut short", "differs")
         if not actions or is_other or not _is_whole(actions):
             return next(iter(empty.values()), name)
-        for transaction in _parts(actions, "txn"):
+        for transaction in parts(actions, "txn"):
             empty.pop(note_of(str(transaction.get("appId")), transaction.get("version", -1)), None)
         if (note := _note_of_nothing(actions)) is not None:
             empty[note] = name
@@ -199,8 +171,8 @@ def _missing_commit(table: LogFolder) -> str | None:
     """Return the name of the first commit that a table lacks; None: it lacks none."""
     if (local := local_path(table.root)) is None:
         return None
-    gap = _gap(_newest_checksum(local), *_newest_files(table))
-    if gap is None or _gap(_newest_checksum(local), *_newest_files(table)) != gap:  # it was made just now
+    gap = _gap(_newest_checksum(local), *newest_files(table))
+    if gap is None or _gap(_newest_checksum(local), *newest_files(table)) != gap:  # it was made just now
         return None
     return f"{gap:020d}.json"
 
@@ -223,53 +195,21 @@ def _newest_checksum(table: Path) -> int:
     return max((int(match[1]) for name in names if (match := _CHECKSUM.fullmatch(name))), default=-1)
 
 
-def _newest_files(table: LogFolder, version: int | None = None) -> tuple[str, list[str]]:
-    """Return the number of the newest checkpoint of the log, "" for none, and those of commits from it on, in order.
-
-    Args:
-        table: its folder.
-        version: of the table, after which nothing counts.
-    """
-    last = "9" * 20 if version is None else f"{version:020d}"
-    found = [match for name in table.names(LOG) if (match := _VERSION.fullmatch(name)) and match[1] <= last]
-    checkpoint = max((one[1] for one in found if one[2] != "json"), default="")
-    return checkpoint, sorted(one[1] for one in found if one[2] == "json" and one[1] >= checkpoint)
-
-
-def note_of(transaction: str, number: int) -> str:
-    """Return the note in a commit of a job: it has this transaction, in a later line, or has lost its end."""
-    return f"{transaction}:{number}"
-
-
-def _actions(content: bytes) -> list[dict[str, Any]] | None:
-    """Return the actions of a commit; None if it was cut within a line."""
-    try:
-        actions = [parse_json(line) for line in content.splitlines() if line]
-    except ValueError:
-        return None
-    return actions if all(isinstance(action, dict) for action in actions) else None
-
-
-def _parts(actions: Iterable[Mapping[str, Any]], kind: str) -> list[dict[str, Any]]:
-    """Return what the actions of a kind say."""
-    return [one[kind] for one in actions if isinstance(one.get(kind), dict)]
-
-
 def _is_whole(actions: list[dict[str, Any]]) -> bool:
     """Return whether a commit that was not cut within a line has all its lines. One of a job says what it has."""
-    info = next(iter(_parts(actions, "commitInfo")), {})
+    info = next(iter(parts(actions, "commitInfo")), {})
     if info.get("operation") in ("OPTIMIZE", "RESTORE"):  # an OPTIMIZE that comes of a merge has the note of that, too
         return _has_all_files(info, actions)
     note = _NOTE.fullmatch(str(info.get(NOTE)))
     if note is None or _note_of_nothing(actions) is not None:
         return True
-    return note[1] in {one.get("appId") for one in _parts(actions, "txn")} and _has_all_files(info, actions)
+    return note[1] in {one.get("appId") for one in parts(actions, "txn")} and _has_all_files(info, actions)
 
 
 def _note_of_nothing(actions: list[dict[str, Any]]) -> str | None:
     """Return the note of a commit of a job that has lost all else: the batch must be in a later one."""
-    info = next(iter(_parts(actions, "commitInfo")), {})
-    has_anything = any(_parts(actions, kind) for kind in ("txn", "add", "remove"))
+    info = next(iter(parts(actions, "commitInfo")), {})
+    has_anything = any(parts(actions, kind) for kind in ("txn", "add", "remove"))
     note = None if has_anything else _NOTE.fullmatch(str(info.get(NOTE)))
     return None if note is None else note[0]
 
@@ -278,9 +218,9 @@ def _has_all_files(info: Mapping[str, Any], actions: list[dict[str, Any]]) -> bo
     """Return whether a commit has as many files as it says, if it does. The library writes the transaction last."""
     metrics = info.get("operationMetrics") or {}
     if "numFiles" in metrics:
-        return _has_all_rows(metrics, _parts(actions, "add"))
+        return _has_all_rows(metrics, parts(actions, "add"))
     wanted = {kind: sum(int(metrics.get(name, 0)) for name in names) for kind, names in _LINES.items()}
-    return all(len(_parts(actions, kind)) >= lines for kind, lines in wanted.items())
+    return all(len(parts(actions, kind)) >= lines for kind, lines in wanted.items())
 
 
 def _has_all_rows(metrics: Mapping[str, Any], added: Sequence[Mapping[str, Any]]) -> bool:

@@ -24,7 +24,7 @@ from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from framework.declarations.errors import OutputNotWritable, SinkError
-from framework.engine.delta_log.damage import NOTE, note_of
+from framework.engine.delta_log.commits import NOTE, note_of
 from framework.engine.sink.small_commit_checks import UnsupportedTable, require_new_table, schema_of
 from framework.engine.sink.small_commit_storage import MadeCommit, local_folder, require_plain_name
 from framework.engine.sink.small_commit_table import OpenTable, panic_as_unsupported

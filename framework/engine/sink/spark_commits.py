@@ -10,7 +10,7 @@ from delta import exceptions
 from delta.tables import DeltaTable
 
 from framework.declarations.errors import SinkError
-from framework.engine.delta_log.damage import NOTE, note_of
+from framework.engine.delta_log.commits import NOTE, note_of
 from framework.engine.session.columns import quoted
 from framework.engine.session.required_settings import READ_SETTINGS, session_settings
 from framework.engine.session.spark_errors import first_line

@@ -25,8 +25,9 @@ def table(folder: Path, *commits: dict[str, str] | None) -> str:
     log = folder / "_delta_log"
     log.mkdir(parents=True)
     for version, properties in enumerate(commits):
-        action = {"add": {}} if properties is None else {"metaData": {"id": "a", "configuration": properties}}
-        (log / f"{version:020d}.json").write_text(json.dumps(action))
+        action = {"txn": {}} if properties is None else {"metaData": {"id": "a", "configuration": properties}}
+        actions = [action] if version else [{"protocol": {}}, action]
+        (log / f"{version:020d}.json").write_text("\n".join(map(json.dumps, actions)))
     return str(folder)
 
 

@@ -116,7 +116,10 @@ def test_a_newest_commit_that_only_a_checkpoint_of_the_log_has_is_lost(table: Sa
 def test_files_that_are_gone_are_counted(table: SavedTable) -> None:
     """A vacuumed file is named as a loss before anything is changed."""
     assert missing_files(folder_of(table), table) == (3, 0)
-    Path(DeltaTable(table.path, version=0).file_uris()[0].removeprefix("file://")).unlink()
+    file = Path(DeltaTable(table.path, version=0).file_uris()[0].removeprefix("file://"))
+    file.write_bytes(file.read_bytes()[:100])
+    assert missing_files(folder_of(table), table) == (3, 1)
+    file.unlink()
     assert missing_files(folder_of(table), table) == (3, 1)
 
 

@@ -23,10 +23,10 @@ from framework.declarations.errors import (
     IncompatibleCheckpoint,
     SinkError,
 )
-from framework.engine.delta_log.damage import damaged_log
 from framework.engine.delta_log.read import is_delta_table, table_metadata, unreadable_table
 from framework.engine.job.tables.table_checks import require_no_later_batch
 from framework.engine.job.tables.table_record import is_accepted, require_same
+from framework.engine.job.tables.whole_tables import require_whole_batch, require_whole_tables
 from framework.engine.session.required_settings import session_of_its_own
 from framework.engine.session.spark_errors import translate
 from framework.engine.sink.batch.large_rows import read_large_rows, rows_and_hashes
@@ -115,7 +115,8 @@ class Completion:
                 it.
             JobFailed: a table cannot be written now.
         """
-        self._require_whole_tables()
+        # Those of the last start, too: the last batch may be theirs, and is in no other table.
+        require_whole_tables({*filter(None, self.declared.values()), *read_tables(self.files).values()})
         begun, committed = last_batches(self._folder)
         require_begun(self._folder, self.record, begun)
         unfinished = None if begun == committed else begun
@@ -132,15 +133,6 @@ class Completion:
             self._write_again(batch)
         self._remove_others(batch, unfinished)
         return None
-
-    def _require_whole_tables(self) -> None:
-        """Refuse tables that a power cut has damaged, before Spark reads them: it would not say what to do.
-
-        Those of the last start, too: the last batch may be theirs, and is in no other table.
-        """
-        for path in {*filter(None, self.declared.values()), *read_tables(self.files).values()}:
-            if (damage := damaged_log(path)) is not None:
-                raise damage
 
     def _remove_others(self, needed: PreparedBatch | None, unfinished: int | None = None) -> None:
         """Remove all other records, but the rows that a process which is only paused may still record."""
@@ -175,12 +167,15 @@ class Completion:
         """Return what is recorded of a batch; None if nothing is, or it is damaged and not needed."""
         try:
             known = self.record
-            return None if number is None else read_prepared(self._folder, known.epoch, number, job=known.id)
+            found = None if number is None else read_prepared(self._folder, known.epoch, number, job=known.id)
         except CorruptState as error:
             if is_needed:
                 raise
             _log.warning("%s; the batch is committed, so a start does not need it", error)
             return None
+        if found is not None:
+            require_whole_batch(found)
+        return found
 
     def _require_in_no_table(self, number: int) -> None:
         """Refuse to run a batch again that a table has: it might be computed otherwise now."""

@@ -13,7 +13,8 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from framework.declarations.errors import SinkError
-from framework.engine.delta_log.damage import NOTE, damaged_log, note_of
+from framework.engine.delta_log.commits import NOTE, note_of
+from framework.engine.delta_log.damage import damaged_log
 from framework.engine.sink.small_commits import SmallCommits
 
 

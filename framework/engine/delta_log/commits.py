@@ -1,0 +1,58 @@
+"""The commits in Delta's log of a table, as files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from state.checkpoint.folder import parse_json
+
+if TYPE_CHECKING:
+    from state.spark_logs.lines import LogFolder
+
+LOG = "_delta_log"
+NOTE = "userMetadata"
+"""Field of Delta's for a note in the first line of a commit."""
+COMMIT = re.compile(r"\d{20}\.json")
+_VERSION = re.compile(r"(\d{20})\.(json|checkpoint\..*parquet)")
+
+
+def newest_files(table: LogFolder, version: int | None = None) -> tuple[str, list[str]]:
+    """Return the number of the newest checkpoint of the log, "" for none, and those of commits from it on, in order.
+
+    Args:
+        table: its folder.
+        version: of the table, after which nothing counts.
+    """
+    last = "9" * 20 if version is None else f"{version:020d}"
+    found = [match for name in table.names(LOG) if (match := _VERSION.fullmatch(name)) and match[1] <= last]
+    checkpoint = max((one[1] for one in found if one[2] != "json"), default="")
+    return checkpoint, sorted(one[1] for one in found if one[2] == "json" and one[1] >= checkpoint)
+
+
+def note_of(transaction: str, number: int) -> str:
+    """Return the note in a commit of a job: it has this transaction, in a later line, or has lost its end."""
+    return f"{transaction}:{number}"
+
+
+def actions_of(content: bytes) -> list[dict[str, Any]] | None:
+    """Return the actions of a commit; None if it was cut within a line."""
+    try:
+        actions = [parse_json(line) for line in content.splitlines() if line]
+    except ValueError:
+        return None
+    return actions if all(isinstance(action, dict) for action in actions) else None
+
+
+def parts(actions: Iterable[Mapping[str, Any]], kind: str) -> list[dict[str, Any]]:
+    """Return what the actions of a kind say."""
+    return [one[kind] for one in actions if isinstance(one.get(kind), dict)]
+
+
+def without(version: int) -> str:
+    """Return what to do so that a table is as it was before a version, as a part of a sentence."""
+    return (
+        f"while nobody writes to the table, remove {LOG}/_last_checkpoint and all files in {LOG} whose number is "
+        f"{version} or greater, also hidden ones"
+    )

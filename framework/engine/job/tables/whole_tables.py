@@ -1,0 +1,30 @@
+"""Has a power cut damaged a table of a job? Looked at before Spark reads it, which would not say what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from framework.engine.delta_log.damage import damaged_batch, damaged_log
+from state.prepared import PreparedBatch
+
+
+def require_whole_tables(paths: Iterable[str]) -> None:
+    """Raise `SinkError` for a table whose log is damaged, or that lacks a file of those that were added last.
+
+    Args:
+        paths: those of the tables; those that are not on a local disk are whole.
+    """
+    for path in paths:
+        if (damage := damaged_log(path)) is not None:
+            raise damage
+
+
+def require_whole_batch(batch: PreparedBatch) -> None:
+    """Raise `SinkError` if a table lacks a file with rows of a batch that it has: later the batch is recorded no more.
+
+    Args:
+        batch: as it is recorded.
+    """
+    for one in batch.writes:
+        if (damage := damaged_batch(one.path, one.transaction, batch.number)) is not None:
+            raise damage
