@@ -50,6 +50,11 @@ def parts(actions: Iterable[Mapping[str, Any]], kind: str) -> list[dict[str, Any
     return [one[kind] for one in actions if isinstance(one.get(kind), dict)]
 
 
+def info_of(actions: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what a commit says of itself."""
+    return next(iter(parts(actions, "commitInfo")), {})
+
+
 def without(version: int) -> str:
     """Return what to do so that a table is as it was before a version, as a part of a sentence."""
     return (

@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from framework.declarations.errors import SinkError
-from framework.engine.delta_log.commits import LOG, NOTE, actions_of, newest_files, note_of, parts, without
+from framework.engine.delta_log.commits import LOG, NOTE, actions_of, info_of, newest_files, note_of, parts, without
 from framework.engine.delta_log.lost_files import cut_short_file
 from state.checkpoint.folder import LocalFolder, local_path
 from state.checkpoint.job_record import TRANSACTION
@@ -157,14 +157,18 @@ def first_cut_short(table: LogFolder, version: int | None = None) -> str | None:
         actions = actions_of(table.read(f"{LOG}/{name}"))
         is_other = _agreement(table, name) in ("file is cut short", "differs")
         if not actions or is_other or not _is_whole(actions):
-            return next(iter(empty.values()), name)
-        for transaction in parts(actions, "txn"):
-            empty.pop(note_of(str(transaction.get("appId")), transaction.get("version", -1)), None)
+            return name
+        if info_of(actions).get("operation") == "RESTORE":
+            empty.clear()  # it has taken the table back behind them
+        for done in parts(actions, "txn"):
+            transaction, number = str(done.get("appId")), done.get("version", -1)
+            empty = {key: one for key, one in empty.items() if key != note_of(transaction, number)}
+            for key, lost in empty.items():
+                if key.rpartition(":")[0] == transaction and number > int(key.rpartition(":")[2]):
+                    return lost  # the job went on: nobody writes that batch again
         if (note := _note_of_nothing(actions)) is not None:
             empty[note] = name
-    if version is None and empty and [*empty.values()][-1] == f"{commits[-1]}.json":
-        empty.popitem()  # the batch is written again
-    return next(iter(empty.values()), None)
+    return None if version is None else next(iter(empty.values()), None)
 
 
 def _missing_commit(table: LogFolder) -> str | None:
@@ -197,7 +201,7 @@ def _newest_checksum(table: Path) -> int:
 
 def _is_whole(actions: list[dict[str, Any]]) -> bool:
     """Return whether a commit that was not cut within a line has all its lines. One of a job says what it has."""
-    info = next(iter(parts(actions, "commitInfo")), {})
+    info = info_of(actions)
     if info.get("operation") in ("OPTIMIZE", "RESTORE"):  # an OPTIMIZE that comes of a merge has the note of that, too
         return _has_all_files(info, actions)
     note = _NOTE.fullmatch(str(info.get(NOTE)))
@@ -208,7 +212,7 @@ def _is_whole(actions: list[dict[str, Any]]) -> bool:
 
 def _note_of_nothing(actions: list[dict[str, Any]]) -> str | None:
     """Return the note of a commit of a job that has lost all else: the batch must be in a later one."""
-    info = next(iter(parts(actions, "commitInfo")), {})
+    info = info_of(actions)
     has_anything = any(parts(actions, kind) for kind in ("txn", "add", "remove"))
     note = None if has_anything else _NOTE.fullmatch(str(info.get(NOTE)))
     return None if note is None else note[0]

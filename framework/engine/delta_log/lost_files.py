@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from base64 import b85decode
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
+from uuid import UUID
 
 from framework.engine.delta_log.commits import COMMIT, LOG, actions_of, newest_files, parts, without
 from state.checkpoint.folder import LocalFolder
@@ -11,6 +14,14 @@ from state.checkpoint.folder import LocalFolder
 if TYPE_CHECKING:
     from pathlib import Path
 
+_AROUND_VECTOR = 8
+"""Bytes for its length and its checksum."""
+_ID_LETTERS = 20
+_Z85 = str.maketrans(
+    "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#",
+    "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~",
+)
+"""Letters of Z85 -> those of Python's base 85."""
 _MOST_COMMITS = 1_000
 """How far back a start looks for the last batch of a job: another job may have written to a table since."""
 
@@ -35,16 +46,35 @@ def cut_short_file(table: LocalFolder, batch: tuple[str, int] | None = None) -> 
 
 
 def _first_lost_file(table: LocalFolder, batch: tuple[str, int] | None) -> tuple[int, str] | None:
-    added: dict[str, tuple[int, int | None]] = {}
+    added: dict[str, tuple[int, int | None, Any]] = {}
     for one in newest_files(table)[1] if batch is None else _since(table, batch):
         actions = actions_of(table.read(f"{LOG}/{one}.json")) or []
         for gone in parts(actions, "remove"):
             added.pop(unquote(str(gone.get("path"))), None)
         for new in parts(actions, "add"):
-            added[unquote(str(new.get("path")))] = int(one), new.get("size")
-    here = (path for path in added if ":/" not in path)  # those of a shallow clone are elsewhere
-    lost = ((added[path][0], path) for path in here if _size(table.path / path) != added[path][1])
+            added[unquote(str(new.get("path")))] = int(one), new.get("size"), new.get("deletionVector")
+    lost: list[tuple[int, str]] = []
+    for path, (version, size, vector) in added.items():
+        if ":/" not in path and _size(table.path / path) != size:  # those of a shallow clone are elsewhere
+            lost.append((version, path))
+        file, end = _vector_file(vector) if vector else ("", 0)
+        if file and (_size(table.path / file) or 0) < end:
+            lost.append((version, file))
     return min(lost, default=None)
+
+
+def _vector_file(vector: Mapping[str, Any]) -> tuple[str, int]:
+    """Return the file of a deletion vector, and where it ends in it; no file if it is in the commit, or elsewhere.
+
+    Its name is an id in letters (Z85), after the folder, as the protocol of Delta has it.
+    """
+    if vector.get("storageType") != "u":
+        return "", 0
+    text = str(vector.get("pathOrInlineDv"))
+    name = UUID(bytes=b85decode(text[-_ID_LETTERS:].translate(_Z85)))
+    folder = f"{text[:-_ID_LETTERS]}/" if text[:-_ID_LETTERS] else ""
+    end = int(vector.get("offset") or 0) + int(vector.get("sizeInBytes") or 0) + _AROUND_VECTOR
+    return f"{folder}deletion_vector_{name}.bin", end
 
 
 def _since(table: LocalFolder, batch: tuple[str, int]) -> list[str]:

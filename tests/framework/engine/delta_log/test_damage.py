@@ -50,15 +50,16 @@ def test_a_commit_of_a_job_that_lost_whole_lines_at_its_end_was_cut_short(tmp_pa
 
 
 def test_a_commit_of_a_job_that_has_lost_all_is_made_up_for_by_a_later_one(tmp_path: Path) -> None:
-    """By the newest batch, when it is written again. Nobody writes those before again."""
+    """By the newest batch, when it is written again. Nobody writes those before again. Other jobs go on."""
     name = "j/log@0123456789ab#0"
     write_deltalake(tmp_path, pa.table({"n": [0]}))
     assert SmallCommits(str(tmp_path)).append(pa.table({"n": [1]}), name, 7)
     commit = tmp_path / "_delta_log" / f"{1:020d}.json"
     commit.write_bytes(commit.read_bytes().splitlines()[0])
-    for batch, is_lost in ((8, True), (7, False)):
+    other = "other/log@0123456789cd#0"
+    for job, batch, is_lost in ((name, 8, True), (name, 7, False), (other, 8, False)):
         (tmp_path / "_delta_log" / f"{2:020d}.json").unlink(missing_ok=True)
-        assert SmallCommits(str(tmp_path)).append(pa.table({"n": [2]}), name, batch)
+        assert SmallCommits(str(tmp_path)).append(pa.table({"n": [2]}), job, batch)
         write_deltalake(tmp_path, pa.table({"n": [3]}), mode="append")
         assert (f"{commit.name} in {tmp_path} was cut short" in str(damaged_log(str(tmp_path)))) == is_lost
         (tmp_path / "_delta_log" / f"{3:020d}.json").unlink()

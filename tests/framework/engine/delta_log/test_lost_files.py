@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pyarrow as pa
@@ -32,3 +33,19 @@ def test_a_file_of_a_batch_is_looked_for_also_before_a_checkpoint_of_the_log(tmp
     assert "all files in _delta_log whose number is 2 or greater" in said
     assert damaged_batch(str(tmp_path), JOB, 9) is None  # it has no such batch
     assert damaged_batch("s3a://bucket/log", JOB, 7) is None
+
+
+@pytest.mark.parametrize("left", [44, 0, None])
+def test_a_deletion_vector_is_a_file_that_is_needed(tmp_path: Path, left: int | None) -> None:
+    """Without it the rows that it hides are not known: nobody can read the table."""
+    write_deltalake(tmp_path, pa.table({"n": [0]}))
+    size = next(tmp_path.glob("*.parquet")).stat().st_size
+    path = next(tmp_path.glob("*.parquet")).name
+    vector = {"storageType": "u", "pathOrInlineDv": "xiDvUw#v]XP]Moj/D07r", "offset": 1, "sizeInBytes": 36}
+    action = {"add": {"path": path, "size": size, "deletionVector": vector}}
+    (tmp_path / "_delta_log" / f"{1:020d}.json").write_text(json.dumps(action))
+    file = tmp_path / "deletion_vector_675a1ead-66a7-40ec-a18e-ae34d81d3c3e.bin"
+    file.write_bytes(bytes(45))
+    assert damaged_log(str(tmp_path)) is None
+    file.unlink() if left is None else file.write_bytes(bytes(left))
+    assert f"{file.name} in {tmp_path} was cut short" in str(damaged_log(str(tmp_path)))
