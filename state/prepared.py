@@ -213,6 +213,14 @@ def read_prepared(folder: LogFolder, epoch: int, number: int, *, job: str) -> Pr
     return found
 
 
+def last_prepared(folder: LogFolder, record: JobRecord, number: int | None) -> PreparedBatch | None:
+    """Return the last batch as it was prepared; None if there is none, or it is damaged: who needs it says so."""
+    try:
+        return None if number is None else read_prepared(folder, record.epoch, number, job=record.id)
+    except CorruptState:
+        return None
+
+
 def as_computed(folder: LogFolder, record: JobRecord, batch: int | None) -> JobRecord:
     """Return a job's record with declaration and identity by which a batch was computed; itself if it says the same.
 
@@ -223,10 +231,7 @@ def as_computed(folder: LogFolder, record: JobRecord, batch: int | None) -> JobR
         record: what it says of the job.
         batch: the last one that is committed, or recorded; None: there is none.
     """
-    try:
-        found = None if batch is None else read_prepared(folder, record.epoch, batch, job=record.id)
-    except CorruptState:
-        return record  # who needs the batch says so
+    found = last_prepared(folder, record, batch)
     if found is None:
         return record
     stored = record.to_json()

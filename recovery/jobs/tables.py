@@ -7,7 +7,6 @@ the tables know nothing yet, and a job that starts in it would lack batches, or 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from typing import Any
 
 from framework.declarations.errors import SinkError
@@ -24,8 +23,7 @@ from state.checkpoint.job_record import JobRecord
 from state.checkpoint.layout import FLUSHED_FILE, INPUTS_FILE, TABLES_FILE
 from state.checkpoint.owner import read_owner, written_tables
 from state.checkpoint.run_record import last_batches
-from state.errors import CorruptState, StateError
-from state.prepared import read_prepared
+from state.prepared import PreparedBatch, last_prepared
 
 
 def require_fitting_tables(folder: Files, record: JobRecord, tables: Mapping[str, str], s3: S3Options | None) -> None:
@@ -62,52 +60,43 @@ def require_fitting_tables(folder: Files, record: JobRecord, tables: Mapping[str
         require_owned(tables[role], owner_of(transactions[tables[role]]), folder, record)
     require_no_later_batch(folder, record, {role: tables[role] for role in logs}, last_transaction)
     known = {role: tables[role] for role in metadata}
-    recorded = with_last_batch(stored, folder, record, committed)
+    batch = last_prepared(folder, record, committed)
+    recorded = with_last_batch(stored, batch)
     require_all_batches(recorded, record, known, metadata, last_transaction, committed=committed)
-    _require_last_batch(folder, record, committed, known, metadata, last_transaction)
-    _require_whole_tables(folder, record, committed, known)
+    if batch is not None:
+        _require_last_batch(folder, batch, known, metadata, last_transaction)
+    _require_whole_tables(known, batch)
 
 
-def _require_whole_tables(folder: Files, record: JobRecord, committed: int | None, tables: Mapping[str, str]) -> None:
+def _require_whole_tables(tables: Mapping[str, str], batch: PreparedBatch | None) -> None:
     """Refuse tables that lack rows, which a start can write again as long as their batch is recorded."""
     try:
         require_whole_tables(tables.values())
-        with suppress(CorruptState):  # as a start, which needs no record of a batch that is committed
-            batch = None if committed is None else read_prepared(folder, record.epoch, committed, job=record.id)
-            if batch is not None:
-                require_whole_batch(batch)
+        if batch is not None:
+            require_whole_batch(batch)
     except SinkError as error:
         raise SavepointRefused(str(error)) from error
 
 
 def _require_last_batch(
     folder: Files,
-    record: JobRecord,
-    committed: int | None,
+    batch: PreparedBatch,
     tables: Mapping[str, str],
     metadata: Mapping[str, Mapping[str, Any]],
     last_transaction: Callable[[str, str], int],
 ) -> None:
     """Refuse tables that lack the last batch: its record, by which a start writes it again, is in no savepoint."""
-    if committed is None:
-        return
-    try:
-        batch = read_prepared(folder, record.epoch, committed, job=record.id)
-    except StateError:
-        return  # as a start, which needs no record of a batch that is committed
-    if batch is None:
-        return
     if batch.is_flush and not folder.exists(FLUSHED_FILE):
         raise SavepointRefused(
-            f"{FLUSHED_FILE} in {folder.root} is gone, which says that batch {committed} has finished the job. Start "
-            "the job once, which writes it again, and try again"
+            f"{FLUSHED_FILE} in {folder.root} is gone, which says that batch {batch.number} has finished the job. "
+            "Start the job once, which writes it again, and try again"
         )
     for one in batch.writes:
-        is_lost = tables.get(one.role) == one.path and last_transaction(one.path, one.transaction) < committed
-        if is_lost and not is_accepted(metadata[one.role], one.transaction, committed):
+        is_lost = tables.get(one.role) == one.path and last_transaction(one.path, one.transaction) < batch.number
+        if is_lost and not is_accepted(metadata[one.role], one.transaction, batch.number):
             raise SavepointRefused(
-                f"the {one.role} {one.path} has lost batch {committed} of {folder.root}, as a power cut may take it. "
-                "Start the job once, which writes it again, and try again"
+                f"the {one.role} {one.path} has lost batch {batch.number} of {folder.root}, as a power cut may take "
+                "it. Start the job once, which writes it again, and try again"
             )
 
 

@@ -15,6 +15,7 @@ from framework.engine.sink.fencing import require_owned
 from framework.engine.sink.small_commits import FENCED
 from state.checkpoint.folder import place_of
 from state.checkpoint.run_record import is_new, last_batches
+from state.prepared import last_prepared
 
 if TYPE_CHECKING:
     from framework.engine.session.checkpoint_files import CheckpointFiles
@@ -55,7 +56,7 @@ def require_fitting_tables(
     written = None if is_new(files) else made.values()
     require_no_other_batch(files, record, tables, last, written=written, has_rows=has_rows)
     committed = last_batches(files)[1]
-    known = with_last_batch(stored, files, record, committed)
+    known = with_last_batch(stored, last_prepared(files, record, committed))
     return require_all_batches(known, record, tables, metadata, last, committed=committed)
 
 

@@ -24,12 +24,10 @@ from typing import TYPE_CHECKING, Any
 from framework.declarations.errors import SinkError
 from framework.engine.sink.small_commits import FENCED
 from state.checkpoint.folder import place_of
-from state.errors import CorruptState
-from state.prepared import read_prepared
 
 if TYPE_CHECKING:
     from state.checkpoint.job_record import JobRecord
-    from state.spark_logs.lines import LogFolder
+    from state.prepared import PreparedBatch
 
 ACCEPTED = "panekeeper.acceptedUpToBatch"
 """Property of a table by which its owner says that what it has of the batches up to this one is as it should be: the
@@ -91,23 +89,15 @@ def require_all_batches(
     return found | _left(stored or {}, record, found)
 
 
-def with_last_batch(
-    stored: Mapping[str, Any] | None, folder: LogFolder, record: JobRecord, committed: int | None
-) -> Mapping[str, Any] | None:
+def with_last_batch(stored: Mapping[str, Any] | None, batch: PreparedBatch | None) -> Mapping[str, Any] | None:
     """Return what was recorded of the tables, with what the record of the last batch says of them.
 
     A table that got no row in that batch may have lost the commit before: nothing else says that it had it.
 
     Args:
         stored: what the last run, or a start after it, has recorded; None if that is not known.
-        folder: the checkpoint.
-        record: what it says of the job.
-        committed: the last batch that it has committed; None: none.
+        batch: the last one that is committed, as it is recorded; None: it is not.
     """
-    try:
-        batch = None if committed is None else read_prepared(folder, record.epoch, committed, job=record.id)
-    except CorruptState:
-        batch = None  # a start needs no record of a batch that is committed
     if batch is None or not batch.tables:
         return stored
     known = with_batch(dict(batch.tables), {one.role for one in batch.writes}, batch.number)

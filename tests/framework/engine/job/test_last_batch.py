@@ -11,7 +11,7 @@ import pytest
 from framework.declarations.errors import SinkError
 from framework.engine.job.tables.table_record import with_last_batch
 from state.checkpoint.folder import LocalFolder
-from state.prepared import PreparedBatch, TableWrite, prepare
+from state.prepared import PreparedBatch, TableWrite, last_prepared, prepare
 from tests.framework.engine.job.test_table_record import RECORD, Tables, written_tables
 
 
@@ -35,10 +35,10 @@ def test_a_table_must_have_what_it_had_when_the_last_batch_was_recorded(tables: 
     prepare(folder, recorded_batch(6, tables.recorded or {}, "view"))
     tables.commit(6, "view")
     for stored in (heartbeat, None):
-        found = with_last_batch(stored, folder, RECORD, 6) or {}
+        found = with_last_batch(stored, last_prepared(folder, RECORD, 6)) or {}
         assert {role: one["batch"] for role, one in found.items()} == {"log": 5, "view": 6}
     put_back()
-    tables.recorded = dict(with_last_batch(heartbeat, folder, RECORD, 6) or {})
+    tables.recorded = dict(with_last_batch(heartbeat, last_prepared(folder, RECORD, 6)) or {})
     with pytest.raises(SinkError, match="batch 3 is the newest that it has of this job, and batch 5"):
         tables.start()
 
@@ -50,7 +50,7 @@ def test_a_table_that_was_put_in_the_place_of_another_one_counts_as_it_is_known_
     folder = LocalFolder(tmp_path / "checkpoint")
     since = {"log": (tables.recorded or {})["log"] | {"id": "other", "batch": -1}}
     prepare(folder, recorded_batch(6, tables.recorded or {}, "log"))
-    assert with_last_batch(since, folder, RECORD, 6) == since
+    assert with_last_batch(since, last_prepared(folder, RECORD, 6)) == since
     prepare(folder, recorded_batch(7, {}, "log"))
-    assert with_last_batch(since, folder, RECORD, 7) is since
-    assert with_last_batch(since, folder, RECORD, None) is since
+    assert with_last_batch(since, last_prepared(folder, RECORD, 7)) is since
+    assert with_last_batch(since, last_prepared(folder, RECORD, None)) is since
