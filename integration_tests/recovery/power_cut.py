@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from integration_tests.engine.conftest import Readings
 
 KEPT = ("checkpoint", "log", "view", "log_quarantine", "log_metrics", "log_downtime")
+Content = bytes | None
+"""What is left of a file; None: it is gone."""
 
 
 class PowerCut:
@@ -33,8 +35,18 @@ class PowerCut:
         """Start the job as a new process would, and let it process what is there."""
         self.readings.run(key_groups=1)
 
-    def cuts(self) -> Iterator[tuple[str, int]]:
-        """Yield the files of the checkpoint, as its job has left it, with how much of each is kept.
+    def problems(self) -> dict[str, str]:
+        """Cut each file short, one at a time, and start: return what is wrong with what follows."""
+        found = {}
+        for file, left in self.cuts():
+            self.take_back()
+            problem = self.problem_after(file, left)
+            if problem is not None:
+                found[f"{file}, {'gone' if left is None else f'{len(left)} bytes'}"] = problem
+        return found
+
+    def cuts(self) -> Iterator[tuple[str, Content]]:
+        """Yield the files of the checkpoint, as its job has left it, with what is left of each.
 
         Nothing; and of what a start reads itself also half. Of the state, and of what a folder has for each batch, the
         oldest file and the newest stand for all. Hidden files are Hadoop's checksums: nothing is lost with them.
@@ -44,10 +56,10 @@ class PowerCut:
             files = sorted((path for path in parent.glob("[!.]*") if path.is_file()), key=_age)
             is_numbered = parent.name != "panekeeper" and parent != folder
             for path in dict.fromkeys([files[0], files[-1]]) if is_numbered else files:
-                name, size = path.relative_to(folder).as_posix(), path.stat().st_size
-                yield name, 0
+                name, content = path.relative_to(folder).as_posix(), path.read_bytes()
+                yield name, b""
                 if not name.startswith(("state/", "pulse/")) or "/_stateSchema/" in name:
-                    yield name, size // 2
+                    yield name, content[: len(content) // 2]
 
     def take_back(self) -> None:
         """Take checkpoint and tables back, and let Spark have nothing of them in memory."""
@@ -63,10 +75,9 @@ class PowerCut:
         jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
         self.readings.spark.streams.resetTerminated()
 
-    def problem_after(self, file: str, kept: int) -> str | None:
+    def problem_after(self, file: str, left: Content) -> str | None:
         """Cut a file short and start: return what is wrong with the error or with the tables, None if nothing is."""
-        path = self.readings.checkpoint / file
-        path.write_bytes(path.read_bytes()[:kept])
+        leave(self.readings.checkpoint / file, left)
         try:
             self.run()
         except PanekeeperError as error:
@@ -83,6 +94,14 @@ class PowerCut:
             return f"the error names no way out: {text}"
         written = self.readings.log()
         return None if [row for row in LOG if row in written] == written else f"wrong tables: {written}"
+
+
+def leave(path: Path, left: Content) -> None:
+    """Leave that of a file, or not even its name."""
+    if left is None:
+        path.unlink()
+    else:
+        path.write_bytes(left)
 
 
 def _age(path: Path) -> tuple[int, str]:

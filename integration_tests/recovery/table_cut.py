@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from integration_tests.engine.readings import LOG
-from integration_tests.recovery.power_cut import KEPT, PowerCut
+from integration_tests.recovery.power_cut import KEPT, Content, PowerCut, leave
 from panekeeper import SinkError
 
 if TYPE_CHECKING:
@@ -20,8 +20,6 @@ _ADVICE = re.compile(
 )
 _MISSING = ("is an older copy", "is gone, and this checkpoint has written to it")
 """A start says that batches are missing, or that the table is, and what to do about that."""
-Content = bytes | None
-"""What is left of a file; None: it is gone."""
 
 
 class TableCut(PowerCut):
@@ -31,7 +29,7 @@ class TableCut(PowerCut):
         super().__init__(readings)
         self.read = sum(row["rows_in"] for row in readings.rows("log_metrics"))
 
-    def cuts(self) -> Iterator[tuple[str, Content]]:  # type: ignore[override]
+    def cuts(self) -> Iterator[tuple[str, Content]]:
         """Yield the files of tables that have the newest two changes, with what is left of each.
 
         Nothing, half, all lines to each of them, or not even the name. Also each file of rows that the newest change
@@ -45,21 +43,19 @@ class TableCut(PowerCut):
             for file in _added_by(changes[-1]) if changes else ():
                 yield from ((self._name(file), left) for left in (None, b"", file.read_bytes()[:100]))
 
-    def problem_after(self, file: str, left: Content) -> str | None:  # type: ignore[override]
+    def problem_after(self, file: str, left: Content) -> str | None:
         """Take what is lost from a file, and start: return what is wrong with what follows, None if nothing is."""
         path = self.readings.folder / file
-        path.unlink()
+        leave(path, left)
         if left is not None:
-            path.write_bytes(left)
             (path.parent / f".{path.name}.crc").unlink(missing_ok=True)
         try:
             self.run()
         except SinkError as error:
             if any(one in str(error) for one in _MISSING):  # that batch is not the last one
                 return None
-            return self._problem_of_advice(
-                path, self.readings.folder / file.split("/", maxsplit=1)[0] / "_delta_log", str(error)
-            )
+            log = self.readings.folder / file.split("/", maxsplit=1)[0] / "_delta_log"
+            return self._problem_of_advice(path, log, str(error))
         return self._problem_of_tables()
 
     def _problem_of_advice(self, path: Path, log: Path, said: str) -> str | None:
