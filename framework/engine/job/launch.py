@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,7 @@ from framework.engine.job.prepared.preparation import Preparation
 from framework.engine.job.query import trigger_options
 from framework.engine.job.startup_checks import require_no_interrupted_restore
 from framework.engine.job.tables.table_record import with_batch
-from framework.engine.session.required_settings import query_settings
+from framework.engine.session.required_settings import start_with_settings
 from framework.engine.sink.batch import downtime
 from framework.engine.sources.inputs import inputs_of
 from framework.engine.sources.inputs_record import InputsRecord
@@ -45,8 +44,6 @@ if TYPE_CHECKING:
 
 
 _log = logger("job")
-_one_start = threading.Lock()
-"""A query copies the settings of its session when it starts, and jobs may share one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,9 +150,12 @@ class JobLaunch:
         self._remove_unread()
         packed = self.pipeline.packed(self.files, self.record.group_ids)
         writer = packed.writeStream.foreachBatch(take).queryName(self.name)
-        with _one_start, query_settings(self.files, self.record.settings):
+
+        def start() -> StreamingQuery:
             self.lease.require_held()
             return writer.option("checkpointLocation", self.files.root).trigger(**self.trigger).start()
+
+        return start_with_settings(start, self.files, self.record.settings)
 
     def complete_batch(self) -> PreparedBatch | None:
         """Complete the batch that was begun last, as a start does, for one more query of this run; return it.

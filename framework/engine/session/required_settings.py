@@ -8,8 +8,9 @@ from the state itself (its format).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from framework.declarations.errors import IncompatibleCheckpoint, SetupError
@@ -21,10 +22,16 @@ from state.spark_logs.offsets import state_format
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
     from framework.engine.session.checkpoint_files import CheckpointFiles
     from framework.engine.session.cluster_size import TaskNumbers
     from state.checkpoint.job_record import JobRecord
+
+_one_start = threading.Lock()
+"""A query copies the settings of its session when it starts, and jobs may share one."""
+_LONGEST_START_MS = 60_000
+"""After this long other jobs may start, whatever keeps the sources of one."""
 
 DELTA_EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 
@@ -117,6 +124,23 @@ def require_state_settings(files: CheckpointFiles) -> None:
             f"a query of your own with its checkpoint on S3 needs {MANAGER_SETTING}={FILE_MANAGER} in its session, "
             "which then takes no checkpoint elsewhere"
         )
+
+
+def start_with_settings(
+    start: Callable[[], StreamingQuery], files: CheckpointFiles, recorded: Mapping[str, str]
+) -> StreamingQuery:
+    """Start a query with `query_settings`, one at a time, and return it when its sources are there.
+
+    Spark makes them a moment after the query has started, in its thread; they look up in the session, and not in the
+    query's copy of its settings, how they write their logs. An error in that moment is the query's, and raised by it.
+    """
+    from py4j.protocol import Py4JJavaError
+
+    with _one_start, query_settings(files, recorded):
+        query = start()
+        with suppress(Py4JJavaError):
+            query._jsq.streamingQuery().awaitInitialization(_LONGEST_START_MS)  # noqa: SLF001 -- not in Python
+        return query
 
 
 @contextmanager
