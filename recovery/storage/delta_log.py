@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from framework.engine.delta_log.commits import LOG
+from framework.engine.delta_log.commits import CHECKPOINT, LOG, actions_of, parts
 from framework.engine.delta_log.damage import cut_short_commit
 from recovery.errors import SavepointError
 from recovery.storage.files import Files
@@ -21,7 +21,6 @@ from state.checkpoint.folder import parse_json
 from state.checkpoint.job_record import OWNER, TRANSACTION
 
 _COMMIT = re.compile(r"(\d{20})\.json")
-_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(\..*)?\.parquet")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +60,7 @@ def has_version(table: Files, version: int) -> bool:
     """Return whether the log can still be read up to a version. The table's files may be gone nevertheless."""
     names = table.names(LOG)
     commits = _versions(names, _COMMIT)
-    start = max((number for number in _versions(names, _CHECKPOINT) if number <= version), default=-1)
+    start = max((number for number in _versions(names, CHECKPOINT) if number <= version), default=-1)
     return version in commits and all(number in commits for number in range(start + 1, version + 1))
 
 
@@ -131,14 +130,14 @@ def owner_of(transactions: Mapping[str, int]) -> str | None:
 def transactions_of(table: Files) -> dict[str, int]:
     """Return id -> last version of the transactions of a table; a checkpoint of its log has those before it."""
     names, found = table.names(LOG), dict[str, int]()
-    checkpoint = max(_versions(names, _CHECKPOINT), default=-1)
+    checkpoint = max(_versions(names, CHECKPOINT), default=-1)
     for number, commit in newest_first(table):
         if number <= checkpoint:
             break
         for one in (one["txn"] for one in commit if "txn" in one):
             found.setdefault(str(one.get("appId")), int(one["version"]))
     for name in names:
-        if _versions([name], _CHECKPOINT) == {checkpoint}:
+        if _versions([name], CHECKPOINT) == {checkpoint}:
             found = {str(one["appId"]): int(one["version"]) for one in _checkpointed(table, name, "txn")} | found
     return found
 
@@ -151,7 +150,7 @@ def committed_at(table: Files, version: int) -> datetime | None:
 
 def table_metadata(table: Files) -> dict[str, Any] | None:
     """Return the metadata of a table; a checkpoint of its log has it as of then. None if only Spark can read it."""
-    checkpoint = max((name for name in table.names(LOG) if name.endswith(".checkpoint.parquet")), default="")
+    checkpoint = max((name for name in table.names(LOG) if CHECKPOINT.fullmatch(name)), default="")
     later = takewhile(lambda one: f"{one[0]:020d}" > checkpoint[:20], newest_first(table))
     found = next((one["metaData"] for _, commit in later for one in commit if "metaData" in one), None)
     found = found or (next(iter(_checkpointed(table, checkpoint, "metaData")), None) if checkpoint else None)
@@ -171,6 +170,8 @@ def time_of(table: Files, version: int) -> int:
 
 def _checkpointed(table: Files, checkpoint: str, action: str) -> list[dict[str, Any]]:
     """Return the actions of a kind in a checkpoint of the log; the commits that have them may have been cleaned up."""
+    if checkpoint.endswith(".json"):
+        return parts(actions_of(table.read(f"{LOG}/{checkpoint}")) or [], action)
     try:
         with table.local_copy(f"{LOG}/{checkpoint}") as file:
             column = pq.read_table(file, columns=[action]).column(action)

@@ -13,6 +13,8 @@ _MAGIC = b"crc\0"
 _HEADER = len(_MAGIC) + 4
 """Then comes how many bytes each sum is of. Hadoop ignores a shorter file."""
 
+_SUM = 4
+
 Agreement = Literal["agrees", "checksum is cut short", "file is cut short", "differs"]
 
 
@@ -33,7 +35,19 @@ def agreement(content: bytes, checksum: bytes) -> Agreement:
     return "file is cut short" if sums.startswith(right) else "differs"
 
 
+def whole_length(checksum: bytes, size: int) -> int | None:
+    """Return how many bytes the checksum of a whole file has; None if Hadoop ignores it.
+
+    Args:
+        checksum: the content of `.NAME.crc`, or its beginning.
+        size: of the file, in bytes.
+    """
+    if len(checksum) < _HEADER or not checksum.startswith(_MAGIC):
+        return None
+    return _HEADER + len(range(0, size, max(int.from_bytes(checksum[len(_MAGIC) : _HEADER]), 1))) * _SUM
+
+
 def _sums(content: bytes, size: int) -> bytes:
     """Return the sum of each part of a file, of so many bytes."""
     parts = (content[at : at + size] for at in range(0, len(content), max(size, 1)))
-    return b"".join(zlib.crc32(part).to_bytes(4) for part in parts)
+    return b"".join(zlib.crc32(part).to_bytes(_SUM) for part in parts)

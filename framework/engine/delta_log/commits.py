@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING, Any
 from state.checkpoint.folder import parse_json
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from state.spark_logs.lines import LogFolder
 
 LOG = "_delta_log"
 NOTE = "userMetadata"
 """Field of Delta's for a note in the first line of a commit."""
 COMMIT = re.compile(r"\d{20}\.json")
-_VERSION = re.compile(r"(\d{20})\.(json|checkpoint\..*parquet)")
+CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.(?:.*\.)?(?:parquet|json)")
+_VERSION = re.compile(rf"(\d{{20}})\.json|{CHECKPOINT.pattern}")
 
 
 def newest_files(table: LogFolder, version: int | None = None) -> tuple[str, list[str]]:
@@ -26,9 +29,9 @@ def newest_files(table: LogFolder, version: int | None = None) -> tuple[str, lis
         version: of the table, after which nothing counts.
     """
     last = "9" * 20 if version is None else f"{version:020d}"
-    found = [match for name in table.names(LOG) if (match := _VERSION.fullmatch(name)) and match[1] <= last]
-    checkpoint = max((one[1] for one in found if one[2] != "json"), default="")
-    return checkpoint, sorted(one[1] for one in found if one[2] == "json" and one[1] >= checkpoint)
+    found = [match for name in table.names(LOG) if (match := _VERSION.fullmatch(name)) and match[0][:20] <= last]
+    checkpoint = max((one[2] for one in found if one[2]), default="")
+    return checkpoint, sorted(one[1] for one in found if one[1] and one[1] >= checkpoint)
 
 
 def note_of(transaction: str, number: int) -> str:
@@ -55,9 +58,9 @@ def info_of(actions: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     return next(iter(parts(actions, "commitInfo")), {})
 
 
-def without(version: int) -> str:
-    """Return what to do so that a table is as it was before a version, as a part of a sentence."""
-    return (
-        f"while nobody writes to the table, remove {LOG}/_last_checkpoint and all files in {LOG} whose number is "
-        f"{version} or greater, also hidden ones"
-    )
+def size_of(path: Path) -> int | None:
+    """Return the size of a file in bytes; None if it is not there."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return None

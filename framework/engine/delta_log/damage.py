@@ -14,7 +14,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from framework.declarations.errors import SinkError
-from framework.engine.delta_log.commits import LOG, NOTE, actions_of, info_of, newest_files, note_of, parts, without
+from framework.engine.delta_log.checkpoints import cut_short_checkpoint, go_back_before
+from framework.engine.delta_log.commits import LOG, NOTE, actions_of, info_of, newest_files, note_of, parts
 from framework.engine.delta_log.lost_files import cut_short_file
 from state.checkpoint.folder import LocalFolder, local_path
 from state.checkpoint.job_record import TRANSACTION
@@ -36,7 +37,6 @@ _LINES: Mapping[str, Sequence[str]] = {
     "remove": ("numTargetFilesRemoved", "numTargetDeletionVectorsAdded", "numRemovedFiles", "numRemovedFile"),
 }
 """Action -> metrics of a commit by Spark, or of a RESTORE by the library, which say how many lines it has at least."""
-_PARQUET = b"PAR1"
 _CUT_SHORT = "was cut short, as by a power cut"
 _NOTE = re.compile(rf"({TRANSACTION.pattern}):\d+")
 _CHECKSUM = re.compile(r"\.?(\d{20})\.(?:json\.)?crc")
@@ -46,7 +46,7 @@ def damaged_log(path: str) -> SinkError | None:
     """Return the error of a table whose log, or newest files, were cut short; None if not. `path` is its folder."""
     local = local_path(path)
     table = None if local is None else LocalFolder(local)
-    checks = (_cut_short_checkpoint, cut_short_commit, _cut_short_beginning, cut_short_file, _other_checksum)
+    checks = (cut_short_checkpoint, cut_short_commit, _cut_short_beginning, cut_short_file, _other_checksum)
     damage = None if table is None else next(filter(None, (check(table) for check in checks)), None)
     return None if damage is None else _refused(damage)
 
@@ -89,26 +89,9 @@ def cut_short_commit(table: LogFolder) -> str | None:
 
 
 def _lost(table: LogFolder, commit: str, what: str) -> str:
-    return f"{LOG}/{commit} in {table.root} {what}, and what was in it is lost: {without(int(commit[:20]))}"
-
-
-def _cut_short_checkpoint(table: LocalFolder) -> str | None:
-    """Return what to do about the newest checkpoint of the log if it has no end: the commits that it stands for do."""
-    checkpoint, _ = newest_files(table)
-    for name in table.names(LOG) if checkpoint else ():
-        is_file = name.startswith(f"{checkpoint}.checkpoint") and name.endswith(".parquet")
-        if is_file and not _has_end(table.path / LOG / name):
-            return (
-                f"the checkpoint {LOG}/{name} in {table.root} {_CUT_SHORT}: while nobody writes to the table, remove "
-                f"it and {LOG}/_last_checkpoint"
-            )
-    return None
-
-
-def _has_end(parquet: Path) -> bool:
-    with parquet.open("rb") as file:
-        file.seek(max(0, parquet.stat().st_size - len(_PARQUET)))
-        return file.read() == _PARQUET
+    return (
+        f"{LOG}/{commit} in {table.root} {what}, and what was in it is lost: {go_back_before(table, int(commit[:20]))}"
+    )
 
 
 def _cut_short_beginning(table: LocalFolder) -> str | None:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from base64 import b85decode
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from typing import Any
 from urllib.parse import unquote
 from uuid import UUID
 
-from framework.engine.delta_log.commits import COMMIT, LOG, actions_of, newest_files, parts, without
+from framework.engine.delta_log.checkpoints import go_back_before
+from framework.engine.delta_log.commits import COMMIT, LOG, actions_of, newest_files, parts, size_of
+from framework.engine.delta_log.file_checksums import cut_short_checksum
 from state.checkpoint.folder import LocalFolder
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _AROUND_VECTOR = 8
 """Bytes for its length and its checksum."""
@@ -35,17 +34,25 @@ def cut_short_file(table: LocalFolder, batch: tuple[str, int] | None = None) -> 
         table: its folder.
         batch: the transaction of a batch, and its number.
     """
-    lost = _first_lost_file(table, batch)
-    if lost is None or _first_lost_file(table, batch) != lost:  # it is replaced just now, and removed
+    files = _files(table, batch)
+    lost = _first_lost(files)
+    if lost is None:
+        return next(filter(None, (cut_short_checksum(table, name) for _, name, _ in files)), None)
+    if _first_lost(_files(table, batch)) != lost:  # it is replaced just now, and removed
         return None
     version, path = lost
     return (
         f"{path} in {table.root} was cut short, as by a power cut, or is gone, and the rows in it are lost; it is of "
-        f"version {version} of the table: put it back; or {without(version)}"
+        f"version {version} of the table: put it back; or {go_back_before(table, version)}"
     )
 
 
-def _first_lost_file(table: LocalFolder, batch: tuple[str, int] | None) -> tuple[int, str] | None:
+def _first_lost(files: Iterable[tuple[int, str, bool]]) -> tuple[int, str] | None:
+    return min(((version, name) for version, name, is_whole in files if not is_whole), default=None)
+
+
+def _files(table: LocalFolder, batch: tuple[str, int] | None) -> list[tuple[int, str, bool]]:
+    """Return the files that were added and are still of the table: version, name, and whether each is whole."""
     added: dict[str, tuple[int, int | None, Any]] = {}
     for one in newest_files(table)[1] if batch is None else _since(table, batch):
         actions = actions_of(table.read(f"{LOG}/{one}.json")) or []
@@ -53,14 +60,14 @@ def _first_lost_file(table: LocalFolder, batch: tuple[str, int] | None) -> tuple
             added.pop(unquote(str(gone.get("path"))), None)
         for new in parts(actions, "add"):
             added[unquote(str(new.get("path")))] = int(one), new.get("size"), new.get("deletionVector")
-    lost: list[tuple[int, str]] = []
+    found: list[tuple[int, str, bool]] = []
     for path, (version, size, vector) in added.items():
-        if ":/" not in path and _size(table.path / path) != size:  # those of a shallow clone are elsewhere
-            lost.append((version, path))
+        if ":/" not in path:  # those of a shallow clone are elsewhere
+            found.append((version, path, size_of(table.path / path) == size))
         file, end = _vector_file(vector) if vector else ("", 0)
-        if file and (_size(table.path / file) or 0) < end:
-            lost.append((version, file))
-    return min(lost, default=None)
+        if file:
+            found.append((version, file, (size_of(table.path / file) or 0) >= end))
+    return found
 
 
 def _vector_file(vector: Mapping[str, Any]) -> tuple[str, int]:
@@ -85,10 +92,3 @@ def _since(table: LocalFolder, batch: tuple[str, int]) -> list[str]:
         if batch in [(one.get("appId"), one.get("version")) for one in done]:
             return [one.removesuffix(".json") for one in reversed(names[:count])]
     return []
-
-
-def _size(path: Path) -> int | None:
-    try:
-        return path.stat().st_size
-    except FileNotFoundError:
-        return None

@@ -7,9 +7,13 @@ stands for a rule that Spark's Delta applies on write and the library may not: s
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
+
+from framework.engine.delta_log.commits import COMMIT, LOG
 
 _FEATURES = frozenset({"appendOnly", "invariants", "timestampNtz"})
 _PROPERTIES = frozenset(
@@ -36,7 +40,9 @@ NEW_TABLE = {"delta.checkpointInterval": "100"}
 """The properties of tables of ours. Delta's default, a checkpoint of the log every 10 commits, nearly doubles the cost
 of small batches."""
 _DECIMAL = re.compile(r"decimal\(\d+,\d+\)")
-_RETENTION = re.compile(r"interval \d+ (second|minute|hour|day|week)s?")
+_RETENTION = re.compile(r"interval (\d+) (second|minute|hour|day|week)s?")
+_SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400, "week": 604_800}
+_USUAL_RETENTION = "interval 30 days"
 
 
 class UnsupportedTable(Exception):
@@ -95,16 +101,28 @@ def require_new_table(schema: Mapping[str, Any], properties: Mapping[str, str]) 
             raise UnsupportedTable(f"its column {name!r} needs column mapping")
 
 
-def may_clean_up(properties: Mapping[str, str]) -> bool:
-    """Return whether the library may remove old commits from the log.
+def has_commits_to_remove(properties: Mapping[str, str], folder: str | None, now_s: float) -> bool:
+    """Return whether the library may remove old commits from the log of a table, and there may be some.
 
     The owner must allow it, and the library must understand for how long they are kept: it takes 30 days for a
     duration that it cannot read, without an error.
+
+    Args:
+        properties: the table's.
+        folder: the table's on this machine, None for elsewhere.
+        now_s: the time, seconds since the epoch.
     """
     if properties.get("delta.enableExpiredLogCleanup", "true").lower() != "true":
         return False
-    retention = properties.get("delta.logRetentionDuration")
-    return retention is None or _RETENTION.fullmatch(retention) is not None
+    retention = _RETENTION.fullmatch(properties.get("delta.logRetentionDuration", _USUAL_RETENTION))
+    if retention is None or folder is None:
+        return retention is not None
+    log = Path(folder) / LOG
+    first = min((name for name in os.listdir(log) if COMMIT.fullmatch(name)), default=None)  # noqa: PTH208 -- only names
+    try:
+        return first is not None and (log / first).stat().st_mtime <= now_s - int(retention[1]) * _SECONDS[retention[2]]
+    except FileNotFoundError:  # another writer removes it just now
+        return False
 
 
 def schema_of(text: str) -> Mapping[str, Any]:

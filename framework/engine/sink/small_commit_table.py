@@ -5,6 +5,8 @@ It decides nothing about repeats and conflicts; `framework/engine/sink/small_com
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -26,12 +28,12 @@ from framework.declarations.errors import SchemaMismatch
 from framework.engine.sink.readable_times import require_readable_times
 from framework.engine.sink.small_commit_checks import (
     UnsupportedTable,
-    may_clean_up,
+    has_commits_to_remove,
     require_metadata,
     require_protocol,
     schema_of,
 )
-from framework.engine.sink.small_commit_storage import require_plain_name
+from framework.engine.sink.small_commit_storage import local_folder, require_plain_name
 from state.codec import with_columns
 
 _COMMITS_AN_OPEN = 50  # a table kept open takes longer with each commit: 8 ms at first, 25 after a hundred
@@ -52,7 +54,7 @@ class OpenTable:
     """
 
     def __init__(self, url: str, options: dict[str, str], readable: set[str]) -> None:
-        self._delta = open_table(url, options)
+        self._url, self._delta = url, open_table(url, options)
         self._properties = self._delta.metadata().configuration
         self._schema = pa.schema(self._delta.schema().to_arrow())
         self._known: dict[str, int] = {}
@@ -140,7 +142,8 @@ class OpenTable:
     def write_checkpoint(self) -> None:
         """Write a checkpoint of the log, and remove commits that need not be kept any longer."""
         self._delta.create_checkpoint()
-        if may_clean_up(self._properties):
+        if has_commits_to_remove(self._properties, local_folder(self._url), time.time()):
+            os.sync()  # a power cut must not take the checkpoint, or what it names: nothing else says what is there
             self._delta.cleanup_metadata()
 
     def _merge(self, rows: pa.Table, once: CommitProperties, conditions: list[str], newer_by: str) -> None:
@@ -249,8 +252,7 @@ def _end_of(files: pa.Table, column: str) -> pa.Scalar | None:
     if name not in files.column_names or files.column(name).null_count:
         return None
     # Spark's statistics are of whole milliseconds, cut off.
-    greatest = pc.max(files.column(name)).cast(pa.timestamp("us", tz="UTC"))
-    return pc.add(greatest, _STATS_ARE_WHOLE_MS)
+    return pc.add(pc.max(files.column(name)).cast(pa.timestamp("us", tz="UTC")), _STATS_ARE_WHOLE_MS)
 
 
 def _file_properties(schema: pa.Schema, rows: pa.Table | None = None) -> WriterProperties:

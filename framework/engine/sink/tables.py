@@ -24,6 +24,7 @@ from pyspark.sql.types import (
 
 from framework.core.job_spec import JobSpec
 from framework.declarations.errors import OutputNotWritable, SchemaMismatch, SinkError
+from framework.engine.delta_log.commits import LOG
 from framework.engine.delta_log.damage import damaged_log
 from framework.engine.delta_log.read import is_delta_table, table_metadata, unreadable_table
 from framework.engine.flow.pipeline import spark_schema
@@ -35,7 +36,7 @@ from framework.engine.sink.batch.downtime import DOWNTIME
 from framework.engine.sink.small_commit_checks import NEW_TABLE
 from framework.engine.sink.small_tables import SmallTables
 from framework.engine.sink.table_settings import require_exact_partitions, require_usable_settings, stored_schema
-from state.checkpoint.folder import place_of
+from state.checkpoint.folder import LocalFolder, local_path, place_of, sync_folder
 
 if TYPE_CHECKING:
     from delta.tables import DeltaTableBuilder
@@ -192,7 +193,19 @@ def create_or_check(
         require_exact_partitions(roles[path], path, metadata, zone)
         if exists and fresh:
             _require_no_rows(spark, roles[path], path, small)
+        if place_of(path) not in own:
+            _flush(path)
     return described
+
+
+def _flush(path: str) -> None:
+    """Flush the log of a table that the job has not written to: a power cut would leave nothing to write to."""
+    if (local := local_path(path)) is None:
+        return
+    table = LocalFolder(local)
+    table.sync(f"{LOG}/{name}" for name in table.names(LOG))
+    for folder in (local, local.parent):
+        sync_folder(folder)
 
 
 def without_missing(wanted: StructType, found: StructType, spec: JobSpec) -> StructType:

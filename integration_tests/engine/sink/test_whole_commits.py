@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -106,6 +108,56 @@ def test_a_commit_of_spark_is_whole_unless_it_has_lost_a_line(
         assert f"{commit.name} in {tmp_path} was cut short" in str(damaged_log(str(tmp_path))), lines[:kept]
     commit.write_bytes(content)
     assert damaged_log(str(tmp_path)) is None
+
+
+def test_a_checkpoint_of_a_log_in_several_files_is_whole_unless_one_is_cut(spark: SparkSession, tmp_path: Path) -> None:
+    """As Delta writes it by its newer policy. Without it, as the error says, Spark reads the same rows."""
+    make(spark, str(tmp_path), "delta.checkpointPolicy = 'v2', delta.checkpointInterval = '1'")
+    assert damaged_log(str(tmp_path)) is None
+    log = tmp_path / "_delta_log"
+    newest = max(log.glob("*.checkpoint.*"))
+    actions = [json.loads(line) for line in newest.read_text().splitlines()]
+    sidecars = [one["sidecar"]["path"] for one in actions if "sidecar" in one]
+    files = [newest, *(log / "_sidecars" / name for name in sidecars)]
+    assert len(files) > 1
+    for file in files:
+        content = file.read_bytes()
+        file.write_bytes(content[: len(content) // 2])
+        said = str(damaged_log(str(tmp_path)))
+        assert file.name in said
+        assert f"remove _delta_log/{newest.name[:20]}.checkpoint* and _delta_log/_last_checkpoint" in said
+        file.write_bytes(content)
+        checksum = file.with_name(f".{file.name}.crc")
+        sums = checksum.read_bytes()
+        checksum.write_bytes(sums[:-1])
+        assert "remove the checksum" in str(damaged_log(str(tmp_path)))
+        checksum.write_bytes(sums)
+    assert damaged_log(str(tmp_path)) is None
+    for file in (*log.glob(f"{newest.name[:20]}.checkpoint*"), log / "_last_checkpoint"):
+        file.unlink()
+    assert damaged_log(str(tmp_path)) is None
+    assert DeltaTable.forPath(spark, str(tmp_path)).toDF().count() == ROWS
+
+
+def test_a_new_table_is_on_the_disk_before_the_job_writes_to_it(
+    readings: Readings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A power cut that took its first commit would leave a table that is gone, with batches that it should have."""
+    flushed: dict[Path, int] = {}
+    fsync = os.fsync
+
+    def record(descriptor: int) -> None:
+        path = Path(f"/proc/self/fd/{descriptor}").resolve()
+        flushed.setdefault(path, len([*readings.checkpoint.glob("panekeeper/prepared/*")]))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", record)
+    readings.put(("a", "10:00:10", 1))
+    readings.run()
+    for table in ("log", "view", "log_quarantine", "log_metrics"):
+        folder = readings.folder / table
+        for path in (folder / "_delta_log" / f"{0:020d}.json", folder / "_delta_log", folder, folder.parent):
+            assert flushed[path] == 0, f"{path} is flushed while no batch is recorded"
 
 
 @pytest.mark.extended

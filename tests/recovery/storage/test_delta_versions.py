@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -12,7 +13,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from framework.engine.sink.small_commit_checks import UnsupportedTable
 from recovery.errors import SavepointError
-from recovery.storage.delta_log import SavedTable, has_version, newest_version
+from recovery.storage.delta_log import SavedTable, has_version, newest_version, table_metadata, transactions_of
 from recovery.storage.delta_versions import missing_files, restore
 from recovery.storage.local_files import LocalFiles
 
@@ -166,3 +167,24 @@ def set_properties(folder: Path, version: int, properties: dict[str, str]) -> No
     new = {"metaData": kept | {"schemaString": json.dumps(schema), "configuration": properties, "createdTime": 0}}
     lines = [json.dumps(one) for one in (*(a for a in actions if "metaData" not in a), new)]
     file.write_text("\n".join(lines) + "\n")
+
+
+def test_a_checkpoint_of_the_log_as_a_list_has_what_the_commits_before_it_said(table: SavedTable) -> None:
+    """It is JSON where Spark writes it by the newer policy, and the commits may be cleaned up."""
+    folder = folder_of(table)
+    listed: list[dict[str, Any]] = []
+    for version in range(4):
+        commit = Path(table.path) / f"_delta_log/{version:020d}.json"
+        listed += [json.loads(line) for line in commit.read_text().splitlines()]
+        commit.unlink() if version < 3 else None
+    assert not has_version(folder, 4)
+    name = f"_delta_log/{3:020d}.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.json"
+    newest = {one["txn"]["appId"]: one for one in listed if "txn" in one}
+    others = [*newest.values(), next(one for one in listed if "metaData" in one)]
+    (Path(table.path) / name).write_text("".join(f"{json.dumps(one)}\n" for one in others))
+    assert has_version(folder, 4)
+    (Path(table.path) / f"_delta_log/{4:020d}.json").unlink()
+    assert transactions_of(folder) == {"job": 3}
+    metadata = table_metadata(folder)
+    assert metadata is not None
+    assert [one["name"] for one in json.loads(metadata["schemaString"])["fields"]] == ["n"]

@@ -252,25 +252,6 @@ def test_a_checksum_of_hadoop_that_does_not_agree_is_named(tmp_path: Path) -> No
         assert words in str(damaged_log(str(tmp_path)))
 
 
-@pytest.mark.parametrize("kept", [0, 100])
-def test_a_checkpoint_of_the_log_without_its_end_is_named(tmp_path: Path, kept: int) -> None:
-    """Nobody could read the table. Without it the commits are read, which are still there."""
-    for number in range(3):
-        write_deltalake(tmp_path, pa.table({"n": [number]}), mode="append")
-    DeltaTable(tmp_path).create_checkpoint()
-    assert damaged_log(str(tmp_path)) is None
-    log = tmp_path / "_delta_log"
-    checkpoint = log / f"{2:020d}.checkpoint.parquet"
-    checkpoint.write_bytes(checkpoint.read_bytes()[:kept])
-    said = str(damaged_log(str(tmp_path)))
-    assert f"{checkpoint.name} in {tmp_path} was cut short" in said
-    assert "remove it and _delta_log/_last_checkpoint, and start the job again" in said
-    checkpoint.unlink()
-    (log / "_last_checkpoint").unlink()
-    assert damaged_log(str(tmp_path)) is None
-    assert DeltaTable(tmp_path).to_pyarrow_table().num_rows == 3
-
-
 def test_a_table_in_a_store_has_whole_commits(tmp_path: Path) -> None:
     """An object is there as a whole, or not at all."""
     assert damaged_log("s3a://bucket/log") is None

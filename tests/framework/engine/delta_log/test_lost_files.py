@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from pathlib import Path
 
 import pyarrow as pa
@@ -49,3 +50,41 @@ def test_a_deletion_vector_is_a_file_that_is_needed(tmp_path: Path, left: int | 
     assert damaged_log(str(tmp_path)) is None
     file.unlink() if left is None else file.write_bytes(bytes(left))
     assert f"{file.name} in {tmp_path} was cut short" in str(damaged_log(str(tmp_path)))
+
+
+@pytest.mark.parametrize("kept", [None, 7, 8, 11, 12])
+def test_a_cut_checksum_of_a_file_of_rows_is_named(tmp_path: Path, kept: int | None) -> None:
+    """Spark has written both, and does not read a file whose checksum is too short; without one it reads it."""
+    write_deltalake(tmp_path, pa.table({"n": [0]}))
+    (file,) = tmp_path.glob("*.parquet")
+    each = file.stat().st_size  # one sum of the whole file
+    checksum = b"crc\0" + each.to_bytes(4) + zlib.crc32(file.read_bytes()).to_bytes(4)
+    if kept is not None:
+        file.with_name(f".{file.name}.crc").write_bytes(checksum[:kept])
+    said = f"its checksum .{file.name}.crc was cut short, as by a power cut: remove the checksum"
+    assert (said if kept in (8, 11) else "None") in str(damaged_log(str(tmp_path)))
+
+
+def test_a_table_whose_log_was_cleaned_up_is_not_advised_to_go_back_before_it(tmp_path: Path) -> None:
+    """Nothing would be left of it."""
+    for number in range(4):
+        write_deltalake(tmp_path, pa.table({"n": [number]}), mode="append")
+        if number == 2:
+            DeltaTable(tmp_path).create_checkpoint()
+    added = {number: Path(*set(files_of(tmp_path, number)) - set(files_of(tmp_path, number - 1))) for number in (2, 3)}
+    for number in range(2):
+        (tmp_path / "_delta_log" / f"{number:020d}.json").unlink()
+    assert damaged_log(str(tmp_path)) is None
+    added[3].unlink()
+    assert "remove _delta_log/_last_checkpoint and all files in _delta_log whose number is 3" in str(
+        damaged_log(str(tmp_path))
+    )
+    added[2].unlink()
+    said = str(damaged_log(str(tmp_path)))
+    assert "is of version 2 of the table: put it back; or put what is lost back from a copy of the table" in said
+    assert "remove" not in said
+
+
+def files_of(table: Path, version: int) -> list[str]:
+    """The files that a table has at a version."""
+    return DeltaTable(table, version=version).file_uris()

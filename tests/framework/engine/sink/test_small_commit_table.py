@@ -87,6 +87,33 @@ def test_a_checkpoint_of_the_log_is_written_where_spark_would_and_old_commits_go
     assert not SmallCommits(path).append(pa.table({"sensor": ["again"]}, schema=LOG), APP, 8)
 
 
+def test_old_commits_are_removed_when_what_stands_for_them_is_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A power cut could take the checkpoint of the log, and nothing else would say which rows the table has."""
+    path = make(tmp_path / "log", LOG, checkpointInterval="4")
+    log, flushed = Path(path) / "_delta_log", list[set[str]]()
+    flush = os.sync
+
+    def record() -> None:
+        flushed.append({file.name for file in log.iterdir()})
+        flush()
+
+    monkeypatch.setattr(os, "sync", record)
+    commits = SmallCommits(path)
+    for version in range(8):
+        commits.append(pa.table({"sensor": [f"s{version}"]}, schema=LOG), APP, version)
+        if version == 6:
+            assert not flushed  # nothing was to be removed yet
+            long_ago = time.time() - 40 * 86400
+            for file in log.iterdir():
+                os.utime(file, (long_ago, long_ago))
+    (there,) = flushed
+    commits_there = {f"{version:020d}.json" for version in range(9)}
+    assert {*commits_there, f"{8:020d}.checkpoint.parquet"} <= there
+    assert sorted(commits_there & {file.name for file in log.iterdir()}) == [f"{8:020d}.json"]
+
+
 def limits(path: str) -> dict[str, tuple[Any, Any]]:
     """Column -> least and greatest value, by the statistics of the newest file in the log."""
     commit = Path(path) / f"_delta_log/{DeltaTable(path).version():020d}.json"

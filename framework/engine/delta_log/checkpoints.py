@@ -1,0 +1,111 @@
+"""The checkpoints of Delta's log of a table on a local disk: is the newest one whole, and what is there without it?
+
+Delta removes the commits that one stands for, when they are old. One may be a file of Parquet, several, or a list of
+such (version 2, also as JSON).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+
+from framework.engine.delta_log.commits import LOG, actions_of, newest_files, parts, size_of
+from framework.engine.delta_log.file_checksums import cut_short_checksum
+from state.checkpoint.folder import LocalFolder, local_path
+from state.spark_logs.checksums import agreement
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+    from state.spark_logs.lines import LogFolder
+
+_PARQUET = b"PAR1"
+_SIDECAR, _SIDECARS = "sidecar", "_sidecars"
+_CUT_SHORT = "was cut short, as by a power cut"
+
+
+def cut_short_checkpoint(table: LocalFolder) -> str | None:
+    """Return what to do about a file of the newest checkpoint of the log that lacks its end, or all; None if none does.
+
+    The commits that it stands for do in its place, if they are there.
+
+    Args:
+        table: its folder.
+    """
+    checkpoint, commits = newest_files(table)
+    if not checkpoint:
+        lacks_all = bool(commits) and int(commits[0]) > 0
+        return _lost(f"{LOG} in {table.root} begins with version {int(commits[0])}") if lacks_all else None
+    names = [name for name in table.names(LOG) if name.startswith(f"{checkpoint}.checkpoint")]
+    damage = next(filter(None, (_damage(table, name) for name in names)), None)
+    if damage is None:
+        files = (one for name in names for one in (name, *map(_file, _sidecars(table.path / LOG / name))))
+        return next(filter(None, (cut_short_checksum(table, f"{LOG}/{one}") for one in files)), None)
+    if not _is_known(table, int(checkpoint) - 1):
+        return _lost(damage)
+    files_of_it = f"{LOG}/{checkpoint}.checkpoint*"
+    return f"{damage}: while nobody writes to the table, remove {files_of_it} and {LOG}/_last_checkpoint"
+
+
+def go_back_before(table: LogFolder, version: int) -> str:
+    """Return what to do so that a table on a local disk is as it was before a version, as a part of a sentence."""
+    local = local_path(table.root)
+    if local is not None and not _is_known(LocalFolder(local), version - 1):
+        return f"put what is lost back from a copy of the table: its log does not say what it had before {version}"
+    return (
+        f"while nobody writes to the table, remove {LOG}/_last_checkpoint and all files in {LOG} whose number is "
+        f"{version} or greater, also hidden ones"
+    )
+
+
+def _lost(what: str) -> str:
+    return (
+        f"{what}, and neither a checkpoint of the log nor commits say what the table had before: put what is missing "
+        f"in {LOG} back from a copy of the table; the files of its rows are still there"
+    )
+
+
+def _damage(table: LocalFolder, name: str) -> str | None:
+    """Return what is damaged of a file of a checkpoint, or of those that it lists; None: nothing."""
+    path = table.path / LOG / name
+    if not _is_whole(path):
+        return f"the checkpoint {LOG}/{name} in {table.root} {_CUT_SHORT}"
+    for one in _sidecars(path):
+        sidecar = f"{LOG}/{_file(one)}"
+        if size_of(table.path / sidecar) != one.get("sizeInBytes"):
+            return f"{sidecar} in {table.root}, which the checkpoint {LOG}/{name} needs, {_CUT_SHORT}, or is gone"
+    return None
+
+
+def _is_whole(path: Path) -> bool:
+    if path.suffix == ".json":
+        checksum = path.with_name(f".{path.name}.crc")
+        content, sums = path.read_bytes(), checksum.read_bytes() if checksum.exists() else b""
+        return bool(actions_of(content)) and agreement(content, sums) in ("agrees", "checksum is cut short")
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - len(_PARQUET)))
+        return file.read() == _PARQUET
+
+
+def _file(sidecar: Mapping[str, Any]) -> str:
+    return f"{_SIDECARS}/{sidecar.get('path')}"
+
+
+def _sidecars(path: Path) -> Iterable[dict[str, Any]]:
+    """Return the files that a checkpoint lists, which is whole."""
+    if path.suffix == ".json":
+        return parts(actions_of(path.read_bytes()) or [], _SIDECAR)
+    if _SIDECAR not in pq.read_schema(path).names:
+        return []
+    return [one for one in pq.read_table(path, columns=[_SIDECAR]).column(_SIDECAR).to_pylist() if one is not None]
+
+
+def _is_known(table: LocalFolder, version: int) -> bool:
+    """Return whether the log says what a table had at a version, without what came later."""
+    checkpoint, commits = newest_files(table, version) if version >= 0 else ("", [])
+    begin = int(checkpoint or 0)
+    if checkpoint and any(_damage(table, one) for one in table.names(LOG) if one.startswith(f"{checkpoint}.checkp")):
+        return False
+    return len(commits) == version + 1 - begin

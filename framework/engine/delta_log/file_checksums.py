@@ -1,0 +1,35 @@
+"""Hadoop's checksums of files of a table on a local disk: Spark reads no file whose checksum was cut short."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from state.spark_logs.checksums import whole_length
+
+if TYPE_CHECKING:
+    from state.checkpoint.folder import LocalFolder
+
+_BEGINNING = 8
+"""Bytes that say how long a checksum is."""
+
+
+def cut_short_checksum(table: LocalFolder, name: str) -> str | None:
+    """Return what to do about the checksum of a file that is whole, as a sentence without its end; None: nothing.
+
+    Args:
+        table: its folder.
+        name: of the file in it.
+    """
+    path = table.path / name
+    checksum = path.with_name(f".{path.name}.crc")
+    try:
+        with checksum.open("rb") as stream:
+            wanted = whole_length(stream.read(_BEGINNING), path.stat().st_size)
+        if wanted is None or wanted == checksum.stat().st_size:
+            return None
+    except FileNotFoundError:
+        return None
+    return (
+        f"{name} in {table.root} is whole, and its checksum {checksum.relative_to(table.path)} was cut short, as by a "
+        "power cut: remove the checksum"
+    )
