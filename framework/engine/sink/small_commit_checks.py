@@ -101,7 +101,7 @@ def require_new_table(schema: Mapping[str, Any], properties: Mapping[str, str]) 
             raise UnsupportedTable(f"its column {name!r} needs column mapping")
 
 
-def has_commits_to_remove(properties: Mapping[str, str], folder: str | None, now_s: float) -> bool:
+def has_commits_to_remove(properties: Mapping[str, str], folder: str | None, now_us: int) -> bool:
     """Return whether the library may remove old commits from the log of a table, and there may be some.
 
     The owner must allow it, and the library must understand for how long they are kept: it takes 30 days for a
@@ -110,17 +110,17 @@ def has_commits_to_remove(properties: Mapping[str, str], folder: str | None, now
     Args:
         properties: the table's.
         folder: the table's on this machine, None for elsewhere.
-        now_s: the time, seconds since the epoch.
+        now_us: the time, microseconds since the epoch.
     """
     if properties.get("delta.enableExpiredLogCleanup", "true").lower() != "true":
         return False
     retention = _RETENTION.fullmatch(properties.get("delta.logRetentionDuration", _USUAL_RETENTION))
     if retention is None or folder is None:
         return retention is not None
-    log = Path(folder) / LOG
+    log, kept_us = Path(folder) / LOG, int(retention[1]) * _SECONDS[retention[2]] * 1_000_000
     first = min((name for name in os.listdir(log) if COMMIT.fullmatch(name)), default=None)  # noqa: PTH208 -- only names
     try:
-        return first is not None and (log / first).stat().st_mtime <= now_s - int(retention[1]) * _SECONDS[retention[2]]
+        return first is not None and (log / first).stat().st_mtime_ns <= (now_us - kept_us) * 1000
     except FileNotFoundError:  # another writer removes it just now
         return False
 

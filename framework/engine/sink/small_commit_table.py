@@ -6,7 +6,6 @@ It decides nothing about repeats and conflicts; `framework/engine/sink/small_com
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -34,6 +33,7 @@ from framework.engine.sink.small_commit_checks import (
     schema_of,
 )
 from framework.engine.sink.small_commit_storage import local_folder, require_plain_name
+from state.checkpoint.clock import now_us
 from state.codec import with_columns
 
 _COMMITS_AN_OPEN = 50  # a table kept open takes longer with each commit: 8 ms at first, 25 after a hundred
@@ -142,7 +142,7 @@ class OpenTable:
     def write_checkpoint(self) -> None:
         """Write a checkpoint of the log, and remove commits that need not be kept any longer."""
         self._delta.create_checkpoint()
-        if has_commits_to_remove(self._properties, local_folder(self._url), time.time()):
+        if has_commits_to_remove(self._properties, local_folder(self._url), now_us()):
             os.sync()  # a power cut must not take the checkpoint, or what it names: nothing else says what is there
             self._delta.cleanup_metadata()
 

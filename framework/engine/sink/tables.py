@@ -7,7 +7,7 @@ holds something else, is an error before the first row is read.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -171,8 +171,7 @@ def create_or_check(
     described: dict[str, Mapping[str, Any]] = {}
     own, former = ({place_of(path) for path in paths} for paths in (written, (made or {}).values()))
     for path, schema in tables.schemas(spec).items():
-        files = CheckpointFiles(spark, path)
-        exists = is_delta_table(spark, path)
+        files, exists = CheckpointFiles(spark, path), is_delta_table(spark, path)
         if not exists and place_of(path) in own | former:
             raise SinkError(
                 f"the table {path} is gone, and this checkpoint has written to it: made again, it would lack all "
@@ -193,19 +192,17 @@ def create_or_check(
         require_exact_partitions(roles[path], path, metadata, zone)
         if exists and fresh:
             _require_no_rows(spark, roles[path], path, small)
-        if place_of(path) not in own:
-            _flush(path)
+    _flush(path for path in roles if path is not None and place_of(path) not in own)
     return described
 
 
-def _flush(path: str) -> None:
-    """Flush the log of a table that the job has not written to: a power cut would leave nothing to write to."""
-    if (local := local_path(path)) is None:
-        return
-    table = LocalFolder(local)
-    table.sync(f"{LOG}/{name}" for name in table.names(LOG))
-    for folder in (local, local.parent):
-        sync_folder(folder)
+def _flush(paths: Iterable[str]) -> None:
+    """Flush the logs of tables that the job has not written to: a power cut would leave nothing to write to."""
+    for local in filter(None, map(local_path, paths)):
+        table = LocalFolder(local)
+        table.sync(f"{LOG}/{name}" for name in table.names(LOG))
+        for folder in (local, local.parent):
+            sync_folder(folder)
 
 
 def without_missing(wanted: StructType, found: StructType, spec: JobSpec) -> StructType:
