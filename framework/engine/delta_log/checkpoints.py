@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 
-from framework.engine.delta_log.commits import LOG, actions_of, newest_files, parts, size_of
+from framework.engine.delta_log.commits import CHECKPOINT, LOG, actions_of, newest_files, parts, size_of
 from framework.engine.delta_log.file_checksums import cut_short_checksum
 from state.checkpoint.folder import LocalFolder, local_path
 from state.spark_logs.checksums import agreement
@@ -38,7 +38,7 @@ def cut_short_checkpoint(table: LocalFolder) -> str | None:
     if not checkpoint:
         lacks_all = bool(commits) and int(commits[0]) > 0
         return _lost(f"{LOG} in {table.root} begins with version {int(commits[0])}") if lacks_all else None
-    names = [name for name in table.names(LOG) if name.startswith(f"{checkpoint}.checkpoint")]
+    names = _names(table, checkpoint)
     damage = next(filter(None, (_damage(table, name) for name in names)), None)
     if damage is None:
         files = (one for name in names for one in (name, *map(_file, _sidecars(table.path / LOG / name))))
@@ -65,6 +65,11 @@ def _lost(what: str) -> str:
         f"{what}, and neither a checkpoint of the log nor commits say what the table had before: put what is missing "
         f"in {LOG} back from a copy of the table; the files of its rows are still there"
     )
+
+
+def _names(table: LocalFolder, checkpoint: str) -> list[str]:
+    """Return the names of the files of a checkpoint in the log; what somebody is writing has another name."""
+    return [name for name in table.names(LOG) if name.startswith(checkpoint) and CHECKPOINT.fullmatch(name)]
 
 
 def _damage(table: LocalFolder, name: str) -> str | None:
@@ -106,6 +111,6 @@ def _is_known(table: LocalFolder, version: int) -> bool:
     """Return whether the log says what a table had at a version, without what came later."""
     checkpoint, commits = newest_files(table, version) if version >= 0 else ("", [])
     begin = int(checkpoint or 0)
-    if checkpoint and any(_damage(table, one) for one in table.names(LOG) if one.startswith(f"{checkpoint}.checkp")):
+    if checkpoint and any(_damage(table, name) for name in _names(table, checkpoint)):
         return False
     return len(commits) == version + 1 - begin

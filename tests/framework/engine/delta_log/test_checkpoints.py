@@ -82,6 +82,13 @@ def test_an_older_one_does_if_the_commits_since_are_there(log: Path) -> None:
     assert "put what is missing" in said_of(log)
 
 
+def test_what_somebody_is_writing_is_no_part_of_one(log: Path) -> None:
+    """It has a name of its own until it is whole, and is left where a process was killed."""
+    for name in (f"{NAME}#1", f".{NAME}.1.tmp", f"{NAME}.1.tmp"):
+        (log / name).write_bytes(b"PA")
+    assert said_of(log) == "None"
+
+
 @pytest.mark.parametrize("kind", ["json", "parquet"])
 def test_a_list_of_files_is_looked_at_with_each_of_them(log: Path, kind: str) -> None:
     """Delta writes such where a table has `delta.checkpointPolicy=v2`."""
