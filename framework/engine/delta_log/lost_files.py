@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from base64 import b85decode
 from collections.abc import Iterable, Mapping
-from typing import Any
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 from uuid import UUID
 
@@ -12,6 +13,9 @@ from framework.engine.delta_log.checkpoints import go_back_before
 from framework.engine.delta_log.commits import COMMIT, LOG, actions_of, newest_files, parts, size_of
 from framework.engine.delta_log.file_checksums import cut_short_checksum
 from state.checkpoint.folder import LocalFolder
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _AROUND_VECTOR = 8
 """Bytes for its length and its checksum."""
@@ -23,12 +27,15 @@ _Z85 = str.maketrans(
 """Letters of Z85 -> those of Python's base 85."""
 _MOST_COMMITS = 1_000
 """How far back a start looks for the last batch of a job: another job may have written to a table since."""
+_WRITTEN_BY_S = 120
+"""After this time an operating system has written through what it was given; Linux does so after half a minute."""
 
 
 def cut_short_file(table: LocalFolder, batch: tuple[str, int] | None = None) -> str | None:
     """Return what to do about a file of rows that was cut short, or is gone, as a sentence without its end.
 
-    None: there is none such, of those that were added since the newest checkpoint of the log, or since a batch.
+    None: there is none such, of those that were added since the newest checkpoint of the log, or in the last minutes
+    before its newest commit, or since a batch.
 
     Args:
         table: its folder.
@@ -54,7 +61,7 @@ def _first_lost(files: Iterable[tuple[int, str, bool]]) -> tuple[int, str] | Non
 def _files(table: LocalFolder, batch: tuple[str, int] | None) -> list[tuple[int, str, bool]]:
     """Return the files that were added and are still of the table: version, name, and whether each is whole."""
     added: dict[str, tuple[int, int | None, Any]] = {}
-    for one in newest_files(table)[1] if batch is None else _since(table, batch):
+    for one in _newest(table) if batch is None else _since(table, batch):
         actions = actions_of(table.read(f"{LOG}/{one}.json")) or []
         for gone in parts(actions, "remove"):
             added.pop(unquote(str(gone.get("path"))), None)
@@ -82,6 +89,22 @@ def _vector_file(vector: Mapping[str, Any]) -> tuple[str, int]:
     folder = f"{text[:-_ID_LETTERS]}/" if text[:-_ID_LETTERS] else ""
     end = int(vector.get("offset") or 0) + int(vector.get("sizeInBytes") or 0) + _AROUND_VECTOR
     return f"{folder}deletion_vector_{name}.bin", end
+
+
+def _newest(table: LocalFolder) -> list[str]:
+    """Return the numbers of the newest commits: those whose files the operating system may not have written by now."""
+    commits = newest_files(table)[1]
+    names = sorted((name for name in table.names(LOG) if COMMIT.fullmatch(name)), reverse=True)[:_MOST_COMMITS]
+    times = [_time_of(table.path / LOG / name) for name in names]
+    late = takewhile(lambda one: one[1] >= times[0] - _WRITTEN_BY_S, zip(names, times, strict=True))
+    return sorted({*commits, *(name.removesuffix(".json") for name, _ in late)})
+
+
+def _time_of(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:  # another writer cleans up just now
+        return 0
 
 
 def _since(table: LocalFolder, batch: tuple[str, int]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import zlib
 from pathlib import Path
 
@@ -28,6 +29,7 @@ def test_a_file_of_a_batch_is_looked_for_also_before_a_checkpoint_of_the_log(tmp
     newest = max(map(Path, added), key=lambda path: path.stat().st_mtime_ns)
     assert damaged_batch(str(tmp_path), JOB, 7) is None
     newest.unlink() if left is None else newest.write_bytes(newest.read_bytes()[:left])
+    age(tmp_path, 2)
     assert damaged_log(str(tmp_path)) is None
     said = str(damaged_batch(str(tmp_path), JOB, 7))
     assert f"{newest.name} in {tmp_path} was cut short" in said
@@ -83,6 +85,34 @@ def test_a_table_whose_log_was_cleaned_up_is_not_advised_to_go_back_before_it(tm
     said = str(damaged_log(str(tmp_path)))
     assert "is of version 2 of the table: put it back; or put what is lost back from a copy of the table" in said
     assert "remove" not in said
+
+
+@pytest.mark.parametrize("left", [100, None])
+def test_a_file_of_a_commit_just_before_a_checkpoint_of_the_log_is_looked_for(tmp_path: Path, left: int | None) -> None:
+    """As one that OPTIMIZE has added, with all rows of the table, when the next commit brings a checkpoint."""
+    for number in range(3):
+        write_deltalake(tmp_path, pa.table({"n": [number]}), mode="append")
+    before = {*tmp_path.glob("*.parquet")}
+    DeltaTable(tmp_path).optimize.compact()
+    (compacted,) = {*tmp_path.glob("*.parquet")} - before
+    write_deltalake(tmp_path, pa.table({"n": [3]}), mode="append")
+    DeltaTable(tmp_path).create_checkpoint()
+    for file in before:  # VACUUM; nobody misses them
+        file.unlink()
+    assert damaged_log(str(tmp_path)) is None
+    compacted.unlink() if left is None else compacted.write_bytes(compacted.read_bytes()[:left])
+    assert f"{compacted.name} in {tmp_path} was cut short, as by a power cut, or is gone" in str(
+        damaged_log(str(tmp_path))
+    )
+    age(tmp_path, 3)
+    assert damaged_log(str(tmp_path)) is None  # minutes later all is on the disk
+
+
+def age(table: Path, version: int) -> None:
+    """Let the commits of a table up to a version be minutes older than the others."""
+    for number in range(version + 1):
+        commit = table / f"_delta_log/{number:020d}.json"
+        os.utime(commit, (commit.stat().st_mtime - 300,) * 2)
 
 
 def files_of(table: Path, version: int) -> list[str]:
