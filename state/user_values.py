@@ -11,7 +11,7 @@ import copy
 import math
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import date, datetime, timedelta
+from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -22,6 +22,7 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "$bytes": base64.b64decode,
     "$datetime": datetime.fromisoformat,
     "$local": lambda parts: _local_time(*parts),
+    "$named": lambda parts: _with_name(*parts),
     "$date": date.fromisoformat,
     "$timedelta": lambda us: timedelta(microseconds=us),
     "$decimal": Decimal,
@@ -104,6 +105,8 @@ def _of_datetime(value: datetime) -> Any:
         raise TypeError(
             f"the zone of {value!r} has no name by which it could be read again; use a zoneinfo.ZoneInfo, or UTC"
         )
+    if zone is not None and key is None and (name := zone.tzname(value)) not in (None, _unnamed(value).tzname(value)):
+        return {"$named": [value.isoformat(), value.fold, name]}
     if key is None and not value.fold:
         return {"$datetime": value.isoformat()}
     local = value if key is None else value.replace(tzinfo=None)
@@ -113,6 +116,15 @@ def _of_datetime(value: datetime) -> Any:
 def _local_time(text: str, fold: int, key: str | None) -> datetime:
     local = datetime.fromisoformat(text).replace(fold=fold)
     return local if key is None else local.replace(tzinfo=ZoneInfo(key))
+
+
+def _unnamed(value: datetime) -> timezone:
+    return timezone(value.utcoffset() or timedelta())
+
+
+def _with_name(text: str, fold: int, name: str) -> datetime:
+    value = datetime.fromisoformat(text)
+    return value.replace(fold=fold, tzinfo=timezone(value.utcoffset() or timedelta(), name))
 
 
 def _of_pandas_time(value: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from decimal import Decimal
 from typing import Any, ClassVar
 from zoneinfo import ZoneInfo
@@ -155,6 +155,10 @@ def test_a_state_is_what_it_was_when_it_was_written() -> None:
     assert Counting.found == ([1], {"values": [1, 2]})
 
 
+DAY = timedelta(hours=23, minutes=59)
+OFFSETS = st.timedeltas(-DAY, DAY)
+FIXED = st.builds(timezone, OFFSETS) | st.builds(timezone, OFFSETS, st.text().map("local {}".format))
+"""Zones that differ from UTC always by the same, some with a name of the user's own."""
 PLAIN = st.recursive(
     st.none()
     | st.booleans()
@@ -164,7 +168,7 @@ PLAIN = st.recursive(
     | st.binary()
     | st.dates()
     | st.floats(allow_nan=False).map(np.float64)
-    | st.datetimes(timezones=st.none() | st.just(UTC) | st.timezones())
+    | st.datetimes(timezones=st.none() | st.just(UTC) | st.timezones() | FIXED)
     | st.timedeltas()
     | st.decimals(allow_nan=False),
     lambda inner: (
@@ -208,6 +212,22 @@ def test_tables_and_times_come_back_as_they_were() -> None:
 NEW_YORK = ZoneInfo("America/New_York")
 
 
+class Market(tzinfo):
+    """A zone of a library, as that of a driver of a database."""
+
+    def utcoffset(self, _: datetime | None) -> timedelta:
+        return timedelta(hours=-5)
+
+    def dst(self, _: datetime | None) -> timedelta:
+        return timedelta()
+
+    def tzname(self, _: datetime | None) -> str:
+        return "EST"
+
+    def __str__(self) -> str:
+        return "EST"
+
+
 @pytest.mark.parametrize(
     "value",
     [
@@ -217,6 +237,8 @@ NEW_YORK = ZoneInfo("America/New_York")
         datetime(2024, 11, 3, 1, 30, fold=1),  # noqa: DTZ001 -- a local time
         datetime(2024, 3, 10, 2, 30, tzinfo=NEW_YORK),
         datetime(2024, 11, 2, tzinfo=timezone(timedelta(hours=-4))),
+        datetime(2024, 11, 2, tzinfo=timezone(timedelta(hours=-4), "EDT")),
+        datetime(2024, 11, 2, tzinfo=Market()),
         pd.Timestamp(datetime(2024, 11, 2, tzinfo=NEW_YORK)),
         pd.Timestamp(datetime(2024, 11, 3, 1, 30, fold=1, tzinfo=NEW_YORK)),
     ],
@@ -226,6 +248,7 @@ def test_what_is_computed_with_a_time_does_not_depend_on_whether_it_was_stored(v
     """The next midnight of its zone, as a time that an hour with two meanings lies before, or that lies within one."""
     found = from_json(to_json(value))
     assert (type(found), found.fold, str(found.tzinfo)) == (type(value), value.fold, str(value.tzinfo))
+    assert found.tzname() == value.tzname()
     for days in (0, 1, 2):
         assert (found + timedelta(days=days)).timestamp() == (value + timedelta(days=days)).timestamp()
 
