@@ -17,6 +17,7 @@ does not exist. While one is being made, no prune removes blobs from its locatio
 from __future__ import annotations
 
 import io
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -140,6 +141,7 @@ def savepoint(  # noqa: PLR0913 -- all but two have a default that fits
         )  # 1 to 3
         manifest = _manifest(found, name, now, tables, files)
         values = _decoded(archive, manifest, s3, spark) if decode else None
+        os.sync()  # a power cut must not take the versions of tables that it names
         _publish(archive, manifest, key)  # 4
     _note_savepoint(folder, archive, manifest)
     return Savepoint(
@@ -216,9 +218,9 @@ def _copy_with_retry(
             repair_damaged(archive, folder, files)  # 3
         except (FileNotFoundError, ChangedMeanwhile) as error:
             if attempt == _MAX_ATTEMPTS:
-                how = "changed" if isinstance(error, ChangedMeanwhile) else "removed"
                 raise SavepointError(
-                    f"a file ({error.filename}) was {how} while it was copied, {_MAX_ATTEMPTS} times: the job of "
+                    f"a file ({error.filename}) was {'changed' if isinstance(error, ChangedMeanwhile) else 'removed'} "
+                    f"while it was copied, {_MAX_ATTEMPTS} times: the job of "
                     f"{folder.root} is faster than the copy; drain it first"
                 ) from error
         else:
@@ -280,20 +282,19 @@ def _may_hold_later_rows(found: CheckpointSnapshot) -> bool:
 def _manifest(
     found: CheckpointSnapshot, name: str, made_at: datetime, tables: dict[str, SavedTable], files: list[SavedFile]
 ) -> Manifest:
-    record = found.record
     return Manifest(
         name=name,
         made_at=made_at,
         checkpoint=found.folder.root,
-        job=record.name,
-        job_id=record.id,
-        epoch=record.epoch,
-        state_version=record.state_version,
-        declaration=record.declaration,
+        job=found.record.name,
+        job_id=found.record.id,
+        epoch=found.record.epoch,
+        state_version=found.record.state_version,
+        declaration=found.record.declaration,
         batch=found.batch,
         unfinished=found.unfinished,
         settings=found.settings,
-        versions=record.versions,
+        versions=found.record.versions,
         tables=tables,
         files=tuple(files),
     )

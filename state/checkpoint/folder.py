@@ -15,6 +15,7 @@ import re
 import stat
 import uuid
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,9 @@ from typing import Any, Protocol
 from state.errors import CorruptState
 
 _SCHEME_OF_DISK = re.compile("^file:/+")
+WRITTEN_BY_S = 120
+"""After this time an operating system has written through what it was given; Linux does so after half a minute."""
+_FLUSHED_AT_ONCE = 8
 _MAX_JSON = 64 * 2**20
 _MAX_CONTENT = 2**30
 """Of a file that is read as a whole: no log of Spark or Delta is as large."""
@@ -132,15 +136,6 @@ class LocalFolder:
         finally:
             written.unlink(missing_ok=True)
 
-    def sync(self, names: Iterable[str]) -> None:
-        """Flush files that others have written to the disk, and their names. One that is not there is passed over."""
-        paths = [self.path / name for name in names]
-        for path in paths:
-            with suppress(FileNotFoundError):
-                _sync(path)
-        for folder in {one.parent for one in paths}:
-            sync_folder(folder)
-
     def remove(self, name: str) -> None:
         """Remove a file; nothing happens if it is not there."""
         _remove_checksum(self.path / name)
@@ -245,10 +240,26 @@ def move_new(written: Path, path: Path) -> None:
             os.fsync(stream.fileno())
 
 
+def sync_files(paths: Iterable[Path]) -> None:
+    """Flush files and folders that others have written to the disk, and their names. One that is gone is passed over."""
+    given = [*paths]
+    with ThreadPoolExecutor(max_workers=_FLUSHED_AT_ONCE) as pool:  # a disk takes several in the time of one
+        list(pool.map(_sync_any, given))
+        list(pool.map(sync_folder, {one.parent for one in given}))
+
+
 def sync_folder(folder: Path) -> None:
     """Flush the names in a folder to the disk, so that a file that was given its name keeps it after a power cut."""
     with suppress(OSError):  # some file systems cannot, and the file itself was flushed
         _sync(folder)
+
+
+def _sync_any(path: Path) -> None:
+    if path.is_dir():
+        sync_folder(path)
+    else:
+        with suppress(FileNotFoundError):
+            _sync(path)
 
 
 def _sync(path: Path) -> None:

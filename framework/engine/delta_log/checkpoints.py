@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 
-from framework.engine.delta_log.commits import CHECKPOINT, LOG, actions_of, newest_files, parts, size_of
+from framework.engine.delta_log.commits import CHECKPOINT, COMMIT, LOG, actions_of, newest_files, parts, size_of
 from framework.engine.delta_log.file_checksums import cut_short_checksum
 from state.checkpoint.folder import LocalFolder, local_path
 from state.spark_logs.checksums import agreement
@@ -41,8 +41,8 @@ def cut_short_checkpoint(table: LocalFolder) -> str | None:
     names = _names(table, checkpoint)
     damage = next(filter(None, (_damage(table, name) for name in names)), None)
     if damage is None:
-        files = (one for name in names for one in (name, *map(_file, _sidecars(table.path / LOG / name))))
-        return next(filter(None, (cut_short_checksum(table, f"{LOG}/{one}") for one in files)), None)
+        files = files_of_checkpoint(table, checkpoint)
+        return next(filter(None, (cut_short_checksum(table, one) for one in files)), None)
     if not _is_known(table, int(checkpoint) - 1):
         return _lost(damage)
     files_of_it = f"{LOG}/{checkpoint}.checkpoint*"
@@ -58,6 +58,17 @@ def go_back_before(table: LogFolder, version: int) -> str:
         f"while nobody writes to the table, remove {LOG}/_last_checkpoint and all files in {LOG} whose number is "
         f"{version} or greater, also hidden ones"
     )
+
+
+def files_of_checkpoint(table: LocalFolder, checkpoint: str) -> list[str]:
+    """Return the names of the files of a checkpoint of the log in the table's folder.
+
+    Args:
+        table: its folder.
+        checkpoint: its number, in 20 digits.
+    """
+    names = _names(table, checkpoint)
+    return [f"{LOG}/{one}" for name in names for one in (name, *map(_file, _sidecars(table.path / LOG / name)))]
 
 
 def _lost(what: str) -> str:
@@ -109,8 +120,8 @@ def _sidecars(path: Path) -> Iterable[dict[str, Any]]:
 
 def _is_known(table: LocalFolder, version: int) -> bool:
     """Return whether the log says what a table had at a version, without what came later."""
-    checkpoint, commits = newest_files(table, version) if version >= 0 else ("", [])
-    begin = int(checkpoint or 0)
-    if checkpoint and any(_damage(table, name) for name in _names(table, checkpoint)):
-        return False
-    return len(commits) == version + 1 - begin
+    names = table.names(LOG)
+    found = {match[1] for name in names if (match := CHECKPOINT.fullmatch(name)) and int(match[1]) <= version}
+    whole = (int(one) for one in found if not any(_damage(table, name) for name in _names(table, one)))
+    commits = {int(name[:20]) for name in names if COMMIT.fullmatch(name)}
+    return commits.issuperset(range(max(whole, default=0), version + 1))

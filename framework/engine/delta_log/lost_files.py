@@ -12,7 +12,7 @@ from uuid import UUID
 from framework.engine.delta_log.checkpoints import go_back_before
 from framework.engine.delta_log.commits import COMMIT, LOG, actions_of, newest_files, parts, size_of
 from framework.engine.delta_log.file_checksums import cut_short_checksum
-from state.checkpoint.folder import LocalFolder
+from state.checkpoint.folder import WRITTEN_BY_S, LocalFolder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,8 +27,6 @@ _Z85 = str.maketrans(
 """Letters of Z85 -> those of Python's base 85."""
 _MOST_COMMITS = 1_000
 """How far back a start looks for the last batch of a job: another job may have written to a table since."""
-_WRITTEN_BY_S = 120
-"""After this time an operating system has written through what it was given; Linux does so after half a minute."""
 
 
 def cut_short_file(table: LocalFolder, batch: tuple[str, int] | None = None) -> str | None:
@@ -41,11 +39,11 @@ def cut_short_file(table: LocalFolder, batch: tuple[str, int] | None = None) -> 
         table: its folder.
         batch: the transaction of a batch, and its number.
     """
-    files = _files(table, batch)
+    files = _added(table, batch)
     lost = _first_lost(files)
     if lost is None:
         return next(filter(None, (cut_short_checksum(table, name) for _, name, _ in files)), None)
-    if _first_lost(_files(table, batch)) != lost:  # it is replaced just now, and removed
+    if _first_lost(_added(table, batch)) != lost:  # it is replaced just now, and removed
         return None
     version, path = lost
     return (
@@ -58,11 +56,23 @@ def _first_lost(files: Iterable[tuple[int, str, bool]]) -> tuple[int, str] | Non
     return min(((version, name) for version, name, is_whole in files if not is_whole), default=None)
 
 
-def _files(table: LocalFolder, batch: tuple[str, int] | None) -> list[tuple[int, str, bool]]:
-    """Return the files that were added and are still of the table: version, name, and whether each is whole."""
+def _added(table: LocalFolder, batch: tuple[str, int] | None) -> list[tuple[int, str, bool]]:
+    return added_files(table, newest_commits(table) if batch is None else _since(table, batch))
+
+
+def added_files(table: LocalFolder, commits: Iterable[str]) -> list[tuple[int, str, bool]]:
+    """Return the files that commits have added and none of them has removed: version, name, and whether each is whole.
+
+    Args:
+        table: its folder.
+        commits: the numbers of commits in its log, in order.
+    """
     added: dict[str, tuple[int, int | None, Any]] = {}
-    for one in _newest(table) if batch is None else _since(table, batch):
-        actions = actions_of(table.read(f"{LOG}/{one}.json")) or []
+    for one in commits:
+        try:
+            actions = actions_of(table.read(f"{LOG}/{one}.json")) or []
+        except FileNotFoundError:  # another writer cleans up the log just now
+            continue
         for gone in parts(actions, "remove"):
             added.pop(unquote(str(gone.get("path"))), None)
         for new in parts(actions, "add"):
@@ -91,12 +101,12 @@ def _vector_file(vector: Mapping[str, Any]) -> tuple[str, int]:
     return f"{folder}deletion_vector_{name}.bin", end
 
 
-def _newest(table: LocalFolder) -> list[str]:
+def newest_commits(table: LocalFolder) -> list[str]:
     """Return the numbers of the newest commits: those whose files the operating system may not have written by now."""
     commits = newest_files(table)[1]
     names = sorted((name for name in table.names(LOG) if COMMIT.fullmatch(name)), reverse=True)[:_MOST_COMMITS]
     times = [_time_of(table.path / LOG / name) for name in names]
-    late = takewhile(lambda one: one[1] >= times[0] - _WRITTEN_BY_S, zip(names, times, strict=True))
+    late = takewhile(lambda one: one[1] >= times[0] - WRITTEN_BY_S, zip(names, times, strict=True))
     return sorted({*commits, *(name.removesuffix(".json") for name, _ in late)})
 
 

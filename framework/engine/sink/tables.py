@@ -36,7 +36,7 @@ from framework.engine.sink.batch.downtime import DOWNTIME
 from framework.engine.sink.small_commit_checks import NEW_TABLE
 from framework.engine.sink.small_tables import SmallTables
 from framework.engine.sink.table_settings import require_exact_partitions, require_usable_settings, stored_schema
-from state.checkpoint.folder import LocalFolder, local_path, place_of, sync_folder
+from state.checkpoint.folder import LocalFolder, local_path, place_of, sync_files
 
 if TYPE_CHECKING:
     from delta.tables import DeltaTableBuilder
@@ -200,9 +200,7 @@ def _flush(paths: Iterable[str]) -> None:
     """Flush the logs of tables that the job has not written to: a power cut would leave nothing to write to."""
     for local in filter(None, map(local_path, paths)):
         table = LocalFolder(local)
-        table.sync(f"{LOG}/{name}" for name in table.names(LOG))
-        for folder in (local, local.parent):
-            sync_folder(folder)
+        sync_files([*(local / LOG / name for name in table.names(LOG)), local / LOG, local])
 
 
 def without_missing(wanted: StructType, found: StructType, spec: JobSpec) -> StructType:

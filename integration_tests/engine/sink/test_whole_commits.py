@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -137,27 +136,6 @@ def test_a_checkpoint_of_a_log_in_several_files_is_whole_unless_one_is_cut(spark
         file.unlink()
     assert damaged_log(str(tmp_path)) is None
     assert DeltaTable.forPath(spark, str(tmp_path)).toDF().count() == ROWS
-
-
-def test_a_new_table_is_on_the_disk_before_the_job_writes_to_it(
-    readings: Readings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A power cut that took its first commit would leave a table that is gone, with batches that it should have."""
-    flushed: dict[Path, int] = {}
-    fsync = os.fsync
-
-    def record(descriptor: int) -> None:
-        path = Path(f"/proc/self/fd/{descriptor}").resolve()
-        flushed.setdefault(path, len([*readings.checkpoint.glob("panekeeper/prepared/*")]))
-        fsync(descriptor)
-
-    monkeypatch.setattr(os, "fsync", record)
-    readings.put(("a", "10:00:10", 1))
-    readings.run()
-    for table in ("log", "view", "log_quarantine", "log_metrics"):
-        folder = readings.folder / table
-        for path in (folder / "_delta_log" / f"{0:020d}.json", folder / "_delta_log", folder, folder.parent):
-            assert flushed[path] == 0, f"{path} is flushed while no batch is recorded"
 
 
 @pytest.mark.extended

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from framework.declarations.errors import CheckpointInUse, JobFailed
+from framework.engine.job.prepared.flush import Flush
 from framework.engine.job.prepared.spark_commit import begun_ms, spark_commit
 from framework.engine.sink.batch.large_rows import read_large_rows, rows_and_hashes, write_large_rows
 from state.checkpoint.folder import LocalFolder
 from state.checkpoint.layout import prepared_file
 from state.prepared import PreparedBatch, not_needed, prepare
-from state.spark_logs.batch_files import begun_with
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -41,11 +41,14 @@ class Preparation:
     lease: Lease
     epoch: int
     _before: PreparedBatch | None = None
-    _on_disk: set[str] = field(default_factory=set)
 
     @cached_property
     def _folder(self) -> LocalFolder | CheckpointFiles:
         return self.files.without_java()
+
+    @cached_property
+    def _flush(self) -> Flush | None:
+        return Flush(self._folder) if isinstance(self._folder, LocalFolder) else None
 
     def prepare(
         self,
@@ -81,7 +84,7 @@ class Preparation:
             known=self.lease.tables or {},
             context=context,
         )
-        self._sync_logs(batch.number)
+        self._flush_before(prepared)
         large_files = [] if rows is None else self._files_in(folder)
         prepared = replace(prepared, large_files=large_files, begun_ms=begun_ms(query))
         self.lease.require_held()
@@ -102,12 +105,12 @@ class Preparation:
         self._before = replace(prepared, rows={})
         return prepared, rows
 
-    def _sync_logs(self, batch: int) -> None:
-        """Flush what the batch was begun with to the disk; what an object store has taken is there."""
-        if isinstance(self._folder, LocalFolder):
-            names = begun_with(self._folder, batch, is_first=not self._on_disk)
-            self._folder.sync(names - self._on_disk)
-            self._on_disk = names
+    def _flush_before(self, batch: PreparedBatch) -> None:
+        known = (self.lease.tables or {}).values()
+        if self._flush is not None:
+            self._flush.before_record(
+                batch.number, {*(one.path for one in batch.writes), *(one["path"] for one in known)}
+            )
 
     def _write_large(self, packed: DataFrame, batch: BatchOutput) -> tuple[str, DataFrame | None]:
         """Write the outputs that are not in the driver to a folder of the checkpoint; return it, and what it has."""

@@ -1,0 +1,63 @@
+"""What has come to a table on a local disk since the last look, so that it can be flushed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from framework.engine.delta_log.checkpoints import files_of_checkpoint
+from framework.engine.delta_log.commits import LOG, newest_files
+from framework.engine.delta_log.lost_files import added_files, newest_commits
+from state.checkpoint.folder import LocalFolder
+
+_POINTER = "_last_checkpoint"
+
+
+@dataclass
+class WrittenFiles:
+    """Looks at the log of a table, commit by commit.
+
+    Attributes:
+        table: its folder.
+    """
+
+    table: LocalFolder
+    _last: str = ""
+    _pointed: bytes = b""
+
+    def names(self) -> set[str]:
+        """Return what commits since the last look consist of, and have added, and the checkpoint of the log since.
+
+        At the first look: since some minutes before the newest commit. Not all of these files need be there: most have
+        no checksum of Hadoop, and what a commit has added may be removed by now.
+        """
+        commits = self._since() if self._last else newest_commits(self.table)
+        if not commits:
+            return set()
+        self._last = commits[-1]
+        found = {f"{LOG}/{one}{kind}" for one in commits for kind in (".json", ".crc")}
+        found |= {name for _, name, _ in added_files(self.table, commits)} | self._checkpoint()
+        return found | {_checksum_of(name) for name in found}
+
+    def _since(self) -> list[str]:
+        found: list[str] = []
+        number = int(self._last) + 1
+        while self.table.exists(f"{LOG}/{number:020d}.json"):
+            found.append(f"{number:020d}")
+            number += 1
+        return found
+
+    def _checkpoint(self) -> set[str]:
+        """Return the files of the newest checkpoint of the log if it has come since the last look."""
+        try:
+            pointed = self.table.read(f"{LOG}/{_POINTER}")
+        except FileNotFoundError:
+            return set()
+        if pointed == self._pointed:
+            return set()
+        self._pointed = pointed
+        return {f"{LOG}/{_POINTER}", *files_of_checkpoint(self.table, newest_files(self.table)[0])}
+
+
+def _checksum_of(name: str) -> str:
+    folder, slash, file = name.rpartition("/")
+    return f"{folder}{slash}.{file}.crc"

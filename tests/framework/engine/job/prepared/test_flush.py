@@ -1,0 +1,110 @@
+"""What a batch builds on is on the disk before it is recorded, each file once."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from framework.engine.job.prepared.flush import Flush
+from state.checkpoint.folder import LocalFolder
+
+
+class Disk:
+    """What has been written through, since it was looked at last."""
+
+    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.root, self._flushed = root, set[str]()
+        fsync = os.fsync
+
+        def record(descriptor: int) -> None:
+            path = Path(f"/proc/self/fd/{descriptor}").resolve()
+            self._flushed.add(str(path.relative_to(root)))
+            fsync(descriptor)
+
+        monkeypatch.setattr(os, "fsync", record)
+
+    def flushed(self) -> set[str]:
+        """The names of files and folders, below the folder of the test."""
+        found, self._flushed = self._flushed, set()
+        return found
+
+
+@pytest.fixture
+def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Disk:
+    """The disk of the checkpoint `cp` and the table `log`."""
+    return Disk(tmp_path, monkeypatch)
+
+
+def put(root: Path, *names: str, seconds_ago: int = 0) -> set[str]:
+    """Write files, as Spark does; return their names."""
+    for name in names:
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("x")
+        os.utime(path, (path.stat().st_mtime - seconds_ago,) * 2)
+    return set(names)
+
+
+def test_the_state_of_a_batch_is_flushed_with_the_names_of_its_files(tmp_path: Path, disk: Disk) -> None:
+    """Also checksums, which are hidden, and a snapshot that Spark has uploaded meanwhile."""
+    flush = Flush(LocalFolder(tmp_path / "cp"))
+    first = put(tmp_path, "cp/state/0/0/1_a.changelog", "cp/state/0/0/.1_a.changelog.crc", "cp/state/0/_metadata/v2/0")
+    flush.before_record(0, [])
+    assert first | {"cp/state/0/0", "cp/state/0/_metadata/v2"} <= disk.flushed()
+    second = put(tmp_path, "cp/state/0/0/2_b.changelog", "cp/state/0/0/1_a.zip")
+    flush.before_record(1, [])
+    assert disk.flushed() == second | {"cp/state/0/0"}
+    (tmp_path / "cp/state/0/0/1_a.changelog").unlink()  # as Spark does when nobody needs it
+    flush.before_record(2, [])
+    assert disk.flushed() == set()
+
+
+def test_a_run_does_not_flush_the_state_of_long_ago(tmp_path: Path, disk: Disk) -> None:
+    """The operating system has written it, and there may be very many files. That of just now is the last run's."""
+    old = put(tmp_path, "cp/state/0/0/1_a.changelog", seconds_ago=300)
+    new = put(tmp_path, "cp/state/0/0/2_b.changelog", "cp/state/0/0/3_c.changelog", seconds_ago=100)
+    newest = put(tmp_path, "cp/state/0/0/4_d.changelog")
+    Flush(LocalFolder(tmp_path / "cp")).before_record(3, [])
+    flushed = disk.flushed()
+    assert new | newest <= flushed
+    assert not old & flushed
+
+
+def test_what_tables_got_before_the_batch_is_flushed(tmp_path: Path, disk: Disk) -> None:
+    """Commits and the files that they have added, of whoever has made them; each once. What is in a store is there."""
+    table, paths = tmp_path / "log", [str(tmp_path / "log"), "s3a://bucket/view", str(tmp_path / "not yet")]
+    flush = Flush(LocalFolder(tmp_path / "cp"))
+    flush.before_record(0, paths)
+    write_deltalake(table, pa.table({"n": [0]}))
+    checksum = put(tmp_path, f"log/_delta_log/.{0:020d}.json.crc", f"log/_delta_log/{0:020d}.crc")
+    flush.before_record(1, paths)
+    assert names_of(tmp_path, "log") | checksum == disk.flushed() - {"cp"}
+    before = names_of(tmp_path, "log")
+    for number in (1, 2):
+        write_deltalake(table, pa.table({"n": [number]}), mode="append")
+    flush.before_record(2, paths)
+    assert names_of(tmp_path, "log") - before == disk.flushed() - {"log", "log/_delta_log"}
+    flush.before_record(3, paths)
+    assert disk.flushed() == set()
+
+
+def test_a_checkpoint_of_the_log_is_flushed_with_the_commits_since(tmp_path: Path, disk: Disk) -> None:
+    """A start reads no commit before it."""
+    table = tmp_path / "log"
+    flush = Flush(LocalFolder(tmp_path / "cp"))
+    write_deltalake(table, pa.table({"n": [0]}))
+    flush.before_record(0, [str(table)])
+    write_deltalake(table, pa.table({"n": [1]}), mode="append")
+    DeltaTable(table).create_checkpoint()
+    disk.flushed()
+    flush.before_record(1, [str(table)])
+    assert {f"log/_delta_log/{1:020d}.checkpoint.parquet", "log/_delta_log/_last_checkpoint"} <= disk.flushed()
+
+
+def names_of(root: Path, folder: str) -> set[str]:
+    """The names of all files and folders of a table."""
+    return {folder, *(str(path.relative_to(root)) for path in (root / folder).rglob("*"))}
