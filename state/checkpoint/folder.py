@@ -241,7 +241,7 @@ def move_new(written: Path, path: Path) -> None:
 
 
 def sync_files(paths: Iterable[Path]) -> None:
-    """Flush files and folders that others have written to the disk, and their names. One that is gone is passed over."""
+    """Flush files and folders that others have written, and their names. One that is gone is passed over."""
     given = [*paths]
     with ThreadPoolExecutor(max_workers=_FLUSHED_AT_ONCE) as pool:  # a disk takes several in the time of one
         list(pool.map(_sync_any, given))
