@@ -91,6 +91,7 @@ class EmitBuffer:
                 self._completed.append((table.slice(0, before), origins[:before]))
         while self._origins and self._origins[-1] is self.origin:
             del self._rows[-1], self._origins[-1]
+        self._misfits = [misfit for misfit in self._misfits if misfit[0] is not self.origin]
 
     def pop_rows(self) -> list[tuple[pa.Table, list[Origin]]]:
         """Return the rows emitted since the last call, with the origin of each."""
