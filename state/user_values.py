@@ -11,8 +11,10 @@ import copy
 import math
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import date, datetime, timedelta, timezone
+from datetime import date, datetime, timedelta, timezone, tzinfo
 from decimal import Decimal
+from functools import lru_cache
+from itertools import product
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -34,6 +36,7 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "$dict": lambda pairs: {from_json(key): from_json(value) for key, value in pairs},
 }
 
+_YEARS = range(1900, 2101)
 _NEVER_CHANGE = (str, bytes, int, float, date, timedelta, Decimal, type(None))
 
 
@@ -101,25 +104,32 @@ def _of_dict(value: dict[Any, Any]) -> Any:
 def _of_datetime(value: datetime) -> Any:
     zone = value.tzinfo
     key = zone.key if isinstance(zone, ZoneInfo) else None
-    if zone is not None and key is None and zone.utcoffset(None) is None:
-        raise TypeError(
-            f"the zone of {value!r} has no name by which it could be read again; use a zoneinfo.ZoneInfo, or UTC"
-        )
-    if zone is not None and key is None and (name := zone.tzname(value)) not in (None, _unnamed(value).tzname(value)):
-        return {"$named": [value.isoformat(), value.fold, name]}
+    if zone is not None and key is None:
+        if type(zone) is not timezone and not _is_fixed(zone):
+            raise TypeError(
+                f"the zone of {value!r} has no name by which it could be read again; use a zoneinfo.ZoneInfo, or UTC"
+            )
+        name, unnamed = zone.tzname(value), timezone(value.utcoffset() or timedelta())
+        if name is not None and name != unnamed.tzname(value):
+            return {"$named": [value.isoformat(), value.fold, name]}
     if key is None and not value.fold:
         return {"$datetime": value.isoformat()}
     local = value if key is None else value.replace(tzinfo=None)
     return {"$local": [local.isoformat(), value.fold, key]}
 
 
+@lru_cache(maxsize=256)
+def _is_fixed(zone: tzinfo) -> bool:
+    """Return whether a zone of some library has one offset and name, so that a fixed offset can take its place."""
+    if zone.utcoffset(None) is None:
+        return False
+    times = (datetime(*month, 15, tzinfo=zone) for month in product(_YEARS, range(1, 13)))
+    return len({(one.utcoffset(), one.tzname(), one.dst() or timedelta()) for one in times}) == 1
+
+
 def _local_time(text: str, fold: int, key: str | None) -> datetime:
     local = datetime.fromisoformat(text).replace(fold=fold)
     return local if key is None else local.replace(tzinfo=ZoneInfo(key))
-
-
-def _unnamed(value: datetime) -> timezone:
-    return timezone(value.utcoffset() or timedelta())
 
 
 def _with_name(text: str, fold: int, name: str) -> datetime:

@@ -148,7 +148,7 @@ def test_with_on_error_fail_the_first_error_fails_the_batch() -> None:
 
 
 class PickyOperator(Operator):
-    """Emits a row, and a table; what does not fit before it for the key b, for which it then raises, and later for c."""
+    """Emits a row and a table; for b what does not fit before it, and then it raises; for c what does not fit later."""
 
     events: ClassVar[frozenset[EventType]] = frozenset({EventType.TRIGGER, EventType.EVICTION})
 

@@ -215,8 +215,8 @@ NEW_YORK = ZoneInfo("America/New_York")
 class Market(tzinfo):
     """A zone of a library, as that of a driver of a database."""
 
-    def utcoffset(self, _: datetime | None) -> timedelta:
-        return timedelta(hours=-5)
+    def utcoffset(self, at: datetime | None) -> timedelta:
+        return timedelta(hours=-5) + self.dst(at)
 
     def dst(self, _: datetime | None) -> timedelta:
         return timedelta()
@@ -226,6 +226,26 @@ class Market(tzinfo):
 
     def __str__(self) -> str:
         return "EST"
+
+
+class Summer(Market):
+    """One that is an hour ahead for a part of the year, or was so in the year that it is given."""
+
+    def __init__(self, year: int | None = None) -> None:
+        self.year = year
+
+    def dst(self, at: datetime | None) -> timedelta:
+        is_summer = at is not None and 4 <= at.month < 10 and self.year in (None, at.year)
+        return timedelta(hours=is_summer)
+
+
+@pytest.mark.parametrize("year", [None, 1916])
+def test_a_zone_that_changes_its_offset_is_refused_unless_its_rules_can_be_read_again(year: int | None) -> None:
+    """A day later another offset may hold, so what is computed with it would depend on whether it was stored."""
+    with pytest.raises(
+        TypeError, match=r"has no name by which it could be read again; use a zoneinfo\.ZoneInfo"
+    ):
+        to_json(datetime(2024, 11, 2, tzinfo=Summer(year)))
 
 
 @pytest.mark.parametrize(
