@@ -258,7 +258,7 @@ def _sync_any(path: Path) -> None:
     if path.is_dir():
         sync_folder(path)
     else:
-        with suppress(FileNotFoundError):
+        with suppress(FileNotFoundError, PermissionError):  # what another user has written he flushes himself
             _sync(path)
 
 

@@ -27,7 +27,7 @@ def cut_short_checksum(table: LocalFolder, name: str) -> str | None:
             wanted = whole_length(stream.read(_BEGINNING), path.stat().st_size)
         if wanted is None or wanted == checksum.stat().st_size:
             return None
-    except FileNotFoundError:
+    except (FileNotFoundError, PermissionError):  # what another user has written is his to look at
         return None
     return (
         f"{name} in {table.root} is whole, and its checksum {checksum.relative_to(table.path)} was cut short, as by a "

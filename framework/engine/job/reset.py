@@ -12,6 +12,7 @@ Windows fire no event: their contents are discarded (docs/semantics.md section 4
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -120,6 +121,9 @@ def complete_reset(files: CheckpointFiles, record: JobRecord) -> JobRecord:
     intent = read_reset_intent(files)
     if intent is None:
         return record
+    if record.epoch >= intent.epoch:  # step 4 is done, and batches may have run since
+        remove_reset_intent(files)
+        return record
     begun = replace(record, epoch=intent.epoch)
     files.before_change()
     tables = read_tables(files)
@@ -132,6 +136,8 @@ def complete_reset(files: CheckpointFiles, record: JobRecord) -> JobRecord:
         fault_point("during-reset", step)
         files.remove(name)  # 3
     clear_attempts(files)
+    if files.local_folder() is not None:
+        os.sync()  # a power cut must bring back nothing that the next epoch would take for its own
     write_record(files, begun)  # 4
     remove_reset_intent(files)  # 5
     return begun

@@ -1,4 +1,4 @@
-"""A table that has not gone back with a restore or a reset has batches that are run again."""
+"""What a restore or a reset has discarded is discarded once: in all tables, and not again later."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ import pytest
 from deltalake import DeltaTable
 
 from framework.declarations.errors import SinkError
+from framework.engine.job.reset import complete_reset
 from framework.engine.job.tables.table_checks import require_no_discarded_rows, require_no_other_batch
 from framework.engine.sink.small_commits import FENCED, SmallCommits
 from state.checkpoint.folder import LocalFolder
+from state.checkpoint.reset_intent import ResetIntent, read_reset_intent, write_reset_intent
 from tests.framework.engine.job.test_table_record import RECORD, Tables, last_transaction, tables
 from tests.framework.engine.sink.test_small_commits import log_rows
 
@@ -96,3 +98,14 @@ def test_a_table_that_has_joined_since_the_restore_is_not_refused(tables: Tables
     require_not_discarded(tables, written=[str(tables.paths["log"])])
     with pytest.raises(SinkError, match="Choose another folder"):
         require_not_discarded(tables, written=[str(tables.paths["log"])], epoch=2)
+
+
+def test_an_intent_of_a_reset_that_is_there_again_takes_nothing_from_the_epoch_that_runs(tmp_path: Path) -> None:
+    """A power cut took the removal of its file, and not the batches that have run since."""
+    folder: Any = LocalFolder(tmp_path)
+    record = replace(RECORD, epoch=1)
+    folder.write("offsets/0", b"v1")
+    write_reset_intent(folder, ResetIntent(epoch=1, view=str(tmp_path / "view")))
+    assert complete_reset(folder, record) is record
+    assert folder.names("offsets") == ["0"]
+    assert read_reset_intent(folder) is None
