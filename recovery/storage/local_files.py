@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 from recovery.errors import ArchiveDenied, ArchiveError, SavepointRefused
 from recovery.storage.archive import ByteSink
-from state.checkpoint.folder import LocalFolder, move_new, sync_folder
+from state.checkpoint.folder import LocalFolder, make_folder, move_new, sync_folder
 
 _PART_SUFFIX = ".part"
 _PART = re.compile(r"\..+\.[0-9a-f]{32}\.part")
@@ -116,7 +116,7 @@ class LocalFiles(LocalFolder):
         path = self.path / name
         part = path.with_name(f".{path.name}.{uuid.uuid4().hex}{_PART_SUFFIX}")
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(path.parent)
             with part.open("wb") as target:
                 yield target
                 target.flush()

@@ -118,7 +118,7 @@ class LocalFolder:
             FileExistsError: it is there, unless `replace`.
         """
         path = self.path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         written = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
         try:
             with written.open("wb") as stream:
@@ -238,6 +238,14 @@ def move_new(written: Path, path: Path) -> None:
             stream.write(written.read_bytes())
             stream.flush()
             os.fsync(stream.fileno())
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and those that it is in, and flush their names; nothing happens if it is there."""
+    made = [one for one in (folder, *folder.parents) if not one.exists()] if not folder.is_dir() else []
+    folder.mkdir(parents=True, exist_ok=True)
+    for one in made:
+        sync_folder(one.parent)
 
 
 def sync_files(paths: Iterable[Path]) -> None:

@@ -200,7 +200,7 @@ def _flush(paths: Iterable[str]) -> None:
     """Flush the logs of tables that the job has not written to: a power cut would leave nothing to write to."""
     for local in filter(None, map(local_path, paths)):
         table = LocalFolder(local)
-        sync_files([*(local / LOG / name for name in table.names(LOG)), local / LOG, local])
+        sync_files([*(local / LOG / name for name in table.names(LOG)), local / LOG, local, *local.parents])
 
 
 def without_missing(wanted: StructType, found: StructType, spec: JobSpec) -> StructType:

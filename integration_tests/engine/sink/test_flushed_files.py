@@ -41,10 +41,12 @@ class Disk:
         return True
 
     def trigger(self) -> None:
-        for folder in (self.readings.checkpoint / "state", *(self.readings.folder / table for table in TABLES)):
-            for path in folder.rglob("*"):
-                if path not in self.flushed and not is_uploaded_later(path):
-                    self.lost.add(str(path.relative_to(self.readings.folder)))
+        checkpoint, root = self.readings.checkpoint, self.readings.folder
+        there = {
+            path for folder in (checkpoint / "state", *(root / table for table in TABLES)) for path in folder.rglob("*")
+        }
+        there |= {root, *(path for path in checkpoint.rglob("*") if path.is_dir())}
+        self.lost |= {str(path) for path in there - self.flushed if not is_uploaded_later(path)}
 
 
 def is_uploaded_later(path: Path) -> bool:

@@ -12,7 +12,7 @@ from state.checkpoint.folder import LocalFolder
 
 
 def test_a_small_file_is_on_the_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """First its content is flushed, then the folder with its name."""
+    """First its content is flushed, then the folder with its name; before both the name of a folder made for it."""
     flushed = []
     fsync = os.fsync
 
@@ -26,4 +26,4 @@ def test_a_small_file_is_on_the_disk_before_it_has_its_name(tmp_path: Path, monk
     for replace in (False, True):
         LocalFolder(tmp_path).write_json("panekeeper/x.json", {}, replace=replace)
     LocalFiles(tmp_path).put_bytes("y.json", b"{}")
-    assert flushed == ["file", "folder"] * 3
+    assert flushed == ["folder", *["file", "folder"] * 3]

@@ -42,11 +42,18 @@ class Flush:
         logs, state = begun_with(self.folder, batch, is_first=not self._logs), self._state_files()
         known = self._logs | (self._state or self._written_by_now(state))
         files = {self.folder.path / name for name in (logs | state) - known}
+        if not self._logs:
+            files |= self._folders()
         for local in filter(None, map(local_path, tables)):
             written = self._tables.setdefault(local, WrittenFiles(LocalFolder(local)))
             files |= {local / name for name in written.names()}
         sync_files(files)
         self._logs, self._state = logs, state
+
+    def _folders(self) -> set[Path]:
+        """Return the folders of the checkpoint, which Spark has made, and those that it is in."""
+        root = self.folder.path
+        return {root, *root.parents, *(Path(parent, name) for parent, names, _ in os.walk(root) for name in names)}
 
     def _state_files(self) -> set[str]:
         """Return the names of the files and folders of the state, also hidden ones."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from framework.declarations.errors import CheckpointError, CheckpointInUse
 from framework.engine.session.spark_errors import first_line
+from state.checkpoint.folder import sync_files
 from state.checkpoint.job_record import JobRecord, create_record, installed_versions, write_record
 from state.log import logger
 from state.upgrade.history import begun_again
@@ -69,6 +70,8 @@ def write_first_record(files: CheckpointFiles, record: JobRecord, numbers: str, 
         if is_first:
             files.before_change()
             create_record(files.without_java(), record)
+            if (local := files.local_folder()) is not None:  # the tables that are made next are no other checkpoint's
+                sync_files([local.path, *local.path.parents])
         else:
             write_record(files, record)
     except FileExistsError as error:

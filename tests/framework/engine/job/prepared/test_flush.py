@@ -17,12 +17,15 @@ class Disk:
     """What has been written through, since it was looked at last."""
 
     def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.root, self._flushed = root, set[str]()
+        self.folders_around = set[Path]()
+        self._flushed = set[str]()
         fsync = os.fsync
 
         def record(descriptor: int) -> None:
             path = Path(f"/proc/self/fd/{descriptor}").resolve()
-            self._flushed.add(str(path.relative_to(root)))
+            if path.is_relative_to(root):
+                self._flushed.add(str(path.relative_to(root)))
+            self.folders_around.add(path)
             fsync(descriptor)
 
         monkeypatch.setattr(os, "fsync", record)
@@ -63,6 +66,17 @@ def test_the_state_of_a_batch_is_flushed_with_the_names_of_its_files(tmp_path: P
     assert disk.flushed() == set()
 
 
+def test_the_first_batch_of_a_run_flushes_the_names_of_folders(tmp_path: Path, disk: Disk) -> None:
+    """Those that Spark has made in the checkpoint, and all that the checkpoint is in: without its name all is lost."""
+    put(tmp_path, "cp/sources/0/0", "cp/offsets/0")
+    flush = Flush(LocalFolder(tmp_path / "cp"))
+    flush.before_record(0, [])
+    assert {".", "cp", "cp/sources", "cp/sources/0", "cp/offsets"} <= disk.flushed()
+    assert {*tmp_path.parents} <= disk.folders_around
+    flush.before_record(1, [])
+    assert disk.flushed() == {"cp/offsets"}
+
+
 def test_a_run_does_not_flush_the_state_of_long_ago(tmp_path: Path, disk: Disk) -> None:
     """The operating system has written it, and there may be very many files. That of just now is the last run's."""
     old = put(tmp_path, "cp/state/0/0/1_a.changelog", seconds_ago=300)
@@ -79,10 +93,11 @@ def test_what_tables_got_before_the_batch_is_flushed(tmp_path: Path, disk: Disk)
     table, paths = tmp_path / "log", [str(tmp_path / "log"), "s3a://bucket/view", str(tmp_path / "not yet")]
     flush = Flush(LocalFolder(tmp_path / "cp"))
     flush.before_record(0, paths)
+    disk.flushed()
     write_deltalake(table, pa.table({"n": [0]}))
     checksum = put(tmp_path, f"log/_delta_log/.{0:020d}.json.crc", f"log/_delta_log/{0:020d}.crc")
     flush.before_record(1, paths)
-    assert names_of(tmp_path, "log") | checksum == disk.flushed() - {"cp"}
+    assert names_of(tmp_path, "log") | checksum == disk.flushed() - {"."}
     before = names_of(tmp_path, "log")
     for number in (1, 2):
         write_deltalake(table, pa.table({"n": [number]}), mode="append")
