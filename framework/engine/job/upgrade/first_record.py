@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from framework.declarations.errors import CheckpointError, CheckpointInUse
 from framework.engine.session.spark_errors import first_line
-from state.checkpoint.folder import sync_files
+from state.checkpoint.folder import LocalFolder, sync_files
 from state.checkpoint.job_record import JobRecord, create_record, installed_versions, write_record
 from state.log import logger
 from state.upgrade.history import begun_again
@@ -69,9 +69,9 @@ def write_first_record(files: CheckpointFiles, record: JobRecord, numbers: str, 
     try:
         if is_first:
             files.before_change()
-            create_record(files.without_java(), record)
-            if (local := files.local_folder()) is not None:  # the tables that are made next are no other checkpoint's
-                sync_files([local.path, *local.path.parents])
+            create_record(folder := files.without_java(), record)
+            if isinstance(folder, LocalFolder):  # tables are made next, which would belong to a checkpoint that is gone
+                sync_files([folder.path, *folder.path.parents])
         else:
             write_record(files, record)
     except FileExistsError as error:
