@@ -21,15 +21,16 @@ from framework.engine.job.lease import Lease
 from recovery.errors import SavepointError, SavepointRefused
 from recovery.jobs.lease import holding
 from recovery.restore.former_epochs import last_known_epochs
-from recovery.restore.intent import RestoreIntent, remove_intent, write_intent
+from recovery.restore.intent import RestoreIntent, read_intent, remove_intent, write_intent
 from recovery.restore.superseded import checkpoints_with_same_tables, mark_superseded
 from recovery.savepoint.manifest import Manifest
 from recovery.savepoint.restore_paths import RestorePaths
 from recovery.storage.files import Files
 from recovery.storage.s3_options import S3Options
-from state.checkpoint.claims import unaccounted_after
+from state.checkpoint.claims import unaccounted_after, unaccounted_processes
 from state.checkpoint.folder import batch_numbers
 from state.checkpoint.layout import COMMITS_FOLDER, RUNNING_FILE, UNACCOUNTED_FILE
+from state.checkpoint.owner import LeaseOwner
 
 _WHAT = "the restore of job"
 
@@ -111,6 +112,8 @@ def begin(
             if if_unchanged:
                 _require_unchanged(paths, manifest)
             require_lease()
+            # A job may have begun while the copy was made, and been paused: the lease was taken from it just now.
+            _require_none_lost(paths, paths.checkpoint, unaccounted_processes(paths.checkpoint, manifest.batch))
             _require_new_epoch(paths, manifest, intent, others, s3)
             intent = replace(intent, done="intended")
             require_no_job()
@@ -155,22 +158,30 @@ def _require_unchanged(paths: RestorePaths, manifest: Manifest) -> None:
         )
 
 
-def require_no_paused_process(checkpoint: Files, manifest: Manifest) -> None:
+def require_no_paused_process(paths: RestorePaths, manifest: Manifest) -> None:
     """Refuse to replace a folder to which Spark may still write: a process there was lost, and may only be paused.
 
+    What is known of that is in the checkpoint, which an interrupted restore may have moved aside.
+
     Args:
-        checkpoint: the folder.
+        paths: of the checkpoint.
         manifest: the savepoint that it would be replaced by.
 
     Raises:
         SavepointRefused: there may be such a process.
     """
-    lost = unaccounted_after(checkpoint, manifest.batch)
-    if lost:
-        root = checkpoint.root
+    intent = read_intent(paths)
+    _require_none_lost(paths, paths.checkpoint, unaccounted_after(paths.checkpoint, manifest.batch))
+    for aside in map(paths.replaced, intent.epochs if intent else ()):  # its lease was looked at when it was moved
+        _require_none_lost(paths, aside, unaccounted_processes(aside, manifest.batch))
+
+
+def _require_none_lost(paths: RestorePaths, folder: Files, processes: Collection[LeaseOwner]) -> None:
+    if processes:
+        root = paths.checkpoint.root
         raise SavepointRefused(
-            f"{root} was in use by {'; '.join(map(str, lost))}, whose end is not known: if it is only paused, and "
-            "continues, Spark writes into this folder after the restore. Restore to another folder, to which it cannot "
-            f"write: --checkpoint {root}-restored, and start the job there. Or make sure that this process is gone, "
-            f"remove {RUNNING_FILE} and {UNACCOUNTED_FILE} in {root}, and run the same restore again"
+            f"{root} was in use by {'; '.join(map(str, processes))}, whose end is not known: if it is only paused, "
+            "and continues, Spark writes into this folder after the restore. Restore to another folder, to which it "
+            f"cannot write: --checkpoint {root}-restored, and start the job there. Or make sure that this process is "
+            f"gone, remove {RUNNING_FILE} and {UNACCOUNTED_FILE} in {folder.root}, and run the same restore again"
         )

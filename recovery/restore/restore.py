@@ -138,7 +138,7 @@ def _require_can_restore(archive: Archive, paths: RestorePaths, manifest: Manife
     for folder in (paths.checkpoint, *others):
         require_stopped(folder)
     _require_no_interrupted(paths, manifest, s3)
-    require_no_paused_process(paths.checkpoint, manifest)
+    require_no_paused_process(paths, manifest)
 
 
 def _require_no_interrupted(paths: RestorePaths, manifest: Manifest, s3: S3Options | None) -> None:

@@ -140,11 +140,15 @@ def unaccounted_after(folder: CheckpointFolder, batch: int) -> list[LeaseOwner]:
         CorruptState: the file is damaged.
         CheckpointError: the lease is damaged.
     """
-    owner = read_owner(folder)
-    found = [LeaseOwner.from_fields(one) for one in read_unaccounted(folder) if one["batch"] + 1 > batch]
+    owner, found = read_owner(folder), unaccounted_processes(folder, batch)
     if owner is not None and not owner.is_on_this_machine and owner.token not in [one.token for one in found]:
         found.append(owner)
     return found
+
+
+def unaccounted_processes(folder: CheckpointFolder, batch: int) -> list[LeaseOwner]:
+    """Return those of `unaccounted_after` that lost the lease, without the one that has it. Raises `CorruptState`."""
+    return [LeaseOwner.from_fields(one) for one in read_unaccounted(folder) if one["batch"] + 1 > batch]
 
 
 def read_unaccounted(folder: CheckpointFolder) -> list[dict[str, Any]]:

@@ -7,7 +7,9 @@ import pytest
 from framework.engine.job.lease import acquire
 from panekeeper import CheckpointInUse
 from recovery.errors import SavepointRefused
+from recovery.restore.intent import read_intent
 from recovery.restore.restore import restore
+from recovery.savepoint.manifest import manifest_file
 from recovery.savepoint.restore_paths import RestorePaths
 from state.checkpoint.claims import note_takeover, unaccounted_after
 from state.checkpoint.layout import RUNNING_FILE, UNACCOUNTED_FILE, claim_file
@@ -91,6 +93,47 @@ def test_a_process_that_was_taken_over_is_recorded(stored_job: FakeCheckpoint, a
     restore(archive, "late")
     with pytest.raises(SavepointRefused, match="host elsewhere, process 1"):
         restore(archive, "early")
+
+
+def test_a_process_that_was_paused_while_the_copy_was_made_keeps_its_folder(
+    stored_job: FakeCheckpoint, archive: MemoryArchive
+) -> None:
+    """No lease is held then. The restore takes it when the process has not renewed it for long enough."""
+    savepoint(stored_job.root, "one", to=archive)
+
+    def start_and_pause(step: str) -> None:
+        if step == "copied":
+            stored_job.run().lease(pid=1, host="elsewhere")
+
+    with pytest.raises(SavepointRefused, match=r"host elsewhere, process 1.*, whose end is not known"):
+        restore(archive, "one", on_step=start_and_pause)
+    assert read_intent(RestorePaths(checkpoint=stored_job.files)) is None
+
+
+def test_a_process_that_was_taken_over_is_known_when_its_folder_was_moved_aside(
+    stored_job: FakeCheckpoint, archive: MemoryArchive
+) -> None:
+    """A restore that was killed has moved it, and another one is to take its place, to an earlier batch."""
+    savepoint(stored_job.root, "early", to=archive)
+    stored_job.run(2).lease(pid=1, host="elsewhere")
+    note_takeover(stored_job.files, read_owner(stored_job.files))
+    stored_job.files.remove(RUNNING_FILE)
+    stored_job.run()
+    savepoint(stored_job.root, "late", to=archive)
+
+    def killed(step: str) -> None:
+        if step == "aside":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        restore(archive, "late", on_step=killed)
+    archive.remove(manifest_file("late"))
+    with pytest.raises(SavepointRefused, match=r"host elsewhere, process 1.*, whose end is not known") as raised:
+        restore(archive, "early")
+    aside = RestorePaths(checkpoint=stored_job.files).replaced(1)
+    assert f"remove {RUNNING_FILE} and {UNACCOUNTED_FILE} in {aside.root}," in str(raised.value)
+    aside.remove(UNACCOUNTED_FILE)
+    restore(archive, "early")
 
 
 def test_a_command_that_is_killed_hides_no_process_that_may_only_be_paused(
