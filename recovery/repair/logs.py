@@ -33,6 +33,7 @@ from state.checkpoint.layout import (
 )
 from state.control_log import control_files_up_to, lost_control_files
 from state.errors import CorruptState, StateError
+from state.prepared import last_prepared
 from state.spark_logs.offsets import require_later_offsets, require_readable_commit, require_readable_offsets
 from state.spark_logs.source_logs import lost_entries
 from state.spark_logs.startup import damaged_descriptions, require_readable_id
@@ -47,6 +48,7 @@ _PLAN_AGAIN = (
     "the batch was not committed, no task of it had finished, and no table has a row of it, so the next start plans it "
     "again"
 )
+_COMMIT_RECORDED = "the batch is recorded with what Spark has logged for it, and the next one was begun after it"
 NO_SINK = (
     "the batch was not committed. If the job has no sink of its own (with_sink, transform), whose rows of this batch "
     "are not known here, repair with --no-sink"
@@ -152,7 +154,8 @@ def _lost_of_batch(folder: Files, batch: int, committed: int) -> Iterator[str]:
 
 def _require_batch(folder: Files, batch: int) -> None:
     require_readable_offsets(folder, batch)
-    require_readable_commit(folder, batch)
+    if recorded_commit(folder, batch) is None:
+        require_readable_commit(folder, batch)
 
 
 def _tables_end_with(folder: Files, batch: int, s3: S3Options | None) -> bool:
@@ -172,11 +175,23 @@ def _tables_end_with(folder: Files, batch: int, s3: S3Options | None) -> bool:
 def _commit_finding(folder: Files, newest: int, batch: int) -> Finding:
     """Return what can be done about the newest commit, which cannot be read."""
     file = f"commits/{batch}"
+    if newest != batch and recorded_commit(folder, batch) is not None:
+        return Finding(file=file, action="replace", why=_COMMIT_RECORDED)
     if newest != batch:
         return unrepairable(folder.root, file, f"batch {newest} was begun after it, so it is needed")
     if is_flushed(folder):
         return unrepairable(folder.root, file, "the job was flushed, so the batch is not run again")
     return Finding(file=file, action="set aside", why=_RUN_AGAIN)
+
+
+def recorded_commit(folder: Files, batch: int) -> str | None:
+    """Return what Spark has logged as the commit of a batch, by the record of the batch; None if that is not there."""
+    try:
+        record = read_record(folder)
+    except StateError:
+        return None  # another finding names it
+    found = None if record is None else last_prepared(folder, record, batch)
+    return None if found is None else found.spark_commit
 
 
 def _source_findings(folder: Files, batch: int) -> Iterator[Finding]:

@@ -14,7 +14,7 @@ from recovery.errors import SavepointError
 from recovery.jobs.lease import holding, require_stopped
 from recovery.repair.checksums import checksum_findings
 from recovery.repair.finding import Finding
-from recovery.repair.logs import log_findings
+from recovery.repair.logs import log_findings, recorded_commit
 from recovery.repair.own_files import intent_finding, lease_findings, own_findings
 from recovery.repair.prepared import prepared_findings
 from recovery.restore.interrupted import require_no_interrupted_restore
@@ -22,7 +22,7 @@ from recovery.savepoint.restore_paths import RestorePaths
 from recovery.storage.files import Files
 from recovery.storage.locations import Location, checkpoint_at
 from recovery.storage.s3_options import S3Options
-from state.checkpoint.layout import JOB_FILE
+from state.checkpoint.layout import COMMITS_FOLDER, JOB_FILE
 from state.errors import CorruptState
 
 _SUFFIX = ".damaged"
@@ -107,12 +107,17 @@ def _damaged_files(folder: Files, *, no_sink: bool, s3: S3Options | None) -> lis
 def _apply(folder: Files, aside: Files, finding: Finding) -> None:
     if finding.action == "none":
         return
-    name = finding.file
-    kept = name
+    name = kept = finding.file
+    content = _new_content(folder, name) if finding.action == "replace" else None
     while aside.exists(kept):
         kept = f"{kept}.earlier"
     if folder.exists(name):
         aside.put_bytes(kept, folder.read(name))
     folder.remove(name)  # with Hadoop's checksum of it, which is there if the file itself is gone, too
-    if finding.action == "replace":
-        folder.put_bytes(name, json.dumps({"id": str(uuid.uuid4())}).encode())
+    if content is not None:
+        folder.put_bytes(name, content.encode())
+
+
+def _new_content(folder: Files, name: str) -> str | None:
+    number = name.removeprefix(f"{COMMITS_FOLDER}/")
+    return json.dumps({"id": str(uuid.uuid4())}) if number == name else recorded_commit(folder, int(number))

@@ -25,7 +25,7 @@ class WrittenFiles:
     _pointed: bytes = b""
 
     def names(self) -> set[str]:
-        """Return what commits since the last look consist of, and have added, and the checkpoint of the log since.
+        """Return what commits since the last look consist of, and have added, with its folders, and a new checkpoint.
 
         At the first look: since some minutes before the newest commit. Not all of these files need be there: most have
         no checksum of Hadoop, and what a commit has added may be removed by now.
@@ -36,7 +36,7 @@ class WrittenFiles:
         self._last = commits[-1]
         found = {f"{LOG}/{one}{kind}" for one in commits for kind in (".json", ".crc")}
         found |= {name for _, name, _ in added_files(self.table, commits)} | self._checkpoint()
-        return found | {_checksum_of(name) for name in found}
+        return found | {_checksum_of(name) for name in found} | {one for name in found for one in _folders_of(name)}
 
     def _since(self) -> list[str]:
         found: list[str] = []
@@ -61,3 +61,9 @@ class WrittenFiles:
 def _checksum_of(name: str) -> str:
     folder, slash, file = name.rpartition("/")
     return f"{folder}{slash}.{file}.crc"
+
+
+def _folders_of(name: str) -> list[str]:
+    """Return the folders in the table's that a file is in: those of a partition, or of names at random."""
+    parts = name.split("/")[:-1]
+    return ["/".join(parts[:count]) for count in range(1, len(parts) + 1)]

@@ -200,10 +200,10 @@ class JobLaunch:
             query: the one that runs the batch.
         """
         self.lease.require_held()
+        self.preparation.begin(number)
         self.inputs.before_reading(number)
         if last_control_file is not None:
-            lists_once = "availableNow" in self.trigger
-            self.control_cleanup.remove_processed(last_control_file, None if lists_once else query)
+            self.control_cleanup.remove_processed(last_control_file, None if "availableNow" in self.trigger else query)
 
     def commit(
         self,

@@ -1,9 +1,10 @@
-"""What is done with a damaged record of a batch: of what it writes to the tables."""
+"""What is done with a damaged record of a batch: of what it writes to the tables; and what a whole one is good for."""
 
 from __future__ import annotations
 
 import io
 from dataclasses import replace
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,6 +14,7 @@ from recovery.repair.repair import repair
 from state.checkpoint.layout import prepared_file
 from state.prepared import PreparedBatch
 from tests.recovery.conftest import FakeCheckpoint
+from tests.recovery.repair.test_repair import actions, delta_log, truncate
 
 
 def packed(*rows: int) -> bytes:
@@ -61,3 +63,25 @@ def test_a_damaged_record_of_a_batch_is_set_aside(
     repair(stored_job.root, no_sink=True)
     assert not stored_job.files.exists(file)
     assert repair(stored_job.root).findings == ()
+
+
+@pytest.mark.parametrize("cut", [("commits/2",), ("commits/2", "offsets/3")], ids=["alone", "with the next offsets"])
+def test_a_commit_that_was_cut_short_after_the_next_batch_was_begun_is_known_by_its_record(
+    job: FakeCheckpoint, tmp_path: Path, cut: tuple[str, ...]
+) -> None:
+    """Spark has written both just before a power cut. Without the offsets a start completes the batch once more."""
+    job.tables(metrics=f"{tmp_path}/metrics")
+    delta_log(tmp_path / "metrics", *range(3), role="metrics")
+    commit = job.files.read("commits/2").decode()
+    recorded = PreparedBatch(number=2, epoch=0, spark_commit=commit, job="0123456789ab")
+    job.files.put_bytes(prepared_file(0, 2), recorded.to_bytes())
+    job.begin()
+    for file in [file for file in job.files.sizes("state/") if "/4_" in file]:
+        job.files.remove(file)
+    for file in cut:
+        truncate(job, file)
+    how = {"commits/2": "replace"} if len(cut) == 1 else dict.fromkeys(cut, "set aside")
+    assert actions(repair(job.folder, no_sink=True).findings) == how
+    assert repair(job.folder, no_sink=True).findings == ()
+    if len(cut) == 1:
+        assert job.files.read("commits/2").decode() == commit

@@ -32,23 +32,29 @@ class Flush:
     _state: set[str] = field(default_factory=set)
     _tables: dict[Path, WrittenFiles] = field(default_factory=dict)
 
-    def before_record(self, batch: int, tables: Iterable[str]) -> None:
-        """Flush what a batch was begun with, its state, and what the tables got before it.
+    def begun(self, batch: int) -> None:
+        """Flush what a batch was begun with, before its plan runs.
 
         Args:
-            batch: its number. Its plan has run.
+            batch: its number.
+        """
+        logs = begun_with(self.folder, batch, is_first=not self._logs)
+        sync_files({self.folder.path / name for name in logs - self._logs} | (set() if self._logs else self._folders()))
+        self._logs = logs
+
+    def before_record(self, tables: Iterable[str]) -> None:
+        """Flush the state of a batch whose plan has run, and what the tables got before it.
+
+        Args:
             tables: the paths of all tables that the job writes.
         """
-        logs, state = begun_with(self.folder, batch, is_first=not self._logs), self._state_files()
-        known = self._logs | (self._state or self._written_by_now(state))
-        files = {self.folder.path / name for name in (logs | state) - known}
-        if not self._logs:
-            files |= self._folders()
+        state = self._state_files()
+        files = {self.folder.path / name for name in state - (self._state or self._written_by_now(state))}
         for local in filter(None, map(local_path, tables)):
             written = self._tables.setdefault(local, WrittenFiles(LocalFolder(local)))
             files |= {local / name for name in written.names()}
         sync_files(files)
-        self._logs, self._state = logs, state
+        self._state = state
 
     def _folders(self) -> set[Path]:
         """Return the folders of the checkpoint, which Spark has made, and those that it is in."""

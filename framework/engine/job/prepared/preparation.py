@@ -50,6 +50,11 @@ class Preparation:
     def _flush(self) -> Flush | None:
         return Flush(self._folder) if isinstance(self._folder, LocalFolder) else None
 
+    def begin(self, batch: int) -> None:
+        """Take note that a batch begins: what Spark has logged of it is on the disk before its plan runs."""
+        if self._flush is not None:
+            self._flush.begun(batch)
+
     def prepare(
         self,
         packed: DataFrame,
@@ -108,9 +113,7 @@ class Preparation:
     def _flush_before(self, batch: PreparedBatch) -> None:
         known = (self.lease.tables or {}).values()
         if self._flush is not None:
-            self._flush.before_record(
-                batch.number, {*(one.path for one in batch.writes), *(one["path"] for one in known)}
-            )
+            self._flush.before_record({*(one.path for one in batch.writes), *(one["path"] for one in known)})
 
     def _write_large(self, packed: DataFrame, batch: BatchOutput) -> tuple[str, DataFrame | None]:
         """Write the outputs that are not in the driver to a folder of the checkpoint; return it, and what it has."""

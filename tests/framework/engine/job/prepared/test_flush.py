@@ -56,13 +56,13 @@ def test_the_state_of_a_batch_is_flushed_with_the_names_of_its_files(tmp_path: P
     """Also checksums, which are hidden, and a snapshot that Spark has uploaded meanwhile."""
     flush = Flush(LocalFolder(tmp_path / "cp"))
     first = put(tmp_path, "cp/state/0/0/1_a.changelog", "cp/state/0/0/.1_a.changelog.crc", "cp/state/0/_metadata/v2/0")
-    flush.before_record(0, [])
+    flush.before_record([])
     assert first | {"cp/state/0/0", "cp/state/0/_metadata/v2"} <= disk.flushed()
     second = put(tmp_path, "cp/state/0/0/2_b.changelog", "cp/state/0/0/1_a.zip")
-    flush.before_record(1, [])
+    flush.before_record([])
     assert disk.flushed() == second | {"cp/state/0/0"}
     (tmp_path / "cp/state/0/0/1_a.changelog").unlink()  # as Spark does when nobody needs it
-    flush.before_record(2, [])
+    flush.before_record([])
     assert disk.flushed() == set()
 
 
@@ -70,10 +70,10 @@ def test_the_first_batch_of_a_run_flushes_the_names_of_folders(tmp_path: Path, d
     """Those that Spark has made in the checkpoint, and all that the checkpoint is in: without its name all is lost."""
     put(tmp_path, "cp/sources/0/0", "cp/offsets/0")
     flush = Flush(LocalFolder(tmp_path / "cp"))
-    flush.before_record(0, [])
+    flush.begun(0)
     assert {".", "cp", "cp/sources", "cp/sources/0", "cp/offsets"} <= disk.flushed()
     assert {*tmp_path.parents} <= disk.folders_around
-    flush.before_record(1, [])
+    flush.begun(1)
     assert disk.flushed() == {"cp/offsets"}
 
 
@@ -82,7 +82,7 @@ def test_a_run_does_not_flush_the_state_of_long_ago(tmp_path: Path, disk: Disk) 
     old = put(tmp_path, "cp/state/0/0/1_a.changelog", seconds_ago=300)
     new = put(tmp_path, "cp/state/0/0/2_b.changelog", "cp/state/0/0/3_c.changelog", seconds_ago=100)
     newest = put(tmp_path, "cp/state/0/0/4_d.changelog")
-    Flush(LocalFolder(tmp_path / "cp")).before_record(3, [])
+    Flush(LocalFolder(tmp_path / "cp")).before_record([])
     flushed = disk.flushed()
     assert new | newest <= flushed
     assert not old & flushed
@@ -92,18 +92,18 @@ def test_what_tables_got_before_the_batch_is_flushed(tmp_path: Path, disk: Disk)
     """Commits and the files that they have added, of whoever has made them; each once. What is in a store is there."""
     table, paths = tmp_path / "log", [str(tmp_path / "log"), "s3a://bucket/view", str(tmp_path / "not yet")]
     flush = Flush(LocalFolder(tmp_path / "cp"))
-    flush.before_record(0, paths)
+    flush.before_record(paths)
     disk.flushed()
     write_deltalake(table, pa.table({"n": [0]}))
     checksum = put(tmp_path, f"log/_delta_log/.{0:020d}.json.crc", f"log/_delta_log/{0:020d}.crc")
-    flush.before_record(1, paths)
+    flush.before_record(paths)
     assert names_of(tmp_path, "log") | checksum == disk.flushed() - {"."}
     before = names_of(tmp_path, "log")
     for number in (1, 2):
         write_deltalake(table, pa.table({"n": [number]}), mode="append")
-    flush.before_record(2, paths)
+    flush.before_record(paths)
     assert names_of(tmp_path, "log") - before == disk.flushed() - {"log", "log/_delta_log"}
-    flush.before_record(3, paths)
+    flush.before_record(paths)
     assert disk.flushed() == set()
 
 
@@ -112,14 +112,23 @@ def test_a_checkpoint_of_the_log_is_flushed_with_the_commits_since(tmp_path: Pat
     table = tmp_path / "log"
     flush = Flush(LocalFolder(tmp_path / "cp"))
     write_deltalake(table, pa.table({"n": [0]}))
-    flush.before_record(0, [str(table)])
+    flush.before_record([str(table)])
     write_deltalake(table, pa.table({"n": [1]}), mode="append")
     DeltaTable(table).create_checkpoint()
     disk.flushed()
-    flush.before_record(1, [str(table)])
+    flush.before_record([str(table)])
     assert {f"log/_delta_log/{1:020d}.checkpoint.parquet", "log/_delta_log/_last_checkpoint"} <= disk.flushed()
 
 
 def names_of(root: Path, folder: str) -> set[str]:
     """The names of all files and folders of a table."""
     return {folder, *(str(path.relative_to(root)) for path in (root / folder).rglob("*"))}
+
+
+def test_the_folders_of_a_table_are_flushed_with_what_was_added_in_them(tmp_path: Path, disk: Disk) -> None:
+    """Without the name of a partition all that is in it is gone, from however many batches."""
+    table = tmp_path / "log"
+    flush = Flush(LocalFolder(tmp_path / "cp"))
+    write_deltalake(table, pa.table({"n": [0], "a": ["x"], "b": ["y"]}), partition_by=["a", "b"])
+    flush.before_record([str(table)])
+    assert {"log", "log/a=x", "log/a=x/b=y"} <= disk.flushed()

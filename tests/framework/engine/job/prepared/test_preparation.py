@@ -50,7 +50,7 @@ def test_the_record_of_the_process_that_has_taken_over_stays(tmp_path: Path, mon
 
 
 @pytest.mark.usefixtures("_spark")
-def test_what_a_batch_was_begun_with_is_on_the_disk_before_its_record(
+def test_what_a_batch_was_begun_with_is_on_the_disk_before_its_plan_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A power cut must not take a part of what a table may have rows of: with the name of a file, what is in it."""
@@ -87,4 +87,5 @@ def _prepare(folder: Any, lease: Lease) -> None:
     output: Any = SimpleNamespace(number=0, rows={}, large_tags=[])
     nothing: Any = SimpleNamespace(sparkSession=None)
     batches = Preparation(files=folder, sink=sink, lease=lease, epoch=0)
+    batches.begin(0)
     batches.prepare(nothing, output, nothing, BatchContext(started_us=0, open_panes=None))
