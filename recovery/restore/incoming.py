@@ -11,7 +11,7 @@ from dataclasses import replace
 from framework.engine.job.tables.table_record import begun_epoch
 from recovery.errors import DamagedSavepoint, SavepointRefused
 from recovery.restore.former_epochs import last_known_epochs
-from recovery.restore.intent import COPY_NAME, RestoreIntent
+from recovery.restore.intent import COPY_NAME, RestoreIntent, read_intent
 from recovery.restore.interrupted import read_record_or_none
 from recovery.restore.last_commit import record_last_commit
 from recovery.restore.superseded import checkpoints_with_same_tables
@@ -145,13 +145,17 @@ def _require_whole(copy: Files, files: Collection[str], manifest: Manifest) -> N
 def _keep_notes(paths: RestorePaths, copy: Files, archive: Archive, manifest: Manifest) -> None:
     """Write to the copy what is to be said of the checkpoint that it replaces, and which savepoint is the newest.
 
+    An interrupted restore, whose place this one takes, may have moved the checkpoint aside.
     `panekeeper maintain` keeps the files of those in its location. A savepoint has no such record, so it would be gone;
     and one that was made after it is still there.
     """
-    lost = paths.checkpoint.read_json(UNACCOUNTED_FILE)
+    interrupted = read_intent(paths)
+    folders = (paths.checkpoint, *map(paths.replaced, interrupted.epochs if interrupted else ()))
+    replaced = next((folder for folder in folders if folder.exists(JOB_FILE)), paths.checkpoint)
+    lost = replaced.read_json(UNACCOUNTED_FILE)
     if lost is not None:
         copy.write_json(UNACCOUNTED_FILE, lost)
-    restored, before = manifest.noted(archive.location), read_last_savepoint(paths.checkpoint)
+    restored, before = manifest.noted(archive.location), read_last_savepoint(replaced)
     newest = restored if before is None or before.at < restored.at else before
     write_last_savepoint(copy, newest)
 

@@ -118,8 +118,9 @@ def test_a_process_that_was_taken_over_is_known_when_its_folder_was_moved_aside(
     stored_job.run(2).lease(pid=1, host="elsewhere")
     note_takeover(stored_job.files, read_owner(stored_job.files))
     stored_job.files.remove(RUNNING_FILE)
-    stored_job.run()
-    savepoint(stored_job.root, "late", to=archive)
+    for name in ("later", "late"):
+        stored_job.run()
+        savepoint(stored_job.root, name, to=archive)
 
     def killed(step: str) -> None:
         if step == "aside":
@@ -132,7 +133,10 @@ def test_a_process_that_was_taken_over_is_known_when_its_folder_was_moved_aside(
         restore(archive, "early")
     aside = RestorePaths(checkpoint=stored_job.files).replaced(1)
     assert f"remove {RUNNING_FILE} and {UNACCOUNTED_FILE} in {aside.root}," in str(raised.value)
-    aside.remove(UNACCOUNTED_FILE)
+    assert restore(archive, "later").epoch == 2
+    with pytest.raises(SavepointRefused, match=r"host elsewhere, process 1.*, whose end is not known"):
+        restore(archive, "early")
+    stored_job.files.remove(UNACCOUNTED_FILE)
     restore(archive, "early")
 
 
