@@ -106,7 +106,8 @@ def _newest_finding(
         why = "it is gone, and where the committed batch ended in the sources is lost"
         return unrepairable(folder.root, f"offsets/{committed}", why)
     is_damaged = _is_damaged(lambda: require_later_offsets(folder, batch))
-    lost = [] if is_damaged or batch <= committed else [*_lost_of_batch(folder, batch, committed)]
+    is_needed = not is_damaged and batch > committed and recorded_commit(folder, batch) is None
+    lost = [*_lost_of_batch(folder, batch, committed)] if is_needed else []  # else a start completes the batch
     if not is_damaged and not lost:
         return None
     found = _offsets_finding(folder, batch, committed, no_sink=no_sink, s3=s3)

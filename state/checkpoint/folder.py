@@ -127,8 +127,8 @@ class LocalFolder:
                 os.fsync(
                     stream.fileno()
                 )  # first the content: after a power cut a name must not stand for an empty file
+            _remove_checksum(path)
             if replace:
-                _remove_checksum(path)
                 written.replace(path)
             else:
                 move_new(written, path)

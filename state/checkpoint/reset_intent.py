@@ -18,10 +18,13 @@ class ResetIntent:
     Attributes:
         epoch: the epoch that begins with it.
         view: path of the view, which is emptied; None if the job has none.
+        batch: the last batch that was begun by then, -1 for none; None if an earlier version wrote this. If there is a
+            later one, the process that has written this was paused, and another one has run the job.
     """
 
     epoch: int
     view: str | None
+    batch: int | None = None
 
 
 def write_reset_intent(folder: CheckpointFolder, intent: ResetIntent) -> None:
@@ -34,7 +37,7 @@ def read_reset_intent(folder: CheckpointFolder) -> ResetIntent | None:
     value = read_object(folder, RESET_FILE)
     if value is not None and not {"epoch", "view"} <= set(value):
         raise damaged(folder, RESET_FILE, "it lacks the epoch or the view")
-    return None if value is None else ResetIntent(epoch=value["epoch"], view=value["view"])
+    return None if value is None else ResetIntent(epoch=value["epoch"], view=value["view"], batch=value.get("batch"))
 
 
 def remove_reset_intent(folder: CheckpointFolder) -> None:

@@ -101,9 +101,23 @@ def reset_to_initial_state(
     _require_no_paused_process(files)
     require_owned(files.spark, read_tables(files), record)
     view = _view_of_the_job(files, tables.view)
-    write_reset_intent(files, ResetIntent(epoch=preview.epoch, view=view))  # 1
+    _begin(
+        files, ResetIntent(epoch=preview.epoch, view=view, batch=-1 if preview.batch is None else preview.batch)
+    )  # 1
     complete_reset(files, record)
     return preview
+
+
+def _begin(files: CheckpointFiles, intent: ResetIntent) -> None:
+    """Write the intent, and take it back if the lease was lost just before: this process was paused."""
+    write_reset_intent(files, intent)
+    try:
+        files.before_change()
+    except CheckpointInUse:
+        others = files.unchecked()
+        if read_reset_intent(others) == intent:
+            remove_reset_intent(others)
+        raise
 
 
 def complete_reset(files: CheckpointFiles, record: JobRecord) -> JobRecord:
@@ -121,7 +135,8 @@ def complete_reset(files: CheckpointFiles, record: JobRecord) -> JobRecord:
     intent = read_reset_intent(files)
     if intent is None:
         return record
-    if record.epoch >= intent.epoch:  # step 4 is done, and batches may have run since
+    begun_since = intent.batch is not None and max(batch_numbers(files, OFFSETS_FOLDER), default=-1) > intent.batch
+    if record.epoch >= intent.epoch or begun_since:  # step 4 is done, or the intent came late, from a paused process
         remove_reset_intent(files)
         return record
     begun = replace(record, epoch=intent.epoch)

@@ -106,14 +106,14 @@ class CheckpointFiles:
     def write(self, name: str, content: bytes, *, replace: bool = False) -> None:
         """Write a small file atomically. Raises `FileExistsError` if it is there, unless `replace`."""
         self.before_change()
-        local = self.local_folder() if replace else None
-        if local is not None:  # there Spark's manager does not replace a file, and reports no error
-            local.write(name, content, replace=True)
-            return
+        local = self.local_folder()
         try:
-            self._write(name, bytearray(content), replace=replace)
+            if local is not None:  # there Spark's manager replaces no file, without an error, and flushes none
+                local.write(name, content, replace=replace)
+            else:
+                self._write(name, bytearray(content), replace=replace)
         except Exception as error:
-            if any(words in full_text(error) for words in _ALREADY_EXISTS):
+            if isinstance(error, FileExistsError) or any(words in full_text(error) for words in _ALREADY_EXISTS):
                 raise FileExistsError(f"{name} in {self.root} is already there") from error
             raise
 

@@ -85,3 +85,14 @@ def test_a_commit_that_was_cut_short_after_the_next_batch_was_begun_is_known_by_
     assert repair(job.folder, no_sink=True).findings == ()
     if len(cut) == 1:
         assert job.files.read("commits/2").decode() == commit
+
+
+def test_a_recorded_batch_needs_no_control_file_that_it_was_begun_with(job: FakeCheckpoint) -> None:
+    """The next start completes it as it is recorded."""
+    job.write_control_file(2)
+    job.begin()
+    job.files.remove("pulse/000000000002.json")
+    assert actions(repair(job.folder).findings) == {"offsets/3": "none"}
+    recorded = PreparedBatch(number=3, epoch=0, spark_commit="v2", job="0123456789ab")
+    job.files.put_bytes(prepared_file(0, 3), recorded.to_bytes())
+    assert repair(job.folder).findings == ()
