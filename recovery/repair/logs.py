@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import PurePosixPath
 
 from recovery.errors import SavepointError
 from recovery.jobs.batch_versions import versions_after_batch
@@ -48,6 +49,7 @@ _PLAN_AGAIN = (
     "the batch was not committed, no task of it had finished, and no table has a row of it, so the next start plans it "
     "again"
 )
+_DESCRIBED_AGAIN = "the batch that has begun with it is not recorded and is run again, by which Spark writes it anew"
 _COMMIT_RECORDED = "the batch is recorded with what Spark has logged for it, and the next one was begun after it"
 NO_SINK = (
     "the batch was not committed. If the job has no sink of its own (with_sink, transform), whose rows of this batch "
@@ -92,8 +94,7 @@ def log_findings(folder: Files, *, no_sink: bool, s3: S3Options | None) -> Itera
         yield _commit_finding(folder, newest, commits[-1])
     if newest and (newest - 1 not in offsets or _is_damaged(lambda: require_readable_offsets(folder, newest - 1))):
         yield unrepairable(folder.root, f"offsets/{newest - 1}", "Spark compares the newest offsets with them")
-    for file in damaged_descriptions(folder):
-        yield unrepairable(folder.root, file, "without it Spark does not find the stored values")
+    yield from _description_findings(folder, newest if newest > last and not recorded_commit(folder, newest) else None)
     files = {one.file for one in stray}
     yield from (one for one in _source_findings(folder, newest) if one.file not in files)
 
@@ -183,6 +184,20 @@ def _commit_finding(folder: Files, newest: int, batch: int) -> Finding:
     if is_flushed(folder):
         return unrepairable(folder.root, file, "the job was flushed, so the batch is not run again")
     return Finding(file=file, action="set aside", why=_RUN_AGAIN)
+
+
+def _description_findings(folder: Files, run_again: int | None) -> Iterator[Finding]:
+    """Yield what can be done about damaged files that describe the state: those of a batch that is run again go."""
+    damaged = [*damaged_descriptions(folder)]
+    of_batch = [file for file in damaged if PurePosixPath(file).name.split("_")[0] == str(run_again)]
+    for file in damaged:
+        if file not in of_batch:
+            yield unrepairable(folder.root, file, "without it Spark does not find the stored values")
+    for file in of_batch:
+        yield Finding(file=file, action="set aside", why=_DESCRIBED_AGAIN)
+        naming = f"{file.partition('/_stateSchema/')[0]}/_metadata/v2/{run_again}"
+        if "/_stateSchema/" in file and naming not in damaged and folder.exists(naming):
+            yield Finding(file=naming, action="set aside", why=f"it names {file}; {_DESCRIBED_AGAIN}")
 
 
 def recorded_commit(folder: Files, batch: int) -> str | None:

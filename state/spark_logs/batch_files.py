@@ -15,8 +15,6 @@ from state.spark_logs.offsets import source_ends
 def begun_with(folder: LogFolder, batch: int, *, is_first: bool) -> set[str]:
     """Return what a batch was begun with: names of Spark's files, of which not all need be there.
 
-    Hadoop's checksums are none of them: one that is gone, or has no sum in it, is not looked at.
-
     Args:
         folder: the checkpoint.
         batch: its offsets are logged.

@@ -96,3 +96,18 @@ def test_a_recorded_batch_needs_no_control_file_that_it_was_begun_with(job: Fake
     recorded = PreparedBatch(number=3, epoch=0, spark_commit="v2", job="0123456789ab")
     job.files.put_bytes(prepared_file(0, 3), recorded.to_bytes())
     assert repair(job.folder).findings == ()
+
+
+@pytest.mark.parametrize("cut", ["_metadata/v2/3", "_stateSchema/default/3_x"])
+def test_what_a_batch_that_is_run_again_says_of_its_state_is_written_again(job: FakeCheckpoint, cut: str) -> None:
+    """The first batch of a run writes it while it is planned. A recorded one has it on the disk."""
+    described = {"_metadata/v2/3": "_metadata/v2/0", "_stateSchema/default/3_x": "_stateSchema/default/0_x"}
+    job.begin()
+    for file, like in described.items():
+        content = job.files.read(f"state/0/{like}").replace(b"0_x", b"3_x")
+        job.files.put_bytes(f"state/0/{file}", content)
+    assert repair(job.folder).findings == ()
+    truncate(job, f"state/0/{cut}")
+    done = actions(repair(job.folder).findings)
+    assert done == dict.fromkeys({f"state/0/{cut}", "state/0/_metadata/v2/3"}, "set aside")
+    assert repair(job.folder).findings == ()

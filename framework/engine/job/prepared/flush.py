@@ -39,6 +39,7 @@ class Flush:
             batch: its number.
         """
         logs = begun_with(self.folder, batch, is_first=not self._logs)
+        logs |= {f"{folder}{slash}.{file}.crc" for folder, slash, file in (one.rpartition("/") for one in logs)}
         sync_files({self.folder.path / name for name in logs - self._logs} | (set() if self._logs else self._folders()))
         self._logs = logs
 
