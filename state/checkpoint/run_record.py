@@ -127,9 +127,13 @@ def read_inputs(folder: CheckpointFolder) -> list[Input] | None:
         raise damaged(folder, INPUTS_FILE, "it names no sources") from error
 
 
-def write_inputs(folder: CheckpointFolder, inputs: Iterable[Input]) -> None:
-    """Record what each source of a run reads: before the very first batch, and once Spark has begun one."""
-    folder.write_json(INPUTS_FILE, {"sources": [asdict(one) for one in inputs]}, replace=True)
+def write_inputs(folder: CheckpointFolder, inputs: Iterable[Input], *, replace: bool = True) -> None:
+    """Record what each source of a run reads: before the very first batch, and once Spark has begun one.
+
+    Raises:
+        FileExistsError: there is a record, unless `replace`.
+    """
+    folder.write_json(INPUTS_FILE, {"sources": [asdict(one) for one in inputs]}, replace=replace)
 
 
 def require_logs_agree(folder: CheckpointFolder) -> None:

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from framework.declarations.errors import CheckpointInUse
 from framework.engine.sources.topics import TopicIds, require_known, require_same, require_subscribed
-from state.checkpoint.layout import OFFSETS_FOLDER, SOURCES_FOLDER
+from state.checkpoint.layout import INPUTS_FILE, OFFSETS_FOLDER, SOURCES_FOLDER
 from state.checkpoint.run_record import Input, is_new, last_batches, read_inputs, write_inputs
 from state.log import logger
 from state.spark_logs.offsets import offset_lines
@@ -50,11 +51,13 @@ class InputsRecord:
 
         Raises:
             JobFailed: a topic was deleted and created again, is gone, or is not read any more.
+            CheckpointInUse: this was paused, and another process has begun with other inputs.
         """
         if not is_new(self._folder):
             self._take_recorded()
             self._require_topics_of_last_batch()
         elif not self._is_recorded:
+            is_first = not self._folder.exists(INPUTS_FILE)
             self._take_recorded()
             for number, ids in self._topics.items():
                 found = ids.of(ids.named())
@@ -64,7 +67,18 @@ class InputsRecord:
                     known = {name: one for name, one in self._inputs[number].topics.items() if ids.reads(name)}
                     require_same(known, found, ids, self._folder.root)
                 self._inputs[number] = replace(self._inputs[number], topics=found)
-            write_inputs(self._folder, self._inputs)
+            self._record_first() if is_first else write_inputs(self._folder, self._inputs)
+
+    def _record_first(self) -> None:
+        try:
+            write_inputs(self._folder, self._inputs, replace=False)
+        except FileExistsError as error:
+            if read_inputs(self._folder) == self._inputs:  # a store says so, too, if the response of a write was lost
+                return
+            raise CheckpointInUse(
+                f"another process has started on {self._folder.root} just now, while this one was paused; start the "
+                "job again"
+            ) from error
 
     def before_reading(self, batch: int) -> None:
         """Record them in the first batch: Spark has taken them, as it plans no batch of others. And topics in theirs.

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from framework.declarations.errors import CorruptState, IncompatibleCheckpoint
+from framework.declarations.errors import CheckpointInUse, CorruptState, IncompatibleCheckpoint
 from framework.engine.sources.inputs import require_same_inputs
 from framework.engine.sources.inputs_record import InputsRecord
 from state.checkpoint.folder import LocalFolder
@@ -172,6 +172,22 @@ def test_what_is_to_be_read_is_recorded_before_the_very_first_batch(tmp_path: Pa
     assert read_inputs(checkpoint) == [topics("in/b")]
     later.before_reading(0)
     assert read_inputs(checkpoint) == [topics("c")]
+
+
+def test_a_first_start_that_was_paused_replaces_no_record_of_the_one_that_has_begun(tmp_path: Path) -> None:
+    """Of streams in another order: the next start would be accepted with those that Spark has not read so."""
+
+    class Paused(LocalFolder):
+        def write_json(self, name: str, value: Any, *, replace: bool = False) -> None:
+            InputsRecord(LocalFolder(self.path), [topics("b"), topics("a")], {}).before_query()
+            super().write_json(name, value, replace=replace)
+
+    paused = Paused(tmp_path / "checkpoint")
+    with pytest.raises(CheckpointInUse, match="while this one was paused; start the job again"):
+        InputsRecord(paused, [topics("a"), topics("b")], {}).before_query()
+    assert read_inputs(paused) == [topics("b"), topics("a")]
+    other = Paused(tmp_path / "other")
+    InputsRecord(other, [topics("b"), topics("a")], {}).before_query()  # as where a store repeats a write
 
 
 @pytest.mark.parametrize("is_recorded", [True, False])
