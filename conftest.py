@@ -1,9 +1,10 @@
-"""What holds for every test: where PANEKEEPER_CI is set, a skipped test is a failed one."""
+"""What holds for every test: where PANEKEEPER_CI is set, a skipped test is a failed one. What all kinds of them use."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
+from collections.abc import Callable, Generator
+from pathlib import Path
 
 import pytest
 
@@ -30,3 +31,18 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
     report = yield
     _refuse_skip(report)
     return report
+
+
+@pytest.fixture
+def on_fsync(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Path], None]], None]:
+    """Lets a function be called with the path of each file and folder that is flushed to the disk, just before that."""
+    fsync = os.fsync
+
+    def call(function: Callable[[Path], None]) -> None:
+        def flush(descriptor: int) -> None:
+            function(Path(f"/proc/self/fd/{descriptor}").resolve())
+            fsync(descriptor)
+
+        monkeypatch.setattr(os, "fsync", flush)
+
+    return call

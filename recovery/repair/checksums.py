@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import PurePosixPath
 
 from recovery.repair.finding import Finding, unrepairable
 from recovery.storage.files import Files
-from state.spark_logs.checksums import agreement
+from state.spark_logs.checksums import agreement, checksum_of
 from state.spark_logs.startup import files_of_start
 
 _CUT_SHORT = "it is a checksum of Hadoop that was cut short: what is left of it agrees with the file, which is whole"
@@ -21,8 +20,7 @@ def checksum_findings(folder: Files) -> Iterator[Finding]:
         folder: the checkpoint of a stopped job; on an object store there are no such files.
     """
     for name in files_of_start(folder) if "://" not in folder.root else ():
-        path = PurePosixPath(name)
-        checksum = str(path.with_name(f".{path.name}.crc"))
+        checksum = checksum_of(name)
         try:
             content, stored = folder.read(name), folder.read(checksum)
         except FileNotFoundError:

@@ -94,7 +94,9 @@ def log_findings(folder: Files, *, no_sink: bool, s3: S3Options | None) -> Itera
         yield _commit_finding(folder, newest, commits[-1])
     if newest and (newest - 1 not in offsets or _is_damaged(lambda: require_readable_offsets(folder, newest - 1))):
         yield unrepairable(folder.root, f"offsets/{newest - 1}", "Spark compares the newest offsets with them")
-    yield from _description_findings(folder, newest if newest > last and not recorded_commit(folder, newest) else None)
+    yield from _description_findings(
+        folder, newest if newest > last and recorded_commit(folder, newest) is None else None
+    )
     files = {one.file for one in stray}
     yield from (one for one in _source_findings(folder, newest) if one.file not in files)
 

@@ -21,7 +21,7 @@ from framework.engine.job.lease import Lease
 from recovery.errors import SavepointError, SavepointRefused
 from recovery.jobs.lease import holding
 from recovery.restore.former_epochs import last_known_epochs
-from recovery.restore.intent import RestoreIntent, read_intent, remove_intent, write_intent
+from recovery.restore.intent import RestoreIntent, moved_aside, remove_intent, write_intent
 from recovery.restore.superseded import checkpoints_with_same_tables, mark_superseded
 from recovery.savepoint.manifest import Manifest
 from recovery.savepoint.restore_paths import RestorePaths
@@ -170,9 +170,8 @@ def require_no_paused_process(paths: RestorePaths, manifest: Manifest) -> None:
     Raises:
         SavepointRefused: there may be such a process.
     """
-    intent = read_intent(paths)
     _require_none_lost(paths, paths.checkpoint, unaccounted_after(paths.checkpoint, manifest.batch))
-    for aside in map(paths.replaced, intent.epochs if intent else ()):  # its lease was looked at when it was moved
+    for aside in moved_aside(paths):  # its lease was looked at when it was moved
         _require_none_lost(paths, aside, unaccounted_processes(aside, manifest.batch))
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from framework.engine.job.tables.table_record import begun_epoch
 from recovery.errors import DamagedSavepoint, SavepointRefused
 from recovery.restore.former_epochs import last_known_epochs
-from recovery.restore.intent import COPY_NAME, RestoreIntent, read_intent
+from recovery.restore.intent import COPY_NAME, RestoreIntent, moved_aside
 from recovery.restore.interrupted import read_record_or_none
 from recovery.restore.last_commit import record_last_commit
 from recovery.restore.superseded import checkpoints_with_same_tables
@@ -149,8 +149,7 @@ def _keep_notes(paths: RestorePaths, copy: Files, archive: Archive, manifest: Ma
     `panekeeper maintain` keeps the files of those in its location. A savepoint has no such record, so it would be gone;
     and one that was made after it is still there.
     """
-    interrupted = read_intent(paths)
-    folders = (paths.checkpoint, *map(paths.replaced, interrupted.epochs if interrupted else ()))
+    folders = (paths.checkpoint, *moved_aside(paths))
     replaced = next((folder for folder in folders if folder.exists(JOB_FILE)), paths.checkpoint)
     lost = replaced.read_json(UNACCOUNTED_FILE)
     if lost is not None:

@@ -11,6 +11,7 @@ import re
 from dataclasses import asdict, dataclass
 
 from recovery.savepoint.restore_paths import RestorePaths
+from recovery.storage.files import Files
 from state.errors import CorruptState
 
 COPY_NAME = re.compile("[0-9a-f]{12}")
@@ -94,6 +95,12 @@ def _require_valid(intent: RestoreIntent) -> None:
 def write_intent(paths: RestorePaths, intent: RestoreIntent) -> None:
     """Write the intent, replacing the one before."""
     paths.siblings.put_bytes(paths.intent_file, json.dumps(asdict(intent)).encode())
+
+
+def moved_aside(paths: RestorePaths) -> list[Files]:
+    """Return where an interrupted restore may have moved the checkpoint to, and those whose place it had taken."""
+    intent = read_intent(paths)
+    return [] if intent is None else [*map(paths.replaced, intent.epochs)]
 
 
 def remove_intent(paths: RestorePaths) -> None:

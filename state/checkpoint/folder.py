@@ -259,7 +259,15 @@ def sync_files(paths: Iterable[Path]) -> None:
 def sync_folder(folder: Path) -> None:
     """Flush the names in a folder to the disk, so that a file that was given its name keeps it after a power cut."""
     with suppress(OSError):  # some file systems cannot, and the file itself was flushed
-        _sync(folder)
+        sync_file(folder)
+
+
+def modified_s(path: Path) -> float:
+    """Return when a file was written last, seconds since the epoch; 0 if it was removed meanwhile."""
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        return 0
 
 
 def _sync_any(path: Path) -> None:
@@ -267,10 +275,11 @@ def _sync_any(path: Path) -> None:
         sync_folder(path)
     else:
         with suppress(FileNotFoundError, PermissionError):  # what another user has written he flushes himself
-            _sync(path)
+            sync_file(path)
 
 
-def _sync(path: Path) -> None:
+def sync_file(path: Path) -> None:
+    """Flush what is in a file, and not its name."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -2,7 +2,7 @@
 
 Spark leaves it to the operating system when they are on the disk. A power cut before then could take the last lines of
 an entry of a source, and nothing says that whole lines are missing: the files in them would be found again, and read
-twice. So they are flushed before the batch is recorded.
+twice. So they are flushed before the plan of the batch runs.
 """
 
 from __future__ import annotations

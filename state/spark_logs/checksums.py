@@ -18,6 +18,16 @@ _SUM = 4
 Agreement = Literal["agrees", "checksum is cut short", "file is cut short", "differs"]
 
 
+def checksum_of(name: str) -> str:
+    """Return the name of the checksum of a file.
+
+    >>> checksum_of("offsets/0"), checksum_of("metadata")
+    ('offsets/.0.crc', '.metadata.crc')
+    """
+    folder, slash, file = name.rpartition("/")
+    return f"{folder}{slash}.{file}.crc"
+
+
 def agreement(content: bytes, checksum: bytes) -> Agreement:
     """Return whether a file is what was written, by the content of its checksum.
 

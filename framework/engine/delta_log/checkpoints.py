@@ -10,10 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 
-from framework.engine.delta_log.commits import CHECKPOINT, COMMIT, LOG, actions_of, newest_files, parts, size_of
+from framework.engine.delta_log.commits import (
+    CHECKPOINT,
+    COMMIT,
+    CUT_SHORT,
+    LOG,
+    actions_of,
+    newest_files,
+    parts,
+    size_of,
+)
 from framework.engine.delta_log.file_checksums import cut_short_checksum
 from state.checkpoint.folder import LocalFolder, local_path
-from state.spark_logs.checksums import agreement
+from state.spark_logs.checksums import agreement, checksum_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -23,7 +32,6 @@ if TYPE_CHECKING:
 
 _PARQUET = b"PAR1"
 _SIDECAR, _SIDECARS = "sidecar", "_sidecars"
-_CUT_SHORT = "was cut short, as by a power cut"
 
 
 def cut_short_checkpoint(table: LocalFolder) -> str | None:
@@ -87,17 +95,17 @@ def _damage(table: LocalFolder, name: str) -> str | None:
     """Return what is damaged of a file of a checkpoint, or of those that it lists; None: nothing."""
     path = table.path / LOG / name
     if not _is_whole(path):
-        return f"the checkpoint {LOG}/{name} in {table.root} {_CUT_SHORT}"
+        return f"the checkpoint {LOG}/{name} in {table.root} {CUT_SHORT}"
     for one in _sidecars(path):
         sidecar = f"{LOG}/{_file(one)}"
         if size_of(table.path / sidecar) != one.get("sizeInBytes"):
-            return f"{sidecar} in {table.root}, which the checkpoint {LOG}/{name} needs, {_CUT_SHORT}, or is gone"
+            return f"{sidecar} in {table.root}, which the checkpoint {LOG}/{name} needs, {CUT_SHORT}, or is gone"
     return None
 
 
 def _is_whole(path: Path) -> bool:
     if path.suffix == ".json":
-        checksum = path.with_name(f".{path.name}.crc")
+        checksum = path.with_name(checksum_of(path.name))
         content, sums = path.read_bytes(), checksum.read_bytes() if checksum.exists() else b""
         return bool(actions_of(content)) and agreement(content, sums) in ("agrees", "checksum is cut short")
     with path.open("rb") as file:

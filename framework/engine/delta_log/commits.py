@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 LOG = "_delta_log"
 NOTE = "userMetadata"
 """Field of Delta's for a note in the first line of a commit."""
+CUT_SHORT = "was cut short, as by a power cut"
 COMMIT = re.compile(r"\d{20}\.json")
 CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.(?:.*\.)?(?:parquet|json)")
 _VERSION = re.compile(rf"(\d{{20}})\.json|{CHECKPOINT.pattern}")

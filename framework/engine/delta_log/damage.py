@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from framework.declarations.errors import SinkError
 from framework.engine.delta_log.checkpoints import cut_short_checkpoint, go_back_before
-from framework.engine.delta_log.commits import LOG, NOTE, actions_of, info_of, newest_files, note_of, parts
+from framework.engine.delta_log.commits import CUT_SHORT, LOG, NOTE, actions_of, info_of, newest_files, note_of, parts
 from framework.engine.delta_log.lost_files import cut_short_file
 from state.checkpoint.folder import LocalFolder, local_path
 from state.checkpoint.job_record import TRANSACTION
@@ -37,7 +37,6 @@ _LINES: Mapping[str, Sequence[str]] = {
     "remove": ("numTargetFilesRemoved", "numTargetDeletionVectorsAdded", "numRemovedFiles", "numRemovedFile"),
 }
 """Action -> metrics of a commit by Spark, or of a RESTORE by the library, which say how many lines it has at least."""
-_CUT_SHORT = "was cut short, as by a power cut"
 _NOTE = re.compile(rf"({TRANSACTION.pattern}):\d+")
 _CHECKSUM = re.compile(r"\.?(\d{20})\.(?:json\.)?crc")
 
@@ -82,7 +81,7 @@ def cut_short_commit(table: LogFolder) -> str | None:
         table: its folder.
     """
     commit = first_cut_short(table)
-    what = _CUT_SHORT
+    what = CUT_SHORT
     if commit is None and (commit := _missing_commit(table)) is not None:
         what = "is missing, and later ones are there, or a checkpoint of the log that needs it, or a checksum of it"
     return None if commit is None else _lost(table, commit, what)
@@ -101,7 +100,7 @@ def _cut_short_beginning(table: LocalFolder) -> str | None:
         return None
     actions = actions_of(table.read(f"{LOG}/{first}")) or []
     is_whole = parts(actions, "protocol") and parts(actions, "metaData")
-    return None if is_whole else _lost(table, first, _CUT_SHORT)
+    return None if is_whole else _lost(table, first, CUT_SHORT)
 
 
 def _other_checksum(table: LocalFolder) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from state.spark_logs.checksums import whole_length
+from state.spark_logs.checksums import checksum_of, whole_length
 
 if TYPE_CHECKING:
     from state.checkpoint.folder import LocalFolder
@@ -20,8 +20,7 @@ def cut_short_checksum(table: LocalFolder, name: str) -> str | None:
         table: its folder.
         name: of the file in it.
     """
-    path = table.path / name
-    checksum = path.with_name(f".{path.name}.crc")
+    path, checksum = table.path / name, table.path / checksum_of(name)
     try:
         with checksum.open("rb") as stream:
             wanted = whole_length(stream.read(_BEGINNING), path.stat().st_size)
@@ -30,6 +29,6 @@ def cut_short_checksum(table: LocalFolder, name: str) -> str | None:
     except (FileNotFoundError, PermissionError):  # what another user has written is his to look at
         return None
     return (
-        f"{name} in {table.root} is whole, and its checksum {checksum.relative_to(table.path)} was cut short, as by a "
+        f"{name} in {table.root} is whole, and its checksum {checksum_of(name)} was cut short, as by a "
         "power cut: remove the checksum"
     )

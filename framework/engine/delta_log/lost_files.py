@@ -5,17 +5,14 @@ from __future__ import annotations
 from base64 import b85decode
 from collections.abc import Iterable, Mapping
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote
 from uuid import UUID
 
 from framework.engine.delta_log.checkpoints import go_back_before
 from framework.engine.delta_log.commits import COMMIT, LOG, actions_of, newest_files, parts, size_of
 from framework.engine.delta_log.file_checksums import cut_short_checksum
-from state.checkpoint.folder import WRITTEN_BY_S, LocalFolder
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from state.checkpoint.folder import WRITTEN_BY_S, LocalFolder, modified_s
 
 _AROUND_VECTOR = 8
 """Bytes for its length and its checksum."""
@@ -105,16 +102,9 @@ def newest_commits(table: LocalFolder) -> list[str]:
     """Return the numbers of the newest commits: those whose files the operating system may not have written by now."""
     commits = newest_files(table)[1]
     names = sorted((name for name in table.names(LOG) if COMMIT.fullmatch(name)), reverse=True)[:_MOST_COMMITS]
-    times = [_time_of(table.path / LOG / name) for name in names]
+    times = [modified_s(table.path / LOG / name) for name in names]
     late = takewhile(lambda one: one[1] >= times[0] - WRITTEN_BY_S, zip(names, times, strict=True))
     return sorted({*commits, *(name.removesuffix(".json") for name, _ in late)})
-
-
-def _time_of(path: Path) -> float:
-    try:
-        return path.stat().st_mtime
-    except FileNotFoundError:  # another writer cleans up just now
-        return 0
 
 
 def _since(table: LocalFolder, batch: tuple[str, int]) -> list[str]:

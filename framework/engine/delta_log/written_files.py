@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 
 from framework.engine.delta_log.checkpoints import files_of_checkpoint
 from framework.engine.delta_log.commits import LOG, newest_files
 from framework.engine.delta_log.lost_files import added_files, newest_commits
 from state.checkpoint.folder import LocalFolder
+from state.spark_logs.checksums import checksum_of
 
 _POINTER = "_last_checkpoint"
 
@@ -36,7 +38,8 @@ class WrittenFiles:
         self._last = commits[-1]
         found = {f"{LOG}/{one}{kind}" for one in commits for kind in (".json", ".crc")}
         found |= {name for _, name, _ in added_files(self.table, commits)} | self._checkpoint()
-        return found | {_checksum_of(name) for name in found} | {one for name in found for one in _folders_of(name)}
+        folders = {str(folder) for name in found for folder in PurePosixPath(name).parents} - {"."}
+        return found | folders | {*map(checksum_of, found)}
 
     def _since(self) -> list[str]:
         found: list[str] = []
@@ -56,14 +59,3 @@ class WrittenFiles:
             return set()
         self._pointed = pointed
         return {f"{LOG}/{_POINTER}", *files_of_checkpoint(self.table, newest_files(self.table)[0])}
-
-
-def _checksum_of(name: str) -> str:
-    folder, slash, file = name.rpartition("/")
-    return f"{folder}{slash}.{file}.crc"
-
-
-def _folders_of(name: str) -> list[str]:
-    """Return the folders in the table's that a file is in: those of a partition, or of names at random."""
-    parts = name.split("/")[:-1]
-    return ["/".join(parts[:count]) for count in range(1, len(parts) + 1)]

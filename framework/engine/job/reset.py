@@ -101,9 +101,8 @@ def reset_to_initial_state(
     _require_no_paused_process(files)
     require_owned(files.spark, read_tables(files), record)
     view = _view_of_the_job(files, tables.view)
-    _begin(
-        files, ResetIntent(epoch=preview.epoch, view=view, batch=-1 if preview.batch is None else preview.batch)
-    )  # 1
+    begun = -1 if preview.batch is None else preview.batch
+    _begin(files, ResetIntent(epoch=preview.epoch, view=view, batch=begun))  # 1
     complete_reset(files, record)
     return preview
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,18 +20,12 @@ TABLES = ("log", "view", "log_quarantine", "log_metrics")
 class Disk:
     """Compares the files that are there, in each batch that was just recorded, with those that were written through."""
 
-    def __init__(self, readings: Readings, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, readings: Readings, on_fsync: Callable[[Callable[[Path], None]], None]) -> None:
         self.readings = readings
         self.batches: list[int] = []
         self.lost: set[str] = set()
         self.flushed: set[Path] = set()
-        fsync = os.fsync
-
-        def record(descriptor: int) -> None:
-            self.flushed.add(Path(f"/proc/self/fd/{descriptor}").resolve())
-            fsync(descriptor)
-
-        monkeypatch.setattr(os, "fsync", record)
+        on_fsync(self.flushed.add)
 
     def matches(self, point: str, batch: int) -> bool:
         if point != "before-delta":
@@ -55,11 +48,11 @@ def is_uploaded_later(path: Path) -> bool:
 
 
 @pytest.fixture
-def disk(readings: Readings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
+def disk(readings: Readings, on_fsync: Callable[[Callable[[Path], None]], None]) -> Iterator[Disk]:
     """The disk of a job that has all files of the readings."""
     for rows in FILES:
         readings.put(*rows)
-    found = Disk(readings, monkeypatch)
+    found = Disk(readings, on_fsync)
     fault_points.arm(found)
     yield found
     fault_points.disarm(found)

@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from framework.engine.delta_log.written_files import WrittenFiles
-from state.checkpoint.folder import WRITTEN_BY_S, LocalFolder, local_path, sync_files
+from state.checkpoint.folder import WRITTEN_BY_S, LocalFolder, local_path, modified_s, sync_files
 from state.checkpoint.layout import STATE_FOLDER
 from state.spark_logs.batch_files import begun_with
+from state.spark_logs.checksums import checksum_of
 
 
 @dataclass
@@ -39,7 +40,7 @@ class Flush:
             batch: its number.
         """
         logs = begun_with(self.folder, batch, is_first=not self._logs)
-        logs |= {f"{folder}{slash}.{file}.crc" for folder, slash, file in (one.rpartition("/") for one in logs)}
+        logs |= {*map(checksum_of, logs)}
         sync_files({self.folder.path / name for name in logs - self._logs} | (set() if self._logs else self._folders()))
         self._logs = logs
 
@@ -70,13 +71,6 @@ class Flush:
 
     def _written_by_now(self, names: Iterable[str]) -> set[str]:
         """Return the files and folders that are minutes older than the newest one."""
-        times = {name: _time_of(self.folder.path / name) for name in names}
+        times = {name: modified_s(self.folder.path / name) for name in names}
         newest = max(times.values(), default=0)
         return {name for name, time in times.items() if time < newest - WRITTEN_BY_S}
-
-
-def _time_of(path: Path) -> float:
-    try:
-        return path.stat().st_mtime
-    except FileNotFoundError:  # Spark cleans up old state beside the batches
-        return 0

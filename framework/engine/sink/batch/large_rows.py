@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Collection
 from typing import TYPE_CHECKING
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
 from framework.engine.sink.batch.output import hash_of_packed
-from state.checkpoint.folder import local_path, sync_folder
+from state.checkpoint.folder import local_path, sync_file, sync_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -33,11 +32,7 @@ def write_large_rows(packed: DataFrame, tags: Collection[str], folder: str) -> N
     local = local_path(folder)
     if local is not None:
         for path in local.iterdir():
-            descriptor = os.open(path, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+            sync_file(path)
         sync_folder(local)
         sync_folder(local.parent)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,19 +17,16 @@ from state.checkpoint.folder import LocalFolder
 class Disk:
     """What has been written through, since it was looked at last."""
 
-    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, root: Path, on_fsync: Callable[[Callable[[Path], None]], None]) -> None:
         self.folders_around = set[Path]()
         self._flushed = set[str]()
-        fsync = os.fsync
 
-        def record(descriptor: int) -> None:
-            path = Path(f"/proc/self/fd/{descriptor}").resolve()
+        def record(path: Path) -> None:
             if path.is_relative_to(root):
                 self._flushed.add(str(path.relative_to(root)))
             self.folders_around.add(path)
-            fsync(descriptor)
 
-        monkeypatch.setattr(os, "fsync", record)
+        on_fsync(record)
 
     def flushed(self) -> set[str]:
         """The names of files and folders, below the folder of the test."""
@@ -37,9 +35,9 @@ class Disk:
 
 
 @pytest.fixture
-def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Disk:
+def disk(tmp_path: Path, on_fsync: Callable[[Callable[[Path], None]], None]) -> Disk:
     """The disk of the checkpoint `cp` and the table `log`."""
-    return Disk(tmp_path, monkeypatch)
+    return Disk(tmp_path, on_fsync)
 
 
 def put(root: Path, *names: str, seconds_ago: int = 0) -> set[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -51,7 +51,7 @@ def test_the_record_of_the_process_that_has_taken_over_stays(tmp_path: Path, mon
 
 @pytest.mark.usefixtures("_spark")
 def test_what_a_batch_was_begun_with_is_on_the_disk_before_its_plan_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, on_fsync: Callable[[Callable[[Path], None]], None]
 ) -> None:
     """A power cut must not take a part of what a table may have rows of: with the name of a file, what is in it."""
     folder: Any = OnDisk(tmp_path)
@@ -60,15 +60,12 @@ def test_what_a_batch_was_begun_with_is_on_the_disk_before_its_plan_runs(
     for name, content in files.items():
         folder.write(name, content)
     flushed = {}
-    fsync = os.fsync
 
-    def record(descriptor: int) -> None:
-        path = Path(f"/proc/self/fd/{descriptor}").resolve()
+    def record(path: Path) -> None:
         if path.is_relative_to(tmp_path):
             flushed[str(path.relative_to(tmp_path))] = [*folder.names("panekeeper/prepared")]
-        fsync(descriptor)
 
-    monkeypatch.setattr(os, "fsync", record)
+    on_fsync(record)
     _prepare(folder, lease)
     for name in (*files, "offsets", "sources/0"):
         assert flushed[name] == [], f"{name} is flushed while nothing is recorded"
