@@ -36,6 +36,7 @@ class RestoreIntent:
         done: the last of `STEPS` that was done.
         superseded: the epochs of interrupted restores that this one took the place of; their files are removed, too.
         tables: paths of the tables that it was permitted to take back.
+        spoiled: other files were in the copy when it had become the checkpoint: it is not completed, but begun again.
     """
 
     location: str
@@ -48,6 +49,7 @@ class RestoreIntent:
     done: str = "copied"
     superseded: tuple[int, ...] = ()
     tables: tuple[str, ...] = ()
+    spoiled: bool = False
 
     @property
     def epochs(self) -> tuple[int, ...]:
@@ -82,7 +84,7 @@ def _require_valid(intent: RestoreIntent) -> None:
     """Raise `ValueError` for a field that no restore writes: folders are named by epochs, and are removed."""
     texts = (intent.location, intent.name, intent.made_at, intent.copy, *intent.tables)
     numbers = (*intent.epochs, intent.files)
-    if not all(isinstance(one, str) for one in texts) or not isinstance(intent.replaces, bool):
+    if not all(isinstance(one, str) for one in texts) or not {*map(type, (intent.replaces, intent.spoiled))} == {bool}:
         raise ValueError("a field has a value of another type")
     if not all(type(one) is int and one >= 0 for one in numbers):
         raise ValueError("an epoch or the number of files is no number")

@@ -97,7 +97,7 @@ def completes_interrupted(
     is_replaced = has_its_name and interrupted.made_at not in ("", manifest.made_at.isoformat())
     folders = (paths.copy(interrupted.copy), paths.checkpoint)
     is_there = with_steps_done(paths, interrupted).has_done("in place")
-    has_copy = is_there or any(is_copy(folder, interrupted) for folder in folders)
+    has_copy = not interrupted.spoiled and (is_there or any(is_copy(folder, interrupted) for folder in folders))
     if has_its_name and not is_replaced:
         return has_copy
     if not is_replaced and has_copy and _can_be_restored(interrupted, archive, s3, has_tables):

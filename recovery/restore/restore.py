@@ -241,6 +241,8 @@ def _complete(
         require_lease()
         paths.copy(intent.copy).move_to(paths.folder, require_lease)  # 6
         if not is_copy(paths.checkpoint, intent):
+            require_lease()
+            write_intent(paths, replace(intent, spoiled=True))
             root = paths.checkpoint.root
             raise SavepointRefused(
                 f"files were written to {root} during its restore; make sure that no job runs there, and run the "

@@ -154,7 +154,8 @@ def test_a_state_is_what_it_was_when_it_was_written() -> None:
 
 
 DAY = timedelta(hours=23, minutes=59)
-OFFSETS = st.timedeltas(-DAY, DAY)
+SECOND = timedelta(seconds=1)
+OFFSETS = st.timedeltas(-DAY, DAY) | st.timedeltas(-SECOND, SECOND)
 FIXED = st.builds(timezone, OFFSETS) | st.builds(timezone, OFFSETS, st.text().map("local {}".format))
 """Zones that differ from UTC always by the same, some with a name of the user's own."""
 PLAIN = st.recursive(
