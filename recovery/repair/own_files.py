@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from recovery.repair.finding import Action, Finding, unrepairable
 from recovery.savepoint.restore_paths import RestorePaths
 from recovery.storage.files import Files
-from state.checkpoint.claims import read_unaccounted
+from state.checkpoint.claims import read_unaccounted, unaccounted_files
 from state.checkpoint.folder import CheckpointFolder, read_object
 from state.checkpoint.job_record import read_record, read_tables
 from state.checkpoint.layout import (
@@ -20,7 +21,6 @@ from state.checkpoint.layout import (
     STOPPED_FILE,
     SUPERSEDED_FILE,
     TABLES_FILE,
-    UNACCOUNTED_FILE,
 )
 from state.checkpoint.owner import read_owner
 from state.checkpoint.reset_intent import read_reset_intent
@@ -46,11 +46,10 @@ _SET_ASIDE: dict[str, tuple[_Read, str]] = {
         read_inputs,
         "each start of the job writes it; until then nobody sees whether the job reads what it read before",
     ),
-    UNACCOUNTED_FILE: (
-        read_unaccounted,
-        "it names processes that may only be paused; make sure that they are gone before you restore or reset the job",
-    ),
 }
+_UNACCOUNTED = (
+    "it names a process that may only be paused; make sure that it is gone before you restore or reset the job"
+)
 _NOT_SAFE: dict[str, tuple[_Read, str]] = {
     JOB_FILE: (read_record, "which key groups and transaction ids the job has is nowhere else"),
     FLUSHED_FILE: (lambda folder: read_object(folder, FLUSHED_FILE), "the job is finished, and stays so"),
@@ -65,7 +64,8 @@ _LEASE = (
 
 def own_findings(folder: Files) -> Iterator[Finding]:
     """Yield what is damaged among the files of Panekeeper, but that of the lease."""
-    for name, (read, why) in _SET_ASIDE.items():
+    lost = {file: (partial(read_unaccounted, file=file), _UNACCOUNTED) for file in unaccounted_files(folder)}
+    for name, (read, why) in (_SET_ASIDE | lost).items():
         if _is_damaged(folder, read):
             action: Action = "set aside"
             yield Finding(file=name, action=action, why=why)

@@ -29,7 +29,7 @@ from recovery.storage.files import Files
 from recovery.storage.s3_options import S3Options
 from state.checkpoint.claims import unaccounted_after, unaccounted_processes
 from state.checkpoint.folder import batch_numbers
-from state.checkpoint.layout import COMMITS_FOLDER, RUNNING_FILE, UNACCOUNTED_FILE
+from state.checkpoint.layout import COMMITS_FOLDER, RUNNING_FILE, UNACCOUNTED_FOLDER
 from state.checkpoint.owner import LeaseOwner
 
 _WHAT = "the restore of job"
@@ -182,5 +182,5 @@ def _require_none_lost(paths: RestorePaths, folder: Files, processes: Collection
             f"{root} was in use by {'; '.join(map(str, processes))}, whose end is not known: if it is only paused, "
             "and continues, Spark writes into this folder after the restore. Restore to another folder, to which it "
             f"cannot write: --checkpoint {root}-restored, and start the job there. Or make sure that this process is "
-            f"gone, remove {RUNNING_FILE} and {UNACCOUNTED_FILE} in {folder.root}, and run the same restore again"
+            f"gone, remove {RUNNING_FILE} and {UNACCOUNTED_FOLDER} in {folder.root}, and run the same restore again"
         )

@@ -1,4 +1,7 @@
-"""Step 2 of a restore: the savepoint's copy is written to a folder in `<checkpoint>.incoming`, under a new epoch."""
+"""Steps 2 and 6 of a restore: the savepoint's copy, under a new epoch, is written and becomes the checkpoint.
+
+It is written to a folder in `<checkpoint>.incoming`.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,8 @@ from dataclasses import replace
 from framework.engine.job.tables.table_record import begun_epoch
 from recovery.errors import DamagedSavepoint, SavepointRefused
 from recovery.restore.former_epochs import last_known_epochs
-from recovery.restore.intent import COPY_NAME, RestoreIntent, moved_aside
-from recovery.restore.interrupted import read_record_or_none
+from recovery.restore.intent import COPY_NAME, RestoreIntent, moved_aside, write_intent
+from recovery.restore.interrupted import is_copy, read_record_or_none
 from recovery.restore.last_commit import record_last_commit
 from recovery.restore.superseded import checkpoints_with_same_tables
 from recovery.savepoint.checkpoint_copy import rewrite_paths, write_checkpoint
@@ -25,6 +28,7 @@ from recovery.storage.delta_log import table_metadata
 from recovery.storage.files import Files
 from recovery.storage.locations import files_at
 from recovery.storage.s3_options import S3Options
+from state.checkpoint.claims import read_unaccounted, unaccounted_files
 from state.checkpoint.job_record import JobRecord, read_record, read_tables
 from state.checkpoint.last_savepoint import read_last_savepoint, write_last_savepoint
 from state.checkpoint.layout import (
@@ -33,7 +37,6 @@ from state.checkpoint.layout import (
     RUNNING_FILE,
     STOPPED_FILE,
     TABLES_FILE,
-    UNACCOUNTED_FILE,
 )
 from state.checkpoint.owner import read_end
 
@@ -132,6 +135,29 @@ def write_incoming(
     )
 
 
+def move_copy(paths: RestorePaths, intent: RestoreIntent, require_lease: Callable[[], None]) -> None:
+    """Let the copy become the checkpoint, whose place is free.
+
+    Args:
+        paths: of the checkpoint.
+        intent: of the restore.
+        require_lease: called before each change; what it raises ends the move.
+
+    Raises:
+        SavepointRefused: other files are there, too. The same restore makes the copy again then.
+    """
+    require_lease()
+    paths.copy(intent.copy).move_to(paths.folder, require_lease)
+    if is_copy(paths.checkpoint, intent):
+        return
+    require_lease()
+    write_intent(paths, replace(intent, spoiled=True))
+    raise SavepointRefused(
+        f"files were written to {paths.checkpoint.root} during its restore; make sure that no job runs there, and run "
+        "the same restore again"
+    )
+
+
 def _require_whole(copy: Files, files: Collection[str], manifest: Manifest) -> None:
     """Refuse a copy that lacks files, as another restore that was paused may clear the folder of all copies late."""
     missing = {file.path for file in manifest.files}.difference(files)
@@ -151,9 +177,8 @@ def _keep_notes(paths: RestorePaths, copy: Files, archive: Archive, manifest: Ma
     """
     folders = (paths.checkpoint, *moved_aside(paths))
     replaced = next((folder for folder in folders if folder.exists(JOB_FILE)), paths.checkpoint)
-    lost = replaced.read_json(UNACCOUNTED_FILE)
-    if lost is not None:
-        copy.write_json(UNACCOUNTED_FILE, lost)
+    for file in unaccounted_files(replaced):
+        copy.write_json(file, read_unaccounted(replaced, file))
     restored, before = manifest.noted(archive.location), read_last_savepoint(replaced)
     newest = restored if before is None or before.at < restored.at else before
     write_last_savepoint(copy, newest)

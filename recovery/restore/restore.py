@@ -37,9 +37,9 @@ from recovery.jobs.lease import require_stopped
 from recovery.restore.confirmed_tables import require_confirmed, unchanged_tables, unconfirmed_tables
 from recovery.restore.exclusive import RequireLease, begin, only_restore, require_no_paused_process
 from recovery.restore.former_epochs import epochs_to_fence
-from recovery.restore.incoming import Transform, require_free_for_copy, write_incoming
+from recovery.restore.incoming import Transform, move_copy, require_free_for_copy, write_incoming
 from recovery.restore.intent import RestoreIntent, read_intent, remove_intent, write_intent
-from recovery.restore.interrupted import completes_interrupted, find_savepoint, is_copy, with_steps_done
+from recovery.restore.interrupted import completes_interrupted, find_savepoint, with_steps_done
 from recovery.restore.last_commit import take_tables
 from recovery.restore.preview import RestorePreview, has_table_versions, preview_restore
 from recovery.restore.superseded import checkpoints_with_same_tables, successors
@@ -238,16 +238,7 @@ def _complete(
             paths.folder.move_to(paths.replaced(intent.epoch), require_lease)  # 5
         intent = record("aside")
     if not intent.has_done("in place"):
-        require_lease()
-        paths.copy(intent.copy).move_to(paths.folder, require_lease)  # 6
-        if not is_copy(paths.checkpoint, intent):
-            require_lease()
-            write_intent(paths, replace(intent, spoiled=True))
-            root = paths.checkpoint.root
-            raise SavepointRefused(
-                f"files were written to {root} during its restore; make sure that no job runs there, and run the "
-                "same restore again"
-            )
+        move_copy(paths, intent, require_lease)  # 6
         intent = record("in place")
     for folder in (*map(paths.replaced, intent.epochs), paths.incoming):
         require_lease()

@@ -23,7 +23,6 @@ from state.checkpoint.layout import (
     RUNNING_FILE,
     SAVEPOINT_FILE,
     SUPERSEDED_FILE,
-    UNACCOUNTED_FILE,
     control_file_number,
 )
 from state.control_log import control_files_read, control_files_within
@@ -40,9 +39,9 @@ from state.spark_logs.offsets import (
 from state.spark_logs.source_logs import needed_entries, require_all_entries, require_whole_entry
 
 COPIED = (*layout.SPARK_NAMES, layout.OWN_FOLDER, layout.CONTROL_FOLDER)
-NOT_COPIED = (RUNNING_FILE, UNACCOUNTED_FILE, RESET_FILE, SAVEPOINT_FILE, SUPERSEDED_FILE)
+NOT_COPIED = (RUNNING_FILE, RESET_FILE, SAVEPOINT_FILE, SUPERSEDED_FILE)
 """Of the folder, not of the job's state."""
-FOLDERS_NOT_COPIED = (f"{layout.CLAIMS_FOLDER}/", f"{layout.PREPARED_FOLDER}/")
+FOLDERS_NOT_COPIED = (f"{layout.CLAIMS_FOLDER}/", f"{layout.UNACCOUNTED_FOLDER}/", f"{layout.PREPARED_FOLDER}/")
 """The same. What is recorded of a batch is for the tables that this folder has written to."""
 _STATE_FILE = re.compile(r"(\d+)(_.*)?\.(changelog|zip)(\.crc)?")
 _NUMBER = re.compile(r"(\d+)(\.compact)?")

@@ -5,11 +5,14 @@ process that was paused finds its claim removed, and can overwrite nothing by wh
 
 A job on another host that sends no heartbeat has crashed, or it is paused. A job that takes over is safe from it: both
 are of the same epoch, and Spark refuses to log another batch under a number that is taken. A restore or a reset is not,
-because it makes such numbers free again. So each takeover from another host is recorded, with the last batch.
+because it makes such numbers free again. So each takeover from another host is recorded, with the last batch, in a file
+of its own, which stays: whoever is paused while it records one, or takes its own lease back, hides no other process.
 """
 
 from __future__ import annotations
 
+import hashlib
+from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -17,13 +20,12 @@ from state.checkpoint.folder import CheckpointFolder, batch_numbers, damaged, re
 from state.checkpoint.layout import (
     CLAIMS_FOLDER,
     OFFSETS_FOLDER,
-    RUNNING_FILE,
-    UNACCOUNTED_FILE,
+    UNACCOUNTED_FOLDER,
     claim_file,
     control_file_number,
 )
 from state.checkpoint.owner import LeaseOwner, read_owner
-from state.errors import CheckpointError, CorruptState
+from state.errors import CheckpointError
 
 
 def newest_claim(folder: CheckpointFolder) -> LeaseOwner | None:
@@ -86,47 +88,19 @@ def is_exclusive(folder: CheckpointFolder, owner: LeaseOwner) -> bool:
     return False
 
 
-def note_takeover(folder: CheckpointFolder, lost: LeaseOwner | None, *, is_job: bool = True) -> None:
+def note_takeover(folder: CheckpointFolder, lost: LeaseOwner | None) -> None:
     """Record the owner from which a lease is about to be taken over, unless it has ended for certain.
 
     Args:
         folder: the checkpoint.
         lost: the owner; None if the lease was free.
-        is_job: a job takes it over, and not a command, which may have to repair the file of these records.
-
-    Raises:
-        CorruptState: that file is damaged, and a job takes over.
     """
     if lost is None or lost.is_on_this_machine:
         return
-    try:
-        known = read_unaccounted(folder)
-    except CorruptState:
-        if is_job:
-            raise
-        return
-    if all(one["token"] != lost.token for one in known):
-        batch = max(batch_numbers(folder, OFFSETS_FOLDER), default=-1)
-        folder.write_json(UNACCOUNTED_FILE, {"processes": [*known, asdict(lost) | {"batch": batch}]}, replace=True)
-
-
-def put_back(folder: CheckpointFolder, lost: LeaseOwner) -> None:
-    """Take back a takeover: the owner is in `running.json` again, so its record is not needed.
-
-    Args:
-        folder: the checkpoint.
-        lost: the owner from which the lease was taken over.
-    """
-    folder.write_json(RUNNING_FILE, asdict(lost), replace=True)
-    try:
-        known = read_unaccounted(folder)
-    except CorruptState:
-        return  # nothing was added to it
-    others = [one for one in known if one["token"] != lost.token]
-    if not others:
-        folder.remove(UNACCOUNTED_FILE)
-    elif others != known:
-        folder.write_json(UNACCOUNTED_FILE, {"processes": others}, replace=True)
+    batch = max(batch_numbers(folder, OFFSETS_FOLDER), default=-1)
+    name = hashlib.sha256(lost.token.encode()).hexdigest()[:16]
+    with suppress(FileExistsError):  # it has lost the lease before, to a start that has failed
+        folder.write_json(f"{UNACCOUNTED_FOLDER}/{name}.json", asdict(lost) | {"batch": batch})
 
 
 def unaccounted_after(folder: CheckpointFolder, batch: int) -> list[LeaseOwner]:
@@ -148,22 +122,30 @@ def unaccounted_after(folder: CheckpointFolder, batch: int) -> list[LeaseOwner]:
 
 def unaccounted_processes(folder: CheckpointFolder, batch: int) -> list[LeaseOwner]:
     """Return those of `unaccounted_after` that lost the lease, without the one that has it. Raises `CorruptState`."""
-    return [LeaseOwner.from_fields(one) for one in read_unaccounted(folder) if one["batch"] + 1 > batch]
+    found = (read_unaccounted(folder, file) for file in unaccounted_files(folder))
+    return [LeaseOwner.from_fields(one) for one in found if one["batch"] + 1 > batch]
 
 
-def read_unaccounted(folder: CheckpointFolder) -> list[dict[str, Any]]:
-    """Return the processes that lost the lease and may only be paused: fields of an owner, and the batch before it.
+def unaccounted_files(folder: CheckpointFolder) -> list[str]:
+    """Return the files of the processes that lost the lease and may only be paused."""
+    names = sorted(folder.names(UNACCOUNTED_FOLDER))
+    return [f"{UNACCOUNTED_FOLDER}/{name}" for name in names if name.endswith(".json") and not name.startswith(".")]
+
+
+def read_unaccounted(folder: CheckpointFolder, file: str) -> dict[str, Any]:
+    """Return what one of `unaccounted_files` has: the fields of an owner, and the last batch before the takeover.
 
     Raises:
         CorruptState: the file is damaged.
     """
-    found = (read_object(folder, UNACCOUNTED_FILE) or {}).get("processes", [])
+    found = read_object(folder, file) or {}
     try:
-        if all(isinstance(one["batch"], int) and LeaseOwner.from_fields(one) for one in found):
-            return list(found)
+        LeaseOwner.from_fields(found)
+        if isinstance(found["batch"], int):
+            return found
     except (TypeError, KeyError):
         pass
-    raise damaged(folder, UNACCOUNTED_FILE, "it names no processes")
+    raise damaged(folder, file, "it names no process")
 
 
 def newest_claim_number(folder: CheckpointFolder) -> int:

@@ -8,7 +8,7 @@ which file, and what is in it:
     panekeeper/flushed.json  a flush is in the tables: the job is finished for good (`job_record.py`)
     panekeeper/claims/       who has the lease: the newest number (`claims.py`)
     panekeeper/running.json  the job that runs, and its last heartbeat (`owner.py`)
-    panekeeper/unaccounted.json  processes that lost the lease, and may only be paused (`claims.py`)
+    panekeeper/unaccounted/  processes that lost the lease, and may only be paused (`claims.py`)
     panekeeper/stopped.json  how the last job ended, what it left open, what its tables have (`owner.py`)
     panekeeper/savepoint.json  the newest savepoint of it (`last_savepoint.py`)
     panekeeper/runs.json     how often the job was started (`run_record.py`)
@@ -30,7 +30,7 @@ TABLES_FILE = f"{OWN_FOLDER}/tables.json"
 FLUSHED_FILE = f"{OWN_FOLDER}/flushed.json"
 RUNNING_FILE = f"{OWN_FOLDER}/running.json"
 CLAIMS_FOLDER = f"{OWN_FOLDER}/claims"
-UNACCOUNTED_FILE = f"{OWN_FOLDER}/unaccounted.json"
+UNACCOUNTED_FOLDER = f"{OWN_FOLDER}/unaccounted"
 STOPPED_FILE = f"{OWN_FOLDER}/stopped.json"
 SAVEPOINT_FILE = f"{OWN_FOLDER}/savepoint.json"
 RUNS_FILE = f"{OWN_FOLDER}/runs.json"

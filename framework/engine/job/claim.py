@@ -78,7 +78,7 @@ def claim_if_free(
     newest = newest_claim_number(folder)  # before the check: a later claim is another start's
     last_control_file = newest_control_file(folder)
     replaced = require_free(folder, owner.since, runs_here)
-    note_takeover(folder, replaced, is_job=owner.what == "job")  # before running.json goes
+    note_takeover(folder, replaced)  # before running.json goes
     previous, last, token = previous_run(folder, replaced), last_run(folder, replaced), last_token(folder, replaced)
     owner = replace(owner, tables=written_tables(folder, replaced))
     if not owner.has_run:

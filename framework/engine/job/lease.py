@@ -23,7 +23,7 @@ from framework.declarations.errors import CheckpointInUse, PanekeeperError
 from framework.engine.job.claim import claim_if_free
 from framework.engine.job.lease_errors import could_not_renew, lost_lease, not_writable
 from framework.engine.session.s3_settings import is_s3
-from state.checkpoint.claims import drop_claim, has_claim, put_back
+from state.checkpoint.claims import drop_claim, has_claim
 from state.checkpoint.clock import now_us
 from state.checkpoint.folder import CheckpointFolder
 from state.checkpoint.layout import RUNNING_FILE, STOPPED_FILE
@@ -163,7 +163,7 @@ class Lease:
                 if self.replaced is None:
                     self._folder.remove(RUNNING_FILE)
                 else:
-                    put_back(self._folder, self.replaced)
+                    self._folder.write_json(RUNNING_FILE, asdict(self.replaced), replace=True)
                 drop_claim(self._folder, self._owner)
             except Exception as error:  # noqa: BLE001 -- as above
                 self._log.warning("the lease of %s could not be rolled back: %s", self._owner, error)

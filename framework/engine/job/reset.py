@@ -25,7 +25,7 @@ from framework.engine.sink.spark_commits import delete_all
 from state.checkpoint.claims import unaccounted_after
 from state.checkpoint.folder import batch_numbers
 from state.checkpoint.job_record import JobRecord, last_epochs, read_tables, write_record
-from state.checkpoint.layout import OFFSETS_FOLDER, RUNNING_FILE, UNACCOUNTED_FILE
+from state.checkpoint.layout import OFFSETS_FOLDER, RUNNING_FILE, UNACCOUNTED_FOLDER
 from state.checkpoint.reset_intent import (
     REMOVED_BY_RESET,
     ResetIntent,
@@ -171,7 +171,7 @@ def _require_no_paused_process(files: CheckpointFiles) -> None:
         raise CheckpointInUse(
             f"{files.root} was in use by {'; '.join(map(str, paused))}, whose end is not known: if it is only paused, "
             "and continues, Spark writes into the emptied folder. Give the job a new checkpoint folder and new tables; "
-            f"or make sure that this process is gone, remove {RUNNING_FILE} and {UNACCOUNTED_FILE} in {files.root}, "
+            f"or make sure that this process is gone, remove {RUNNING_FILE} and {UNACCOUNTED_FOLDER} in {files.root}, "
             "and reset it again"
         )
 

@@ -16,7 +16,7 @@ from framework.engine.job.prepared.completion import Completion
 from panekeeper import CheckpointError, CheckpointInUse, JobFailed, TimeInterval, agg, windowed
 from recovery.errors import SavepointRefused
 from recovery.savepoint.create import savepoint
-from state.checkpoint.layout import JOB_FILE, UNACCOUNTED_FILE, prepared_file
+from state.checkpoint.layout import JOB_FILE, UNACCOUNTED_FOLDER, prepared_file
 from state.checkpoint.owner import LeaseOwner
 from state.key_groups import group_ids
 
@@ -181,7 +181,8 @@ def test_rows_beside_a_record_that_comes_late_are_still_there(
     assert [path for path in prepared.parent.iterdir() if path.is_dir()]
     prepared.unlink()
     paused = asdict(LeaseOwner.of_this_process("readings")) | {"host": "elsewhere", "batch": batch - 1}
-    (readings.checkpoint / UNACCOUNTED_FILE).write_text(json.dumps({"processes": [paused]}))
+    (readings.checkpoint / UNACCOUNTED_FOLDER).mkdir()
+    (readings.checkpoint / UNACCOUNTED_FOLDER / "0123456789abcdef.json").write_text(json.dumps(paused))
     fail(readings, fail_at, "before-plan", batch)
     prepared.write_bytes(record)
     run(readings).flush()

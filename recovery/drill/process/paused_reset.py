@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from framework.declarations.errors import CheckpointInUse
 from recovery.drill.faults.damage import FaultNotConfirmed
-from state.checkpoint.layout import RUNNING_FILE, UNACCOUNTED_FILE
+from state.checkpoint.layout import RUNNING_FILE, UNACCOUNTED_FOLDER
 
 if TYPE_CHECKING:
     from framework.builder.outputs import DeltaJob
@@ -31,10 +31,10 @@ def reset_paused_job(declared: DeltaJob, checkpoint: Path, name: str) -> None:
     try:
         declared.reset_to_initial_state(checkpoint=checkpoint, confirm=name)
     except CheckpointInUse as error:
-        if not all(file in str(error) for file in (RUNNING_FILE, UNACCOUNTED_FILE)):
+        if not all(file in str(error) for file in (RUNNING_FILE, UNACCOUNTED_FOLDER)):
             raise
     else:
         raise FaultNotConfirmed("a reset was not refused, although a process that was lost may only be paused")
-    for file in (RUNNING_FILE, UNACCOUNTED_FILE):
+    for file in (RUNNING_FILE, UNACCOUNTED_FOLDER):
         (checkpoint / file).unlink(missing_ok=True)  # the second one is there if another process took over
     declared.reset_to_initial_state(checkpoint=checkpoint, confirm=name)

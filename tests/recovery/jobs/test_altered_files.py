@@ -20,7 +20,7 @@ from state.checkpoint.layout import (
     RUNS_FILE,
     SAVEPOINT_FILE,
     STOPPED_FILE,
-    UNACCOUNTED_FILE,
+    UNACCOUNTED_FOLDER,
     claim_file,
 )
 from state.checkpoint.owner import previous_run, read_owner, written_tables
@@ -98,9 +98,9 @@ def test_a_file_with_a_size_and_no_content_takes_no_memory(tmp_path: Path, file:
     [
         (RUNS_FILE, '{"runs": "x", "begun": null, "attempts": 0}'),
         (RUNS_FILE, '{"runs": 1, "attempts": 0}'),
-        (UNACCOUNTED_FILE, '{"processes": 1}'),
-        (UNACCOUNTED_FILE, '{"processes": [{}]}'),
-        (UNACCOUNTED_FILE, json.dumps({"processes": [OWNER | {"batch": "x"}]})),
+        (f"{UNACCOUNTED_FOLDER}/1.json", "{}"),
+        (f"{UNACCOUNTED_FOLDER}/1.json", json.dumps(OWNER)),
+        (f"{UNACCOUNTED_FOLDER}/1.json", json.dumps(OWNER | {"batch": "x"})),
     ],
 )
 def test_what_a_start_or_a_restore_refuses_a_repair_finds(job: FakeCheckpoint, file: str, content: str) -> None:

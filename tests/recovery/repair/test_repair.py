@@ -24,7 +24,7 @@ from state.checkpoint.layout import (
     STOPPED_FILE,
     SUPERSEDED_FILE,
     TABLES_FILE,
-    UNACCOUNTED_FILE,
+    UNACCOUNTED_FOLDER,
 )
 from state.checkpoint.reset_intent import read_reset_intent
 from state.checkpoint.restore_markers import superseded_by
@@ -35,17 +35,18 @@ from tests.recovery.conftest import FakeCheckpoint
 LEASE = json.dumps(
     {"name": "readings", "host": "elsewhere", "pid": 1, "started": None, "token": "t", "since": 0, "seen": 0}
 )
+UNACCOUNTED = f"{UNACCOUNTED_FOLDER}/0123456789abcdef.json"
 CONTENTS = {
     STOPPED_FILE: '{"at": 1, "state": "ended", "name": "readings", "since": 0, "token": "t"}',
     RUNS_FILE: '{"runs": 3, "begun": null, "attempts": 0}',
     TABLES_FILE: '{"log": null}',
-    UNACCOUNTED_FILE: '{"processes": []}',
+    UNACCOUNTED: LEASE.replace("}", ', "batch": 1}'),
     FLUSHED_FILE: '{"batch": 2}',
     RESET_FILE: '{"epoch": 1, "view": null}',
     SUPERSEDED_FILE: '{"to": "/elsewhere"}',
     RUNNING_FILE: LEASE,
 }
-REPAIRED = [STOPPED_FILE, RUNS_FILE, TABLES_FILE, UNACCOUNTED_FILE, "metadata", "commits/2"]
+REPAIRED = [STOPPED_FILE, RUNS_FILE, TABLES_FILE, UNACCOUNTED, "metadata", "commits/2"]
 NOT_SAFE = {
     JOB_FILE: "key groups",
     FLUSHED_FILE: "finished",

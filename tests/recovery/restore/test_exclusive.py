@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from framework.engine.job.lease import acquire
@@ -11,10 +14,9 @@ from recovery.restore.intent import read_intent
 from recovery.restore.restore import restore
 from recovery.savepoint.manifest import manifest_file
 from recovery.savepoint.restore_paths import RestorePaths
-from state.checkpoint.claims import note_takeover, unaccounted_after
-from state.checkpoint.layout import RUNNING_FILE, UNACCOUNTED_FILE, claim_file
+from state.checkpoint.claims import note_takeover, unaccounted_after, unaccounted_files
+from state.checkpoint.layout import RUNNING_FILE, UNACCOUNTED_FOLDER, claim_file
 from state.checkpoint.owner import LeaseOwner, read_owner
-from state.errors import CorruptState
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 from tests.recovery.storage.memory_archive import MemoryArchive
 
@@ -68,10 +70,11 @@ def test_a_process_that_may_only_be_paused_keeps_its_folder(stored_job: FakeChec
         restore(archive, "one")
     assert "job 'readings' (host elsewhere, process 1" in str(raised.value)
     assert f"--checkpoint {stored_job.root}-restored" in str(raised.value)
-    assert f"remove {RUNNING_FILE} and {UNACCOUNTED_FILE} in {stored_job.root}" in str(raised.value)
+    assert f"remove {RUNNING_FILE} and {UNACCOUNTED_FOLDER} in {stored_job.root}" in str(raised.value)
     assert stored_job.contents() == before
     restore(archive, "one", checkpoint=f"{stored_job.root}-restored")
     stored_job.files.remove(RUNNING_FILE)
+    stored_job.files.child(UNACCOUNTED_FOLDER).clear()
     restore(archive, "one", checkpoint=stored_job.root)
 
 
@@ -132,11 +135,11 @@ def test_a_process_that_was_taken_over_is_known_when_its_folder_was_moved_aside(
     with pytest.raises(SavepointRefused, match=r"host elsewhere, process 1.*, whose end is not known") as raised:
         restore(archive, "early")
     aside = RestorePaths(checkpoint=stored_job.files).replaced(1)
-    assert f"remove {RUNNING_FILE} and {UNACCOUNTED_FILE} in {aside.root}," in str(raised.value)
+    assert f"remove {RUNNING_FILE} and {UNACCOUNTED_FOLDER} in {aside.root}," in str(raised.value)
     assert restore(archive, "later").epoch == 2
     with pytest.raises(SavepointRefused, match=r"host elsewhere, process 1.*, whose end is not known"):
         restore(archive, "early")
-    stored_job.files.remove(UNACCOUNTED_FILE)
+    stored_job.files.child(UNACCOUNTED_FOLDER).clear()
     restore(archive, "early")
 
 
@@ -153,14 +156,35 @@ def test_a_command_that_is_killed_hides_no_process_that_may_only_be_paused(
 
 
 def test_a_command_that_ends_leaves_the_lease_as_it_was(stored_job: FakeCheckpoint) -> None:
-    """Also where the record of lost processes is damaged, which a repair has to set aside."""
+    """The owner from which it took it over, which has lost it for good, stays recorded."""
     stored_job.lease(pid=1, host="elsewhere")
-    names, before = stored_job.contents().keys(), read_owner(stored_job.files)
+    names, before = {*stored_job.contents()}, read_owner(stored_job.files)
+    assert before is not None
     acquire(stored_job.files, "readings", what="the repair of job").roll_back()
-    assert (stored_job.contents().keys(), read_owner(stored_job.files)) == (names, before)
-    stored_job.put(UNACCOUNTED_FILE, "{")
-    with pytest.raises(CorruptState):
-        acquire(stored_job.files, "readings")
-    acquire(stored_job.files, "readings", what="the repair of job").roll_back()
-    assert stored_job.contents()[UNACCOUNTED_FILE] == "{"
-    assert read_owner(stored_job.files) == before
+    [file] = unaccounted_files(stored_job.files)
+    assert ({*stored_job.contents()}, read_owner(stored_job.files)) == (names | {file}, before)
+    assert unaccounted_after(stored_job.files, -1) == [before]
+
+
+def test_a_process_that_is_paused_in_a_takeover_hides_no_other_one(
+    stored_job: FakeCheckpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is about to record the owner before; meanwhile another one takes over, is lost, and is recorded."""
+    stored_job.lease(pid=1, host="elsewhere")
+    first = read_owner(stored_job.files)
+    assert first is not None
+    second = replace(first, pid=2, token="u")  # noqa: S106 -- of a lease
+    stored_job.files.remove(RUNNING_FILE)
+    files, write = stored_job.files, type(stored_job.files).write_json
+
+    def paused(*args: Any, **options: Any) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(type(files), "write_json", write)
+            note_takeover(files, first)
+            note_takeover(files, second)
+        write(*args, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(files), "write_json", paused)
+        note_takeover(files, first)
+    assert {one.pid for one in unaccounted_after(files, -1)} == {1, 2}

@@ -32,7 +32,7 @@ from framework.engine.session.spark_errors import translate
 from framework.engine.sink.batch.large_rows import read_large_rows, rows_and_hashes
 from framework.engine.sink.batch.table_writer import RESULTS
 from framework.engine.sink.fencing import require_owned
-from state.checkpoint.claims import read_unaccounted
+from state.checkpoint.claims import unaccounted_files
 from state.checkpoint.folder import damaged, place_of
 from state.checkpoint.job_record import read_tables, write_flushed
 from state.checkpoint.layout import COMMITS_FOLDER, prepared_file
@@ -154,10 +154,7 @@ class Completion:
 
     def _may_be_paused(self) -> bool:
         """Return whether a process that has lost the lease may only be paused."""
-        try:
-            return bool(read_unaccounted(self._folder))
-        except CorruptState:
-            return True  # it is not known
+        return bool(unaccounted_files(self._folder))
 
     @cached_property
     def _folder(self) -> LocalFolder | CheckpointFiles:

@@ -12,6 +12,7 @@ import pytest
 
 from framework.engine.job.lease import acquire
 from panekeeper import CheckpointError, CheckpointInUse
+from state.checkpoint.claims import unaccounted_files
 from state.checkpoint.layout import CLAIMS_FOLDER, RUNNING_FILE, STOPPED_FILE, claim_file
 from state.checkpoint.owner import PreviousRun, read_owner
 from state.checkpoint.process import is_alive, started_at
@@ -150,12 +151,14 @@ def test_a_job_that_has_ended_may_take_its_lease_again_and_crash_with_it() -> No
 
 
 def test_a_start_that_fails_leaves_what_was_there() -> None:
-    """The last heartbeat of a crashed job outlives a start with a wrong declaration."""
+    """The last heartbeat of a crashed job outlives a start with a wrong declaration, and stays lost to its process."""
     folder = Memory()
     left_by(folder, host="elsewhere", seen=9)
     files = dict(folder.files)
     lease = acquire(folder, "second", now=Clock(100 * SECOND))
     lease.roll_back()
+    [lost] = unaccounted_files(folder)
+    assert folder.files.pop(lost)
     assert folder.files == files
 
     empty = Memory()
