@@ -22,8 +22,9 @@ from framework.builder.places import (
 )
 from framework.declarations.errors import DeclarationError, ForeignCheckpoint
 from framework.engine.flow.pipeline import Pipeline, unpack
-from framework.engine.job.lease import Lease, acquire_for_start
+from framework.engine.job.lease import Lease
 from framework.engine.job.query import QueryTrigger, trigger_options
+from framework.engine.job.start import acquire_for_start
 from state.checkpoint.control_files import write_control_file
 from state.checkpoint.job_record import read_record, read_tables
 from state.checkpoint.run_record import is_new
@@ -223,8 +224,8 @@ class DeltaJob:
         if not files.names(""):
             require_no_rows(self._spark, tables)  # before the lease makes the folder: its volume may be missing
         name = self._pipeline.intake.name
-        with translate_full_disk(name), acquire_for_start(files, name) as lease:
-            return self._start(files.while_held(lease.require_held), how, lease, accept_batch)
+        with translate_full_disk(name), acquire_for_start(files, name) as (lease, held):
+            return self._start(held, how, lease, accept_batch)
 
     def _start(self, files: CheckpointFiles, how: Mapping[str, Any], lease: Lease, accepted: int | None) -> Job:
         from framework.engine.job.job import Job
@@ -289,12 +290,11 @@ class DeltaJob:
         record = read_record(files)
         name = self._pipeline.intake.name
         if record is None or record.name != name:
-            held = "no checkpoint of Panekeeper" if record is None else f"the checkpoint of job {record.name!r}"
-            raise ForeignCheckpoint(f"{files.root} holds {held}; give the folder of job {name!r}")
-        with acquire_for_start(files, name) as lease:
+            found = "no checkpoint of Panekeeper" if record is None else f"the checkpoint of job {record.name!r}"
+            raise ForeignCheckpoint(f"{files.root} holds {found}; give the folder of job {name!r}")
+        with acquire_for_start(files, name) as (lease, held):
             try:
                 require_no_interrupted_restore(files)
-                mine = files.while_held(lease.require_held)
-                return reset_to_initial_state(mine, record, self.tables, confirm=confirm)
+                return reset_to_initial_state(held, record, self.tables, confirm=confirm)
             finally:
                 lease.roll_back()

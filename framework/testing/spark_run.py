@@ -26,9 +26,9 @@ from framework.engine.flow.packing import MARK, MARK_TEXT, MARK_VALUE
 from framework.engine.flow.pipeline import spark_schema
 from framework.engine.job.job import Job
 from framework.engine.job.launch import JobLaunch
-from framework.engine.job.lease import acquire_for_start
 from framework.engine.job.prepared.completion import Completion
 from framework.engine.job.query import QueryTrigger, trigger_options
+from framework.engine.job.start import acquire_for_start
 from framework.engine.job.startup_checks import open_checkpoint
 from framework.engine.session.checkpoint_files import CheckpointFiles
 from framework.engine.sink.batch.output import run_and_collect
@@ -162,8 +162,7 @@ class SparkRun:
         """Start the job as `to_delta().start()` does, with the list in place of the tables."""
         pipeline = self.computed()._pipeline  # noqa: SLF001 -- the kit is part of the framework
         files = CheckpointFiles(self.spark, str(self.checkpoint))
-        with acquire_for_start(files, self.name) as lease:
-            files = files.while_held(lease.require_held)
+        with acquire_for_start(files, self.name) as (lease, files):
             record = open_checkpoint(files, name=self.name, declaration=pipeline.declaration(), key_groups=1)
             last_batch = Completion(files=files, record=record, writer=self.sink, lease=lease, declared={})
             last_batch.run()

@@ -16,7 +16,7 @@ from framework.engine.sink.small_commits import SmallCommits
 from panekeeper import CheckpointInUse, IncompatibleCheckpoint, SinkError, TimeInterval
 from state.checkpoint.folder import LocalFolder
 from state.checkpoint.job_record import read_record
-from state.checkpoint.layout import TABLES_FILE
+from state.checkpoint.layout import LOCK_FILE, TABLES_FILE
 
 if TYPE_CHECKING:
     from integration_tests.engine.conftest import Readings
@@ -97,7 +97,11 @@ def test_a_job_that_lost_its_lease_commits_nothing_more(readings: Readings) -> N
 
 
 def take_over(readings: Readings) -> Lease:
-    """Take the lease from the running job, as a job on another host would after a minute without a heartbeat."""
+    """Take the lease from a job, as one on another host would after a minute without a heartbeat.
+
+    It does not see the lock of a start, as where the file system has none.
+    """
+    LocalFolder(readings.checkpoint).remove(LOCK_FILE)
     path = readings.checkpoint / "panekeeper" / "running.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"host": "elsewhere", "seen": 0}))
     return acquire(LocalFolder(readings.checkpoint), "another")

@@ -24,6 +24,7 @@ from recovery.storage.locations import Location, checkpoint_at
 from recovery.storage.s3_options import S3Options
 from state.checkpoint.layout import COMMITS_FOLDER, JOB_FILE
 from state.errors import CorruptState
+from state.spark_logs.checksums import checksum_of
 
 _SUFFIX = ".damaged"
 
@@ -113,9 +114,11 @@ def _apply(folder: Files, aside: Files, finding: Finding) -> None:
         kept = f"{kept}.earlier"
     if folder.exists(name):
         aside.put_bytes(kept, folder.read(name))
-    folder.remove(name)  # with Hadoop's checksum of it, which is there if the file itself is gone, too
-    if content is not None:
-        folder.put_bytes(name, content.encode())
+    if content is None:
+        folder.remove(name)  # with Hadoop's checksum of it, which is there if the file itself is gone, too
+    else:
+        folder.put_bytes(name, content.encode())  # in its place: killed between a removal and this, no repair finds it
+        folder.remove(checksum_of(name))
 
 
 def _new_content(folder: Files, name: str) -> str | None:

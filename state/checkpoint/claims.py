@@ -11,14 +11,18 @@ of its own, which stays: whoever is paused while it records one, or takes its ow
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
+import os
+import threading
 from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import Any
 
-from state.checkpoint.folder import CheckpointFolder, batch_numbers, damaged, read_object
+from state.checkpoint.folder import CheckpointFolder, LocalFolder, batch_numbers, damaged, make_folder, read_object
 from state.checkpoint.layout import (
     CLAIMS_FOLDER,
+    LOCK_FILE,
     OFFSETS_FOLDER,
     UNACCOUNTED_FOLDER,
     claim_file,
@@ -26,6 +30,66 @@ from state.checkpoint.layout import (
 )
 from state.checkpoint.owner import LeaseOwner, read_owner
 from state.errors import CheckpointError
+
+
+class ChangeLock:
+    """That nobody takes the lease over from a process which changes the checkpoint: a job that starts, or a command.
+
+    Each looks at its claim before it changes something. It may be paused just between the two until another process has
+    taken over, whose files it would remove then. So while it changes them it holds a lock of the operating system on a
+    file, without which no claim is made: a process that is paused has it still, one that has ended does not. Where a
+    store or a file system has no locks, as S3, nothing is locked.
+
+    Args:
+        folder: the checkpoint.
+    """
+
+    def __init__(self, folder: CheckpointFolder) -> None:
+        self._path = folder.path / LOCK_FILE if isinstance(folder, LocalFolder) else None
+        self._file: int | None = None
+        self._in_this_process = threading.Lock()
+
+    def acquire(self) -> bool:
+        """Return whether this process has it now. May be repeated.
+
+        Raises:
+            OSError: the folder cannot be written.
+        """
+        with self._in_this_process:
+            return self._acquire()
+
+    def _acquire(self) -> bool:
+        while self._path is not None and self._file is None:
+            make_folder(self._path.parent)
+            file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666)
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                is_current = os.path.samestat(os.fstat(file), self._path.stat())
+            except BlockingIOError:
+                os.close(file)
+                return False
+            except FileNotFoundError:
+                is_current = False
+            except OSError:  # this file system has none
+                is_current = True
+            if is_current:
+                self._file = file
+            else:  # the one that had it has removed the file meanwhile
+                os.close(file)
+        return True
+
+    def release(self) -> None:
+        """Release it, and remove its file. Nothing happens if it is not held."""
+        with self._in_this_process:
+            if self._file is None or self._path is None:
+                return
+            with suppress(OSError):
+                if os.path.samestat(os.fstat(self._file), self._path.stat()):  # else the folder was replaced by another
+                    self._path.unlink()
+            with suppress(OSError):
+                fcntl.flock(self._file, fcntl.LOCK_UN)  # also where a child of this process has the file open
+            os.close(self._file)
+            self._file = None
 
 
 def newest_claim(folder: CheckpointFolder) -> LeaseOwner | None:

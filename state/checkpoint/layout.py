@@ -76,6 +76,10 @@ def claim_file(number: int) -> str:
     return f"{CLAIMS_FOLDER}/{number:0{_DIGITS}d}.json"
 
 
+LOCK_FILE = f"{CLAIMS_FOLDER}/.lock"
+"""Beside the claims, on a local disk (`claims.py`)."""
+
+
 def prepared_file(epoch: int, batch: int) -> str:
     """Return the name of the file that records what a batch writes.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from base64 import b85decode
 from collections.abc import Iterable, Mapping
-from itertools import takewhile
+from itertools import chain, takewhile
 from typing import Any
 from urllib.parse import unquote
 from uuid import UUID
@@ -57,12 +57,15 @@ def _added(table: LocalFolder, batch: tuple[str, int] | None) -> list[tuple[int,
     return added_files(table, newest_commits(table) if batch is None else _since(table, batch))
 
 
-def added_files(table: LocalFolder, commits: Iterable[str]) -> list[tuple[int, str, bool]]:
+def added_files(
+    table: LocalFolder, commits: Iterable[str], kinds: Iterable[str] = ("add",)
+) -> list[tuple[int, str, bool]]:
     """Return the files that commits have added and none of them has removed: version, name, and whether each is whole.
 
     Args:
         table: its folder.
         commits: the numbers of commits in its log, in order.
+        kinds: the actions that add them; those of "cdc" a VACUUM removes while their commits are there.
     """
     added: dict[str, tuple[int, int | None, Any]] = {}
     for one in commits:
@@ -72,7 +75,7 @@ def added_files(table: LocalFolder, commits: Iterable[str]) -> list[tuple[int, s
             continue
         for gone in parts(actions, "remove"):
             added.pop(unquote(str(gone.get("path"))), None)
-        for new in parts(actions, "add"):
+        for new in chain.from_iterable(parts(actions, kind) for kind in kinds):
             added[unquote(str(new.get("path")))] = int(one), new.get("size"), new.get("deletionVector")
     found: list[tuple[int, str, bool]] = []
     for path, (version, size, vector) in added.items():

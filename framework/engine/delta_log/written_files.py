@@ -37,7 +37,7 @@ class WrittenFiles:
             return set()
         self._last = commits[-1]
         found = {f"{LOG}/{one}{kind}" for one in commits for kind in (".json", ".crc")}
-        found |= {name for _, name, _ in added_files(self.table, commits)} | self._checkpoint()
+        found |= {name for _, name, _ in added_files(self.table, commits, ("add", "cdc"))} | self._checkpoint()
         folders = {str(folder) for name in found for folder in PurePosixPath(name).parents} - {"."}
         return found | folders | {*map(checksum_of, found)}
 

@@ -11,6 +11,7 @@ query.py           How is a streaming query triggered, and ended between two bat
 reset.py           How does a job go back to its initial state?
 run_end.py         What ends a run: a stop, a drain or a flush?
 run_totals.py      What did the batches of a run do, added up?
+start.py           What does a start hold of its checkpoint, and put back if it fails?
 startup_checks.py  Do session, checkpoint and declaration fit together?
 status.py          What does a job report of itself: state, counts, and what a drain left open?
 prepared/          How is a batch recorded before anything has it, and completed as it was recorded?

@@ -1,6 +1,7 @@
 """How a lease (`framework/engine/job/lease.py`) is acquired.
 
-1 `running.json` is read. If its owner is alive, the start is refused with an error that names the owner.
+1 `running.json` is read. If its owner is alive, the start is refused with an error that names the owner. So it is if
+  another process has the lock of the folder, as it starts there, or is paused while it does.
 2 The next claim is created exclusively (`state/checkpoint/claims.py`): of two starts at the same time one gets it. A
   store that would let both create it is refused.
 3 Older claims are removed: from here on a process that was paused has lost the lease.
@@ -13,8 +14,9 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 
-from framework.engine.job.lease_errors import in_use, not_exclusive
+from framework.engine.job.lease_errors import being_changed, in_use, not_exclusive
 from state.checkpoint.claims import (
+    ChangeLock,
     drop_claim,
     has_claim,
     is_exclusive,
@@ -50,6 +52,7 @@ class Claimed:
         last_run: the run before, whether it has committed a batch or not.
         last_token: token of its lease.
         last_control_file: the newest one before anybody could see this owner; later commands are for it.
+        lock: of the folder, which this owner has now.
     """
 
     owner: LeaseOwner
@@ -58,6 +61,7 @@ class Claimed:
     last_run: PreviousRun | None
     last_token: str | None
     last_control_file: int
+    lock: ChangeLock
 
 
 def claim_if_free(
@@ -75,6 +79,24 @@ def claim_if_free(
         CheckpointInUse: another job runs, or is being started.
         CheckpointError: the store cannot refuse one of two starts.
     """
+    require_free(folder, owner.since, runs_here)  # a start that is refused locks nothing
+    lock = ChangeLock(folder)
+    if not lock.acquire():
+        raise being_changed(folder, newest_claim(folder))
+    try:
+        return _claim_locked(folder, owner, confirm_delay_seconds, runs_here, lock)
+    except BaseException:
+        lock.release()
+        raise
+
+
+def _claim_locked(
+    folder: CheckpointFolder,
+    owner: LeaseOwner,
+    confirm_delay_seconds: float,
+    runs_here: Callable[[str], bool],
+    lock: ChangeLock,
+) -> Claimed:
     newest = newest_claim_number(folder)  # before the check: a later claim is another start's
     last_control_file = newest_control_file(folder)
     replaced = require_free(folder, owner.since, runs_here)
@@ -91,6 +113,7 @@ def claim_if_free(
         last_run=last,
         last_token=token,
         last_control_file=last_control_file,
+        lock=lock,
     )
 
 

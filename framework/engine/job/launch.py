@@ -145,17 +145,17 @@ class JobLaunch:
         Raises:
             CheckpointInUse: the lease is lost.
         """
-        self.lease.require_held()
-        self.inputs.before_query()
-        self._remove_unread()
-        packed = self.pipeline.packed(self.files, self.record.group_ids)
-        writer = packed.writeStream.foreachBatch(take).queryName(self.name)
+        with self.lease.starting():
+            self.inputs.before_query()
+            self._remove_unread()
+            packed = self.pipeline.packed(self.files, self.record.group_ids)
+            writer = packed.writeStream.foreachBatch(take).queryName(self.name)
 
-        def start() -> StreamingQuery:
-            self.lease.require_held()
-            return writer.option("checkpointLocation", self.files.root).trigger(**self.trigger).start()
+            def start() -> StreamingQuery:
+                self.lease.require_held()
+                return writer.option("checkpointLocation", self.files.root).trigger(**self.trigger).start()
 
-        return start_with_settings(start, self.files, self.record.settings)
+            return start_with_settings(start, self.files, self.record.settings)
 
     def complete_batch(self) -> PreparedBatch | None:
         """Complete the batch that was begun last, as a start does, for one more query of this run; return it.

@@ -6,41 +6,36 @@ while that job is alive, and takes the lease over once it has crashed (`framewor
 
 Before each batch, before each commit to a table and with each heartbeat the job checks that its claim is still there.
 When the job ends, `stopped.json` says when and how, and its claim and `running.json` are removed. A job that crashed
-leaves both, with its last heartbeat.
+leaves both, with its last heartbeat. Until its query has begun, nobody takes over (`ChangeLock`).
 """
 
 from __future__ import annotations
 
-import logging
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from framework.declarations.errors import CheckpointInUse, PanekeeperError
 from framework.engine.job.claim import claim_if_free
-from framework.engine.job.lease_errors import could_not_renew, lost_lease, not_writable
-from framework.engine.session.s3_settings import is_s3
-from state.checkpoint.claims import drop_claim, has_claim
+from framework.engine.job.lease_errors import being_changed, could_not_renew, lost_lease, not_writable
+from state.checkpoint.claims import ChangeLock, drop_claim, has_claim, newest_claim
 from state.checkpoint.clock import now_us
 from state.checkpoint.folder import CheckpointFolder
 from state.checkpoint.layout import RUNNING_FILE, STOPPED_FILE
 from state.checkpoint.owner import HEARTBEAT_TIMEOUT_US, LeaseOwner, PreviousRun, put_before
 from state.log import logger
 
-if TYPE_CHECKING:
-    from framework.engine.session.checkpoint_files import CheckpointFiles
-
 HEARTBEAT_SECONDS = 5.0
-_CONFIRM_DELAY_SECONDS = 1.0  # lets the writes of two starts pass each other, where a create may not be exclusive
 
 _held: dict[str, Lease] = {}
 """Leases of this process by token: in this process the job itself says whether it has ended."""
 
 
-def _runs_here(token: str) -> bool:
+def runs_here(token: str) -> bool:
+    """Return whether the lease of this process with a token is held by a job that runs."""
     return (held := _held.get(token)) is not None and held.release_if_ended()
 
 
@@ -68,15 +63,12 @@ class Lease:
         self.replaced: LeaseOwner | None = None
         self.is_continued, self.last_control_file = True, 0
         self._released: str | None = None  # token of the lease that this object had before
-        self._folder = folder
-        self._owner = owner
-        self._log = logger("job", job=owner.name)
-        self._now = now
-        self._confirm_delay = confirm_delay_seconds
+        self._folder, self._owner, self._log = folder, owner, logger("job", job=owner.name)
+        self._now, self._confirm_delay = now, confirm_delay_seconds
         self._end_state: Callable[[], str | None] = lambda: None
         self._end_job: Callable[[CheckpointInUse], None] = lambda _: None
         self._report: Callable[[], Mapping[str, Any]] = dict
-        self._is_held = False
+        self._is_held, self._changes = False, ChangeLock(folder)
         self._expired: CheckpointInUse | None = None
         self._lock, self._done = threading.RLock(), threading.Event()
 
@@ -89,7 +81,7 @@ class Lease:
             owner = replace(self._owner, token=uuid.uuid4().hex, since=now, seen=now)
             _held[owner.token] = self  # before the claim: another start in this process may read it at once
             try:
-                claimed = claim_if_free(folder, owner, self._confirm_delay, _runs_here)
+                claimed = claim_if_free(folder, owner, self._confirm_delay, runs_here)
             except BaseException as error:
                 del _held[owner.token]
                 if isinstance(error, PanekeeperError) or not isinstance(error, Exception):
@@ -97,11 +89,34 @@ class Lease:
                 raise not_writable(folder, error) from error
             self.is_continued = claimed.last_token == (self._released or claimed.last_token)
             self._owner, self.last_control_file = claimed.owner, claimed.last_control_file
+            self._changes = claimed.lock
             self.replaced, self.previous, self.last_run = claimed.replaced, claimed.previous, claimed.last_run
             self._is_held, self._expired = True, None
             self._log.info("%s holds the lease of %s", self._owner, folder.root)
             self._done = done = threading.Event()
             threading.Thread(target=self._send_heartbeats, args=(done,), name="panekeeper-lease", daemon=True).start()
+
+    @contextmanager
+    def starting(self) -> Iterator[None]:
+        """Let nobody take over while a query is started; from then on somebody may, once this process is lost.
+
+        Raises:
+            CheckpointInUse: somebody does by now.
+        """
+        self.require_held()
+        with self._claimed() as is_claimed:
+            if not is_claimed:
+                raise being_changed(self._folder, newest_claim(self._folder))
+            yield
+
+    @contextmanager
+    def _claimed(self) -> Iterator[bool]:
+        """Yield whether this has its claim still, which nobody takes over until the block ends."""
+        claim = self._folder, self._owner
+        try:
+            yield has_claim(*claim) and self._changes.acquire() and has_claim(*claim)
+        finally:
+            self._changes.release()
 
     def set_job(
         self, end_state: Callable[[], str | None], end_job: Callable[[CheckpointInUse], None] = lambda _: None
@@ -136,16 +151,16 @@ class Lease:
         with self._lock:
             if not self._is_held:
                 return
-            self._mark_released()
-            owner = self._owner
-            fields = ("name", "since", "token", "has_run", "before", "tables")
-            end = {"at": self._now(), "state": state} | {name: getattr(owner, name) for name in fields}
+            self._mark_released(self._owner.token)
+            owner, end = self._owner, {"at": self._now(), "state": state}
+            end |= {name: getattr(owner, name) for name in ("name", "since", "token", "has_run", "before", "tables")}
             try:
-                if has_claim(self._folder, owner):
-                    self._folder.write_json(STOPPED_FILE, self._reported() | end, replace=True)
-                    self._folder.remove(RUNNING_FILE)
-                    drop_claim(self._folder, owner)
-                self._log.log(logging.ERROR if state == "failed" else logging.INFO, "%s: %s", owner, state)
+                with self._claimed() as is_claimed:
+                    if is_claimed:
+                        self._folder.write_json(STOPPED_FILE, self._reported() | end, replace=True)
+                        self._folder.remove(RUNNING_FILE)
+                        drop_claim(self._folder, owner)
+                (self._log.error if state == "failed" else self._log.info)("%s: %s", owner, state)
             except Exception as error:  # noqa: BLE001 -- must not hide the job's own end; an expired lease is taken over
                 self._log.warning("the lease of %s could not be released: %s", owner, error)
 
@@ -154,29 +169,26 @@ class Lease:
         with self._lock:
             if not self._is_held:
                 return
-            before = self._released
-            self._mark_released()
-            self._released = before  # as if it had not been acquired
+            self._mark_released(self._released)  # as if it had not been acquired
             try:
-                if not has_claim(self._folder, self._owner):
-                    return
-                if self.replaced is None:
-                    self._folder.remove(RUNNING_FILE)
-                else:
-                    self._folder.write_json(RUNNING_FILE, asdict(self.replaced), replace=True)
-                drop_claim(self._folder, self._owner)
+                with self._claimed() as is_claimed:
+                    if not is_claimed:
+                        return
+                    if self.replaced is None:
+                        self._folder.remove(RUNNING_FILE)
+                    else:
+                        self._folder.write_json(RUNNING_FILE, asdict(self.replaced), replace=True)
+                    drop_claim(self._folder, self._owner)
             except Exception as error:  # noqa: BLE001 -- as above
                 self._log.warning("the lease of %s could not be rolled back: %s", self._owner, error)
 
     def set_previous(self, previous: PreviousRun | None) -> None:
         """Set the run that comes before the next one: None for this run itself, once a batch of it is committed."""
         with self._lock:
-            owner = self._owner.with_previous(previous)
+            before, self._owner = self._owner, self._owner.with_previous(previous)
             self.previous = previous or self.previous
-            if owner == self._owner:
-                return
-            self._owner = owner
-        self._try_to_renew()
+        if self._owner != before:
+            self._try_to_renew()
 
     def note_completed(self, resumed_us: int) -> None:
         """Take note, also if this start fails, that it has completed the first batch of a run begun at `resumed_us`."""
@@ -211,7 +223,7 @@ class Lease:
                     return
                 raise self._expired
             if self._is_held:
-                self._mark_released()
+                self._mark_released(self._owner.token)
         raise lost_lease(self._folder, self._owner)
 
     def renew(self) -> None:
@@ -223,7 +235,7 @@ class Lease:
                 self._owner = replace(self._owner, seen=self._now())
                 self._folder.write_json(RUNNING_FILE, self._reported() | asdict(self._owner), replace=True)
                 return
-            self._mark_released()
+            self._mark_released(self._owner.token)
         lost = lost_lease(self._folder, self._owner)
         self._log.warning("%s", lost)
         self._end_job(lost)
@@ -245,8 +257,9 @@ class Lease:
             self._log.warning("%s could not report of itself: %s", self._owner, error)
             return {}
 
-    def _mark_released(self) -> None:
-        self._is_held, self._released = False, self._owner.token
+    def _mark_released(self, token: str | None) -> None:
+        self._changes.release()
+        self._is_held, self._released = False, token
         self._done.set()
         _held.pop(self._owner.token, None)
 
@@ -285,16 +298,3 @@ def acquire(
     lease = Lease(folder, LeaseOwner.of_this_process(name, what), now=now, confirm_delay_seconds=confirm_delay_seconds)
     lease.acquire()
     return lease
-
-
-@contextmanager
-def acquire_for_start(files: CheckpointFiles, name: str) -> Iterator[Lease]:
-    """Acquire the lease for a start; if the block fails before the job runs, everything is put back as it was."""
-    local = files.local_folder()
-    delay = 0.0 if local is not None or is_s3(files.root) else _CONFIRM_DELAY_SECONDS
-    lease = acquire(local or files, name, confirm_delay_seconds=delay)
-    try:
-        yield lease
-    except BaseException:
-        lease.roll_back()
-        raise

@@ -6,7 +6,7 @@ from framework.declarations.errors import CheckpointError, CheckpointInUse
 from framework.engine.session.spark_errors import first_line
 from state.checkpoint.clock import format_time
 from state.checkpoint.folder import CheckpointFolder
-from state.checkpoint.layout import CLAIMS_FOLDER, RUNNING_FILE
+from state.checkpoint.layout import CLAIMS_FOLDER, LOCK_FILE, RUNNING_FILE
 from state.checkpoint.owner import HEARTBEAT_TIMEOUT_US, LeaseOwner
 
 _SECONDS = HEARTBEAT_TIMEOUT_US // 1_000_000
@@ -41,8 +41,15 @@ def if_it_crashed(folder: CheckpointFolder, owner: LeaseOwner, now: int) -> str:
         now: the time, us since the epoch.
     """
     if owner.is_on_this_machine:  # without the time at which it started, another process may have its number by now
-        is_sure = owner.started is not None
-        return "" if is_sure else f". If process {owner.pid} is another one now, as after a reboot, {_remove(folder)}"
+        silent = (now - owner.seen) // 1_000_000
+        if owner.started is None:
+            return f". If process {owner.pid} is another one now, as after a reboot, {_remove(folder)}"
+        if silent <= _SECONDS:
+            return ""
+        return (
+            f". It has sent no heartbeat for {silent} s: if process {owner.pid} is stopped, or could not reach the "
+            "folder at its end, end that process"
+        )
     if owner.seen > now + HEARTBEAT_TIMEOUT_US:
         return (
             f". Its last heartbeat is of {format_time(owner.seen)}, which is in the future: the clock of its host or "
@@ -53,6 +60,21 @@ def if_it_crashed(folder: CheckpointFolder, owner: LeaseOwner, now: int) -> str:
 
 def _remove(folder: CheckpointFolder) -> str:
     return f"remove {RUNNING_FILE} and {CLAIMS_FOLDER} in {folder.root}"
+
+
+def being_changed(folder: CheckpointFolder, owner: LeaseOwner | None) -> CheckpointInUse:
+    """Return the error for a checkpoint that another process on this machine is about to change.
+
+    Args:
+        folder: the checkpoint.
+        owner: who made the newest claim; None if that is not known.
+    """
+    who = "another process" if owner is None else str(owner)
+    return CheckpointInUse(
+        f"{who} is just starting on the checkpoint {folder.root}, or is changing it; wait until it has begun or ended. "
+        f"If it was stopped, or its container was paused, end that process; if there is none any more, remove "
+        f"{LOCK_FILE} in {folder.root}"
+    )
 
 
 def lost_lease(folder: CheckpointFolder, owner: LeaseOwner) -> CheckpointInUse:

@@ -24,7 +24,7 @@ from framework.engine.sink.fencing import OWNED, fence, require_owned
 from framework.engine.sink.spark_commits import delete_all
 from state.checkpoint.claims import unaccounted_after
 from state.checkpoint.folder import batch_numbers
-from state.checkpoint.job_record import JobRecord, last_epochs, read_tables, write_record
+from state.checkpoint.job_record import JobRecord, last_epochs, read_record, read_tables, write_record
 from state.checkpoint.layout import OFFSETS_FOLDER, RUNNING_FILE, UNACCOUNTED_FOLDER
 from state.checkpoint.reset_intent import (
     REMOVED_BY_RESET,
@@ -75,7 +75,7 @@ def reset_to_initial_state(
 
     Args:
         files: the checkpoint, which is changed only while the lease is held.
-        record: what the checkpoint records of the job.
+        record: what the checkpoint recorded of the job before the lease was held.
         tables: the job's tables.
         confirm: the job's name, which confirms the reset.
 
@@ -89,6 +89,7 @@ def reset_to_initial_state(
         CheckpointInUse: a process that was lost may only be paused, and would write to the emptied folder; or the lease
             is lost.
     """
+    record = read_record(files) or record  # a run may have changed it, and ended
     preview = ResetPreview(
         job=record.name,
         checkpoint=files.root,

@@ -259,9 +259,9 @@ class SmallCommits:
                 raise
             else:
                 table.committed(app_id, version)
-                if self._folder is not None and table.version > before:  # a merge may have had nothing to commit
+                if table.version > before:  # a merge may have had nothing to commit
                     again = partial(self._commit, app_id, version, act)
-                    self._made = MadeCommit(self._folder, table.version, app_id, version, again)
+                    self._made = MadeCommit(self._url, self._options, table.version, app_id, version, again)
                 self._maintain(table)
                 return True
         raise AssertionError

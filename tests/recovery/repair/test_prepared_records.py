@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -85,6 +86,34 @@ def test_a_commit_that_was_cut_short_after_the_next_batch_was_begun_is_known_by_
     assert repair(job.folder, no_sink=True).findings == ()
     if len(cut) == 1:
         assert job.files.read("commits/2").decode() == commit
+
+
+def test_a_repair_that_is_killed_while_it_replaces_a_commit_is_completed_by_the_next(
+    job: FakeCheckpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It removed the commit first; without it the next batch was one too many, and only a savepoint helped."""
+    job.tables(metrics=f"{tmp_path}/metrics")
+    delta_log(tmp_path / "metrics", *range(3), role="metrics")
+    commit = job.files.read("commits/2").decode()
+    recorded = PreparedBatch(number=2, epoch=0, spark_commit=commit, job="0123456789ab")
+    job.files.put_bytes(prepared_file(0, 2), recorded.to_bytes())
+    job.begin()
+    truncate(job, "commits/2")
+    job.put("commits/.2.crc", "of other content")
+    put = type(job.files).put_bytes
+
+    def killed(files: Any, name: str, data: bytes) -> None:
+        if name == "commits/2":
+            raise KeyboardInterrupt
+        put(files, name, data)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(job.files), "put_bytes", killed)
+        with pytest.raises(KeyboardInterrupt):
+            repair(job.folder, no_sink=True)
+    assert repair(job.folder, no_sink=True).is_complete
+    assert job.files.read("commits/2").decode() == commit
+    assert not job.files.exists("commits/.2.crc")
 
 
 def test_a_recorded_batch_needs_no_control_file_that_it_was_begun_with(job: FakeCheckpoint) -> None:

@@ -19,14 +19,18 @@ from recovery.savepoint.catalog import show
 from recovery.savepoint.restore_paths import RestorePaths
 from recovery.storage.files import Files
 from state.checkpoint.job_record import read_record, write_record
-from state.checkpoint.layout import CLAIMS_FOLDER, RUNNING_FILE
+from state.checkpoint.layout import CLAIMS_FOLDER, LOCK_FILE, RUNNING_FILE
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 from tests.recovery.restore.test_restore import killed_at
 from tests.recovery.storage.memory_archive import MemoryArchive
 
 
 def lose_lease(checkpoint: Files) -> None:
-    """Let the claim of whoever holds the lease of a folder be gone, as once another has taken over: it may start."""
+    """Let the claim of whoever holds the lease of a folder be gone, as once another has taken over: it may start.
+
+    So is its lock, as for a host that does not see it.
+    """
+    checkpoint.remove(LOCK_FILE)
     for number in checkpoint.names(CLAIMS_FOLDER):
         checkpoint.remove(f"{CLAIMS_FOLDER}/{number}")
     checkpoint.remove(RUNNING_FILE)  # without a claim, no heartbeat writes it again

@@ -10,7 +10,7 @@ import pytest
 from framework.engine.job.lease import acquire
 from panekeeper import CheckpointInUse
 from recovery.errors import SavepointRefused
-from recovery.jobs.lease import require_stopped
+from recovery.jobs.lease import holding, require_stopped
 from state.checkpoint.layout import RUNNING_FILE, claim_file
 from state.checkpoint.process import started_at
 from tests.framework.engine.job.lease_fakes import SECOND, Clock, Memory, left_by
@@ -73,7 +73,7 @@ def test_where_only_the_number_of_a_process_is_known_the_way_out_is_named() -> N
     )
     left_by(folder, boot=None, process="another", pid=os.getppid(), started=started_at(os.getppid()))
     with pytest.raises(CheckpointInUse, match=r"a folder of its own\.$"):
-        acquire(folder, "second", now=Clock(10**15))
+        acquire(folder, "second", now=Clock(60))
 
 
 def test_a_lease_of_an_older_version_is_respected() -> None:
@@ -86,3 +86,25 @@ def test_a_lease_of_an_older_version_is_respected() -> None:
     with pytest.raises(CheckpointInUse, match="job 'first'"):
         acquire(folder, "second", now=Clock(10))
     acquire(folder, "second", now=Clock(100 * SECOND)).release("ended")
+
+
+def test_what_this_process_could_not_release_it_may_take_again() -> None:
+    """A store that was away when a command ended has its lease still; the same command, run again, was refused."""
+    folder = Memory()
+    with holding(folder, "first", "the restore of job"):
+        folder.broken = True
+    folder.broken = False
+    assert folder.read_json(RUNNING_FILE)["what"] == "the restore of job"
+    with holding(folder, "first", "the restore of job") as lease:
+        lease.require_held()
+        with pytest.raises(SavepointRefused, match="is in use"):
+            require_stopped(folder)
+
+
+def test_a_process_of_this_machine_that_is_silent_has_a_way_out() -> None:
+    """It lives, and may have lost the store when it released its lease: whether it goes on is not known here."""
+    folder = Memory()
+    init = {"pid": 1, "started": started_at(1), "process": "another"}
+    left_by(folder, what="the restore of job", seen=0, **init)
+    with pytest.raises(SavepointRefused, match=r"no heartbeat for 100 s: if process 1 is stopped.*end that process"):
+        require_stopped(folder, now=Clock(100 * SECOND))

@@ -13,7 +13,7 @@ from framework.engine.job.lease import Lease, acquire
 from panekeeper import CheckpointInUse
 from state.checkpoint.claims import make_claim
 from state.checkpoint.folder import LocalFolder
-from state.checkpoint.layout import CLAIMS_FOLDER, RUNNING_FILE, STOPPED_FILE, claim_file
+from state.checkpoint.layout import CLAIMS_FOLDER, LOCK_FILE, RUNNING_FILE, STOPPED_FILE, claim_file
 from state.checkpoint.owner import LeaseOwner, read_owner
 
 
@@ -26,7 +26,8 @@ def started_in(folder: LocalFolder) -> tuple[Lease, LeaseOwner]:
 
 
 def take_over(folder: LocalFolder, owner: LeaseOwner, name: str = "second") -> Lease:
-    """Another job starts, for which this one has crashed on another host."""
+    """Another job starts, for which this one has crashed on another host, where its lock is not seen."""
+    folder.remove(LOCK_FILE)
     folder.write_json(RUNNING_FILE, asdict(replace(owner, host="elsewhere", seen=0)), replace=True)
     return acquire(folder, name)
 

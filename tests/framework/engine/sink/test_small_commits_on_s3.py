@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from typing import Any
 
 import boto3
 import pyarrow as pa
@@ -33,16 +34,21 @@ def options(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
         "access.key": "AKIATEST",
         "secret.key": "wJalrXUtnFEMI",
     }
-    client = boto3.client(
+    found = storage_options(settings)
+    client_of(found).create_bucket(Bucket="bucket")
+    yield found
+    server.stop()
+
+
+def client_of(options: dict[str, str]) -> Any:
+    """What changes its objects behind the library's back."""
+    return boto3.client(
         "s3",
-        endpoint_url=settings["endpoint"],
+        endpoint_url=options["aws_endpoint"],
         region_name="us-east-1",
         aws_access_key_id="AKIATEST",
         aws_secret_access_key="wJalrXUtnFEMI",  # noqa: S106 -- moto takes any
     )
-    client.create_bucket(Bucket="bucket")
-    yield storage_options(settings)
-    server.stop()
 
 
 def rows(sensor: str, firing: int) -> pa.Table:
@@ -70,3 +76,22 @@ def test_two_processes_commit_side_by_side_and_each_batch_once(options: dict[str
     SmallCommits(url, options).note({"job one": FENCED})
     with pytest.raises(SinkError):
         two.append(rows("d", 0), "job one", 3)
+
+
+def test_a_batch_whose_commit_was_replaced_is_committed_again(options: dict[str, str]) -> None:
+    """By Spark, of another job that shares the table: it looks whether the name is free, and writes it in any case."""
+    url, log = "s3a://bucket/tables/quarantine", "tables/quarantine/_delta_log"
+    DeltaTable.create(url, schema=SCHEMA, storage_options=options)
+    commits, others = SmallCommits(url, options), SmallCommits(url, options)
+    assert others.append(rows("theirs", 0), "other job", 0)
+    client = client_of(options)
+    late = client.get_object(Bucket="bucket", Key=f"{log}/{1:020d}.json")["Body"].read()
+    client.delete_object(Bucket="bucket", Key=f"{log}/{1:020d}.json")
+    for version, sensor in enumerate("ab"):
+        commits = SmallCommits(url, options) if not version else commits
+        assert commits.append(rows(sensor, 0), "job", version)
+        if not version:
+            client.put_object(Bucket="bucket", Key=f"{log}/{1:020d}.json", Body=late)
+    commits.confirm()
+    found = DeltaTable(url, storage_options=options).to_pyarrow_table()
+    assert sorted(found.column("sensor").to_pylist()) == ["a", "b", "theirs"]

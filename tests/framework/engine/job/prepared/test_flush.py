@@ -105,6 +105,19 @@ def test_what_tables_got_before_the_batch_is_flushed(tmp_path: Path, disk: Disk)
     assert disk.flushed() == set()
 
 
+def test_files_of_changed_rows_are_flushed(tmp_path: Path, disk: Disk) -> None:
+    """Spark writes them for a view with a change data feed; whoever reads that is to find them."""
+    table = tmp_path / "view"
+    flush = Flush(LocalFolder(tmp_path / "cp"))
+    write_deltalake(table, pa.table({"n": [0]}))
+    flush.before_record([str(table)])
+    disk.flushed()
+    (table / "_delta_log" / f"{1:020d}.json").write_text('{"cdc": {"path": "_change_data/one.parquet", "size": 1}}')
+    put(tmp_path, "view/_change_data/one.parquet")
+    flush.before_record([str(table)])
+    assert {"view/_change_data", "view/_change_data/one.parquet"} <= disk.flushed()
+
+
 def test_a_checkpoint_of_the_log_is_flushed_with_the_commits_since(tmp_path: Path, disk: Disk) -> None:
     """A start reads no commit before it."""
     table = tmp_path / "log"

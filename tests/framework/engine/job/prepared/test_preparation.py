@@ -16,6 +16,7 @@ from framework.engine.job.prepared.preparation import Preparation
 from framework.engine.sink.protocol import BatchContext
 from recovery.drill.faults.pause import let_lease_expire
 from state.checkpoint.folder import LocalFolder
+from state.checkpoint.layout import LOCK_FILE
 from state.prepared import PreparedBatch, prepare, read_prepared
 
 BATCH = PreparedBatch(number=0, epoch=0, spark_commit="v2\n{}")
@@ -38,6 +39,7 @@ def test_the_record_of_the_process_that_has_taken_over_stays(tmp_path: Path, mon
     def pause_after(checkpoint: LocalFolder, batch: PreparedBatch) -> None:
         prepare(checkpoint, batch)
         let_lease_expire(tmp_path)
+        folder.remove(LOCK_FILE)
         second = acquire(folder, "readings")
         checkpoint.write("commits/0", b"v2\n{}")
         prepare(checkpoint, NEXT)
