@@ -96,12 +96,15 @@ def test_a_job_that_lost_its_lease_commits_nothing_more(readings: Readings) -> N
     assert readings.log()[-1] == ("a", "10:05", 2, 1, 0, "WATERMARK")
 
 
-def take_over(readings: Readings) -> Lease:
+def take_over(readings: Readings, *, sees_locks: bool = False) -> Lease:
     """Take the lease from a job, as one on another host would after a minute without a heartbeat.
 
-    It does not see the lock of a start, as where the file system has none.
+    Args:
+        readings: the job.
+        sees_locks: whether the file system has locks for that host, too.
     """
-    LocalFolder(readings.checkpoint).remove(LOCK_FILE)
+    if not sees_locks:
+        LocalFolder(readings.checkpoint).remove(LOCK_FILE)
     path = readings.checkpoint / "panekeeper" / "running.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"host": "elsewhere", "seen": 0}))
     return acquire(LocalFolder(readings.checkpoint), "another")

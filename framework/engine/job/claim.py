@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 
+from framework.declarations.errors import CheckpointInUse
 from framework.engine.job.lease_errors import being_changed, in_use, not_exclusive
 from state.checkpoint.claims import (
     ChangeLock,
@@ -97,7 +98,10 @@ def _claim_locked(
     runs_here: Callable[[str], bool],
     lock: ChangeLock,
 ) -> Claimed:
-    newest = newest_claim_number(folder)  # before the check: a later claim is another start's
+    newest, ended = (
+        newest_claim_number(folder),
+        read_end(folder).get("token"),
+    )  # before the check: later ones are others'
     last_control_file = newest_control_file(folder)
     replaced = require_free(folder, owner.since, runs_here)
     note_takeover(folder, replaced)  # before running.json goes
@@ -105,7 +109,7 @@ def _claim_locked(
     owner = replace(owner, tables=written_tables(folder, replaced))
     if not owner.has_run:
         owner = replace(owner, before=None if previous is None else asdict(previous))
-    owner = claim(folder, owner, confirm_delay_seconds, after=newest)
+    owner = claim(folder, owner, confirm_delay_seconds, after=newest, ended=ended)
     return Claimed(
         owner=owner,
         replaced=replaced,
@@ -142,7 +146,9 @@ def require_free(folder: CheckpointFolder, now: int, runs_here: Callable[[str], 
     return read_owner(folder)  # a job of this process may have ended just now, and released its lease
 
 
-def claim(folder: CheckpointFolder, owner: LeaseOwner, confirm_delay_seconds: float, *, after: int) -> LeaseOwner:
+def claim(
+    folder: CheckpointFolder, owner: LeaseOwner, confirm_delay_seconds: float, *, after: int, ended: str | None
+) -> LeaseOwner:
     """Steps 2 to 4; return the owner with the number of its claim.
 
     Args:
@@ -150,6 +156,7 @@ def claim(folder: CheckpointFolder, owner: LeaseOwner, confirm_delay_seconds: fl
         owner: the new one.
         confirm_delay_seconds: how long to wait before the claim is read back, where a create may not be exclusive.
         after: the number of the newest claim, as it was before step 1.
+        ended: token of the last owner that had ended then; another one has begun and ended since, whose claim is gone.
 
     Raises:
         CheckpointInUse: another start was faster.
@@ -166,6 +173,8 @@ def claim(folder: CheckpointFolder, owner: LeaseOwner, confirm_delay_seconds: fl
             time.sleep(confirm_delay_seconds)
             if not has_claim(folder, owner):
                 raise in_use(folder, newest_claim(folder) or owner, "was started at the same time", owner.since)
+        if read_end(folder).get("token") != ended:
+            raise CheckpointInUse(f"another job has run on {folder.root} while this one was starting; start it again")
         remove_older_claims(folder, owner)
         folder.write_json(RUNNING_FILE, asdict(owner), replace=True)
     except BaseException:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from framework.engine.job import reset
+from framework.engine.job.launch import JobLaunch
 from framework.engine.job.lease import acquire
 from framework.engine.job.query import trigger_options
 from framework.engine.job.reset import complete_reset
@@ -76,6 +77,32 @@ def test_a_start_that_has_lost_its_lease_writes_nothing(readings: Readings) -> N
         readings.declare().with_sink(sink).start(checkpoint=readings.checkpoint, trigger="available_now")
     assert contents(readings) == sink.before
     sink.other.release("ended")
+
+
+def test_a_start_is_not_taken_over_before_its_query_has_begun(
+    readings: Readings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was paused just before it removed the state of a first run, for the next process to lose its own."""
+    readings.put(("a", "10:00:10", 1))
+    remove, refused = JobLaunch._remove_unread, []
+
+    def paused(launch: JobLaunch) -> None:
+        with pytest.raises(CheckpointInUse, match=r"is just starting on the checkpoint") as error:
+            take_over(readings, sees_locks=True)
+        refused.append(error)
+        remove(launch)
+
+    monkeypatch.setattr(JobLaunch, "_remove_unread", paused)
+    job = readings.start(trigger="immediate")
+    assert refused
+    job.process_available()
+    other = take_over(readings, sees_locks=True)
+    with pytest.raises(CheckpointInUse, match="has lost the lease"):
+        job.await_end(timeout=300)
+    other.release("ended")
+    monkeypatch.undo()
+    readings.run().flush()
+    assert readings.log() == [("a", "10:00", 1, 1, 0, "FLUSH")]
 
 
 def test_a_reset_that_has_lost_its_lease_removes_nothing(readings: Readings) -> None:

@@ -65,6 +65,7 @@ class LetsAnotherStart(LocalFolder):
 
     reads: list[str] = field(default_factory=list)
     faster: list[Lease] = field(default_factory=list)
+    ends: bool = False
 
     def read_json(self, name: str) -> Any:
         found = super().read_json(name)
@@ -74,6 +75,8 @@ class LetsAnotherStart(LocalFolder):
                 self.remove(LOCK_FILE)
                 self.faster.append(acquire(LocalFolder(self.path), "faster"))
                 self.faster[0].set_job(lambda: None)
+                if self.ends:
+                    self.faster[0].release("ended")
         return found
 
 
@@ -85,6 +88,14 @@ def test_a_start_does_not_take_the_lease_of_one_that_came_between(tmp_path: Path
     (faster,) = folder.faster
     faster.require_held()
     faster.release("ended")
+
+
+def test_a_start_does_not_go_by_what_was_there_before_another_run(tmp_path: Path) -> None:
+    """That one has ended meanwhile, and its number is free again: what it says of the tables is not what was read."""
+    folder = LetsAnotherStart(tmp_path, ends=True)
+    with pytest.raises(CheckpointInUse, match=r"another job has run on .* while this one was starting"):
+        acquire(folder, "slower")
+    acquire(LocalFolder(tmp_path), "slower").release("ended")
 
 
 def test_of_several_processes_one_wins(tmp_path: Path) -> None:
