@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
 
 from framework.declarations.errors import CheckpointError
+from framework.engine.flow import processor
 from framework.engine.session.checkpoint_files import CheckpointFiles
 from integration_tests.engine.moto_s3 import SECRET
 from recovery.jobs.status import status
@@ -35,6 +37,25 @@ def test_a_job_with_everything_on_s3_is_stopped_and_resumed(readings: Readings, 
     found = status(CheckpointFiles(readings.spark, checkpoint))
     assert (found.state, found.resumable, found.open_panes) == ("ended", True, 1)
     assert found.last_offset == found.last_commit is not None
+
+
+@pytest.mark.extended
+def test_many_rows_on_s3_are_committed_on_condition(
+    readings: Readings, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark's own commit to a quarantine would take the place of one that another job makes of the same version."""
+    monkeypatch.setattr(processor, "DRIVER_BYTES", 0)
+    quarantine = f"{bucket}/quarantine"
+    readings.put(("a", "10:00:10", 1), ("b", None, 2), ("c", None, 3))
+    declared = readings.computed().to_delta(f"{bucket}/log", quarantine=quarantine)
+    job = declared.start(checkpoint=f"{bucket}/checkpoint", trigger="available_now")
+    assert job.await_end(timeout=300)
+    assert readings.spark.read.format("delta").load(quarantine).count() == 2
+    log = readings.spark.read.text(f"{quarantine}/_delta_log/*.json").collect()
+    commits = [json.loads(row.value)["commitInfo"] for row in log if "commitInfo" in row.value]
+    assert len(commits) > 1
+    assert [one.get("engineInfo", "") for one in commits if "Spark" in one.get("engineInfo", "")] == []
+    assert any('"add"' in row.value and "/part-" in row.value for row in log)
 
 
 def test_of_two_writers_of_one_file_on_s3_the_second_gets_an_error(spark: SparkSession, bucket: str) -> None:

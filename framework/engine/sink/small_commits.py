@@ -22,6 +22,7 @@ from pathlib import Path
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError
+from deltalake.transaction import AddAction
 
 from framework.declarations.errors import OutputNotWritable, SinkError
 from framework.engine.delta_log.commits import NOTE, note_of
@@ -103,8 +104,7 @@ class SmallCommits:
         folder = local_folder(path)
         self._folder = None if folder is None else Path(folder)
         self._url = _url_of(path)
-        self._options = dict(options or {})
-        self._sleep = sleep
+        self._options, self._sleep = dict(options or {}), sleep
         self._readable: set[str] = set()
         self._open: OpenTable | None = None
         self._made: MadeCommit | None = None  # the last one
@@ -118,11 +118,11 @@ class SmallCommits:
         """Return how many rows the table has, by the statistics of its files; None if they do not say."""
         return self._table().row_count()
 
-    def append(self, rows: pa.Table, app_id: str, version: int) -> bool:
+    def append(self, rows: pa.Table | list[AddAction], app_id: str, version: int) -> bool:
         """Append rows, once.
 
         Args:
-            rows: with the columns of the table, in any order.
+            rows: with the columns of the table, in any order; or files with such, which are in its folder.
             app_id: the transaction id.
             version: the transaction version: rises from commit to commit.
 
@@ -221,7 +221,7 @@ class SmallCommits:
             if not transactions:
                 return False
             try:
-                self._table().commit_nothing(transactions)
+                self._table().append([], CommitProperties(app_transactions=transactions))
             except CommitFailedError:
                 self.reopen()  # whoever was first may have committed them: the log is read again
                 if pause is None:

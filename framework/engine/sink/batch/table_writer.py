@@ -21,14 +21,17 @@ from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 from framework.declarations.errors import SchemaMismatch
 from framework.engine.flow.pipeline import frame_of, spark_schema, unpack
 from framework.engine.session.columns import column, quoted
+from framework.engine.session.s3_settings import is_s3
 from framework.engine.session.spark_errors import first_line
 from framework.engine.sink import spark_commits
+from framework.engine.sink.batch.spark_files import write_files
 from framework.engine.sink.fault_points import (
     fault_point,
     fault_point_before_commit,
     gather_before_commits,
     hold_between_tables,
 )
+from framework.engine.sink.fencing import OWNED
 from framework.engine.sink.small_commit_table import lowest
 from framework.engine.sink.small_tables import SmallTables
 from state.log import logger
@@ -130,9 +133,26 @@ class TableWriter:
             spark, to.path, lambda table: table.append(rows, to.transaction, number)
         ):
             return
+        if self._append_files(spark, rows, to, number):
+            return
         self.small.confirm(to.path)
         spark_commits.append(_as_frame(spark, rows), to.path, to.transaction, number)
         self.small.reopen(to.path)
+
+    def _append_files(self, spark: SparkSession, rows: pa.Table | DataFrame, to: TableWrite, number: int) -> bool:
+        """Append many rows to a table on S3 that jobs may share, if the library takes it.
+
+        Spark's own commit may replace one of another job there.
+        """
+        is_for_spark = isinstance(rows, pa.Table) or to.role in OWNED or not is_s3(to.path)
+        if is_for_spark or not self.small.commit(spark, to.path, lambda _: None):
+            return False
+        if self.has(spark, to, number):
+            return True
+        files = write_files(rows, to.path)
+        return files is not None and self.small.commit(
+            spark, to.path, lambda table: table.append(files, to.transaction, number)
+        )
 
     def _merge(self, spark: SparkSession, newest: pa.Table | DataFrame, to: TableWrite, number: int) -> None:
         """Write the newest rows of a batch, each unless that in the table is newer; as `_append`."""
