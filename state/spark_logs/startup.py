@@ -76,13 +76,17 @@ def damaged_descriptions(folder: LogFolder) -> Iterator[str]:
 
 
 def _descriptions(folder: LogFolder) -> dict[str, bool]:
-    """Return the files that describe the stored state of an operator -> whether it is one with schemas."""
+    """Return the files that describe the stored state of an operator -> whether it is one with schemas.
+
+    That of a batch that is run again Spark writes anew, so before the first commit there need be none.
+    """
     found: dict[str, bool] = {}
+    has_state = bool(batch_numbers(folder, COMMITS_FOLDER))
     for operator in filter(str.isdecimal, folder.names(STATE_FOLDER)):
         root = f"{STATE_FOLDER}/{operator}"
         schemas = f"{root}/_stateSchema"
         metadata = [f"{root}/_metadata/v2/{one}" for one in batch_numbers(folder, f"{root}/_metadata/v2")[-1:]]
-        if not metadata and "metadata" not in folder.names(f"{root}/_metadata"):  # where other operators have theirs
+        if not metadata and has_state and "metadata" not in folder.names(f"{root}/_metadata"):  # of other operators
             metadata = [f"{root}/_metadata/v2/0" for one in folder.names(root) if one.isdecimal()][:1]
         found |= dict.fromkeys(metadata, False)
         for store in folder.names(schemas):

@@ -87,6 +87,20 @@ def test_a_file_that_is_gone_is_one_line_with_the_command(checkpoint: LocalFiles
         require_readable_start(checkpoint)
 
 
+def test_a_first_batch_that_was_killed_while_it_was_planned_is_run_again(tmp_path: Path) -> None:
+    """Spark makes the folders of its state before it writes what describes it; then nobody has stored any."""
+    first = LocalFiles(tmp_path)
+    for name in ("metadata", "offsets/0", "sources/0/0"):
+        first.put_bytes(name, FILES[name].encode())
+    (tmp_path / "state/0/0/_metadata").mkdir(parents=True)
+    require_readable_start(first)
+    first.put_bytes("state/0/0/1_u0.changelog", b"of a task that had ended")
+    require_readable_start(first)
+    first.put_bytes("commits/0", b"v2\n{}")
+    with pytest.raises(CorruptState, match=r"^state/0/_metadata/v2/0 in .* is damaged: it is gone"):
+        require_readable_start(first)
+
+
 def test_the_format_of_the_state_is_that_of_the_newest_commit(checkpoint: LocalFiles) -> None:
     """Not what the session says."""
     assert state_format(checkpoint) == "2"

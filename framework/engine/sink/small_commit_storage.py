@@ -133,7 +133,7 @@ def _s3_client(options: frozenset[tuple[str, str]]) -> Any:
     style = "path" if given.get("aws_virtual_hosted_style_request") == "false" else "auto"
     names = {"endpoint_url": "aws_endpoint", "region_name": "aws_region", "aws_session_token": "aws_session_token"}
     names |= {name: name for name in ("aws_access_key_id", "aws_secret_access_key")}
-    limits = {"connect_timeout": _READ_WITHIN_S, "read_timeout": _READ_WITHIN_S, "retries": {"total_max_attempts": 2}}
+    limits = {"connect_timeout": _READ_WITHIN_S, "read_timeout": _READ_WITHIN_S, "retries": {"total_max_attempts": 5}}
     return boto3.session.Session().client(
         "s3",
         config=Config(s3={"addressing_style": style}, **limits),
