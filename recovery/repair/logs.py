@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import PurePosixPath
 
+from framework.engine.delta_log.damage import damaged_log
 from recovery.errors import SavepointError
 from recovery.jobs.batch_versions import versions_after_batch
 from recovery.repair.finding import Finding, unrepairable
-from recovery.repair.strays import stray_findings, stray_offsets
+from recovery.repair.strays import MAY_HAVE_ROWS, stray_findings, stray_offsets
 from recovery.savepoint.checkpoint_reader import (
     damaged_source_entries,
     has_state_of,
@@ -77,9 +78,9 @@ def log_findings(folder: Files, *, no_sink: bool, s3: S3Options | None) -> Itera
     if not offsets:
         yield from (unrepairable(folder.root, f"offsets/{one}", "no batch before it is there") for one in strays)
         return
-    newest = offsets[-1]
-    known = _tables_end_with(folder, newest, s3) if strays else False
-    stray = [*stray_findings(folder, strays, newest, tables_are_known=known)] if strays else []
+    newest = begun = offsets[-1]
+    why_not = _why_not_known(folder, newest, s3) if strays else None
+    stray = [*stray_findings(folder, strays, newest, why_not=why_not)] if strays else []
     yield from stray
     found = _newest_finding(folder, newest, last, no_sink=no_sink, s3=s3)
     if found is not None:
@@ -94,9 +95,7 @@ def log_findings(folder: Files, *, no_sink: bool, s3: S3Options | None) -> Itera
         yield _commit_finding(folder, newest, commits[-1])
     if newest and (newest - 1 not in offsets or _is_damaged(lambda: require_readable_offsets(folder, newest - 1))):
         yield unrepairable(folder.root, f"offsets/{newest - 1}", "Spark compares the newest offsets with them")
-    yield from _description_findings(
-        folder, newest if newest > last and recorded_commit(folder, newest) is None else None
-    )
+    yield from _description_findings(folder, begun if begun > last and recorded_commit(folder, begun) is None else None)
     files = {one.file for one in stray}
     yield from (one for one in _source_findings(folder, newest) if one.file not in files)
 
@@ -138,8 +137,19 @@ def _why_not_again(folder: Files, batch: int, committed: int, s3: S3Options | No
         yield "the batch is recorded, and a table may have rows of it"
     if has_state_of(folder, batch):
         yield "a task of the batch had finished, so a table may have rows of it"
-    if not _tables_end_with(folder, committed, s3):
-        yield "a table may have rows of the batch"
+    if (why_not := _why_not_known(folder, committed, s3)) is not None:
+        yield why_not
+
+
+def _why_not_known(folder: Files, batch: int, s3: S3Options | None) -> str | None:
+    """Return why it is not certain that no table has anything of a later batch; None: it is."""
+    if _tables_end_with(folder, batch, s3):
+        return None
+    try:
+        damage = next(filter(None, map(damaged_log, filter(None, read_tables(folder).values()))), None)
+    except StateError:
+        damage = None
+    return MAY_HAVE_ROWS if damage is None else f"which batches a table has is not known: {damage}. Then repair again"
 
 
 def _lost_of_batch(folder: Files, batch: int, committed: int) -> Iterator[str]:

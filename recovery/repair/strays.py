@@ -19,6 +19,7 @@ _NOT_BEGUN = (
     "no run can have begun this batch, because the one before it is not committed: another process wrote this, which "
     "was paused until a job had taken over. No table has a row of it"
 )
+MAY_HAVE_ROWS = "a table may have rows of the batch"
 _UNREAD = "no batch has read what it names, and another process may have written it; the source finds these files again"
 
 
@@ -31,18 +32,18 @@ def stray_offsets(offsets: Sequence[int], committed: int) -> list[int]:
     return [batch for batch in offsets if batch > committed + 1]
 
 
-def stray_findings(folder: Files, strays: Sequence[int], newest: int, *, tables_are_known: bool) -> Iterator[Finding]:
+def stray_findings(folder: Files, strays: Sequence[int], newest: int, *, why_not: str | None) -> Iterator[Finding]:
     """Yield what can be done about stray offsets, and about what was found for them.
 
     Args:
         folder: the checkpoint.
         strays: their batches.
         newest: the last batch that the job has begun.
-        tables_are_known: it is certain that no table has anything of a later batch than that.
+        why_not: why it is not certain that no table has anything of a later batch than that; None: it is.
     """
-    kept = [batch for batch in strays if has_state_of(folder, batch) or not tables_are_known]
+    kept = [batch for batch in strays if has_state_of(folder, batch) or why_not is not None]
     if kept:  # rather a commit is lost
-        yield from (unrepairable(folder.root, f"offsets/{one}", "a table may have rows of the batch") for one in kept)
+        yield from (unrepairable(folder.root, f"offsets/{one}", why_not or MAY_HAVE_ROWS) for one in kept)
         return
     yield from (Finding(file=f"offsets/{batch}", action="set aside", why=_NOT_BEGUN) for batch in strays)
     for source, end in enumerate(source_ends(folder, newest)):

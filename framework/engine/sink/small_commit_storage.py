@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from framework.declarations.errors import SinkError
+from deltalake.exceptions import CommitFailedError
+
+from framework.declarations.errors import OutputNotWritable, SinkError
 from framework.engine.sink.small_commit_checks import UnsupportedTable
 from state.checkpoint.folder import local_path
 from state.log import logger
@@ -48,6 +50,8 @@ _PROVIDERS = frozenset(
 )
 
 _READ_WITHIN_S = 5
+_NOT_TEXT = re.compile(r"\x1b\[\d*m|\u21b3")  # colours and arrows in the library's errors
+_LONGEST_REASON = 400
 _log = logger("sink")
 _MISREAD = re.compile(r"[\x00-\x1f\x7f%\[\\\]^|]")
 _ENDS_A_URL = re.compile(r"[#?]|\s$")
@@ -82,10 +86,14 @@ class MadeCommit:
         return f"_delta_log/{self.number:020d}.json"
 
     def is_replaced(self) -> bool:
-        """Return whether its file is another commit now. One that is gone says nothing: logs are cleaned up."""
+        """Return whether its file is another commit now. One that is gone says nothing: logs are cleaned up.
+
+        Raises:
+            OSError: it cannot be read just now.
+        """
         try:
             actions = [json.loads(line) for line in self._content().splitlines() if line]
-        except (OSError, ValueError):
+        except (FileNotFoundError, ValueError):
             return False
         made = [(one["txn"]["appId"], one["txn"]["version"]) for one in actions if "txn" in one]
         return (self.app_id, self.version) not in made
@@ -108,18 +116,42 @@ class MadeCommit:
             ) from reason
 
 
+def not_committed(url: str, version: int, error: Exception, attempts: int) -> SinkError:
+    """Return the error of a batch that the library could not commit.
+
+    Args:
+        url: of the table.
+        version: of the batch.
+        error: of the last attempt.
+        attempts: how many there were, if other writers came first.
+    """
+    why = " ".join(_NOT_TEXT.sub(" ", str(error)).split())[:_LONGEST_REASON]
+    if isinstance(error, CommitFailedError):
+        return SinkError(
+            f"{url}: batch {version} is not committed, because other writers came first at each of {attempts} attempts "
+            f"({why}). Start the job again when they have ended: it resumes with the same batch"
+        )
+    return OutputNotWritable(
+        f"{url} cannot be written: {why}. Make it writable, with room on its disk, and start the job again: it resumes "
+        f"with batch {version}"
+    )
+
+
 def _read_object(url: str, options: frozenset[tuple[str, str]]) -> bytes:
     """Return an object on S3. Not by the library, in which nothing else of this process runs meanwhile.
 
     Raises:
-        OSError: it is not there, or cannot be read just now.
+        FileNotFoundError: it is not there.
+        OSError: it cannot be read just now.
     """
     from botocore.exceptions import BotoCoreError, ClientError
 
-    place = urlsplit(url)
+    place, client = urlsplit(url), _s3_client(options)
     try:
-        found = _s3_client(options).get_object(Bucket=place.netloc, Key=place.path.lstrip("/"))
+        found = client.get_object(Bucket=place.netloc, Key=place.path.lstrip("/"))
         return bytes(found["Body"].read())
+    except client.exceptions.NoSuchKey as error:
+        raise FileNotFoundError(url) from error
     except (BotoCoreError, ClientError) as error:
         raise OSError(f"{url} cannot be read: {error}") from error
 

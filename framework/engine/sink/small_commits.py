@@ -12,8 +12,7 @@ commits: it compares the transaction ids of every commit that it has not seen wi
 
 from __future__ import annotations
 
-import contextlib
-import re
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -24,10 +23,10 @@ from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction
 
-from framework.declarations.errors import OutputNotWritable, SinkError
+from framework.declarations.errors import SinkError
 from framework.engine.delta_log.commits import NOTE, note_of
 from framework.engine.sink.small_commit_checks import UnsupportedTable, require_new_table, schema_of
-from framework.engine.sink.small_commit_storage import MadeCommit, local_folder, require_plain_name
+from framework.engine.sink.small_commit_storage import MadeCommit, local_folder, not_committed, require_plain_name
 from framework.engine.sink.small_commit_table import OpenTable, panic_as_unsupported
 from state.log import logger
 
@@ -37,8 +36,6 @@ FENCED = 2**62
 PAUSES_S = (0.05, 0.2, 0.5, 1.0, 2.0)
 """How long to wait for another writer before each further attempt."""
 
-_NOT_TEXT = re.compile(r"\x1b\[\d*m|\u21b3")  # colours and arrows in the library's errors
-_LONGEST_REASON = 400
 _log = logger("sink")
 
 
@@ -108,6 +105,7 @@ class SmallCommits:
         self._readable: set[str] = set()
         self._open: OpenTable | None = None
         self._made: MadeCommit | None = None  # the last one
+        self._is_checkpoint_due = False
         self._table()
 
     def last_transaction(self, app_id: str) -> int:
@@ -205,14 +203,23 @@ class SmallCommits:
         """Open the table again for the next commit. To be called when the same job has committed to it by Spark."""
         self._open = None
 
-    def confirm(self) -> None:
+    def confirm(self, *, flush: bool = False) -> None:
         """Commit the last batch again if another process has replaced its commit in the log.
 
-        Done before each commit. To be called before a commit by Spark, too, and at the end of a run.
+        Done before each commit. To be called before a commit by Spark, too, and at the end of a run. A checkpoint of
+        the log comes after it: it would hide a commit that was replaced, or that a power cut has taken.
+
+        Args:
+            flush: nobody else flushes to a local disk what a checkpoint names, as before a batch is recorded.
         """
         if self._made is not None and self._made.is_replaced():
             self.reopen()
             self._made.repeat()
+        if self._is_checkpoint_due:
+            self._is_checkpoint_due = False
+            if flush and self._folder is not None:
+                os.sync()
+            self._write_checkpoint()
 
     def _commit_missing(self, missing: Callable[[OpenTable], list[Transaction]]) -> bool:
         """Commit transactions without rows, those that the table does not have; return whether there were any."""
@@ -234,16 +241,14 @@ class SmallCommits:
 
     def _commit(self, app_id: str, version: int, act: Callable[[OpenTable, CommitProperties], None]) -> bool:
         once = CommitProperties({NOTE: note_of(app_id, version)}, app_transactions=[Transaction(app_id, version)])
+        again = partial(self._commit, app_id, version, act)
         for pause in (*PAUSES_S, None):
             table = self._table()
             done, before = table.version_of(app_id), table.version
-            if done >= FENCED:
-                raise SinkError(
-                    f"{self._url}: batch {version} is not committed, because a later epoch of the job has begun (a "
-                    "restore or a reset to the initial state) while this process was paused. End this process; the "
-                    "job that was started last goes on"
-                )
+            self._require_not_fenced(done, version)
             if done >= version:
+                if pause != PAUSES_S[0]:  # a store has lost the response to our own commit, the newest one or before it
+                    self._made = MadeCommit(self._url, self._options, table.version, app_id, version, again)
                 return False
             try:
                 with panic_as_unsupported():
@@ -252,7 +257,7 @@ class SmallCommits:
                 self.reopen()  # whoever was first may have committed this very version: the log is read again
                 others_came_first = isinstance(error, CommitFailedError) or self._table().version != table.version
                 if pause is None or not others_came_first:
-                    raise self._not_committed(version, error) from error
+                    raise not_committed(self._url, version, error, len(PAUSES_S) + 1) from error
                 self._sleep(pause)
             except BaseException:
                 self.reopen()
@@ -260,41 +265,32 @@ class SmallCommits:
             else:
                 table.committed(app_id, version)
                 if table.version > before:  # a merge may have had nothing to commit
-                    again = partial(self._commit, app_id, version, act)
                     self._made = MadeCommit(self._url, self._options, table.version, app_id, version, again)
-                self._maintain(table)
+                self._is_checkpoint_due |= table.is_checkpoint_due
+                if table.is_stale or table.is_checkpoint_due:
+                    self.reopen()
                 return True
         raise AssertionError
 
-    def _not_committed(self, version: int, error: Exception) -> SinkError:
-        why = " ".join(_NOT_TEXT.sub(" ", str(error)).split())[:_LONGEST_REASON]
-        if isinstance(error, CommitFailedError):
-            return SinkError(
-                f"{self._url}: batch {version} is not committed, because other writers came first at each of "
-                f"{len(PAUSES_S) + 1} attempts ({why}). Start the job again when they have ended: it resumes with the "
-                "same batch"
+    def _require_not_fenced(self, done: int, version: int) -> None:
+        if done >= FENCED:
+            raise SinkError(
+                f"{self._url}: batch {version} is not committed, because a later epoch of the job has begun (a restore "
+                "or a reset to the initial state) while this process was paused. End this process; the job that was "
+                "started last goes on"
             )
-        return OutputNotWritable(
-            f"{self._url} cannot be written: {why}. Make it writable, with room on its disk, and start the job again: "
-            f"it resumes with batch {version}"
-        )
 
     def _table(self) -> OpenTable:
         if self._open is None:
             self._open = OpenTable(self._url, self._options, self._readable)
         return self._open
 
-    def _maintain(self, table: OpenTable) -> None:
-        """Write a checkpoint of the log where Spark would, and remove old commits: an error here only costs time."""
-        if table.is_stale or table.is_checkpoint_due:
-            self.reopen()
-        if not table.is_checkpoint_due:
-            return
+    def _write_checkpoint(self) -> None:
+        """Write a checkpoint of the log, and remove old commits: an error here only costs time."""
         try:
             if self._folder is not None:
                 # Hadoop's checksum of the pointer that is replaced now: Spark would take the new one for damaged.
-                with contextlib.suppress(FileNotFoundError):
-                    (self._folder / "_delta_log" / "._last_checkpoint.crc").unlink()
-            table.write_checkpoint()
+                (self._folder / "_delta_log" / "._last_checkpoint.crc").unlink(missing_ok=True)
+            self._table().write_checkpoint()
         except (DeltaError, OSError) as error:
             _log.warning("%s: no checkpoint of the Delta log was written: %s", self._url, error)

@@ -140,3 +140,45 @@ def test_what_a_batch_that_is_run_again_says_of_its_state_is_written_again(job: 
     done = actions(repair(job.folder).findings)
     assert done == dict.fromkeys({f"state/0/{cut}", "state/0/_metadata/v2/3"}, "set aside")
     assert repair(job.folder).findings == ()
+
+
+def planned_again(job: FakeCheckpoint, tmp_path: Path) -> Path:
+    """Let the next batch be begun, and nothing of it stored; batch 2 is recorded. Return the log of a table."""
+    job.tables(metrics=f"{tmp_path}/metrics")
+    delta_log(tmp_path / "metrics", *range(3), role="metrics")
+    commit = job.files.read("commits/2").decode()
+    recorded = PreparedBatch(number=2, epoch=0, spark_commit=commit, job="0123456789ab")
+    job.files.put_bytes(prepared_file(0, 2), recorded.to_bytes())
+    job.begin()
+    for file in [file for file in job.files.sizes("state/") if "/4_" in file]:
+        job.files.remove(file)
+    return tmp_path / "metrics/_delta_log"
+
+
+def test_what_a_batch_that_is_planned_again_says_of_its_state_is_written_again(
+    job: FakeCheckpoint, tmp_path: Path
+) -> None:
+    """A power cut has taken its offsets, too: the first batch of a run, before any of it is flushed."""
+    planned_again(job, tmp_path)
+    described = job.files.read("state/0/_metadata/v2/0")
+    job.files.put_bytes("state/0/_metadata/v2/3", described)
+    for file in ("offsets/3", "state/0/_metadata/v2/3"):
+        truncate(job, file)
+    done = actions(repair(job.folder, no_sink=True).findings)
+    assert done == dict.fromkeys(("offsets/3", "state/0/_metadata/v2/3"), "set aside")
+    assert repair(job.folder, no_sink=True).findings == ()
+
+
+@pytest.mark.parametrize("lost", ["offsets/3", "commits/2"])
+def test_a_table_that_was_cut_short_is_named_by_a_repair(job: FakeCheckpoint, tmp_path: Path, lost: str) -> None:
+    """Which batches it has is not known; a start does not get so far that it would say what to do."""
+    log = planned_again(job, tmp_path)
+    (log / f"{2:020d}.json").write_bytes(b"")
+    truncate(job, lost) if lost == "offsets/3" else job.files.remove(lost)
+    [finding] = repair(job.folder, no_sink=True).findings
+    assert (finding.file, finding.action) == ("offsets/3", "none")
+    assert f"{2:020d}.json in {tmp_path}/metrics was cut short" in finding.why
+    assert "Then repair again" in finding.why
+    (log / f"{2:020d}.json").unlink()
+    assert actions(repair(job.folder, no_sink=True).findings)["offsets/3"] == "set aside"
+    assert repair(job.folder, no_sink=True).findings == ()

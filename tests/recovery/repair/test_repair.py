@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -73,6 +74,10 @@ def actions(findings: tuple[Finding, ...]) -> dict[str, str]:
     return {one.file: one.action for one in findings}
 
 
+TABLE: list[dict[str, Any]] = [{"protocol": {"minReaderVersion": 1}}, {"metaData": {"id": "one"}}]
+"""What the first commit of a table has."""
+
+
 def delta_log(table: Path, *batches: int, role: str) -> None:
     """Write the log of a table with a commit for each batch."""
     for version, batch in enumerate(batches):
@@ -80,7 +85,7 @@ def delta_log(table: Path, *batches: int, role: str) -> None:
             {"commitInfo": {"timestamp": batch * 1000}},
             {"txn": {"appId": f"readings/{role}@0123456789ab#0", "version": batch}},
         ]
-        text = "\n".join(map(json.dumps, lines))
+        text = "\n".join(map(json.dumps, lines if version else [*TABLE, *lines]))
         LocalFiles(table).put_bytes(f"_delta_log/{version:020d}.json", text.encode())
 
 
@@ -115,7 +120,8 @@ def test_the_first_batch_of_all_is_planned_again_too(tmp_path: Path) -> None:
     """There is no savepoint of a job to go back to. What its sources had found is found again."""
     job = FakeCheckpoint(tmp_path / "checkpoint")
     job.tables(metrics=f"{tmp_path}/metrics")
-    LocalFiles(tmp_path / "metrics").put_bytes(f"_delta_log/{0:020d}.json", b'{"commitInfo": {"timestamp": 0}}')
+    first = "\n".join(map(json.dumps, TABLE))
+    LocalFiles(tmp_path / "metrics").put_bytes(f"_delta_log/{0:020d}.json", first.encode())
     job.begin()
     for file in ("offsets/0", "sources/0/0", "pulse/000000000001.json"):
         truncate(job, file, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -15,8 +16,10 @@ from framework.engine.sink.small_commits import PAUSES_S, SmallCommits
 from framework.engine.sink.small_tables import SmallTables
 from tests.framework.engine.sink.test_small_commits import (
     APP,
+    LOG,
     files,
     log_rows,
+    make,
     merge,
     panes,
     path,
@@ -134,6 +137,23 @@ def test_a_batch_whose_commit_was_replaced_is_committed_again_before_the_next(
     assert sensors(path) == ["a", "b", "c", "theirs"]
     assert f"batch 1 was lost: another process has replaced {path}/" in caplog.text
     assert SmallCommits(path).last_transaction(APP) == 2
+
+
+def test_a_batch_whose_commit_was_replaced_is_in_no_checkpoint_of_the_log(tmp_path: Path) -> None:
+    """It was written at once, and had the transaction of the batch, which was taken for committed then."""
+    path = make(tmp_path / "log", LOG, checkpointInterval="2")
+    commits = SmallCommits(path)
+    commits.append(log_rows("a"), APP, 0)
+    commits.append(log_rows("b"), APP, 1)
+    replace_newest_commit(path, log_rows("theirs"))
+    assert commits.append(log_rows("c"), APP, 2)
+    DeltaTable(path).create_checkpoint()  # of the other process, which was slow
+    assert sensors(path) == ["a", "b", "c", "theirs"]
+    commits.append(log_rows("d"), APP, 3)
+    commits.confirm()
+    assert sensors(path) == ["a", "b", "c", "d", "theirs"]
+    assert DeltaTable(path).version() == 5
+    assert json.loads((Path(path) / "_delta_log" / "_last_checkpoint").read_text())["version"] == 4
 
 
 def test_a_merge_that_was_replaced_is_merged_again_at_the_end_of_a_run(view: str) -> None:

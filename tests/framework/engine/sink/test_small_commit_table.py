@@ -108,6 +108,7 @@ def test_old_commits_are_removed_when_what_stands_for_them_is_on_the_disk(
             long_ago = time.time() - 40 * 86400
             for file in log.iterdir():
                 os.utime(file, (long_ago, long_ago))
+    commits.confirm()
     (there,) = flushed
     commits_there = {f"{version:020d}.json" for version in range(9)}
     assert {*commits_there, f"{8:020d}.checkpoint.parquet"} <= there

@@ -9,6 +9,7 @@ from typing import Any
 import boto3
 import pyarrow as pa
 import pytest
+from botocore.exceptions import ClientError
 from deltalake import DeltaTable
 from moto.server import ThreadedMotoServer
 
@@ -95,3 +96,22 @@ def test_a_batch_whose_commit_was_replaced_is_committed_again(options: dict[str,
     commits.confirm()
     found = DeltaTable(url, storage_options=options).to_pyarrow_table()
     assert sorted(found.column("sensor").to_pylist()) == ["a", "b", "theirs"]
+
+
+def test_a_commit_that_cannot_be_looked_at_ends_the_job(
+    options: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next one would be looked at in its place. Whether it was replaced the next start finds out."""
+    url = "s3a://bucket/tables/view"
+    DeltaTable.create(url, schema=SCHEMA, storage_options=options)
+    commits = SmallCommits(url, options)
+    commits.append(rows("a", 0), "job", 0)
+    client_of(options).delete_object(Bucket="bucket", Key=f"tables/view/_delta_log/{1:020d}.json")
+    commits.confirm()  # logs are cleaned up
+
+    def refuse(*_: object, **__: object) -> None:
+        raise ClientError({"Error": {"Code": "SlowDown"}}, "GetObject")
+
+    monkeypatch.setattr("botocore.client.BaseClient._make_api_call", refuse)
+    with pytest.raises(OSError, match="cannot be read"):
+        commits.append(rows("b", 0), "job", 1)
