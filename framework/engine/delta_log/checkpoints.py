@@ -15,13 +15,14 @@ from framework.engine.delta_log.commits import (
     COMMIT,
     CUT_SHORT,
     LOG,
+    POINTER,
     actions_of,
     newest_files,
     parts,
     size_of,
 )
 from framework.engine.delta_log.file_checksums import cut_short_checksum
-from state.checkpoint.folder import LocalFolder, local_path
+from state.checkpoint.folder import LocalFolder, local_path, parse_json
 from state.spark_logs.checksums import agreement, checksum_of
 
 if TYPE_CHECKING:
@@ -42,7 +43,12 @@ def cut_short_checkpoint(table: LocalFolder) -> str | None:
     Args:
         table: its folder.
     """
+    pointed = _pointed(table)  # before the names: a checkpoint is there before it is pointed to
     checkpoint, commits = newest_files(table)
+    if pointed > int(checkpoint or -1):
+        gone = f"the checkpoint of version {pointed}, which {POINTER} in {table.root} names, is gone"
+        is_known = bool(checkpoint) or commits[:1] == [f"{0:020d}"]
+        return f"{gone}: while nobody writes to the table, remove {POINTER}" if is_known else _lost(gone)
     if not checkpoint:
         lacks_all = bool(commits) and int(commits[0]) > 0
         return _lost(f"{LOG} in {table.root} begins with version {int(commits[0])}") if lacks_all else None
@@ -54,7 +60,7 @@ def cut_short_checkpoint(table: LocalFolder) -> str | None:
     if not _is_known(table, int(checkpoint) - 1):
         return _lost(damage)
     files_of_it = f"{LOG}/{checkpoint}.checkpoint*"
-    return f"{damage}: while nobody writes to the table, remove {files_of_it} and {LOG}/_last_checkpoint"
+    return f"{damage}: while nobody writes to the table, remove {files_of_it} and {POINTER}"
 
 
 def go_back_before(table: LogFolder, version: int) -> str:
@@ -63,7 +69,7 @@ def go_back_before(table: LogFolder, version: int) -> str:
     if local is not None and not _is_known(LocalFolder(local), version - 1):
         return f"put what is lost back from a copy of the table: its log does not say what it had before {version}"
     return (
-        f"while nobody writes to the table, remove {LOG}/_last_checkpoint and all files in {LOG} whose number is "
+        f"while nobody writes to the table, remove {POINTER} and all files in {LOG} whose number is "
         f"{version} or greater, also hidden ones"
     )
 
@@ -77,6 +83,15 @@ def files_of_checkpoint(table: LocalFolder, checkpoint: str) -> list[str]:
     """
     names = _names(table, checkpoint)
     return [f"{LOG}/{one}" for name in names for one in (name, *map(_file, _sidecars(table.path / LOG / name)))]
+
+
+def _pointed(table: LocalFolder) -> int:
+    """Return of which version the checkpoint is from which the log is read; -1: that is looked up in the log."""
+    try:
+        version = parse_json(table.read(POINTER))["version"]
+    except (FileNotFoundError, ValueError, TypeError, KeyError):
+        return -1
+    return version if isinstance(version, int) else -1
 
 
 def _lost(what: str) -> str:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from state.spark_logs.lines import LogFolder
 
 LOG = "_delta_log"
+POINTER = f"{LOG}/_last_checkpoint"
 NOTE = "userMetadata"
 """Field of Delta's for a note in the first line of a commit."""
 CUT_SHORT = "was cut short, as by a power cut"

@@ -6,12 +6,10 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from framework.engine.delta_log.checkpoints import files_of_checkpoint
-from framework.engine.delta_log.commits import LOG, newest_files
+from framework.engine.delta_log.commits import LOG, POINTER, newest_files
 from framework.engine.delta_log.lost_files import added_files, newest_commits
 from state.checkpoint.folder import LocalFolder
 from state.spark_logs.checksums import checksum_of
-
-_POINTER = "_last_checkpoint"
 
 
 @dataclass
@@ -52,10 +50,10 @@ class WrittenFiles:
     def _checkpoint(self) -> set[str]:
         """Return the files of the newest checkpoint of the log if it has come since the last look."""
         try:
-            pointed = self.table.read(f"{LOG}/{_POINTER}")
+            pointed = self.table.read(POINTER)
         except FileNotFoundError:
             return set()
         if pointed == self._pointed:
             return set()
         self._pointed = pointed
-        return {f"{LOG}/{_POINTER}", *files_of_checkpoint(self.table, newest_files(self.table)[0])}
+        return {POINTER, *files_of_checkpoint(self.table, newest_files(self.table)[0])}

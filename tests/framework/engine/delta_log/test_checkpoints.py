@@ -82,6 +82,17 @@ def test_an_older_one_does_if_the_commits_since_are_there(log: Path) -> None:
     assert "put what is missing" in said_of(log)
 
 
+def test_one_that_is_gone_and_pointed_to_is_named(log: Path) -> None:
+    """A power cut has taken it and left the pointer: the library opens no such table."""
+    (log / NAME).unlink()
+    said = said_of(log)
+    assert "the checkpoint of version 2, which _delta_log/_last_checkpoint in" in said
+    assert said.count("remove") == 1
+    (log / "_last_checkpoint").unlink()
+    assert said_of(log) == "None"
+    assert len(DeltaTable(log.parent).to_pyarrow_table()) == 3
+
+
 def test_what_somebody_is_writing_is_no_part_of_one(log: Path) -> None:
     """It has a name of its own until it is whole, and is left where a process was killed."""
     for name in (f"{NAME}#1", f".{NAME}.1.tmp", f"{NAME}.1.tmp"):
