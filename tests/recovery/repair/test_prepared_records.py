@@ -66,17 +66,23 @@ def test_a_damaged_record_of_a_batch_is_set_aside(
     assert repair(stored_job.root).findings == ()
 
 
-@pytest.mark.parametrize("cut", [("commits/2",), ("commits/2", "offsets/3")], ids=["alone", "with the next offsets"])
-def test_a_commit_that_was_cut_short_after_the_next_batch_was_begun_is_known_by_its_record(
-    job: FakeCheckpoint, tmp_path: Path, cut: tuple[str, ...]
-) -> None:
-    """Spark has written both just before a power cut. Without the offsets a start completes the batch once more."""
+def begun_after_recorded(job: FakeCheckpoint, tmp_path: Path) -> str:
+    """Let batch 3 be begun; batch 2 is recorded, and a table has it. Return Spark's commit of that."""
     job.tables(metrics=f"{tmp_path}/metrics")
     delta_log(tmp_path / "metrics", *range(3), role="metrics")
     commit = job.files.read("commits/2").decode()
     recorded = PreparedBatch(number=2, epoch=0, spark_commit=commit, job="0123456789ab")
     job.files.put_bytes(prepared_file(0, 2), recorded.to_bytes())
     job.begin()
+    return commit
+
+
+@pytest.mark.parametrize("cut", [("commits/2",), ("commits/2", "offsets/3")], ids=["alone", "with the next offsets"])
+def test_a_commit_that_was_cut_short_after_the_next_batch_was_begun_is_known_by_its_record(
+    job: FakeCheckpoint, tmp_path: Path, cut: tuple[str, ...]
+) -> None:
+    """Spark has written both just before a power cut. Without the offsets a start completes the batch once more."""
+    commit = begun_after_recorded(job, tmp_path)
     for file in [file for file in job.files.sizes("state/") if "/4_" in file]:
         job.files.remove(file)
     for file in cut:
@@ -92,12 +98,7 @@ def test_a_repair_that_is_killed_while_it_replaces_a_commit_is_completed_by_the_
     job: FakeCheckpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It removed the commit first; without it the next batch was one too many, and only a savepoint helped."""
-    job.tables(metrics=f"{tmp_path}/metrics")
-    delta_log(tmp_path / "metrics", *range(3), role="metrics")
-    commit = job.files.read("commits/2").decode()
-    recorded = PreparedBatch(number=2, epoch=0, spark_commit=commit, job="0123456789ab")
-    job.files.put_bytes(prepared_file(0, 2), recorded.to_bytes())
-    job.begin()
+    commit = begun_after_recorded(job, tmp_path)
     truncate(job, "commits/2")
     job.put("commits/.2.crc", "of other content")
     put = type(job.files).put_bytes
@@ -144,12 +145,7 @@ def test_what_a_batch_that_is_run_again_says_of_its_state_is_written_again(job: 
 
 def planned_again(job: FakeCheckpoint, tmp_path: Path) -> Path:
     """Let the next batch be begun, and nothing of it stored; batch 2 is recorded. Return the log of a table."""
-    job.tables(metrics=f"{tmp_path}/metrics")
-    delta_log(tmp_path / "metrics", *range(3), role="metrics")
-    commit = job.files.read("commits/2").decode()
-    recorded = PreparedBatch(number=2, epoch=0, spark_commit=commit, job="0123456789ab")
-    job.files.put_bytes(prepared_file(0, 2), recorded.to_bytes())
-    job.begin()
+    begun_after_recorded(job, tmp_path)
     for file in [file for file in job.files.sizes("state/") if "/4_" in file]:
         job.files.remove(file)
     return tmp_path / "metrics/_delta_log"

@@ -13,12 +13,16 @@ from typing import TYPE_CHECKING, Any
 from deltalake.transaction import AddAction
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
+from state.log import logger
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
+_log = logger("sink")
 
-def write_files(rows: DataFrame, table: str) -> list[AddAction] | None:
+
+def write_files(rows: DataFrame, table: str, count: int | None) -> list[AddAction] | None:
     """Write rows to a new folder in a table, of which the table knows nothing yet; return its files.
 
     A process that is killed before they are committed leaves them for a VACUUM.
@@ -26,9 +30,11 @@ def write_files(rows: DataFrame, table: str) -> list[AddAction] | None:
     Args:
         rows: the same each time they are read.
         table: its folder.
+        count: how many there are, if that is known: some ways in which Spark writes files leave those of failed tasks.
 
     Returns:
-        What is to be committed. None: the table has other columns by now, and Spark has to say so.
+        What is to be committed. None: the table has other columns by now, or the files other rows; so Spark has to
+        commit them.
     """
     spark = rows.sparkSession
     if _types_of(spark.read.format("delta").load(table).schema) != _types_of(rows.schema):
@@ -38,6 +44,9 @@ def write_files(rows: DataFrame, table: str) -> list[AddAction] | None:
     written = spark.read.parquet(f"{table}/{name}")
     counted = written.groupBy(F.input_file_name().alias("file")).agg(F.count("*").alias("rows")).collect()
     counts = {row["file"].rpartition("/")[2]: row["rows"] for row in counted}
+    if count is not None and sum(counts.values()) != count:
+        _log.warning("%s/%s has %s rows, not %s, and is not committed", table, name, sum(counts.values()), count)
+        return None
     return [
         AddAction(
             path=f"{name}/{file.getPath().getName()}",

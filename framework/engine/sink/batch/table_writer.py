@@ -118,7 +118,7 @@ class TableWriter:
         rows = _rows(batch, one.rows, packed)
         try:
             if one.keys is None:
-                self._append(spark, rows, one, batch.number)
+                self._append(spark, rows, one, batch)
             else:
                 self._merge(spark, _newest_rows(rows, list(one.keys)), one, batch.number)
         except AnalysisException as error:
@@ -127,19 +127,19 @@ class TableWriter:
                 "its columns were changed, change them back, and start the job again: it resumes with the same batch"
             ) from error
 
-    def _append(self, spark: SparkSession, rows: pa.Table | DataFrame, to: TableWrite, number: int) -> None:
+    def _append(self, spark: SparkSession, rows: pa.Table | DataFrame, to: TableWrite, of: PreparedBatch) -> None:
         """Append rows; those that are in the driver without Spark, if the table takes that."""
         if isinstance(rows, pa.Table) and self.small.commit(
-            spark, to.path, lambda table: table.append(rows, to.transaction, number)
+            spark, to.path, lambda table: table.append(rows, to.transaction, of.number)
         ):
             return
-        if self._append_files(spark, rows, to, number):
+        if self._append_files(spark, rows, to, of):
             return
         self.small.confirm(to.path)
-        spark_commits.append(_as_frame(spark, rows), to.path, to.transaction, number)
+        spark_commits.append(_as_frame(spark, rows), to.path, to.transaction, of.number)
         self.small.reopen(to.path)
 
-    def _append_files(self, spark: SparkSession, rows: pa.Table | DataFrame, to: TableWrite, number: int) -> bool:
+    def _append_files(self, spark: SparkSession, rows: pa.Table | DataFrame, to: TableWrite, of: PreparedBatch) -> bool:
         """Append many rows to a table on S3 that jobs may share, if the library takes it.
 
         Spark's own commit may replace one of another job there.
@@ -147,11 +147,11 @@ class TableWriter:
         is_for_spark = isinstance(rows, pa.Table) or to.role in OWNED or not is_s3(to.path)
         if is_for_spark or not self.small.commit(spark, to.path, lambda _: None):
             return False
-        if self.has(spark, to, number):
+        if self.has(spark, to, of.number):
             return True
-        files = write_files(rows, to.path)
+        files = write_files(rows, to.path, of.large_counts.get(to.rows))
         return files is not None and self.small.commit(
-            spark, to.path, lambda table: table.append(files, to.transaction, number)
+            spark, to.path, lambda table: table.append(files, to.transaction, of.number)
         )
 
     def _merge(self, spark: SparkSession, newest: pa.Table | DataFrame, to: TableWrite, number: int) -> None:
