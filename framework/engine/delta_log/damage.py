@@ -133,10 +133,9 @@ def first_cut_short(table: LogFolder, version: int | None = None) -> str | None:
     """
     if local_path(table.root) is None:
         return None
-    checkpoint, commits = newest_files(table, version)
     empty: dict[str, str] = {}
-    # That of the checkpoint itself nobody reads; but what took it may have taken the files that both name, too.
-    for name in (f"{one}.json" for one in commits if one > checkpoint or one == commits[-1]):
+    # That of a checkpoint nobody reads; but what took it may have taken the files that both name, too.
+    for name in (f"{one}.json" for one in newest_files(table, version)[1]):
         actions = actions_of(table.read(f"{LOG}/{name}"))
         is_other = _agreement(table, name) in ("file is cut short", "differs")
         if not actions or is_other or not _is_whole(actions):

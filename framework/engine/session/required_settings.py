@@ -64,8 +64,11 @@ WRITE_SETTINGS = {
 READ_SETTINGS = {
     "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
     "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
+    "spark.sql.files.ignoreCorruptFiles": "false",
+    "spark.sql.files.ignoreMissingFiles": "false",
 }
-"""How Spark reads the tables of a job to write rows again: the files of that library say nothing of a calendar."""
+"""How Spark reads the tables of a job to write rows again: the files of that library say nothing of a calendar, and
+what cannot be read just now is not gone."""
 
 _OFFSETS_FORMAT = "spark.sql.streaming.offsetLog.formatVersion"
 TIME_ZONE = "spark.sql.session.timeZone"

@@ -203,22 +203,17 @@ class SmallCommits:
         """Open the table again for the next commit. To be called when the same job has committed to it by Spark."""
         self._open = None
 
-    def confirm(self, *, flush: bool = False) -> None:
+    def confirm(self) -> None:
         """Commit the last batch again if another process has replaced its commit in the log.
 
         Done before each commit. To be called before a commit by Spark, too, and at the end of a run. A checkpoint of
         the log comes after it: it would hide a commit that was replaced, or that a power cut has taken.
-
-        Args:
-            flush: nobody else flushes to a local disk what a checkpoint names, as before a batch is recorded.
         """
         if self._made is not None and self._made.is_replaced():
             self.reopen()
             self._made.repeat()
         if self._is_checkpoint_due:
             self._is_checkpoint_due = False
-            if flush and self._folder is not None:
-                os.sync()
             self._write_checkpoint()
 
     def _commit_missing(self, missing: Callable[[OpenTable], list[Transaction]]) -> bool:
@@ -288,9 +283,11 @@ class SmallCommits:
     def _write_checkpoint(self) -> None:
         """Write a checkpoint of the log, and remove old commits: an error here only costs time."""
         try:
+            table = self._table()
             if self._folder is not None:
+                os.sync()  # all that the checkpoint names, also what other jobs have committed to the table just now
                 # Hadoop's checksum of the pointer that is replaced now: Spark would take the new one for damaged.
                 (self._folder / "_delta_log" / "._last_checkpoint.crc").unlink(missing_ok=True)
-            self._table().write_checkpoint()
+            table.write_checkpoint()
         except (DeltaError, OSError) as error:
             _log.warning("%s: no checkpoint of the Delta log was written: %s", self._url, error)

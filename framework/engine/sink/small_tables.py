@@ -127,7 +127,7 @@ class SmallTables:
         with panic_as_unsupported():
             for table in self._tables.values() if path is None else [self._tables.get(path)]:
                 if table is not None:
-                    table.confirm(flush=path is None)
+                    table.confirm()
 
     def reopen(self, path: str) -> None:
         """Take note that Spark has committed to a table."""

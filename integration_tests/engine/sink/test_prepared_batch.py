@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.errors import SparkException
 
 from framework.engine.flow import processor
 from framework.engine.job.prepared import preparation
@@ -23,7 +24,9 @@ from state.errors import CorruptState
 from state.spark_logs.offsets import begun_ms
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
 
     from integration_tests.engine.conftest import Readings
 
@@ -274,3 +277,19 @@ def test_a_batch_whose_large_rows_are_computed_otherwise_before_they_are_recorde
             job.start(checkpoint=story.checkpoint, trigger="available_now").await_end(timeout=300)
     assert job.start(checkpoint=story.checkpoint, trigger="available_now").await_end(timeout=300)
     assert len(story.rows("log")) == len(LOG)
+
+
+_PASSES_OVER = {"spark.sql.files.ignoreCorruptFiles": "true", "spark.sql.files.ignoreMissingFiles": "true"}
+
+
+def test_recorded_rows_that_cannot_be_read_are_not_passed_over(spark: SparkSession, tmp_path: Path) -> None:
+    """Whatever the session does with such files of its own; a store that is away for a moment looks like that."""
+    folder = tmp_path / "rows"
+    rows = spark.range(4, numPartitions=2).selectExpr("'log' AS tag", "id AS n", "CAST('x' AS BINARY) AS body")
+    large_rows.write_large_rows(rows, ["log"], str(folder))
+    with session_settings(spark, _PASSES_OVER):
+        assert large_rows.read_large_rows(spark, str(folder)).count() == 4
+        one = next(folder.glob("part-*.parquet"))
+        one.write_bytes(b"-" * one.stat().st_size)
+        with pytest.raises(SparkException):
+            large_rows.read_large_rows(spark, str(folder)).collect()

@@ -12,7 +12,7 @@ from framework.engine.sink.batch.output import hash_of_packed
 from state.checkpoint.folder import local_path, sync_file, sync_folder
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
 _SCHEMA = "tag string, n bigint, body binary, place bigint"
 _OF_GLOBS = re.compile(r"[\[\]{}*?\\]")
@@ -44,8 +44,18 @@ def read_large_rows(spark: SparkSession, folder: str) -> DataFrame:
         spark: the session that reaches the folder.
         folder: its full name.
     """
+    return read_whole(spark.read.schema(_SCHEMA), folder).orderBy("place").drop("place")
+
+
+def read_whole(reader: DataFrameReader, folder: str) -> DataFrame:
+    """Return what the files of a folder hold, or fail, also where the session passes over files that cannot be read.
+
+    Args:
+        reader: of the session that reaches the folder.
+        folder: its full name.
+    """
     path = _OF_GLOBS.sub(r"\\\g<0>", folder)  # else Spark looks for folders that fit a name with such a character
-    return spark.read.schema(_SCHEMA).parquet(path).orderBy("place").drop("place")
+    return reader.options(ignoreCorruptFiles="false", ignoreMissingFiles="false").parquet(path)
 
 
 def rows_and_hashes(packed: DataFrame) -> dict[str, tuple[int, int]]:

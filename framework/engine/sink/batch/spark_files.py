@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from deltalake.transaction import AddAction
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
+from framework.engine.sink.batch.large_rows import read_whole
 from state.log import logger
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def write_files(rows: DataFrame, table: str, count: int | None) -> list[AddActio
         return None
     name = uuid.uuid4().hex  # not hidden: a VACUUM passes over what is
     rows.write.parquet(f"{table}/{name}")
-    written = spark.read.parquet(f"{table}/{name}")
+    written = read_whole(spark.read, f"{table}/{name}")
     counted = written.groupBy(F.input_file_name().alias("file")).agg(F.count("*").alias("rows")).collect()
     counts = {row["file"].rpartition("/")[2]: row["rows"] for row in counted}
     if count is not None and sum(counts.values()) != count:

@@ -104,14 +104,16 @@ def test_old_commits_are_removed_when_what_stands_for_them_is_on_the_disk(
     for version in range(8):
         commits.append(pa.table({"sensor": [f"s{version}"]}, schema=LOG), APP, version)
         if version == 6:
-            assert not flushed  # nothing was to be removed yet
+            flushed.clear()
             long_ago = time.time() - 40 * 86400
             for file in log.iterdir():
                 os.utime(file, (long_ago, long_ago))
     commits.confirm()
-    (there,) = flushed
-    commits_there = {f"{version:020d}.json" for version in range(9)}
-    assert {*commits_there, f"{8:020d}.checkpoint.parquet"} <= there
+    before, there = flushed
+    checkpoint, commits_there = f"{8:020d}.checkpoint.parquet", {f"{version:020d}.json" for version in range(9)}
+    assert commits_there <= before  # of whomever: it names their files
+    assert checkpoint not in before
+    assert {*commits_there, checkpoint} <= there
     assert sorted(commits_there & {file.name for file in log.iterdir()}) == [f"{8:020d}.json"]
 
 
