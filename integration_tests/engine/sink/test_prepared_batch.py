@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from pyspark.errors import SparkException
+from py4j.protocol import Py4JJavaError
 
 from framework.engine.flow import processor
 from framework.engine.job.prepared import preparation
@@ -291,5 +291,5 @@ def test_recorded_rows_that_cannot_be_read_are_not_passed_over(spark: SparkSessi
         assert large_rows.read_large_rows(spark, str(folder)).count() == 4
         one = next(folder.glob("part-*.parquet"))
         one.write_bytes(b"-" * one.stat().st_size)
-        with pytest.raises(SparkException):
+        with pytest.raises(Py4JJavaError, match="FAILED_READ_FILE"):
             large_rows.read_large_rows(spark, str(folder)).collect()
