@@ -164,9 +164,9 @@ def _missing_commit(table: LogFolder) -> str | None:
 
 
 def _gap(checksum: int, checkpoint: str, commits: list[str]) -> int | None:
-    if checkpoint and not commits:
-        return int(checkpoint)  # Delta reads no version without its commit
-    numbers = sorted({int(one) for one in (checkpoint, *commits) if one})
+    numbers = sorted({*map(int, commits)})
+    if checkpoint and numbers[:1] != [int(checkpoint)]:
+        return int(checkpoint)  # Delta reads no version without its commit, and keeps that of the newest checkpoint
     if numbers and checksum > numbers[-1]:
         numbers.append(checksum + 1)  # the next commit would not fit it
     return next((one + 1 for one, after in pairwise(numbers) if after != one + 1), None)

@@ -47,6 +47,7 @@ def control_rows(files: CheckpointFiles, ids: tuple[int, ...]) -> DataFrame:
         files.spark.readStream.schema(_SCHEMA)
         .option("pathGlobFilter", "*.json")
         .option("maxFileAge", "36500d")  # with a clock that went back, Spark would skip a file as too old
+        .options(ignoreCorruptFiles="false", ignoreMissingFiles="false")  # whatever the session does with its inputs
         .json(_PATTERN.sub(r"\\\g<0>", files.path(CONTROL_FOLDER)))
     )
     groups = F.explode(F.array(*[F.lit(group) for group in ids]))
