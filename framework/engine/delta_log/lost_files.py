@@ -110,6 +110,13 @@ def newest_commits(table: LocalFolder) -> list[str]:
     return sorted({*commits, *(name.removesuffix(".json") for name, _ in late)})
 
 
+def is_new(table: LocalFolder, version: int) -> bool:
+    """Return whether a commit is one of the last minutes before the newest one."""
+    newest = max((name for name in table.names(LOG) if COMMIT.fullmatch(name)), default="")
+    written = modified_s(table.path / LOG / f"{version:020d}.json")
+    return written >= modified_s(table.path / LOG / newest) - WRITTEN_BY_S
+
+
 def _since(table: LocalFolder, batch: tuple[str, int]) -> list[str]:
     """Return the numbers of the commit of a batch and of those after it; none if it is not found."""
     names = sorted((name for name in table.names(LOG) if COMMIT.fullmatch(name)), reverse=True)

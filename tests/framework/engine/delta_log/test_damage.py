@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import zlib
 from collections import Counter
 from pathlib import Path
@@ -262,3 +263,28 @@ def test_a_table_in_a_store_has_whole_commits(tmp_path: Path) -> None:
     """An object is there as a whole, or not at all."""
     assert damaged_log("s3a://bucket/log") is None
     assert damaged_log(str(tmp_path / "none yet")) is None
+
+
+@pytest.mark.parametrize("seconds_ago", [0, 300])
+@pytest.mark.parametrize("how", ["was cut short", "is missing"])
+def test_a_commit_of_just_now_before_a_checkpoint_of_the_log_is_looked_at(
+    tmp_path: Path, how: str, seconds_ago: int
+) -> None:
+    """Spark writes one right after its own commit, as of an ALTER TABLE, and it names what the commit before has added.
+
+    That of long ago is on the disk, or has been removed.
+    """
+    for number in range(4):
+        write_deltalake(tmp_path, pa.table({"n": [number]}), mode="append")
+    DeltaTable(tmp_path).create_checkpoint()
+    log = tmp_path / "_delta_log"
+    commit, newest = log / f"{2:020d}.json", log / f"{3:020d}.json"
+    assert damaged_log(str(tmp_path)) is None
+    commit.write_bytes(b"") if how == "was cut short" else commit.unlink()
+    for file in log.glob("*0[012].json"):
+        os.utime(file, (newest.stat().st_mtime - seconds_ago,) * 2)
+    if how == "is missing" and seconds_ago:
+        for file in log.glob("*0[01].json"):
+            file.unlink()
+    said = damaged_log(str(tmp_path))
+    assert said is None if seconds_ago else f"{commit.name} in {tmp_path} {how}" in str(said)
