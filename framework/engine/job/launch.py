@@ -233,11 +233,12 @@ class JobLaunch:
             self.lease.tables = with_batch(self.lease.tables, roles, number)
 
     def end_run(self, state: JobState) -> str:
-        """Confirm what the run has committed, and return its state as the lease takes it. The lease must be held."""
+        """Confirm and flush what the run has committed; return its state as the lease takes it, which must be held."""
         self.inputs.close()
         try:
             self.lease.require_held()
             self.sink.confirm()
+            self.preparation.flush()
         except Exception as error:  # noqa: BLE001 -- the job ends anyway; a start looks whether its tables are complete
             _log.warning("what job %s has committed could not be confirmed: %s", self.name, error)
         return state.value
@@ -258,10 +259,7 @@ class JobLaunch:
         return bool(self.trigger.get("processingTime", "0 seconds") != "0 seconds")
 
     def downtime_report(self, batch: BatchOutput) -> downtime.Downtime | None:
-        """Return what the time before this start did, if `batch` is the first one after it; None at a first start.
-
-        It is logged, too.
-        """
+        """Return and log what the time before this start did, if `batch` is the first after it; None at the first."""
         previous = self.lease.previous
         if batch.outage is None or batch.resumed_us is None or previous is None:
             return None

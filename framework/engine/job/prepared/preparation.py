@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ from framework.engine.job.prepared.spark_commit import begun_ms, spark_commit
 from framework.engine.sink.batch.large_rows import read_large_rows, rows_and_hashes, write_large_rows
 from state.checkpoint.folder import LocalFolder
 from state.checkpoint.layout import prepared_file
-from state.prepared import PreparedBatch, not_needed, prepare
+from state.prepared import PreparedBatch, TableWrite, not_needed, prepare
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -89,7 +90,7 @@ class Preparation:
             known=self.lease.tables or {},
             context=context,
         )
-        self._flush_before(prepared)
+        self.flush(prepared.writes)
         large_files = [] if rows is None else self._files_in(folder)
         prepared = replace(prepared, large_files=large_files, begun_ms=begun_ms(query))
         self.lease.require_held()
@@ -110,10 +111,15 @@ class Preparation:
         self._before = replace(prepared, rows={})
         return prepared, rows
 
-    def _flush_before(self, batch: PreparedBatch) -> None:
+    def flush(self, writes: Iterable[TableWrite] = ()) -> None:
+        """Flush what the tables have got: before a record, and at the end of a run, after which others change them.
+
+        Args:
+            writes: of the next batch; all tables that are known are looked at in any case.
+        """
         known = (self.lease.tables or {}).values()
         if self._flush is not None:
-            self._flush.before_record({*(one.path for one in batch.writes), *(one["path"] for one in known)})
+            self._flush.before_record({*(one.path for one in writes), *(one["path"] for one in known)})
 
     def _write_large(self, packed: DataFrame, batch: BatchOutput) -> tuple[str, DataFrame | None]:
         """Write the outputs that are not in the driver to a folder of the checkpoint; return it, and what it has."""
