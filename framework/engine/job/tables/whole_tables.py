@@ -22,9 +22,12 @@ def require_whole_tables(paths: Iterable[str]) -> None:
 def require_whole_batch(batch: PreparedBatch) -> None:
     """Raise `SinkError` if a table lacks a file with rows of a batch that it has: later the batch is recorded no more.
 
+    Also of a table that is declared no more, which nobody else looks at.
+
     Args:
         batch: as it is recorded.
     """
     for one in batch.writes:
-        if (damage := damaged_batch(one.path, one.transaction, batch.number)) is not None:
+        damage = damaged_log(one.path) or damaged_batch(one.path, one.transaction, batch.number)
+        if damage is not None:
             raise damage
