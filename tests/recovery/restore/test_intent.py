@@ -81,7 +81,7 @@ def test_a_table_that_was_restored_before_the_kill_needs_its_version_no_more(
     table = job_with_versions(job, archive)
     for number, commit in enumerate(commits, start=2):
         table.put_bytes(f"_delta_log/{number:020d}.json", "\n".join(map(json.dumps, commit)).encode())
-    table.put_bytes(f"_delta_log/{1:020d}.checkpoint.parquet", b"")
+    table.put_bytes(f"_delta_log/{2:020d}.checkpoint.parquet", b"")
     for number in (0, 1):
         table.remove(f"_delta_log/{number:020d}.json")
     if is_back:
