@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
-    from state.prepared import TableWrite
+    from state.prepared import PreparedBatch, TableWrite
 
 
 Defect = Literal["sink commits twice", "sink skips a commit", "store loses a batch"]
@@ -45,19 +45,19 @@ _append = TableWriter._append  # noqa: SLF001 -- as above
 
 
 def _append_without_transaction(
-    self: TableWriter, spark: SparkSession, rows: pa.Table | DataFrame, to: TableWrite, number: int
+    self: TableWriter, spark: SparkSession, rows: pa.Table | DataFrame, to: TableWrite, of: PreparedBatch
 ) -> None:
     """Append a repeated batch again: under another transaction id, if the table has the batch under its own."""
-    has_it = self.has(spark, to, number)
-    _append(self, spark, rows, replace(to, transaction=uuid.uuid4().hex) if has_it else to, number)
+    has_it = self.has(spark, to, of.number)
+    _append(self, spark, rows, replace(to, transaction=uuid.uuid4().hex) if has_it else to, of)
 
 
 def _append_skipping_batch(
-    self: TableWriter, spark: SparkSession, rows: pa.Table | DataFrame, to: TableWrite, number: int
+    self: TableWriter, spark: SparkSession, rows: pa.Table | DataFrame, to: TableWrite, of: PreparedBatch
 ) -> None:
     """Append the rows of all batches but one."""
-    if number != LOST_BATCH:
-        _append(self, spark, rows, to, number)
+    if of.number != LOST_BATCH:
+        _append(self, spark, rows, to, of)
 
 
 class LosingProcessor(KeyGroupProcessor):

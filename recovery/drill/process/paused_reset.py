@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,6 @@ def reset_paused_job(declared: DeltaJob, checkpoint: Path, name: str) -> None:
             raise
     else:
         raise FaultNotConfirmed("a reset was not refused, although a process that was lost may only be paused")
-    for file in (RUNNING_FILE, UNACCOUNTED_FOLDER):
-        (checkpoint / file).unlink(missing_ok=True)  # the second one is there if another process took over
+    (checkpoint / RUNNING_FILE).unlink(missing_ok=True)
+    shutil.rmtree(checkpoint / UNACCOUNTED_FOLDER, ignore_errors=True)  # it is there if another process took over
     declared.reset_to_initial_state(checkpoint=checkpoint, confirm=name)
