@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from framework.declarations.errors import CheckpointError, CheckpointInUse
+from framework.engine.job.claim import runs
 from framework.engine.job.lease import Lease, acquire, runs_here
 from framework.engine.job.lease_errors import if_it_crashed
 from recovery.errors import SavepointError, SavepointRefused
@@ -22,10 +23,7 @@ def running_on(folder: CheckpointFolder, *, now: Callable[[], int] = now_us) -> 
         now: returns the time, us since the epoch.
     """
     owner = read_owner(folder)
-    if owner is None:
-        return None
-    runs = runs_here(owner.token) if owner.is_in_this_process else owner.is_alive(now())
-    return owner if runs else None
+    return owner if owner is not None and runs(owner, now(), runs_here) else None
 
 
 def require_stopped(folder: CheckpointFolder, *, now: Callable[[], int] = now_us) -> None:

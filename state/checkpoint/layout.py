@@ -7,6 +7,7 @@ which file, and what is in it:
     panekeeper/tables.json   its Delta tables (`job_record.py`)
     panekeeper/flushed.json  a flush is in the tables: the job is finished for good (`job_record.py`)
     panekeeper/claims/       who has the lease: the newest number (`claims.py`)
+    panekeeper/claims/.lock  who starts, or changes it by a command, on a local disk (`claims.py`)
     panekeeper/running.json  the job that runs, and its last heartbeat (`owner.py`)
     panekeeper/unaccounted/  processes that lost the lease, and may only be paused (`claims.py`)
     panekeeper/stopped.json  how the last job ended, what it left open, what its tables have (`owner.py`)
@@ -30,6 +31,7 @@ TABLES_FILE = f"{OWN_FOLDER}/tables.json"
 FLUSHED_FILE = f"{OWN_FOLDER}/flushed.json"
 RUNNING_FILE = f"{OWN_FOLDER}/running.json"
 CLAIMS_FOLDER = f"{OWN_FOLDER}/claims"
+LOCK_FILE = f"{CLAIMS_FOLDER}/.lock"
 UNACCOUNTED_FOLDER = f"{OWN_FOLDER}/unaccounted"
 STOPPED_FILE = f"{OWN_FOLDER}/stopped.json"
 SAVEPOINT_FILE = f"{OWN_FOLDER}/savepoint.json"
@@ -74,10 +76,6 @@ def claim_file(number: int) -> str:
     'panekeeper/claims/000000000007.json'
     """
     return f"{CLAIMS_FOLDER}/{number:0{_DIGITS}d}.json"
-
-
-LOCK_FILE = f"{CLAIMS_FOLDER}/.lock"
-"""Beside the claims, on a local disk (`claims.py`)."""
 
 
 def prepared_file(epoch: int, batch: int) -> str:

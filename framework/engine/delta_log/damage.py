@@ -26,7 +26,7 @@ from framework.engine.delta_log.commits import (
     note_of,
     parts,
 )
-from framework.engine.delta_log.lost_files import cut_short_file, is_new, newest_commits
+from framework.engine.delta_log.lost_files import cut_short_file, young_commits
 from state.checkpoint.folder import LocalFolder, local_path
 from state.checkpoint.job_record import TRANSACTION
 from state.spark_logs.checksums import Agreement, agreement
@@ -141,10 +141,14 @@ def first_cut_short(table: LogFolder, version: int | None = None) -> str | None:
         table: its folder.
         version: of the table; its newest one, if not given.
     """
-    if local_path(table.root) is None:
+    if (local := local_path(table.root)) is None:
         return None
+    # Spark writes a checkpoint right after its commit. What took a commit before it, by whomever, may have taken the
+    # files that both name; so commits of the last minutes are looked at that nobody reads.
+    last = "9" * 20 if version is None else f"{version:020d}"
+    young = (one for one in young_commits(LocalFolder(local)) if one <= last)
     empty: dict[str, str] = {}
-    for name in (f"{one}.json" for one in _read_or_new(table, version)):
+    for name in (f"{one}.json" for one in sorted({*newest_files(table, version)[1], *young})):
         actions = actions_of(table.read(f"{LOG}/{name}"))
         is_other = _agreement(table, name) in ("file is cut short", "differs")
         if not actions or is_other or not _is_whole(actions):
@@ -162,19 +166,6 @@ def first_cut_short(table: LogFolder, version: int | None = None) -> str | None:
     return None if version is None else next(iter(empty.values()), None)
 
 
-def _read_or_new(table: LogFolder, version: int | None) -> list[str]:
-    """Return the numbers of the commits that are read, of the newest checkpoint's, and of those of the last minutes.
-
-    Spark writes a checkpoint right after its commit. What took a commit before it, by whomever, may have taken the
-    files that both name.
-    """
-    commits = {*newest_files(table, version)[1]}
-    if (local := local_path(table.root)) is not None:
-        last = "9" * 20 if version is None else f"{version:020d}"
-        commits |= {one for one in newest_commits(LocalFolder(local)) if one <= last}
-    return sorted(commits)
-
-
 def _missing_commit(table: LogFolder) -> str | None:
     """Return the name of the first commit that a table lacks; None: it lacks none."""
     if (local := local_path(table.root)) is None:
@@ -186,15 +177,15 @@ def _missing_commit(table: LogFolder) -> str | None:
 
 
 def _gap(table: LocalFolder) -> int | None:
-    checksum, checkpoint = _newest_checksum(table.path), newest_files(table)[0]
-    numbers = [*map(int, _read_or_new(table, None))]
+    checksum, (checkpoint, read), young = _newest_checksum(table.path), newest_files(table), young_commits(table)
+    numbers = sorted({*map(int, (*read, *young))})
     if checkpoint and int(checkpoint) not in numbers:
         return int(checkpoint)  # Delta reads no version without its commit, and keeps that of the newest checkpoint
-    if numbers and checksum > numbers[-1]:
-        numbers.append(checksum + 1)  # the next commit would not fit it
-    if numbers and is_new(table, numbers[0]):  # old commits are removed from the first one on
+    if young and numbers[0] == int(young[-1]):  # old commits are removed from the first one on
         there = (int(name[:20]) for name in table.names(LOG) if COMMIT.fullmatch(name))
         numbers[:0] = [max((one for one in there if one < numbers[0]), default=numbers[0] - 1)]
+    if numbers and checksum > numbers[-1]:
+        numbers.append(checksum + 1)  # the next commit would not fit it
     return next((one + 1 for one, after in pairwise(numbers) if after != one + 1), None)
 
 

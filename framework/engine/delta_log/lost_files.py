@@ -103,18 +103,15 @@ def _vector_file(vector: Mapping[str, Any]) -> tuple[str, int]:
 
 def newest_commits(table: LocalFolder) -> list[str]:
     """Return the numbers of the newest commits: those whose files the operating system may not have written by now."""
-    commits = newest_files(table)[1]
+    return sorted({*newest_files(table)[1], *young_commits(table)})
+
+
+def young_commits(table: LocalFolder) -> list[str]:
+    """Return the numbers of the commits of the last minutes before the newest one, this one first."""
     names = sorted((name for name in table.names(LOG) if COMMIT.fullmatch(name)), reverse=True)[:_MOST_COMMITS]
     times = [modified_s(table.path / LOG / name) for name in names]
     late = takewhile(lambda one: one[1] >= times[0] - WRITTEN_BY_S, zip(names, times, strict=True))
-    return sorted({*commits, *(name.removesuffix(".json") for name, _ in late)})
-
-
-def is_new(table: LocalFolder, version: int) -> bool:
-    """Return whether a commit is one of the last minutes before the newest one."""
-    newest = max((name for name in table.names(LOG) if COMMIT.fullmatch(name)), default="")
-    written = modified_s(table.path / LOG / f"{version:020d}.json")
-    return written >= modified_s(table.path / LOG / newest) - WRITTEN_BY_S
+    return [name.removesuffix(".json") for name, _ in late]
 
 
 def _since(table: LocalFolder, batch: tuple[str, int]) -> list[str]:

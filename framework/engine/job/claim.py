@@ -98,10 +98,8 @@ def _claim_locked(
     runs_here: Callable[[str], bool],
     lock: ChangeLock,
 ) -> Claimed:
-    newest, ended = (
-        newest_claim_number(folder),
-        read_end(folder).get("token"),
-    )  # before the check: later ones are others'
+    # Before the check: a later claim or end is another start's.
+    newest, ended = newest_claim_number(folder), read_end(folder).get("token")
     last_control_file = newest_control_file(folder)
     replaced = require_free(folder, owner.since, runs_here)
     note_takeover(folder, replaced)  # before running.json goes
@@ -121,6 +119,11 @@ def _claim_locked(
     )
 
 
+def runs(owner: LeaseOwner, now: int, runs_here: Callable[[str], bool]) -> bool:
+    """Return whether the job, or command, of an owner runs; `now` and `runs_here` are as for `require_free`."""
+    return runs_here(owner.token) if owner.is_in_this_process else owner.is_alive(now)
+
+
 def require_free(folder: CheckpointFolder, now: int, runs_here: Callable[[str], bool]) -> LeaseOwner | None:
     """Step 1; return the owner of the lease that a crashed job has left, or None.
 
@@ -132,16 +135,12 @@ def require_free(folder: CheckpointFolder, now: int, runs_here: Callable[[str], 
     Raises:
         CheckpointInUse: another job runs, or is being started.
     """
-
-    def runs(owner: LeaseOwner) -> bool:
-        return runs_here(owner.token) if owner.is_in_this_process else owner.is_alive(now)
-
     old = read_owner(folder)
-    if old is not None and runs(old):
+    if old is not None and runs(old, now, runs_here):
         raise in_use(folder, old, "runs", now)
     starting = newest_claim(folder)
     known = (None if old is None else old.token, read_end(folder).get("token"))
-    if starting is not None and starting.token not in known and runs(starting):
+    if starting is not None and starting.token not in known and runs(starting, now, runs_here):
         raise in_use(folder, starting, "is being started", now)
     return read_owner(folder)  # a job of this process may have ended just now, and released its lease
 

@@ -99,17 +99,8 @@ class OpenTable:
         """Whether Spark would write a checkpoint of the log after the commit that was made last."""
         return self._delta.version() % int(self._properties.get("delta.checkpointInterval", "10")) == 0
 
-    def append(self, rows: pa.Table | list[AddAction], once: CommitProperties) -> None:
-        """Write a file and commit it, or what is written, or nothing, under the transactions in `once`.
-
-        The rows are in the file in their order.
-        """
-        if isinstance(rows, list):
-            schema, hooks = self._delta.schema(), NO_HOOKS
-            self._delta.create_write_transaction(
-                [*rows], "append", schema, commit_properties=once, post_commithook_properties=hooks
-            )
-            return
+    def append(self, rows: pa.Table, once: CommitProperties) -> None:
+        """Write a file and commit it, under the transaction in `once`. The rows are in the file in their order."""
         rows = self._aligned(rows)
         for field in self._schema:
             if field.name not in rows.column_names:  # rows of an earlier declaration lack what a start has added since
@@ -137,6 +128,13 @@ class OpenTable:
             self._merge(rows, once, _conditions(keys, since, begin), newer_by)
         if since is not None and end is not None and (greatest := pc.max(rows.column(since))).is_valid:
             self._ends[since] = max(end, greatest, key=lambda one: one.value)
+
+    def commit_files(self, files: list[AddAction], once: CommitProperties) -> None:
+        """Commit files that are in its folder, or none, under the transactions in `once`."""
+        schema, hooks = self._delta.schema(), NO_HOOKS
+        self._delta.create_write_transaction(
+            [*files], "append", schema, commit_properties=once, post_commithook_properties=hooks
+        )
 
     def write_checkpoint(self) -> None:
         """Write a checkpoint of the log, and remove commits that need not be kept any longer."""

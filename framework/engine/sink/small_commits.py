@@ -116,11 +116,11 @@ class SmallCommits:
         """Return how many rows the table has, by the statistics of its files; None if they do not say."""
         return self._table().row_count()
 
-    def append(self, rows: pa.Table | list[AddAction], app_id: str, version: int) -> bool:
+    def append(self, rows: pa.Table, app_id: str, version: int) -> bool:
         """Append rows, once.
 
         Args:
-            rows: with the columns of the table, in any order; or files with such, which are in its folder.
+            rows: with the columns of the table, in any order.
             app_id: the transaction id.
             version: the transaction version: rises from commit to commit.
 
@@ -129,6 +129,11 @@ class SmallCommits:
         """
         self.confirm()
         return self._commit(app_id, version, lambda table, once: table.append(rows, once))
+
+    def append_files(self, files: list[AddAction], app_id: str, version: int) -> bool:
+        """Append the rows of files that are in its folder, once; as `append`."""
+        self.confirm()
+        return self._commit(app_id, version, lambda table, once: table.commit_files(files, once))
 
     def merge(
         self,
@@ -223,7 +228,7 @@ class SmallCommits:
             if not transactions:
                 return False
             try:
-                self._table().append([], CommitProperties(app_transactions=transactions))
+                self._table().commit_files([], CommitProperties(app_transactions=transactions))
             except CommitFailedError:
                 self.reopen()  # whoever was first may have committed them: the log is read again
                 if pause is None:

@@ -115,8 +115,7 @@ class Completion:
                 it.
             JobFailed: a table cannot be written now.
         """
-        # Those of the last start, too: the last batch may be theirs, and is in no other table.
-        require_whole_tables({*filter(None, self.declared.values()), *read_tables(self.files).values()})
+        require_whole_tables(self._tables)
         begun, committed = last_batches(self._folder)
         require_begun(self._folder, self.record, begun)
         unfinished = None if begun == committed else begun
@@ -157,6 +156,11 @@ class Completion:
         return bool(unaccounted_files(self._folder))
 
     @cached_property
+    def _tables(self) -> set[str]:
+        """The paths of the tables, also of the last start: the last batch may be theirs, and is in no other table."""
+        return {*filter(None, self.declared.values()), *read_tables(self.files).values()}
+
+    @cached_property
     def _folder(self) -> LocalFolder | CheckpointFiles:
         return self.files.without_java()
 
@@ -171,7 +175,7 @@ class Completion:
             _log.warning("%s; the batch is committed, so a start does not need it", error)
             return None
         if found is not None:
-            require_whole_batch(found)
+            require_whole_batch(found, self._tables)
         return found
 
     def _require_in_no_table(self, number: int) -> None:

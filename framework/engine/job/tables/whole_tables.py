@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from framework.engine.delta_log.damage import damaged_batch, damaged_log
 from state.prepared import PreparedBatch
@@ -19,15 +19,17 @@ def require_whole_tables(paths: Iterable[str]) -> None:
             raise damage
 
 
-def require_whole_batch(batch: PreparedBatch) -> None:
+def require_whole_batch(batch: PreparedBatch, looked_at: Collection[str] = ()) -> None:
     """Raise `SinkError` if a table lacks a file with rows of a batch that it has: later the batch is recorded no more.
 
     Also of a table that is declared no more, which nobody else looks at.
 
     Args:
         batch: as it is recorded.
+        looked_at: paths of tables whose logs were looked at.
     """
     for one in batch.writes:
-        damage = damaged_log(one.path) or damaged_batch(one.path, one.transaction, batch.number)
+        damage = None if one.path in looked_at else damaged_log(one.path)
+        damage = damage or damaged_batch(one.path, one.transaction, batch.number)
         if damage is not None:
             raise damage

@@ -144,14 +144,14 @@ class TableWriter:
 
         Spark's own commit may replace one of another job there.
         """
-        is_for_spark = isinstance(rows, pa.Table) or to.role in OWNED or not is_s3(to.path)
-        if is_for_spark or not self.small.commit(spark, to.path, lambda _: None):
+        if isinstance(rows, pa.Table) or to.role in OWNED or not is_s3(to.path):
             return False
-        if self.has(spark, to, of.number):
-            return True
+        done = self.small.call(spark, to.path, lambda table: table.last_transaction(to.transaction))
+        if done is None or done >= of.number:
+            return done is not None
         files = write_files(rows, to.path, of.large_counts.get(to.rows))
         return files is not None and self.small.commit(
-            spark, to.path, lambda table: table.append(files, to.transaction, of.number)
+            spark, to.path, lambda table: table.append_files(files, to.transaction, of.number)
         )
 
     def _merge(self, spark: SparkSession, newest: pa.Table | DataFrame, to: TableWrite, number: int) -> None:
