@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from framework.engine.delta_log.checkpoints import files_of_checkpoint
 from framework.engine.delta_log.commits import LOG, POINTER, newest_files
 from framework.engine.delta_log.lost_files import added_files, newest_commits
-from state.checkpoint.folder import LocalFolder
+from state.checkpoint.folder import LocalFolder, sync_files
 from state.spark_logs.checksums import checksum_of
 
 
@@ -31,13 +31,15 @@ class WrittenFiles:
         no checksum of Hadoop, and what a commit has added may be removed by now.
         """
         commits = self._since() if self._last else newest_commits(self.table)
-        if not commits:
-            return set()
-        self._last = commits[-1]
+        self._last = commits[-1] if commits else self._last
         found = {f"{LOG}/{one}{kind}" for one in commits for kind in (".json", ".crc")}
         found |= {name for _, name, _ in added_files(self.table, commits, ("add", "cdc"))} | self._checkpoint()
         folders = {str(folder) for name in found for folder in PurePosixPath(name).parents} - {"."}
         return found | folders | {*map(checksum_of, found)}
+
+    def flush(self) -> None:
+        """Flush what has come since the last look."""
+        sync_files({self.table.path / name for name in self.names()})
 
     def _since(self) -> list[str]:
         found: list[str] = []

@@ -5,8 +5,7 @@ It decides nothing about repeats and conflicts; `framework/engine/sink/small_com
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 
@@ -136,11 +135,11 @@ class OpenTable:
             [*files], "append", schema, commit_properties=once, post_commithook_properties=hooks
         )
 
-    def write_checkpoint(self) -> None:
-        """Write a checkpoint of the log, and remove commits that need not be kept any longer."""
+    def write_checkpoint(self, flush: Callable[[], None]) -> None:
+        """Write a checkpoint of the log, flush it, and remove commits that need not be kept any longer."""
         self._delta.create_checkpoint()
         if has_commits_to_remove(self._properties, local_folder(self._url), now_us()):
-            os.sync()  # a power cut must not take the checkpoint, or what it names: nothing else says what is there
+            flush()  # a power cut must not take the checkpoint, or what it names: nothing else says what is there
             self._delta.cleanup_metadata()
 
     def _merge(self, rows: pa.Table, once: CommitProperties, conditions: list[str], newer_by: str) -> None:

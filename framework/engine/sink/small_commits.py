@@ -12,7 +12,6 @@ commits: it compares the transaction ids of every commit that it has not seen wi
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -24,11 +23,14 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction
 
 from framework.declarations.errors import SinkError
-from framework.engine.delta_log.commits import NOTE, note_of
+from framework.engine.delta_log.commits import NOTE, POINTER, note_of
+from framework.engine.delta_log.written_files import WrittenFiles
 from framework.engine.sink.small_commit_checks import UnsupportedTable, require_new_table, schema_of
 from framework.engine.sink.small_commit_storage import MadeCommit, local_folder, not_committed, require_plain_name
 from framework.engine.sink.small_commit_table import OpenTable, panic_as_unsupported
+from state.checkpoint.folder import LocalFolder
 from state.log import logger
+from state.spark_logs.checksums import checksum_of
 
 FENCED = 2**62
 """Transaction version of an id under which nothing may be committed any more; no batch has such a number."""
@@ -99,7 +101,7 @@ class SmallCommits:
             UnsupportedTable: the library cannot write it, or not there.
         """
         folder = local_folder(path)
-        self._folder = None if folder is None else Path(folder)
+        self._written = None if folder is None else WrittenFiles(LocalFolder(Path(folder)))
         self._url = _url_of(path)
         self._options, self._sleep = dict(options or {}), sleep
         self._readable: set[str] = set()
@@ -289,10 +291,11 @@ class SmallCommits:
         """Write a checkpoint of the log, and remove old commits: an error here only costs time."""
         try:
             table = self._table()
-            if self._folder is not None:
-                os.sync()  # all that the checkpoint names, also what other jobs have committed to the table just now
-                # Hadoop's checksum of the pointer that is replaced now: Spark would take the new one for damaged.
-                (self._folder / "_delta_log" / "._last_checkpoint.crc").unlink(missing_ok=True)
-            table.write_checkpoint()
+            if self._written is None:
+                table.write_checkpoint(lambda: None)  # an object store has what it has taken
+            else:
+                self._written.flush()  # what the checkpoint names, also what other jobs have committed just now
+                self._written.table.remove(checksum_of(POINTER))  # by which Spark would take a new one for damaged
+                table.write_checkpoint(self._written.flush)
         except (DeltaError, OSError) as error:
             _log.warning("%s: no checkpoint of the Delta log was written: %s", self._url, error)
