@@ -30,7 +30,9 @@ class WrittenFiles:
         At the first look: since some minutes before the newest commit. Not all of these files need be there: most have
         no checksum of Hadoop, and what a commit has added may be removed by now.
         """
-        commits = self._since() if self._last else newest_commits(self.table)
+        # One that is gone was removed by whoever cleans up the log, and so may be those that came after it.
+        is_there = bool(self._last) and self.table.exists(f"{LOG}/{self._last}.json")
+        commits = self._since() if is_there else newest_commits(self.table)
         self._last = commits[-1] if commits else self._last
         found = {f"{LOG}/{one}{kind}" for one in commits for kind in (".json", ".crc")}
         found |= {name for _, name, _ in added_files(self.table, commits, ("add", "cdc"))} | self._checkpoint()

@@ -131,6 +131,23 @@ def test_a_checkpoint_of_the_log_is_flushed_with_the_commits_since(tmp_path: Pat
     assert {f"log/_delta_log/{1:020d}.checkpoint.parquet", "log/_delta_log/_last_checkpoint"} <= disk.flushed()
 
 
+def test_what_a_table_gets_is_flushed_after_others_have_cleaned_up_its_log(tmp_path: Path, disk: Disk) -> None:
+    """A job without rows for a table looks at no commit of other jobs, for longer than the log is kept."""
+    table = tmp_path / "log"
+    flush = Flush(LocalFolder(tmp_path / "cp"))
+    write_deltalake(table, pa.table({"n": [0]}))
+    flush.before_record([str(table)])
+    for number in (1, 2, 3):
+        write_deltalake(table, pa.table({"n": [number]}), mode="append")
+    DeltaTable(table).create_checkpoint()
+    for number in (0, 1, 2):
+        (table / "_delta_log" / f"{number:020d}.json").unlink()
+    write_deltalake(table, pa.table({"n": [4]}), mode="append")
+    disk.flushed()
+    flush.before_record([str(table)])
+    assert {f"log/_delta_log/{number:020d}.json" for number in (3, 4)} <= disk.flushed()
+
+
 def names_of(root: Path, folder: str) -> set[str]:
     """The names of all files and folders of a table."""
     return {folder, *(str(path.relative_to(root)) for path in (root / folder).rglob("*"))}
