@@ -7,13 +7,9 @@ stands for a rule that Spark's Delta applies on write and the library may not: s
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
-
-from framework.engine.delta_log.commits import COMMIT, LOG
 
 _FEATURES = frozenset({"appendOnly", "invariants", "timestampNtz"})
 _PROPERTIES = frozenset(
@@ -40,9 +36,6 @@ NEW_TABLE = {"delta.checkpointInterval": "100"}
 """The properties of tables of ours. Delta's default, a checkpoint of the log every 10 commits, nearly doubles the cost
 of small batches."""
 _DECIMAL = re.compile(r"decimal\(\d+,\d+\)")
-_RETENTION = re.compile(r"interval (\d+) (second|minute|hour|day|week)s?")
-_SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400, "week": 604_800}
-_USUAL_RETENTION = "interval 30 days"
 
 
 class UnsupportedTable(Exception):
@@ -99,30 +92,6 @@ def require_new_table(schema: Mapping[str, Any], properties: Mapping[str, str]) 
     for name in _names(schema):
         if _BY_MAPPING.search(name):
             raise UnsupportedTable(f"its column {name!r} needs column mapping")
-
-
-def has_commits_to_remove(properties: Mapping[str, str], folder: str | None, now_us: int) -> bool:
-    """Return whether the library may remove old commits from the log of a table, and there may be some.
-
-    The owner must allow it, and the library must understand for how long they are kept: it takes 30 days for a
-    duration that it cannot read, without an error.
-
-    Args:
-        properties: the table's.
-        folder: the table's on this machine, None for elsewhere.
-        now_us: the time, microseconds since the epoch.
-    """
-    if properties.get("delta.enableExpiredLogCleanup", "true").lower() != "true":
-        return False
-    retention = _RETENTION.fullmatch(properties.get("delta.logRetentionDuration", _USUAL_RETENTION))
-    if retention is None or folder is None:
-        return retention is not None
-    log, kept_us = Path(folder) / LOG, int(retention[1]) * _SECONDS[retention[2]] * 1_000_000
-    first = min((name for name in os.listdir(log) if COMMIT.fullmatch(name)), default=None)  # noqa: PTH208 -- only names
-    try:
-        return first is not None and (log / first).stat().st_mtime_ns <= (now_us - kept_us) * 1000
-    except FileNotFoundError:  # another writer removes it just now
-        return False
 
 
 def schema_of(text: str) -> Mapping[str, Any]:

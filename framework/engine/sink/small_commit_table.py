@@ -5,7 +5,7 @@ It decides nothing about repeats and conflicts; `framework/engine/sink/small_com
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 
@@ -23,10 +23,11 @@ from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction
 
 from framework.declarations.errors import SchemaMismatch
+from framework.engine.delta_log.cleanup import has_commits_to_remove
+from framework.engine.delta_log.written_files import WrittenFiles
 from framework.engine.sink.readable_times import require_readable_times
 from framework.engine.sink.small_commit_checks import (
     UnsupportedTable,
-    has_commits_to_remove,
     require_metadata,
     require_protocol,
     schema_of,
@@ -135,11 +136,12 @@ class OpenTable:
             [*files], "append", schema, commit_properties=once, post_commithook_properties=hooks
         )
 
-    def write_checkpoint(self, flush: Callable[[], None]) -> None:
+    def write_checkpoint(self, written: WrittenFiles | None) -> None:
         """Write a checkpoint of the log, flush it, and remove commits that need not be kept any longer."""
         self._delta.create_checkpoint()
         if has_commits_to_remove(self._properties, local_folder(self._url), now_us()):
-            flush()  # a power cut must not take the checkpoint, or what it names: nothing else says what is there
+            if written is not None:  # a power cut must not take what alone says then which rows there are
+                written.flush()
             self._delta.cleanup_metadata()
 
     def _merge(self, rows: pa.Table, once: CommitProperties, conditions: list[str], newer_by: str) -> None:

@@ -291,11 +291,9 @@ class SmallCommits:
         """Write a checkpoint of the log, and remove old commits: an error here only costs time."""
         try:
             table = self._table()
-            if self._written is None:
-                table.write_checkpoint(lambda: None)  # an object store has what it has taken
-            else:
+            if self._written is not None:  # an object store has what it has taken
                 self._written.flush()  # what the checkpoint names, also what other jobs have committed just now
                 self._written.table.remove(checksum_of(POINTER))  # by which Spark would take a new one for damaged
-                table.write_checkpoint(self._written.flush)
+            table.write_checkpoint(self._written)
         except (DeltaError, OSError) as error:
             _log.warning("%s: no checkpoint of the Delta log was written: %s", self._url, error)

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from framework.engine.sink.small_commit_checks import NEW_TABLE, UnsupportedTable, has_commits_to_remove
+from framework.engine.sink.small_commit_checks import NEW_TABLE, UnsupportedTable
 from framework.engine.sink.small_commit_storage import local_folder, storage_options
 from framework.engine.sink.small_commits import SmallCommits, create_table
 
-NOW, DAY = 1_800_000_000, 86_400
-NOW_US = NOW * 1_000_000
 COLUMN: dict[str, Any] = {"name": "id", "type": "long", "nullable": True, "metadata": {}}
 
 
@@ -146,30 +143,6 @@ def test_paths_on_a_local_disk_are_distinguished_from_others() -> None:
         assert local_folder(folder) == local_folder(f"file:{folder}") == local_folder(f"file://{folder}") == folder
     assert local_folder("file://host/data") is None
     assert local_folder("s3a://bucket/log") is None
-
-
-def test_commits_are_removed_from_the_log_only_where_it_is_clear_for_how_long_they_are_kept() -> None:
-    """The library would take 30 days for what it cannot read."""
-    assert has_commits_to_remove({}, None, NOW_US)
-    assert has_commits_to_remove({"delta.logRetentionDuration": "interval 365 days"}, None, NOW_US)
-    assert not has_commits_to_remove({"delta.logRetentionDuration": "interval 2 weeks 3 days"}, None, NOW_US)
-    assert not has_commits_to_remove({"delta.enableExpiredLogCleanup": "false"}, None, NOW_US)
-
-
-@pytest.mark.parametrize(
-    ("age", "retention"), [(30 * DAY, None), (3 * DAY, "interval 3 days"), (7, "interval 7 seconds")]
-)
-def test_the_first_commit_says_whether_any_is_to_be_removed(tmp_path: Path, age: int, retention: str | None) -> None:
-    """All others are younger. What is no commit does not count."""
-    properties = {} if retention is None else {"delta.logRetentionDuration": retention}
-    log = tmp_path / "_delta_log"
-    log.mkdir()
-    assert not has_commits_to_remove(properties, str(tmp_path), NOW_US)
-    for name, seconds in (("0.json.tmp", age), (f"{4:020d}.json", age - 1), (f"{5:020d}.json", 0)):
-        (log / name).touch()
-        os.utime(log / name, (NOW - seconds, NOW - seconds))
-    assert not has_commits_to_remove(properties, str(tmp_path), NOW_US)
-    assert has_commits_to_remove(properties, str(tmp_path), NOW_US + 1_000_000)
 
 
 def test_the_library_gets_the_store_and_the_credentials_that_spark_uses() -> None:
