@@ -91,11 +91,11 @@ def cut_short_commit(table: LogFolder) -> str | None:
     Args:
         table: its folder.
     """
-    commit = first_cut_short(table)
-    what = CUT_SHORT
-    if commit is None and (commit := _missing_commit(table)) is not None:
-        what = "is missing, and later ones are there, or a checkpoint of the log that needs it, or a checksum of it"
-    return None if commit is None else _lost(table, commit, what)
+    missing = "is missing, and later ones are there, or a checkpoint of the log that needs it, or a checksum of it"
+    found = ((first_cut_short(table), CUT_SHORT), (_missing_commit(table), missing))
+    # Back to before the first of them: what the one after it had before cannot be known.
+    first = min(((commit, what) for commit, what in found if commit is not None), default=None)
+    return None if first is None else _lost(table, *first)
 
 
 def _lost(table: LogFolder, commit: str, what: str) -> str:

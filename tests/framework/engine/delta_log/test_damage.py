@@ -225,6 +225,16 @@ def test_a_commit_of_which_a_checksum_is_left_is_missing(tmp_path: Path, left: s
     assert "number is 2 or greater, also hidden ones" in said
 
 
+def test_of_a_commit_that_is_missing_and_one_after_it_that_was_cut_short_the_first_is_named(tmp_path: Path) -> None:
+    """A power cut takes the name of one, and what was in the other. Nobody knows what the second one had before it."""
+    for number in range(5):
+        write_deltalake(tmp_path, pa.table({"n": [number]}), mode="append")
+    (tmp_path / "_delta_log" / f"{3:020d}.json").unlink()
+    (tmp_path / "_delta_log" / f"{4:020d}.json").write_bytes(b"")
+    assert f"{3:020d}.json in {tmp_path} is missing" in (said := str(damaged_log(str(tmp_path))))
+    assert "number is 3 or greater" in said
+
+
 @pytest.mark.parametrize("kept", range(1, 3))
 def test_a_first_commit_that_does_not_say_what_the_table_is_was_cut_short(tmp_path: Path, kept: int) -> None:
     """Delta reads no such table."""
