@@ -100,7 +100,7 @@ def test_demo_checks_itself_and_shows_a_finished_run_at_once(undisturbed: Path) 
     assert (undisturbed / "worst_day.png").stat().st_size > 50_000
 
 
-@pytest.mark.extended
+@pytest.mark.release  # other jobs are killed at every step, and this one in its demo
 def test_tables_are_the_same_after_any_kills(tmp_path: Path, undisturbed: Path) -> None:
     """Killed four times at random moments, at the start, between and inside batches, it ends with the same rows."""
     out, rng = tmp_path / "demo", random.Random(1)

@@ -72,7 +72,7 @@ def test_results_are_in_the_tables_of_the_catalog(readings: Readings, schema: st
     run(job, readings)
 
 
-@pytest.mark.extended
+@pytest.mark.release  # tables by their paths are saved and restored, and these by their names written
 def test_tables_of_the_catalog_are_saved_and_restored(readings: Readings, schema: str, tmp_path: Path) -> None:
     """A savepoint has their paths and versions; the job goes on from it, twice, with the same results."""
     spark = readings.spark

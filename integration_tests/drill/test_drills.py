@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from recovery.drill.faults.defects import Defect
 
 LEFT_TO_RELEASES = {
+    "a kill at every point, one after the other",
     "state is lost, savepoint and restore are cut short",
     "the object store fails, then it is slow",
     "paused in its commits, and restored by another process",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pytest
 
 from framework.declarations.operator import Emit
+from integration_tests.selection import first_before_release
 from panekeeper import (
     CheckpointError,
     CheckpointReason,
@@ -230,8 +231,7 @@ def test_state_that_is_written_after_a_reset_has_removed_it_is_no_obstacle(readi
     assert readings.log() == sorted([*first, *first])
 
 
-@pytest.mark.extended
-@pytest.mark.parametrize("lost", [1, 2])
+@pytest.mark.parametrize("lost", first_before_release((1,), (2,)))
 def test_a_view_that_has_lost_the_commit_which_emptied_it_is_refused(readings: Readings, lost: int) -> None:
     """A power cut may take its newest commits, and with them what says that it belongs to the new epoch."""
     readings.put(("a", "10:00:10", 1), ("a", "10:02:10", 2))

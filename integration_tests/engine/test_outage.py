@@ -9,6 +9,7 @@ import pytest
 
 from framework.engine.clock import tick_scheduler
 from framework.engine.job import launch
+from integration_tests.selection import first_before_release
 from panekeeper import Count, JobFailed, Sliding, Time, Tumbling, agg, windowed
 from state.checkpoint import control_files
 
@@ -143,14 +144,13 @@ def test_an_hour_of_idleness_costs_a_handful_of_batches(
     assert len(versions) <= 7  # the first two make the table, and say whose it is
 
 
-@pytest.mark.extended
 @pytest.mark.parametrize(
     ("catch_up", "results"),
-    [
+    first_before_release(
         ("once", [("a", 2, 3, "OVERDUE"), ("b", 1, 4, "OVERDUE")]),
         ("each", [("a", 2, 3, "TIME"), ("b", 1, 4, "TIME")]),
         ("skip", []),
-    ],
+    ),
 )
 def test_a_clock_that_goes_forward_and_back_in_a_running_job_is_two_outages(
     readings: Readings, clock: Later, catch_up: Any, results: list[Any]

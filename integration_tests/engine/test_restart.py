@@ -18,6 +18,7 @@ from framework.engine.session.file_manager import FORMAT_SETTING
 from framework.engine.sink.fault_points import IN_OTHER_THREADS, POINTS
 from integration_tests.engine.readings import FILES, LOG
 from integration_tests.recovery.power_cut import PowerCut
+from integration_tests.selection import first_before_release
 from panekeeper import CheckpointError, CorruptState, IncompatibleCheckpoint, JobFailed, SinkError
 from recovery.repair.repair import repair
 from recovery.savepoint.state_reader import digests
@@ -237,8 +238,7 @@ def test_a_file_that_a_power_cut_left_short_is_named_or_not_needed(cut: PowerCut
     assert cut.problems() == {}
 
 
-@pytest.mark.extended
-@pytest.mark.parametrize("first", ["1", "2"])
+@pytest.mark.parametrize("first", first_before_release(("1",), ("2",)))
 def test_state_stays_in_its_format_whatever_a_later_session_says(readings: Readings, first: str) -> None:
     """A session with the other format resumes it; one with another time zone is refused, with both values."""
     settings, other = readings.spark.conf, {"1": "2", "2": "1"}[first]

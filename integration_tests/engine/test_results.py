@@ -10,6 +10,7 @@ import pytest
 
 from framework.engine.flow import processor
 from framework.engine.session.file_manager import FORMAT_SETTING
+from integration_tests.selection import first_before_release
 from panekeeper import SetupError, Time, TimeInterval, Tumbling, agg, windowed
 
 if TYPE_CHECKING:
@@ -103,8 +104,7 @@ def test_a_flush_first_processes_what_is_there_in_as_many_batches_as_the_limit_n
     assert readings.numbers("offsets") == readings.numbers("commits")
 
 
-@pytest.mark.extended
-@pytest.mark.parametrize("trigger", ["available_now", "1 hour"])
+@pytest.mark.parametrize("trigger", first_before_release(("available_now",), ("1 hour",)))
 def test_a_flush_ends_where_the_source_never_runs_dry(readings: Readings, trigger: str) -> None:
     """What was there at the call is processed, if the job had ended, too, or waits; who awaits it waits for all."""
     readings.put(("a", "10:00:10", 1))

@@ -11,6 +11,7 @@ import pytest
 from framework.declarations.errors import IncompatibleCheckpoint
 from integration_tests.engine.conftest import shown
 from integration_tests.engine.readings import FILES, LOG
+from integration_tests.selection import first_before_release
 from recovery.cli.main import main
 from recovery.errors import SavepointRefused
 from recovery.restore.clone import clone
@@ -37,7 +38,7 @@ def lose(file: Path, checkpoint: Path, how: str = "cut short") -> None:
     ("by", "how"),
     [
         ("restore", "cut short"),
-        *(pytest.param(*case, marks=pytest.mark.extended) for case in (("restore", "gone"), ("rescale", "cut short"))),
+        *first_before_release(("rescale", "cut short"), ("restore", "gone")),
     ],
 )
 def test_a_batch_whose_commit_is_lost_after_a_restore_is_not_run_again(readings: Readings, by: str, how: str) -> None:
@@ -61,8 +62,7 @@ def test_a_batch_whose_commit_is_lost_after_a_restore_is_not_run_again(readings:
     assert readings.numbers("commits")[-1] >= last
 
 
-@pytest.mark.extended
-@pytest.mark.parametrize("by", ["restore", "clone"])
+@pytest.mark.parametrize("by", first_before_release(("clone",), ("restore",)))
 def test_a_batch_whose_record_and_commit_are_lost_one_after_the_other_is_not_run_again(
     readings: Readings, by: str
 ) -> None:

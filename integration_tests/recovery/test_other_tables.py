@@ -9,6 +9,7 @@ import pytest
 
 from framework.declarations.errors import SinkError
 from integration_tests.engine.readings import FILES, LOG
+from integration_tests.selection import first_before_release
 from panekeeper import TimeInterval, agg, windowed
 from recovery.errors import SavepointRefused
 from recovery.restore.restore import restore
@@ -18,8 +19,7 @@ if TYPE_CHECKING:
     from integration_tests.engine.conftest import Readings
 
 
-@pytest.mark.extended
-@pytest.mark.parametrize("to", ["checkpoint", "elsewhere"])
+@pytest.mark.parametrize("to", first_before_release(("elsewhere",), ("checkpoint",)))
 def test_a_table_that_the_job_had_later_is_refused_until_its_rows_are_gone(readings: Readings, to: str) -> None:
     """It has not gone back with the others: the batches that are run again would be in it twice."""
     for rows in FILES[:2]:
@@ -42,8 +42,7 @@ def test_a_table_that_the_job_had_later_is_refused_until_its_rows_are_gone(readi
     assert readings.log("view") == LOG[1:]
 
 
-@pytest.mark.extended
-@pytest.mark.parametrize("begin", ["restore", "reset"])
+@pytest.mark.parametrize("begin", first_before_release(("restore",), ("reset",)))
 def test_a_table_that_went_back_may_be_left_out_and_declared_again(readings: Readings, begin: str) -> None:
     """It has no row of a discarded batch: it went back with the others, or a reset lets it keep what it has."""
     readings.put(*FILES[0], ("d", None, 3))
@@ -62,8 +61,7 @@ def test_a_table_that_went_back_may_be_left_out_and_declared_again(readings: Rea
     assert [row["row"] for row in readings.rows("log_quarantine")] == kept != []
 
 
-@pytest.mark.extended
-@pytest.mark.parametrize("lost", [1, 2])
+@pytest.mark.parametrize("lost", first_before_release((1,), (2,)))
 def test_a_table_that_has_lost_its_restore_is_refused(readings: Readings, lost: int) -> None:
     """A power cut may take its newest commits: with them goes what says that it belongs to the new epoch."""
     readings.put(*FILES[0])

@@ -13,6 +13,7 @@ from framework.declarations.errors import CorruptState
 from framework.engine.sink import fault_points
 from integration_tests.engine.readings import FILES, LOG
 from integration_tests.recovery.table_upkeep import Upkeep
+from integration_tests.selection import first_before_release
 from panekeeper import CheckpointError, JobFailed
 from recovery.errors import DamagedSavepoint, SavepointRefused, TableVersionLost
 from recovery.restore.clone import clone
@@ -224,8 +225,7 @@ def _vacuum(readings: Readings, table: str) -> None:
         spark.conf.unset("spark.databricks.delta.retentionDurationCheck.enabled")
 
 
-@pytest.mark.extended
-@pytest.mark.parametrize("deep", [False, True])
+@pytest.mark.parametrize("deep", first_before_release((True,), (False,)))
 def test_a_clone_runs_beside_the_job_and_does_not_change_it(saved: Saved, tmp_path: Path, *, deep: bool) -> None:
     """It resumes from the savepoint with the same results, in tables of its own."""
     saved.run(0, 1)

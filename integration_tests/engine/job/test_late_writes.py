@@ -13,6 +13,7 @@ import pytest
 
 from framework.engine.flow import processor
 from framework.engine.job.prepared.completion import Completion
+from integration_tests.selection import first_before_release
 from panekeeper import CheckpointError, CheckpointInUse, JobFailed, TimeInterval, agg, windowed
 from recovery.errors import SavepointRefused
 from recovery.savepoint.create import savepoint
@@ -146,8 +147,7 @@ def test_the_old_program_goes_on_where_a_declaration_was_recorded_late(readings:
     assert counts(readings, "10:05") == [(12, 2, None)]
 
 
-@pytest.mark.extended
-@pytest.mark.parametrize("cluster_by", [(), ("sensor",)])
+@pytest.mark.parametrize("cluster_by", first_before_release(((),), (("sensor",),)))
 def test_rows_that_are_recorded_late_lack_a_column_that_the_tables_have_got(
     readings: Readings, fail_at: Fail, cluster_by: tuple[str, ...]
 ) -> None:

@@ -19,6 +19,7 @@ from framework.engine.session.required_settings import session_settings
 from framework.engine.sink import spark_commits
 from framework.engine.sink.small_commits import SmallCommits
 from integration_tests.engine.readings import FILES, LOG
+from integration_tests.selection import first_before_release
 from panekeeper import Count, Event, EventType, JobFailed, Operator, TimeInterval, Tumbling, agg, windowed
 from recovery.upkeep.compaction import compact
 from state.checkpoint.job_record import JobRecord
@@ -192,8 +193,7 @@ def test_both_write_the_same_values_of_every_type(spark: SparkSession, tmp_path:
     assert [row["key"] for row in found.collect()] == [1, 2, 3]
 
 
-@pytest.mark.extended
-@pytest.mark.parametrize("written_by", ["library", "spark"])
+@pytest.mark.parametrize("written_by", first_before_release(("spark",), ("library",)))
 def test_a_struct_with_a_field_that_is_not_null_can_be_collected_and_null(readings: Readings, written_by: str) -> None:
     """Delta has nothing that is NOT NULL in a list, and takes a null struct for one that violates its fields' rules."""
     point = F.struct(F.lit(1).alias("x"), F.col("value").alias("y"))
@@ -243,8 +243,7 @@ class EachEvent(Operator):
         emit(event=event.type.value, n=event.table.num_rows)
 
 
-@pytest.mark.extended
-@pytest.mark.parametrize(("files", "writer"), [(3, "the library"), (1, "Spark")])
+@pytest.mark.parametrize(("files", "writer"), first_before_release((3, "the library"), (1, "Spark")))
 def test_the_view_has_the_newest_row_of_each_pane_whatever_an_operator_emits(
     readings: Readings, monkeypatch: pytest.MonkeyPatch, files: int, writer: str
 ) -> None:

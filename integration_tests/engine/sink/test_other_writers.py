@@ -20,6 +20,7 @@ from framework.engine.flow import processor
 from framework.engine.session.required_settings import session_settings
 from framework.engine.sink import fault_points, spark_commits
 from integration_tests.engine.readings import FILES, LOG
+from integration_tests.selection import first_before_release
 from panekeeper import Count, SinkError, Tumbling, agg, windowed
 from recovery.upkeep.maintain import maintain
 from tests.framework.engine.sink.test_small_commit_conflicts import replace_newest_commit
@@ -174,8 +175,11 @@ def test_a_table_that_this_version_of_delta_cannot_read_is_an_error_that_names_i
         readings.start()
 
 
-@pytest.mark.extended
-@pytest.mark.parametrize("by", [{"outputTimestampType": "INT96"}, {"datetimeRebaseModeInWrite": "LEGACY"}], ids=str)
+@pytest.mark.parametrize(
+    "by",
+    first_before_release(({"outputTimestampType": "INT96"},), ({"datetimeRebaseModeInWrite": "LEGACY"},)),
+    ids=str,
+)
 def test_times_far_from_now_stay_as_they_are_in_a_view_that_others_optimize(
     readings: Readings, by: dict[str, str]
 ) -> None:

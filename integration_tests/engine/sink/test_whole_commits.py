@@ -74,18 +74,16 @@ def restore(spark: SparkSession, path: str) -> None:
     DeltaTable.forPath(spark, path).restoreToVersion(4)
 
 
-VECTORS = "delta.enableDeletionVectors = true"
+VECTORS, NO_VECTORS = "delta.enableDeletionVectors = true", "delta.enableDeletionVectors = false"
+ACTS = (merge_rows, delete_rows, compact, compact_in_order, restore)
 
 
-@pytest.mark.parametrize("properties", ["delta.enableDeletionVectors = false", pytest.param(VECTORS, id="vectors")])
 @pytest.mark.parametrize(
-    "act",
+    ("act", "properties"),
     [
-        append_rows,
-        *(
-            pytest.param(one, marks=pytest.mark.extended)
-            for one in (merge_rows, delete_rows, compact, compact_in_order, restore)
-        ),
+        (append_rows, VECTORS),
+        *(pytest.param(one, VECTORS, marks=pytest.mark.extended) for one in ACTS),
+        *(pytest.param(one, NO_VECTORS, marks=pytest.mark.release) for one in (append_rows, *ACTS)),
     ],
 )
 def test_a_commit_of_spark_is_whole_unless_it_has_lost_a_line(
