@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 LEFT_TO_RELEASES = {
     "a kill at every point, one after the other",
+    "drained, then its workers are killed",
     "state is lost, savepoint and restore are cut short",
     "the object store fails, then it is slow",
     "paused in its commits, and restored by another process",

@@ -48,7 +48,7 @@ def test_a_submitted_job_is_saved_from_outside_its_cluster(
     assert sum(metrics["firings"].to_pylist()) == read_table(kept / LOG).num_rows > 0
 
 
-@pytest.mark.extended
+@pytest.mark.release  # minutes of two cores; the program is tested on Kafka, killed as well, and the cluster above
 def test_flights_from_kafka_are_right_though_every_service_failed_meanwhile(composed: services.Stack) -> None:
     """What `make stack` runs: Kafka restarted, the store away, a worker and the driver killed, a savepoint restored."""
     run = subprocess.Popen(
