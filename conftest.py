@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -46,3 +48,17 @@ def on_fsync(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Path], None
         monkeypatch.setattr(os, "fsync", flush)
 
     return call
+
+
+@pytest.fixture
+def conditional_writes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets moto's S3 refuse all but one of several creations of an object: it looks first, and writes it then."""
+    from moto.s3.responses import S3Response
+
+    put, lock = S3Response.put_object, threading.RLock()
+
+    def put_alone(response: S3Response) -> Any:
+        with lock:
+            return put(response)
+
+    monkeypatch.setattr(S3Response, "put_object", put_alone)

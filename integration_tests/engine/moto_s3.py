@@ -21,7 +21,7 @@ KEY, SECRET = "AKIATEST", "wJalrXUtnFEMI"
 
 
 @pytest.fixture
-def bucket(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def bucket(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, conditional_writes: None) -> Iterator[str]:  # noqa: ARG001 -- what it needs
     """The URL of an empty bucket that the shared session reaches, and so does boto3."""
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()

@@ -107,7 +107,7 @@ SECRET = "wJalrXUtnFEMI"  # noqa: S105 -- moto takes any
 
 
 @pytest.fixture
-def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def bucket(monkeypatch: pytest.MonkeyPatch, conditional_writes: None) -> Iterator[str]:  # noqa: ARG001 -- what it needs
     """The URL of an empty bucket of an S3 in this process."""
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)

@@ -21,7 +21,7 @@ SCHEMA = pa.schema([("sensor", pa.string()), ("firing", pa.int64())])
 
 
 @pytest.fixture
-def options(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
+def options(monkeypatch: pytest.MonkeyPatch, conditional_writes: None) -> Iterator[dict[str, str]]:  # noqa: ARG001 -- what it needs
     """The library's options for an S3 in this process, which has a bucket."""
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
