@@ -80,14 +80,16 @@ class DeltaFiles:
 
         Args:
             retained_hours: for how long the files of earlier versions are kept, in hours. A file that is in no version
-                is kept for as long, too: its commit may be under way.
+                is kept for as long, too, and an hour at least: its commit, by whomever, may be under way.
             needed: versions whose files are kept.
         """
         readable = {version: has_version(self._files, version) for version in needed}
         in_needed = {name for version, is_there in readable.items() if is_there for name in self._names(version)}
         delta = self._open()
         current = self._names(delta.version())
-        listed = delta.vacuum(retained_hours, dry_run=True, enforce_retention_duration=False, full=True)
+        listed = delta.vacuum(max(retained_hours, 1), dry_run=True, enforce_retention_duration=False, full=True)
+        if not retained_hours:
+            listed += delta.vacuum(0, dry_run=True, enforce_retention_duration=False)  # what versions have had
         # Files of the table are in its folder itself, as it is not partitioned; what is below is somebody else's.
         unused = {unquote(one) for one in listed if "/" not in one and one.endswith(".parquet")} - current
         there = self._files.sizes()  # the log still names files that were removed before
