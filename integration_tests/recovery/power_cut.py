@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,10 +35,14 @@ class PowerCut:
         """Start the job as a new process would, and let it process what is there."""
         self.readings.run(key_groups=1)
 
-    def problems(self) -> dict[str, str]:
-        """Cut each file short, one at a time, and start: return what is wrong with what follows."""
+    def problems(self, is_wanted: Callable[[str, Content], bool]) -> dict[str, str]:
+        """Cut files short, one at a time, and start: return what is wrong with what follows.
+
+        Args:
+            is_wanted: returns whether to do so to a file, of which that is left.
+        """
         found = {}
-        for file, left in self.cuts():
+        for file, left in (cut for cut in self.cuts() if is_wanted(*cut)):
             self.take_back()
             problem = self.problem_after(file, left)
             if problem is not None:
