@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from integration_tests.selection import first_before_release
 from recovery.drill.actions import Kill, Resume
 from recovery.drill.process.launcher import environment
 from recovery.drill.reduced_scenarios import REDUCED
@@ -80,10 +81,11 @@ def test_every_reduced_scenario_passes(scenario: Scenario) -> None:
     assert all(one.recover_seconds for one in results)
 
 
-@pytest.mark.extended
 @pytest.mark.parametrize(
     ("defect", "scenario"),
-    [("sink commits twice", AFTER_DELTA), ("sink skips a commit", NO_FAULT), ("store loses a batch", NO_FAULT)],
+    first_before_release(
+        ("sink commits twice", AFTER_DELTA), ("sink skips a commit", NO_FAULT), ("store loses a batch", NO_FAULT)
+    ),
 )
 def test_a_drill_finds_each_defect(defect: Defect, scenario: Scenario) -> None:
     """A sink that is not idempotent doubles rows; one that skips a commit or loses a batch loses some."""

@@ -248,7 +248,7 @@ def test_a_view_that_has_lost_the_commit_which_emptied_it_is_refused(readings: R
             readings.run()
 
 
-@pytest.mark.extended
+@pytest.mark.release  # such tables are tested with a start
 def test_a_checkpoint_whose_tables_are_another_ones_now_is_not_reset(readings: Readings) -> None:
     """It was restored to another folder, or its restore was interrupted: the view belongs to the restored job."""
     readings.put(("a", "10:00:10", 1), ("a", "10:02:10", 2))

@@ -227,7 +227,7 @@ def test_an_older_copy_of_a_table_or_an_empty_one_is_refused(readings: Readings)
     assert [row[1] for row in readings.log("view")] == ["10:06"]
 
 
-@pytest.mark.extended
+@pytest.mark.release  # one that the library can write is tested, too
 def test_an_older_copy_of_a_view_that_only_spark_can_write_is_refused(readings: Readings) -> None:
     """Its commits count as those of any other view, whoever makes them."""
     cached: Any = readings.spark._jvm

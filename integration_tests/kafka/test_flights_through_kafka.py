@@ -29,7 +29,7 @@ def begin(broker: Broker, out: Path) -> subprocess.Popen[str]:
     )
 
 
-@pytest.mark.extended
+@pytest.mark.release  # Kafka and the flights are tested by themselves, and a job on Kafka that is killed
 def test_flights_sent_through_kafka_and_killed_give_the_rows_of_the_files(broker: Broker, tmp_path: Path) -> None:
     """Every row equals DuckDB's result over the published file, whose boundaries of files decided what is late."""
     first = begin(broker, tmp_path)

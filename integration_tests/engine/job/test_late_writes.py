@@ -137,7 +137,7 @@ def test_an_added_aggregate_begins_after_the_panes_of_a_process_that_was_paused(
     assert sum(row["rows_in"] for row in readings.rows("log_metrics")) == 5
 
 
-@pytest.mark.extended
+@pytest.mark.release  # the new program is tested to do so
 def test_the_old_program_goes_on_where_a_declaration_was_recorded_late(readings: Readings, fail_at: Fail) -> None:
     """The table has the column of the new one by then, which stays empty."""
     prepared, record = not_recorded(readings, fail_at, begin(readings), "more")
