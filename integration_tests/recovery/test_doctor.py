@@ -63,7 +63,7 @@ def test_what_the_executors_of_a_cluster_lack_is_named(tmp_path: Path) -> None:
     assert any("a folder of each machine" in one["problem"] for one in bare["findings"])
 
 
-@pytest.mark.extended
+@pytest.mark.release  # the stack runs one on a cluster from its image
 def test_a_job_runs_on_packages_in_an_archive(tmp_path: Path) -> None:
     """On as many tasks as the cluster has cores, whatever the machine of the driver has."""
     with cluster(tmp_path / "cluster", environment()) as master:
