@@ -41,7 +41,7 @@ def has_commits_to_remove(properties: Mapping[str, str], folder: str | None, now
         return False
 
 
-def may_be_removed(table: LocalFolder, number: int) -> bool:
+def may_be_removed(table: LocalFolder, number: int, checkpoint: int) -> bool:
     """Return whether a commit is so old that one after it may have been removed before it was.
 
     The library removes many at once, and in any order: if it is killed meanwhile, some are left before others that are
@@ -50,9 +50,10 @@ def may_be_removed(table: LocalFolder, number: int) -> bool:
     Args:
         table: its folder.
         number: of a commit that is there, and for which a checkpoint of the log stands.
+        checkpoint: the number of that one. What came after it may be damaged.
     """
     try:
-        kept_us = _kept_us(DeltaTable(table.root).metadata().configuration)
+        kept_us = _kept_us(DeltaTable(table.root, version=checkpoint).metadata().configuration)
     except (DeltaError, OSError):
         return False
     written_us = modified_s(table.path / LOG / f"{number:020d}.json") * 1_000_000

@@ -187,9 +187,8 @@ def _gap(table: LocalFolder) -> int | None:
         numbers[:0] = [max((one for one in there if one < numbers[0]), default=numbers[0] - 1)]
     if numbers and checksum > numbers[-1]:
         numbers.append(checksum + 1)  # the next commit would not fit it
-    gaps = ((one, after) for one, after in pairwise(numbers) if after != one + 1)
-    due = (one + 1 for one, after in gaps if after > int(checkpoint or -1) or not may_be_removed(table, one))
-    return next(due, None)
+    gaps, behind = ((one, after) for one, after in pairwise(numbers) if after != one + 1), int(checkpoint or -1)
+    return next((one + 1 for one, after in gaps if after > behind or not may_be_removed(table, one, behind)), None)
 
 
 def _newest_checksum(table: Path) -> int:
