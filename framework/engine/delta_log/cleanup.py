@@ -1,67 +1,68 @@
-"""For how long is a commit kept in the log of a table, where a checkpoint stands for it?"""
+"""Which files of the log of a table need not be kept any longer, as a checkpoint stands for them?"""
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
-from pathlib import Path
 
-from deltalake import DeltaTable
-from deltalake.exceptions import DeltaError
-
-from framework.engine.delta_log.commits import COMMIT, LOG
-from state.checkpoint.clock import now_us
+from framework.engine.delta_log.commits import CHECKPOINT, COMMIT, LOG
+from framework.engine.delta_log.written_files import WrittenFiles
 from state.checkpoint.folder import LocalFolder, modified_s
 
 _RETENTION = re.compile(r"interval (\d+) (second|minute|hour|day|week)s?")
 _SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400, "week": 604_800}
 _USUAL_RETENTION = "interval 30 days"
+_NUMBERED = re.compile(r"\d{20}\.")
 
 
-def has_commits_to_remove(properties: Mapping[str, str], folder: str | None, now_us: int) -> bool:
-    """Return whether the library may remove old commits from the log of a table, and there may be some.
+def kept_seconds(properties: Mapping[str, str]) -> int | None:
+    """Return for how long the commits of a table are kept.
 
-    The owner must allow it, and the library must understand for how long they are kept: it takes 30 days for a
+    None: its owner does not allow to remove any, or it is not clear for how long. The library takes 30 days for a
     duration that it cannot read, without an error.
 
     Args:
         properties: the table's.
-        folder: the table's on this machine, None for elsewhere.
-        now_us: the time, microseconds since the epoch.
     """
-    kept_us = _kept_us(properties)
-    if kept_us is None or folder is None:
-        return kept_us is not None
-    log = Path(folder) / LOG
-    first = min((name for name in os.listdir(log) if COMMIT.fullmatch(name)), default=None)  # noqa: PTH208 -- only names
-    try:
-        return first is not None and (log / first).stat().st_mtime_ns <= (now_us - kept_us) * 1000
-    except FileNotFoundError:  # another writer removes it just now
-        return False
-
-
-def may_be_removed(table: LocalFolder, number: int, checkpoint: int) -> bool:
-    """Return whether a commit is so old that one after it may have been removed before it was.
-
-    The library removes many at once, and in any order: if it is killed meanwhile, some are left before others that are
-    gone.
-
-    Args:
-        table: its folder.
-        number: of a commit that is there, and for which a checkpoint of the log stands.
-        checkpoint: the number of that one. What came after it may be damaged.
-    """
-    try:
-        kept_us = _kept_us(DeltaTable(table.root, version=checkpoint).metadata().configuration)
-    except (DeltaError, OSError):
-        return False
-    written_us = modified_s(table.path / LOG / f"{number:020d}.json") * 1_000_000
-    return kept_us is not None and written_us <= now_us() - kept_us
-
-
-def _kept_us(properties: Mapping[str, str]) -> int | None:
     if properties.get("delta.enableExpiredLogCleanup", "true").lower() != "true":
         return None
     retention = _RETENTION.fullmatch(properties.get("delta.logRetentionDuration", _USUAL_RETENTION))
-    return None if retention is None else int(retention[1]) * _SECONDS[retention[2]] * 1_000_000
+    return None if retention is None else int(retention[1]) * _SECONDS[retention[2]]
+
+
+def clean_up(written: WrittenFiles, properties: Mapping[str, str], now_us: int) -> None:
+    """Remove the files of a log that need not be kept.
+
+    Args:
+        written: what has come to the table.
+        properties: the table's.
+        now_us: the time, microseconds since the epoch.
+    """
+    if old := old_files(written.table, properties, now_us):
+        written.flush()  # a power cut must not take what alone says then which rows there are
+        for name in old:
+            written.table.remove(name)
+
+
+def old_files(table: LocalFolder, properties: Mapping[str, str], now_us: int) -> list[str]:
+    """Return the files of a log that may be removed: in this order, from the first commit on.
+
+    The library removes many at once, in any order. If it is killed meanwhile, some commits are left before others that
+    are gone, as where a power cut has taken those. So its own cleanup is for stores, where no commit is ever lost.
+
+    Every version of the table since the oldest commit that is kept can still be read: there is a checkpoint before it.
+
+    Args:
+        table: its folder.
+        properties: the table's.
+        now_us: the time, microseconds since the epoch.
+    """
+    names, kept_s = table.names(LOG), kept_seconds(properties)
+    commits = [name for name in names if COMMIT.fullmatch(name)]
+    if kept_s is None or not commits:
+        return []
+    since = now_us / 1_000_000 - kept_s
+    first = next((name for name in commits if modified_s(table.path / LOG / name) > since), commits[-1])
+    checkpoints = (match[1] for name in names if (match := CHECKPOINT.fullmatch(name)))
+    needed = max((one for one in checkpoints if one <= first[:20]), default="")
+    return [f"{LOG}/{name}" for name in names if _NUMBERED.match(name) and name[:20] < needed]

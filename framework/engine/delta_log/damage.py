@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from framework.declarations.errors import SinkError
 from framework.engine.delta_log.checkpoints import cut_short_checkpoint, go_back_before
-from framework.engine.delta_log.cleanup import may_be_removed
 from framework.engine.delta_log.commits import (
     COMMIT,
     CUT_SHORT,
@@ -187,8 +186,7 @@ def _gap(table: LocalFolder) -> int | None:
         numbers[:0] = [max((one for one in there if one < numbers[0]), default=numbers[0] - 1)]
     if numbers and checksum > numbers[-1]:
         numbers.append(checksum + 1)  # the next commit would not fit it
-    gaps, behind = ((one, after) for one, after in pairwise(numbers) if after != one + 1), int(checkpoint or -1)
-    return next((one + 1 for one, after in gaps if after > behind or not may_be_removed(table, one, behind)), None)
+    return next((one + 1 for one, after in pairwise(numbers) if after != one + 1), None)
 
 
 def _newest_checksum(table: Path) -> int:

@@ -23,7 +23,7 @@ from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction
 
 from framework.declarations.errors import SchemaMismatch
-from framework.engine.delta_log.cleanup import has_commits_to_remove
+from framework.engine.delta_log.cleanup import clean_up, kept_seconds
 from framework.engine.delta_log.written_files import WrittenFiles
 from framework.engine.sink.readable_times import require_readable_times
 from framework.engine.sink.small_commit_checks import (
@@ -32,7 +32,7 @@ from framework.engine.sink.small_commit_checks import (
     require_protocol,
     schema_of,
 )
-from framework.engine.sink.small_commit_storage import local_folder, require_plain_name
+from framework.engine.sink.small_commit_storage import require_plain_name
 from state.checkpoint.clock import now_us
 from state.codec import with_columns
 
@@ -139,9 +139,9 @@ class OpenTable:
     def write_checkpoint(self, written: WrittenFiles | None) -> None:
         """Write a checkpoint of the log, flush it, and remove commits that need not be kept any longer."""
         self._delta.create_checkpoint()
-        if has_commits_to_remove(self._properties, local_folder(self._url), now_us()):
-            if written is not None:  # a power cut must not take what alone says then which rows there are
-                written.flush()
+        if written is not None:
+            clean_up(written, self._properties, now_us())
+        elif kept_seconds(self._properties) is not None:
             self._delta.cleanup_metadata()
 
     def _merge(self, rows: pa.Table, once: CommitProperties, conditions: list[str], newer_by: str) -> None:

@@ -1,4 +1,4 @@
-"""When old commits of a table are removed from its log, and what a kill leaves of them."""
+"""Which files of a log are removed when they are old, and what a kill leaves of them."""
 
 from __future__ import annotations
 
@@ -9,59 +9,78 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from framework.engine.delta_log.cleanup import has_commits_to_remove
+from framework.engine.delta_log.cleanup import kept_seconds, old_files
 from framework.engine.delta_log.damage import damaged_log
+from state.checkpoint.folder import LocalFolder
 
 NOW, DAY = 1_800_000_000, 86_400
-NOW_US = NOW * 1_000_000
+RETENTIONS = [({}, 30 * DAY), ({"delta.logRetentionDuration": "interval 7 seconds"}, 7)]
 
 
-def test_commits_are_removed_from_the_log_only_where_it_is_clear_for_how_long_they_are_kept() -> None:
+def make(folder: Path, commits: int, checkpoints: tuple[int, ...]) -> Path:
+    """A table with a row a commit; return its log, all of whose files are of now."""
+    for number in range(commits):
+        write_deltalake(folder, pa.table({"n": [number]}), mode="append")
+        if number in checkpoints:
+            DeltaTable(folder).create_checkpoint()
+    for file in (log := folder / "_delta_log").iterdir():
+        os.utime(file, (NOW, NOW))
+    return log
+
+
+def test_commits_are_removed_only_where_it_is_clear_for_how_long_they_are_kept() -> None:
     """The library would take 30 days for what it cannot read."""
-    assert has_commits_to_remove({}, None, NOW_US)
-    assert has_commits_to_remove({"delta.logRetentionDuration": "interval 365 days"}, None, NOW_US)
-    assert not has_commits_to_remove({"delta.logRetentionDuration": "interval 2 weeks 3 days"}, None, NOW_US)
-    assert not has_commits_to_remove({"delta.enableExpiredLogCleanup": "false"}, None, NOW_US)
+    assert kept_seconds({}) == 30 * DAY
+    assert kept_seconds({"delta.logRetentionDuration": "interval 365 days"}) == 365 * DAY
+    assert kept_seconds({"delta.logRetentionDuration": "interval 2 weeks 3 days"}) is None
+    assert kept_seconds({"delta.enableExpiredLogCleanup": "false"}) is None
 
 
-@pytest.mark.parametrize(
-    ("age", "retention"), [(30 * DAY, None), (3 * DAY, "interval 3 days"), (7, "interval 7 seconds")]
-)
-def test_the_first_commit_says_whether_any_is_to_be_removed(tmp_path: Path, age: int, retention: str | None) -> None:
-    """All others are younger. What is no commit does not count."""
-    properties = {} if retention is None else {"delta.logRetentionDuration": retention}
-    log = tmp_path / "_delta_log"
-    log.mkdir()
-    assert not has_commits_to_remove(properties, str(tmp_path), NOW_US)
-    for name, seconds in (("0.json.tmp", age), (f"{4:020d}.json", age - 1), (f"{5:020d}.json", 0)):
-        (log / name).touch()
-        os.utime(log / name, (NOW - seconds, NOW - seconds))
-    assert not has_commits_to_remove(properties, str(tmp_path), NOW_US)
-    assert has_commits_to_remove(properties, str(tmp_path), NOW_US + 1_000_000)
-
-
-@pytest.mark.parametrize("retention", ["interval 30 days", "interval 1 hour"])
-@pytest.mark.parametrize("is_due", [True, False])
-@pytest.mark.parametrize("left", [(), (0,), (1,), (0, 2)])
-def test_commits_that_a_cleanup_has_left_as_it_was_killed_are_no_damage(
-    tmp_path: Path, left: tuple[int, ...], *, is_due: bool, retention: str
+@pytest.mark.parametrize(("properties", "kept"), RETENTIONS)
+def test_what_is_before_the_first_version_that_is_kept_goes_but_for_a_checkpoint_that_it_needs(
+    tmp_path: Path, properties: dict[str, str], kept: int
 ) -> None:
-    """The library removes them in any order. Those that were not due cannot have been removed by it."""
-    for number in range(5):
-        properties = {"delta.logRetentionDuration": retention}
-        write_deltalake(tmp_path, pa.table({"n": [number]}), mode="append", configuration=properties)
-    DeltaTable(tmp_path).create_checkpoint()
-    log, age = tmp_path / "_delta_log", 3600 if retention == "interval 1 hour" else 30 * DAY
-    written = (log / f"{4:020d}.json").stat().st_mtime - (age + 1 if is_due else age - 600)
+    """In the order of its numbers."""
+    log = make(tmp_path, 8, (2, 5))
     for number in range(4):
-        file = log / f"{number:020d}.json"
-        os.utime(file, (written, written)) if number in left else file.unlink()
-    damage = damaged_log(str(tmp_path))
-    assert damage is None if is_due or not left else "is missing" in str(damage)
-    (newest := log / f"{5:020d}.json").write_bytes(b'{"add":')  # then the library does not open the table
-    assert f"{5 if is_due or not left else left[-1] + 1:020d}.json" in str(damaged_log(str(tmp_path)))
-    newest.unlink()
-    (log / f"{4:020d}.checkpoint.parquet").unlink()
-    (log / "_last_checkpoint").unlink()
-    if left:
-        assert "is missing" in str(damaged_log(str(tmp_path)))
+        os.utime(log / f"{number:020d}.json", (NOW - kept, NOW - kept))
+    table, later = LocalFolder(tmp_path), (NOW + 1) * 1_000_000
+    assert old_files(table, properties, NOW * 1_000_000 - 1) == []
+    assert old_files(table, properties, NOW * 1_000_000) == [f"_delta_log/{number:020d}.json" for number in (0, 1)]
+    os.utime(log / f"{3:020d}.json", (NOW, NOW))  # as a copy may have it
+    assert old_files(table, properties, NOW * 1_000_000) == [f"_delta_log/{number:020d}.json" for number in (0, 1)]
+    for file in log.glob("*.json"):
+        os.utime(file, (NOW - kept, NOW - kept))
+    (log / f"{4:020d}.crc").write_text("{}")
+    assert old_files(table, properties, later) == [
+        f"_delta_log/{name}"
+        for name in (
+            f"{0:020d}.json",
+            f"{1:020d}.json",
+            f"{2:020d}.checkpoint.parquet",
+            f"{2:020d}.json",
+            f"{3:020d}.json",
+            f"{4:020d}.crc",
+            f"{4:020d}.json",
+        )
+    ]
+    assert old_files(table, {"delta.enableExpiredLogCleanup": "false"}, later) == []
+
+
+def test_a_table_without_a_checkpoint_or_a_log_keeps_what_it_has(tmp_path: Path) -> None:
+    """Nothing stands for its commits."""
+    assert old_files(LocalFolder(tmp_path), {}, NOW * 1_000_000) == []
+    make(tmp_path, 3, ())
+    assert old_files(LocalFolder(tmp_path), {}, (NOW + 60 * DAY) * 1_000_000) == []
+
+
+@pytest.mark.parametrize("newest", [5, 6])
+def test_a_cleanup_that_is_killed_leaves_no_damage(tmp_path: Path, newest: int) -> None:
+    """Whatever it has removed by then: no commit is left before one that is gone."""
+    log = make(tmp_path, newest + 1, (2, 5))
+    rows = list(range(newest + 1))
+    for name in old_files(LocalFolder(tmp_path), {}, (NOW + 31 * DAY) * 1_000_000):
+        (tmp_path / name).unlink()
+        assert damaged_log(str(tmp_path)) is None
+        assert sorted(DeltaTable(tmp_path).to_pyarrow_table().column("n").to_pylist()) == rows
+    assert min(log.glob("*.json")).name == f"{5:020d}.json"
