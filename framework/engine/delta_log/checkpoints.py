@@ -58,7 +58,8 @@ def cut_short_checkpoint(table: LocalFolder) -> str | None:
         files = files_of_checkpoint(table, checkpoint)
         return next(filter(None, (cut_short_checksum(table, one) for one in files)), None)
     if not _is_known(table, int(checkpoint) - 1):
-        return _lost(damage)
+        missing = _first_missing(table, int(checkpoint))
+        return _lost(damage) if missing is None else f"{damage}: {go_back_before(table, missing)}"
     files_of_it = f"{LOG}/{checkpoint}.checkpoint*"
     return f"{damage}: while nobody writes to the table, remove {files_of_it} and {POINTER}"
 
@@ -143,8 +144,19 @@ def _sidecars(path: Path) -> Iterable[dict[str, Any]]:
 
 def _is_known(table: LocalFolder, version: int) -> bool:
     """Return whether the log says what a table had at a version, without what came later."""
+    return not _missing(table, version)
+
+
+def _first_missing(table: LocalFolder, before: int) -> int | None:
+    """Return the first version that the log lacks before another one, if it says what the table had before that."""
+    missing = min(_missing(table, before - 1), default=0)
+    return missing if missing > 0 and _is_known(table, missing - 1) else None
+
+
+def _missing(table: LocalFolder, version: int) -> set[int]:
+    """Return the versions that the log lacks from its newest whole checkpoint to a version."""
     names = table.names(LOG)
     found = {match[1] for name in names if (match := CHECKPOINT.fullmatch(name)) and int(match[1]) <= version}
     whole = (int(one) for one in found if not any(_damage(table, name) for name in _names(table, one)))
     commits = {int(name[:20]) for name in names if COMMIT.fullmatch(name)}
-    return commits.issuperset(range(max(whole, default=0), version + 1))
+    return set(range(max(whole, default=0), version + 1)) - commits

@@ -42,6 +42,10 @@ class UnsupportedTable(Exception):
     """The library cannot be trusted to write this table; the message says why. Spark's Delta can write it."""
 
 
+class UnreachableTable(UnsupportedTable):
+    """The store of a table does not respond to the library just now; later it may."""
+
+
 def require_protocol(reader: int, writer: int, features: Iterable[str]) -> None:
     """Raise `UnsupportedTable` unless the library implements everything that the protocol of a table demands.
 

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from deltalake.exceptions import CommitFailedError
 
 from framework.declarations.errors import OutputNotWritable, SinkError
-from framework.engine.sink.small_commit_checks import UnsupportedTable
+from framework.engine.sink.small_commit_checks import UnreachableTable, UnsupportedTable
 from state.checkpoint.folder import local_path
 from state.log import logger
 
@@ -53,6 +53,8 @@ _PROVIDERS = frozenset(
 _READ_WITHIN_S = 5
 _NOT_TEXT = re.compile(r"\x1b\[\d*m|\u21b3")  # colours and arrows in the library's errors
 _LONGEST_REASON = 400
+_AGAIN_AND_AGAIN = re.compile(r"after \d+ retries")
+"""Of the library's errors: a store that is away, or overloaded. What it refuses is not asked for again."""
 _log = logger("sink")
 _MISREAD = re.compile(r"[\x00-\x1f\x7f%\[\\\]^|]")
 _ENDS_A_URL = re.compile(r"[#?]|\s$")
@@ -121,6 +123,13 @@ class MadeCommit:
             ) from reason
 
 
+def not_opened(error: Exception) -> UnsupportedTable:
+    """Return why the library does not open a table: it cannot read it, or the store did not respond to any attempt."""
+    why = _one_line(error)
+    is_away = _AGAIN_AND_AGAIN.search(why) is not None and "certificate" not in why.lower()
+    return (UnreachableTable if is_away else UnsupportedTable)(f"the library cannot open it: {why}")
+
+
 def not_committed(url: str, version: int, error: Exception, attempts: int) -> SinkError:
     """Return the error of a batch that the library could not commit.
 
@@ -130,7 +139,7 @@ def not_committed(url: str, version: int, error: Exception, attempts: int) -> Si
         error: of the last attempt.
         attempts: how many there were, if other writers came first.
     """
-    why = " ".join(_NOT_TEXT.sub(" ", str(error)).split())[:_LONGEST_REASON]
+    why = _one_line(error)
     if isinstance(error, CommitFailedError):
         return SinkError(
             f"{url}: batch {version} is not committed, because other writers came first at each of {attempts} attempts "
@@ -140,6 +149,10 @@ def not_committed(url: str, version: int, error: Exception, attempts: int) -> Si
         f"{url} cannot be written: {why}. Make it writable, with room on its disk, and start the job again: it resumes "
         f"with batch {version}"
     )
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(_NOT_TEXT.sub(" ", str(error)).split())[:_LONGEST_REASON]
 
 
 def _read_object(url: str, options: frozenset[tuple[str, str]]) -> bytes:

@@ -32,7 +32,7 @@ from framework.engine.sink.small_commit_checks import (
     require_protocol,
     schema_of,
 )
-from framework.engine.sink.small_commit_storage import require_plain_name
+from framework.engine.sink.small_commit_storage import not_opened, require_plain_name
 from state.checkpoint.clock import now_us
 from state.codec import with_columns
 
@@ -199,7 +199,7 @@ def open_table(url: str, options: Mapping[str, str], version: int | None = None)
         with panic_as_unsupported():
             delta = DeltaTable(url, version=version, storage_options=dict(options) or None)
     except (DeltaError, OSError) as error:
-        raise UnsupportedTable(f"the library cannot open it: {str(error).splitlines()[0]}") from error
+        raise not_opened(error) from error
     protocol, metadata = delta.protocol(), delta.metadata()
     features = [*(protocol.reader_features or ()), *(protocol.writer_features or ())]
     require_protocol(protocol.min_reader_version, protocol.min_writer_version, features)

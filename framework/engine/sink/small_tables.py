@@ -10,9 +10,10 @@ from urllib.parse import urlsplit
 
 from delta.tables import DeltaTable
 
+from framework.declarations.errors import OutputNotWritable
 from framework.engine.delta_log.read import last_transaction, transactions
 from framework.engine.session.s3_settings import is_s3
-from framework.engine.sink.small_commit_checks import UnsupportedTable
+from framework.engine.sink.small_commit_checks import UnreachableTable, UnsupportedTable
 from framework.engine.sink.small_commit_storage import S3A_SETTINGS, storage_options
 from framework.engine.sink.small_commit_table import panic_as_unsupported
 from framework.engine.sink.small_commits import SmallCommits, create_table
@@ -32,6 +33,7 @@ class SmallTables:
     """The tables of one run, by path. Different tables may be committed to from different threads."""
 
     _tables: dict[str, SmallCommits | None] = field(default_factory=dict)
+    _away: dict[str, str] = field(default_factory=dict)
 
     def commit(self, spark: SparkSession, path: str, act: Callable[[SmallCommits], object]) -> bool:
         """Make a commit to a table without a Spark job; return False if Spark must make it. As `call`."""
@@ -46,21 +48,43 @@ class SmallTables:
             act: makes one commit, or reads.
 
         Returns:
-            What `act` returns; None: Spark must do it, and must for the rest of the run.
+            What `act` returns; None: Spark must do it, and must for the rest of the run, unless the store of the table
+            did not respond.
 
         Raises:
             SinkError: a later epoch of the job has begun.
         """
+        self._away.pop(path, None)
         try:
             with panic_as_unsupported():
                 if path not in self._tables:
                     self._tables[path] = SmallCommits(path, _options(spark, path))
                 table = self._tables[path]
                 return None if table is None else act(table)
+        except UnreachableTable as reason:
+            _log.warning("%s: Spark may reach this table: %s", path, reason)
+            self._away[path] = str(reason)
+            return None
         except UnsupportedTable as reason:
             _log.info("%s: Spark makes all commits to this table: %s", path, reason)
             self._tables[path] = None
             return None
+
+    def require_reachable(self, path: str) -> None:
+        """Require that the store of a table responded to the last `call`: else another job may commit to it meanwhile.
+
+        Args:
+            path: the table's folder, on S3, where a commit by Spark takes the place of one that came first.
+
+        Raises:
+            OutputNotWritable: it did not.
+        """
+        if (reason := self._away.get(path)) is not None:
+            raise OutputNotWritable(
+                f"{path} cannot be written: {reason}. Start the job again when the store responds: it resumes with the "
+                "same batch. Spark does not commit it, as its commit might replace one of another job that shares the "
+                "table"
+            )
 
     def last_transaction(self, spark: SparkSession, path: str, app_id: str) -> int:
         """Return the last version that a table has of a transaction id; -1 if there is none.

@@ -135,6 +135,8 @@ class TableWriter:
             return
         if self._append_files(spark, rows, to, of):
             return
+        if to.role not in OWNED and is_s3(to.path):
+            self.small.require_reachable(to.path)
         self.small.confirm(to.path)
         spark_commits.append(_as_frame(spark, rows), to.path, to.transaction, of.number)
         self.small.reopen(to.path)

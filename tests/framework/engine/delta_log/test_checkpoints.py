@@ -82,6 +82,17 @@ def test_an_older_one_does_if_the_commits_since_are_there(log: Path) -> None:
     assert "put what is missing" in said_of(log)
 
 
+def test_one_that_was_cut_short_with_a_commit_before_it_leads_back_before_that(log: Path) -> None:
+    """A power cut has taken both: what each job has recorded of its last batch is written again."""
+    (log / NAME).write_bytes(b"")
+    (log / f"{1:020d}.json").unlink()
+    assert "number is 1 or greater" in said_of(log)
+    for file in (*log.glob("0*[12].*"), log / "_last_checkpoint"):
+        file.unlink()
+    assert said_of(log) == "None"
+    assert DeltaTable(log.parent).to_pyarrow_table().num_rows == 1
+
+
 def test_one_that_is_gone_and_pointed_to_is_named(log: Path) -> None:
     """A power cut has taken it and left the pointer: the library opens no such table."""
     (log / NAME).unlink()

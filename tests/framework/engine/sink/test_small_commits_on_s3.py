@@ -14,6 +14,7 @@ from deltalake import DeltaTable
 from moto.server import ThreadedMotoServer
 
 from framework.declarations.errors import SinkError
+from framework.engine.sink.small_commit_checks import UnreachableTable, UnsupportedTable
 from framework.engine.sink.small_commit_storage import storage_options
 from framework.engine.sink.small_commits import FENCED, SmallCommits
 
@@ -96,6 +97,17 @@ def test_a_batch_whose_commit_was_replaced_is_committed_again(options: dict[str,
     commits.confirm()
     found = DeltaTable(url, storage_options=options).to_pyarrow_table()
     assert sorted(found.column("sensor").to_pylist()) == ["a", "b", "theirs"]
+
+
+def test_a_store_that_is_away_is_no_table_that_the_library_cannot_write(options: dict[str, str]) -> None:
+    """It may be back for the next batch. What it refuses, or does not have, it refuses and lacks then, too."""
+    url = "s3a://bucket/tables/away"
+    DeltaTable.create(url, schema=SCHEMA, storage_options=options)
+    with pytest.raises(UnreachableTable, match=r"Generic S3 error .* after 10 retries.* Connection refused"):
+        SmallCommits(url, options | {"aws_endpoint": "http://127.0.0.1:9"})
+    with pytest.raises(UnsupportedTable) as error:
+        SmallCommits("s3a://other/tables/quarantine", options)
+    assert not isinstance(error.value, UnreachableTable)
 
 
 def test_a_commit_that_cannot_be_looked_at_ends_the_job(

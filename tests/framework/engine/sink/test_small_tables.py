@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -9,9 +10,12 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from framework.engine.sink.small_commit_checks import UnsupportedTable
+from framework.declarations.errors import OutputNotWritable
+from framework.engine.sink.batch.table_writer import TableWriter
+from framework.engine.sink.small_commit_checks import UnreachableTable, UnsupportedTable
 from framework.engine.sink.small_commits import FENCED, SmallCommits, create_table
 from framework.engine.sink.small_tables import SmallTables
+from state.prepared import PreparedBatch, TableWrite
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -53,6 +57,49 @@ def test_a_table_that_does_not_is_left_to_spark_for_the_rest_of_the_run(tmp_path
         assert not tables.commit(NO_SPARK, path, lambda to: to.append(ROWS, "a", 0))
         tables.reopen(path)
     assert DeltaTable(table).version() == 0
+
+
+def test_a_table_whose_store_is_away_takes_small_commits_again_when_it_is_back(tmp_path: Path) -> None:
+    """By the same object, which knows its last commit. Who must not let Spark commit meanwhile, learns of it."""
+    DeltaTable.create(tmp_path, schema=SCHEMA)
+    tables, path, opened = SmallTables(), str(tmp_path), list[SmallCommits]()
+
+    def commit(to: SmallCommits) -> None:
+        opened.append(to)
+        if len(opened) == 1:
+            raise UnreachableTable("after 10 retries")
+        to.append(ROWS, "a", 0)
+
+    assert not tables.commit(NO_SPARK, path, commit)
+    with pytest.raises(OutputNotWritable, match=r"cannot be written: after 10 retries\. Start the job again when"):
+        tables.require_reachable(path)
+    assert tables.commit(NO_SPARK, path, commit)
+    tables.require_reachable(path)
+    assert opened[0] is opened[1]
+
+
+@pytest.mark.parametrize("role", ["quarantine", "downtime"])
+def test_spark_does_not_commit_to_a_table_that_jobs_may_share_while_its_store_is_away(role: str) -> None:
+    """On S3: it may take the place of a commit of another job. A log has no other writer."""
+
+    class Away(SmallCommits):
+        def __init__(self) -> None:
+            """Nothing is opened."""
+
+        def append(self, rows: pa.Table, app_id: str, version: int) -> bool:
+            raise UnreachableTable(f"{rows.num_rows} row of {app_id}, batch {version}: after 10 retries")
+
+        def confirm(self) -> None:
+            raise AssertionError("so Spark would commit")
+
+    url = "s3a://bucket/table"
+    writer = TableWriter(small=SmallTables({url: Away()}))
+    write = TableWrite(role=role, path=url, table="", transaction="job", after=-1, rows="rows")
+    batch = PreparedBatch(number=3, epoch=0, spark_commit="", writes=[write], rows={"rows": ROWS})
+    with pytest.raises(OutputNotWritable, match="1 row of job, batch 3"):
+        writer._append(NO_SPARK, ROWS, write, batch)
+    with pytest.raises(AssertionError, match="Spark would commit"):
+        writer._append(NO_SPARK, ROWS, replace(write, role="log"), batch)
 
 
 @pytest.mark.parametrize("name", ["a[1", "a]", "a^b", "a|b", "a%20b", "a\\b", "a\tb"])
