@@ -149,7 +149,7 @@ def test_a_job_waits_for_a_store_that_is_away_for_a_while(
         job.require_right_tables()
 
 
-@pytest.mark.extended
+@pytest.mark.release  # one that comes back is tested, and so are the errors of one that does not
 def test_a_job_whose_store_stays_away_ends_with_an_error_and_resumes(
     readings: Readings, store: FaultyStore, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
