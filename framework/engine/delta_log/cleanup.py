@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from framework.engine.delta_log.checkpoints import files_of_checkpoint
 from framework.engine.delta_log.commits import CHECKPOINT, COMMIT, LOG
 from framework.engine.delta_log.written_files import WrittenFiles
-from state.checkpoint.folder import LocalFolder, modified_s
+from state.checkpoint.folder import LocalFolder, modified_s, sync_files
 
 _RETENTION = re.compile(r"interval (\d+) (second|minute|hour|day|week)s?")
 _SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400, "week": 604_800}
@@ -38,14 +39,19 @@ def clean_up(written: WrittenFiles, properties: Mapping[str, str], now_us: int) 
         properties: the table's.
         now_us: the time, microseconds since the epoch.
     """
-    if old := old_files(written.table, properties, now_us):
-        written.flush()  # a power cut must not take what alone says then which rows there are
+    table = written.table
+    checkpoint, old = old_files(table, properties, now_us)
+    if old:  # a power cut must not take what alone says then which rows there are, whoever has written it
+        written.flush()
+        sync_files({table.path / name for name in files_of_checkpoint(table, checkpoint)})
         for name in old:
-            written.table.remove(name)
+            table.remove(name)
 
 
-def old_files(table: LocalFolder, properties: Mapping[str, str], now_us: int) -> list[str]:
-    """Return the files of a log that may be removed: in this order, from the first commit on.
+def old_files(table: LocalFolder, properties: Mapping[str, str], now_us: int) -> tuple[str, list[str]]:
+    """Return the number of a checkpoint of a log, and the files for which it stands, if these may be removed.
+
+    They are in the order in which they are to be removed, from the first commit on.
 
     The library removes many at once, in any order. If it is killed meanwhile, some commits are left before others that
     are gone, as where a power cut has taken those. So its own cleanup is for stores, where no commit is ever lost.
@@ -60,9 +66,9 @@ def old_files(table: LocalFolder, properties: Mapping[str, str], now_us: int) ->
     names, kept_s = table.names(LOG), kept_seconds(properties)
     commits = [name for name in names if COMMIT.fullmatch(name)]
     if kept_s is None or not commits:
-        return []
+        return "", []
     since = now_us / 1_000_000 - kept_s
     first = next((name for name in commits if modified_s(table.path / LOG / name) > since), commits[-1])
     checkpoints = (match[1] for name in names if (match := CHECKPOINT.fullmatch(name)))
     needed = max((one for one in checkpoints if one <= first[:20]), default="")
-    return [f"{LOG}/{name}" for name in names if _NUMBERED.match(name) and name[:20] < needed]
+    return needed, [f"{LOG}/{name}" for name in names if _NUMBERED.match(name) and name[:20] < needed]

@@ -229,10 +229,11 @@ def _has_all_files(info: Mapping[str, Any], actions: list[dict[str, Any]]) -> bo
 def _has_all_rows(metrics: Mapping[str, Any], added: Sequence[Mapping[str, Any]]) -> bool:
     """Return whether the files of an append have as many rows as it says.
 
-    It counts its files, too; but with one that its first task writes in any case, and that is not added without rows.
+    It counts its files, too; but with one that its first task writes in any case, and that is not added if its
+    statistics say that it has no rows.
     """
     statistics = [json.loads(one.get("stats") or "{}") for one in added]
     if not all("numRecords" in one for one in statistics):  # a session may collect none
-        return len(added) + 1 >= int(metrics["numFiles"])
+        return len(added) >= int(metrics["numFiles"])
     rows: int = sum(one["numRecords"] for one in statistics)
     return rows >= int(metrics.get("numOutputRows", 0))

@@ -184,13 +184,13 @@ def test_an_append_of_no_rows_is_whole_without_a_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("has_statistics", [True, False])
 def test_an_append_is_whole_if_it_has_its_rows(tmp_path: Path, *, has_statistics: bool) -> None:
-    """Spark counts a file more than it adds, if its first task had no row."""
-    metrics = {"numFiles": "3", "numOutputRows": "5", "numOutputBytes": "900"}
-    info = {NOTE: note_of("j/log@0123456789ab#0", 7), "operation": "WRITE", "operationMetrics": metrics}
+    """Spark counts a file more than it adds, if the statistics of the first one say that it has no row."""
+    info = {NOTE: note_of("j/log@0123456789ab#0", 7), "operationMetrics": {"numFiles": "3", "numOutputRows": "5"}}
     rows = [{"stats": json.dumps({"numRecords": number})} if has_statistics else {} for number in (2, 3)]
     added = [{"add": {"path": f"{number}", "size": 0, **one}} for number, one in enumerate(rows)]
     actions: list[dict[str, Any]] = [{"commitInfo": info}, {"txn": {"appId": "j/log@0123456789ab#0", "version": 7}}]
-    assert damage_of(tmp_path, actions + added) is None or not has_statistics
+    assert (damage_of(tmp_path, actions + added) is None) == has_statistics
+    assert damage_of(tmp_path, [*actions, *added, {"add": {"path": "2", "size": 0}}]) is None or has_statistics
     assert f"{1:020d}.json in {tmp_path} was cut short" in str(damage_of(tmp_path, actions + added[:1]))
 
 
