@@ -54,7 +54,7 @@ _READ_WITHIN_S = 5
 _NOT_TEXT = re.compile(r"\x1b\[\d*m|\u21b3")  # colours and arrows in the library's errors
 _LONGEST_REASON = 400
 _AGAIN_AND_AGAIN = re.compile(r"after \d+ retries")
-"""Of the library's errors: a store that is away, or overloaded. What it refuses is not asked for again."""
+"""Of the library's errors: a store that is away, or overloaded. What it refuses is not tried again."""
 _log = logger("sink")
 _MISREAD = re.compile(r"[\x00-\x1f\x7f%\[\\\]^|]")
 _ENDS_A_URL = re.compile(r"[#?]|\s$")

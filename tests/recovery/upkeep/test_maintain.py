@@ -198,8 +198,7 @@ def test_a_short_retention_needs_a_word_and_a_stopped_job(tabled: JobWithTable) 
     (under_way := tabled.table / "part-of-another-job.parquet").write_bytes(b"which commits it now")
     done = of_log(tabled, **short)
     assert (done.removed, done.kept) == (1, 2)
-    assert tabled.rows(2) == [0, 1]
-    assert under_way.exists()
+    assert (tabled.rows(2), under_way.exists()) == ([0, 1], True)
 
 
 def test_savepoints_are_found_where_the_newest_was_made_and_where_a_user_says(
