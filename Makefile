@@ -30,7 +30,7 @@ test-rest: java $(VENV)/.installed-dev $(VENV)/spark-classes.jsa ## Run what `ma
 	@echo "The other tests on real Spark"
 	@$(ON_SPARK) -m "extended"
 
-test-release: java $(VENV)/.installed-dev $(VENV)/spark-classes.jsa ## Run what only a release waits for: further combinations (half an hour)
+test-release: java $(VENV)/.installed-dev $(VENV)/spark-classes.jsa ## Run what only a release waits for: further combinations (an hour; needs Docker and `make images`)
 	@echo "The tests on real Spark before a release"
 	@$(ON_SPARK) -m "release"
 
