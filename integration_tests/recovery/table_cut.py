@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from integration_tests.engine.readings import LOG
-from integration_tests.recovery.power_cut import Content, PowerCut, leave
+from integration_tests.recovery.power_cut import KEPT, Content, PowerCut, leave
 from panekeeper import SinkError
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 _ADVICE = re.compile(
     r"all files in _delta_log whose number is (\d+) or greater, also hidden ones, and start the job again"
 )
-TABLES = ("log_quarantine", "log_metrics", "log_downtime", "log", "view")
 _MISSING = ("is an older copy", "is gone, and this checkpoint has written to it")
 """A start says that batches are missing, or that the table is, and what to do about that."""
 
@@ -36,7 +35,7 @@ class TableCut(PowerCut):
         Nothing, half, all lines to each of them, or not even the name. Also each file of rows that the newest change
         has brought.
         """
-        for table in TABLES:
+        for table in KEPT[1:]:
             commits = sorted((self.copies / table / "_delta_log").glob("*.json"))
             changes = [one for one in commits if '"add"' in one.read_text()][-2:]
             for commit in dict.fromkeys([*changes, commits[-1]]):

@@ -57,9 +57,10 @@ def cut_short_checkpoint(table: LocalFolder) -> str | None:
     if damage is None:
         files = files_of_checkpoint(table, checkpoint)
         return next(filter(None, (cut_short_checksum(table, one) for one in files)), None)
-    if not _is_known(table, int(checkpoint) - 1):
-        missing = _first_missing(table, int(checkpoint))
-        return _lost(damage) if missing is None else f"{damage}: {go_back_before(table, missing)}"
+    if missing := _missing(table, int(checkpoint) - 1):
+        first = min(missing)
+        is_known = first > 0 and _is_known(table, first - 1)
+        return f"{damage}: {go_back_before(table, first)}" if is_known else _lost(damage)
     files_of_it = f"{LOG}/{checkpoint}.checkpoint*"
     return f"{damage}: while nobody writes to the table, remove {files_of_it} and {POINTER}"
 
@@ -145,12 +146,6 @@ def _sidecars(path: Path) -> Iterable[dict[str, Any]]:
 def _is_known(table: LocalFolder, version: int) -> bool:
     """Return whether the log says what a table had at a version, without what came later."""
     return not _missing(table, version)
-
-
-def _first_missing(table: LocalFolder, before: int) -> int | None:
-    """Return the first version that the log lacks before another one, if it says what the table had before that."""
-    missing = min(_missing(table, before - 1), default=0)
-    return missing if missing > 0 and _is_known(table, missing - 1) else None
 
 
 def _missing(table: LocalFolder, version: int) -> set[int]:

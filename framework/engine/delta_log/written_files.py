@@ -33,7 +33,8 @@ class WrittenFiles:
         # One that is gone was removed by whoever cleans up the log, and so may be those that came after it.
         is_there = bool(self._last) and self.table.exists(f"{LOG}/{self._last}.json")
         commits = self._since() if is_there else newest_commits(self.table)
-        self._last = commits[-1] if commits else self._last
+        if commits:
+            self._last = commits[-1]
         found = {f"{LOG}/{one}{kind}" for one in commits for kind in (".json", ".crc")}
         found |= {name for _, name, _ in added_files(self.table, commits, ("add", "cdc"))} | self._checkpoint()
         folders = {str(folder) for name in found for folder in PurePosixPath(name).parents} - {"."}

@@ -137,7 +137,7 @@ class OpenTable:
         )
 
     def write_checkpoint(self, written: WrittenFiles | None) -> None:
-        """Write a checkpoint of the log, flush it, and remove commits that need not be kept any longer."""
+        """Write a checkpoint of the log, and remove commits that need not be kept; `written` is as for `clean_up`."""
         self._delta.create_checkpoint()
         if written is not None:
             clean_up(written, self._properties, now_us())

@@ -135,18 +135,15 @@ class TableWriter:
             return
         if self._append_files(spark, rows, to, of):
             return
-        if to.role not in OWNED and is_s3(to.path):
+        if _replaces_others(to):
             self.small.require_reachable(to.path)
         self.small.confirm(to.path)
         spark_commits.append(_as_frame(spark, rows), to.path, to.transaction, of.number)
         self.small.reopen(to.path)
 
     def _append_files(self, spark: SparkSession, rows: pa.Table | DataFrame, to: TableWrite, of: PreparedBatch) -> bool:
-        """Append many rows to a table on S3 that jobs may share, if the library takes it.
-
-        Spark's own commit may replace one of another job there.
-        """
-        if isinstance(rows, pa.Table) or to.role in OWNED or not is_s3(to.path):
+        """Append many rows by the library to a table to which Spark should not commit, if the library takes it."""
+        if isinstance(rows, pa.Table) or not _replaces_others(to):
             return False
         done = self.small.call(spark, to.path, lambda table: table.last_transaction(to.transaction))
         if done is None or done >= of.number:
@@ -202,6 +199,11 @@ def _commit_in_parallel(spark: SparkSession, commits: Sequence[_Commit]) -> None
     with ThreadPoolExecutor(len(commits)) as pool:
         for running in [pool.submit(copy_context().run, inheritable_thread_target(spark)(one)) for one in commits]:
             running.result()
+
+
+def _replaces_others(to: TableWrite) -> bool:
+    """Return whether Spark's commit may replace one of another job: on S3, where jobs may share the table."""
+    return to.role not in OWNED and is_s3(to.path)
 
 
 def _checked(require_lease: _Commit, commit: _Commit) -> _Commit:

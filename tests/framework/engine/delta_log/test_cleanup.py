@@ -16,7 +16,7 @@ from framework.engine.delta_log.written_files import WrittenFiles
 from state.checkpoint.folder import LocalFolder
 
 NOW, DAY = 1_800_000_000, 86_400
-RETENTIONS = [({}, 30 * DAY), ({"delta.logRetentionDuration": "interval 7 seconds"}, 7)]
+RETENTIONS = [(None, 30 * DAY), ("interval 3 days", 3 * DAY), ("interval 7 seconds", 7)]
 
 
 def make(folder: Path, commits: int, checkpoints: tuple[int, ...]) -> Path:
@@ -38,12 +38,15 @@ def test_commits_are_removed_only_where_it_is_clear_for_how_long_they_are_kept()
     assert kept_seconds({"delta.enableExpiredLogCleanup": "false"}) is None
 
 
-@pytest.mark.parametrize(("properties", "kept"), RETENTIONS)
+@pytest.mark.parametrize(("retention", "kept"), RETENTIONS)
 def test_what_is_before_the_first_version_that_is_kept_goes_but_for_a_checkpoint_that_it_needs(
-    tmp_path: Path, properties: dict[str, str], kept: int
+    tmp_path: Path, retention: str | None, kept: int
 ) -> None:
-    """In the order of its numbers."""
+    """In the order of its numbers. What is no commit does not count."""
+    properties = {} if retention is None else {"delta.logRetentionDuration": retention}
     log = make(tmp_path, 8, (2, 5))
+    (log / "0.json.tmp").touch()
+    os.utime(log / "0.json.tmp", (NOW - kept, NOW - kept))
     for number in range(4):
         os.utime(log / f"{number:020d}.json", (NOW - kept, NOW - kept))
     table, later = LocalFolder(tmp_path), (NOW + 1) * 1_000_000
