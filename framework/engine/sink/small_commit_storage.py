@@ -205,6 +205,22 @@ def require_plain_name(url: str) -> None:
         raise UnsupportedTable(f"the library does not reach a folder with {found[0]!r} in its name as Spark does")
 
 
+def table_url(path: str) -> str:
+    """Return the name of a table's folder for the library.
+
+    Args:
+        path: as Spark names it: a path, a `file:` URL, or `s3a://bucket/path`.
+
+    Raises:
+        UnsupportedTable: the library does not reach it.
+    """
+    folder = local_folder(path)
+    if folder is None and not path.startswith("s3a://"):
+        raise UnsupportedTable(f"{path} is neither on a local disk nor on S3")
+    require_plain_name(folder or path)
+    return folder or path
+
+
 def local_folder(path: str) -> str | None:
     """Return the folder on a local disk that a path or `file:` URL names; None if it is elsewhere.
 

@@ -18,15 +18,15 @@ from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Schema, Transaction
+from deltalake import CommitProperties, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction
 
 from framework.declarations.errors import SinkError
 from framework.engine.delta_log.commits import NOTE, POINTER, note_of
 from framework.engine.delta_log.written_files import WrittenFiles
-from framework.engine.sink.small_commit_checks import UnsupportedTable, require_new_table, schema_of
-from framework.engine.sink.small_commit_storage import MadeCommit, local_folder, not_committed, require_plain_name
+from framework.engine.sink.small_commit_checks import UnsupportedTable
+from framework.engine.sink.small_commit_storage import MadeCommit, local_folder, not_committed, table_url
 from framework.engine.sink.small_commit_table import OpenTable, panic_as_unsupported
 from state.checkpoint.folder import LocalFolder
 from state.log import logger
@@ -39,41 +39,6 @@ PAUSES_S = (0.05, 0.2, 0.5, 1.0, 2.0)
 """How long to wait for another writer before each further attempt."""
 
 _log = logger("sink")
-
-
-def create_table(path: str, options: Mapping[str, str], schema: str, properties: Mapping[str, str]) -> None:
-    """Create an empty table, unless there is one.
-
-    Args:
-        path: its folder, as for `SmallCommits`.
-        options: as for `SmallCommits`.
-        schema: the JSON text of its columns, as in its log.
-        properties: its properties.
-
-    Raises:
-        UnsupportedTable: the library cannot write such a table, or not there; or Spark may refuse it.
-    """
-    require_new_table(schema_of(schema), properties)
-    if "timestamp_ntz" in schema:
-        raise UnsupportedTable("a column without time zone is a feature of the table")
-    try:
-        DeltaTable.create(
-            _url_of(path),
-            Schema.from_json(schema),
-            mode="ignore",
-            configuration=dict(properties),
-            storage_options=dict(options) or None,
-        )
-    except (DeltaError, OSError) as error:
-        raise UnsupportedTable(f"the library cannot create it: {str(error).splitlines()[0]}") from error
-
-
-def _url_of(path: str) -> str:
-    folder = local_folder(path)
-    if folder is None and not path.startswith("s3a://"):
-        raise UnsupportedTable(f"{path} is neither on a local disk nor on S3")
-    require_plain_name(folder or path)
-    return folder or path
 
 
 class SmallCommits:
@@ -102,7 +67,7 @@ class SmallCommits:
         """
         folder = local_folder(path)
         self._written = None if folder is None else WrittenFiles(LocalFolder(Path(folder)))
-        self._url = _url_of(path)
+        self._url = table_url(path)
         self._options, self._sleep = dict(options or {}), sleep
         self._readable: set[str] = set()
         self._open: OpenTable | None = None
@@ -112,7 +77,11 @@ class SmallCommits:
 
     def last_transaction(self, app_id: str) -> int:
         """Return the last version under a transaction id when the table was opened, or since; -1 if there is none."""
-        return self._table().version_of(app_id)
+        try:
+            return self._table().version_of(app_id)
+        except DeltaError:  # the library reads old commits only now: they may be cleaned up since the table was opened
+            self.reopen()
+            return self._table().version_of(app_id)
 
     def row_count(self) -> int | None:
         """Return how many rows the table has, by the statistics of its files; None if they do not say."""
@@ -188,7 +157,7 @@ class SmallCommits:
             Whether the table lacked any of them until now.
         """
         return self._commit_missing(
-            lambda table: [Transaction(one, to) for one, to in transactions.items() if table.version_of(one) < to]
+            lambda: [Transaction(one, to) for one, to in transactions.items() if self.last_transaction(one) < to]
         )
 
     def own(self, app_id: str, version: int, *, take: bool) -> int:
@@ -200,11 +169,11 @@ class SmallCommits:
             take: commit it also if the table has another one.
         """
 
-        def missing(table: OpenTable) -> list[Transaction]:
-            done = table.version_of(app_id)
+        def missing() -> list[Transaction]:
+            done = self.last_transaction(app_id)
             return [] if done == version or (done >= 0 and not take) else [Transaction(app_id, version)]
 
-        return version if self._commit_missing(missing) else self._table().version_of(app_id)
+        return version if self._commit_missing(missing) else self.last_transaction(app_id)
 
     def reopen(self) -> None:
         """Open the table again for the next commit. To be called when the same job has committed to it by Spark."""
@@ -223,10 +192,10 @@ class SmallCommits:
             self._is_checkpoint_due = False
             self._write_checkpoint()
 
-    def _commit_missing(self, missing: Callable[[OpenTable], list[Transaction]]) -> bool:
+    def _commit_missing(self, missing: Callable[[], list[Transaction]]) -> bool:
         """Commit transactions without rows, those that the table does not have; return whether there were any."""
         for pause in (*PAUSES_S, None):
-            transactions = missing(self._table())
+            transactions = missing()
             if not transactions:
                 return False
             try:
@@ -245,8 +214,8 @@ class SmallCommits:
         once = CommitProperties({NOTE: note_of(app_id, version)}, app_transactions=[Transaction(app_id, version)])
         again = partial(self._commit, app_id, version, act)
         for pause in (*PAUSES_S, None):
-            table = self._table()
-            done, before = table.version_of(app_id), table.version
+            done, table = self.last_transaction(app_id), self._table()
+            before = table.version
             self._require_not_fenced(done, version)
             if done >= version:
                 if pause != PAUSES_S[0]:  # a store has lost the response to our own commit, the newest one or before it

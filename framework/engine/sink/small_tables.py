@@ -8,15 +8,22 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
+import deltalake
 from delta.tables import DeltaTable
+from deltalake.exceptions import DeltaError
 
 from framework.declarations.errors import OutputNotWritable
 from framework.engine.delta_log.read import last_transaction, transactions
 from framework.engine.session.s3_settings import is_s3
-from framework.engine.sink.small_commit_checks import UnreachableTable, UnsupportedTable
-from framework.engine.sink.small_commit_storage import S3A_SETTINGS, storage_options
+from framework.engine.sink.small_commit_checks import (
+    UnreachableTable,
+    UnsupportedTable,
+    require_new_table,
+    schema_of,
+)
+from framework.engine.sink.small_commit_storage import S3A_SETTINGS, storage_options, table_url
 from framework.engine.sink.small_commit_table import panic_as_unsupported
-from framework.engine.sink.small_commits import SmallCommits, create_table
+from framework.engine.sink.small_commits import SmallCommits
 from state.log import logger
 
 if TYPE_CHECKING:
@@ -158,6 +165,33 @@ class SmallTables:
         table = self._tables.get(path)
         if table is not None:
             table.reopen()
+
+
+def create_table(path: str, options: Mapping[str, str], schema: str, properties: Mapping[str, str]) -> None:
+    """Create an empty table, unless there is one.
+
+    Args:
+        path: its folder, as for `SmallCommits`.
+        options: as for `SmallCommits`.
+        schema: the JSON text of its columns, as in its log.
+        properties: its properties.
+
+    Raises:
+        UnsupportedTable: the library cannot write such a table, or not there; or Spark may refuse it.
+    """
+    require_new_table(schema_of(schema), properties)
+    if "timestamp_ntz" in schema:
+        raise UnsupportedTable("a column without time zone is a feature of the table")
+    try:
+        deltalake.DeltaTable.create(
+            table_url(path),
+            deltalake.Schema.from_json(schema),
+            mode="ignore",
+            configuration=dict(properties),
+            storage_options=dict(options) or None,
+        )
+    except (DeltaError, OSError) as error:
+        raise UnsupportedTable(f"the library cannot create it: {str(error).splitlines()[0]}") from error
 
 
 def _options(spark: SparkSession, path: str) -> dict[str, str]:

@@ -10,7 +10,8 @@ import pytest
 
 from framework.engine.sink.small_commit_checks import NEW_TABLE, UnsupportedTable
 from framework.engine.sink.small_commit_storage import local_folder, storage_options
-from framework.engine.sink.small_commits import SmallCommits, create_table
+from framework.engine.sink.small_commits import SmallCommits
+from framework.engine.sink.small_tables import create_table
 
 COLUMN: dict[str, Any] = {"name": "id", "type": "long", "nullable": True, "metadata": {}}
 

@@ -182,6 +182,27 @@ def test_a_commit_that_was_cleaned_up_or_repeated_by_another_process_was_not_los
     assert sensors(path) == ["a", "b", "theirs"]
 
 
+@pytest.mark.parametrize("is_cleaned_by_us", [True, False])
+def test_a_job_goes_on_after_a_cleanup_of_the_log_that_it_has_open(tmp_path: Path, *, is_cleaned_by_us: bool) -> None:
+    """The library reads the commits before the last one only when it looks for a transaction: they may be gone by then.
+
+    All of them are old: the newest is another job's, and so may be the checkpoint that stands for all.
+    """
+    path = make(tmp_path / "log", LOG, checkpointInterval="2", logRetentionDuration="interval 0 seconds")
+    SmallCommits(path).append(log_rows("a"), APP, 0)
+    ours, theirs = SmallCommits(path, sleep=lambda _: None), SmallCommits(path)
+    if is_cleaned_by_us:
+        ours.append(log_rows("b"), APP, 1)  # the checkpoint of it is written before the next commit
+        theirs.note({"theirs": 0})
+    else:
+        for batch in range(4):
+            theirs.append(log_rows("theirs"), "theirs", batch)
+    ours.confirm()
+    assert not ours.append(log_rows("a"), APP, 0)
+    assert ours.append(log_rows("c"), APP, 2)
+    assert sensors(path) == ["a", *["b"] * is_cleaned_by_us, "c", *["theirs"] * 4 * (not is_cleaned_by_us)]
+
+
 def test_a_replaced_batch_that_only_spark_could_commit_again_ends_the_job(path: str) -> None:
     """Nothing is committed after it: with a later batch in the table, no start would see that this one is missing."""
     commits = SmallCommits(path)

@@ -13,8 +13,8 @@ from deltalake import DeltaTable
 from framework.declarations.errors import OutputNotWritable
 from framework.engine.sink.batch.table_writer import TableWriter
 from framework.engine.sink.small_commit_checks import UnreachableTable, UnsupportedTable
-from framework.engine.sink.small_commits import FENCED, SmallCommits, create_table
-from framework.engine.sink.small_tables import SmallTables
+from framework.engine.sink.small_commits import FENCED, SmallCommits
+from framework.engine.sink.small_tables import SmallTables, create_table
 from state.prepared import PreparedBatch, TableWrite
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ import pytest
 from deltalake import DeltaTable, Schema
 
 from framework.engine.sink.small_commit_checks import NEW_TABLE
-from framework.engine.sink.small_commits import SmallCommits, create_table
+from framework.engine.sink.small_commits import SmallCommits
+from framework.engine.sink.small_tables import create_table
 from framework.engine.sink.tables import is_free
 from state.checkpoint.folder import LocalFolder
 
