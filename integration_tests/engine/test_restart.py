@@ -17,7 +17,7 @@ from framework.engine.job import query
 from framework.engine.session.file_manager import FORMAT_SETTING
 from framework.engine.sink.fault_points import IN_OTHER_THREADS, POINTS
 from integration_tests.engine.readings import FILES, LOG
-from integration_tests.recovery.power_cut import PowerCut
+from integration_tests.recovery.power_cut import PowerCut, what_is
 from integration_tests.selection import first_before_release
 from panekeeper import CheckpointError, CorruptState, IncompatibleCheckpoint, JobFailed, SinkError
 from recovery.repair.repair import repair
@@ -232,10 +232,10 @@ def cut(readings: Readings) -> Iterator[PowerCut]:
             readings.spark.conf.set(name, old)
 
 
-@pytest.mark.parametrize("is_empty", first_before_release((False,), (True,)), ids=["half", "empty"])
-def test_a_file_that_a_power_cut_left_short_is_named_or_not_needed(cut: PowerCut, *, is_empty: bool) -> None:
+@pytest.mark.parametrize("what", first_before_release(("half",), ("first line",), ("nothing",)))
+def test_a_file_that_a_power_cut_left_short_is_named_or_not_needed(cut: PowerCut, what: str) -> None:
     """Each file that is there, whatever it is for: never a stack trace, never wrong tables."""
-    assert cut.problems(lambda _, left: is_empty == (left == b"")) == {}
+    assert cut.problems(lambda _, left: what == what_is(left)) == {}
 
 
 @pytest.mark.parametrize("first", first_before_release(("1",), ("2",)))

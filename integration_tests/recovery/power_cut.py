@@ -1,4 +1,4 @@
-"""A power cut leaves one file of a checkpoint empty or half: what the next start makes of it."""
+"""A power cut leaves one file of a checkpoint empty, its first line or half: what the next start makes of it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from integration_tests.engine.readings import FILES, LOG
 from panekeeper import PanekeeperError
+from state.spark_logs.checksums import checksum_of
 
 if TYPE_CHECKING:
     from integration_tests.engine.conftest import Readings
@@ -52,8 +53,8 @@ class PowerCut:
     def cuts(self) -> Iterator[tuple[str, Content]]:
         """Yield the files of the checkpoint, as its job has left it, with what is left of each.
 
-        Nothing; and of what a start reads itself also half. Of the state, and of what a folder has for each batch, the
-        oldest file and the newest stand for all. Hidden files are Hadoop's checksums: nothing is lost with them.
+        Nothing; and of what a start reads itself also half, and the first line. Of the state, and of what a folder has
+        for each batch, the oldest file and the newest stand for all. Hidden files are Hadoop's checksums.
         """
         folder = self.copies / "checkpoint"
         for parent in sorted({path.parent for path in folder.rglob("[!.]*") if path.is_file()}):
@@ -64,6 +65,8 @@ class PowerCut:
                 yield name, b""
                 if not name.startswith(("state/", "pulse/")) or "/_stateSchema/" in name:
                     yield name, content[: len(content) // 2]
+                    if b"\n" in content and not name.startswith("state/"):
+                        yield name, content[: content.index(b"\n") + 1]
 
     def take_back(self) -> None:
         """Take checkpoint and tables back, and let Spark have nothing of them in memory."""
@@ -80,8 +83,14 @@ class PowerCut:
         self.readings.spark.streams.resetTerminated()
 
     def problem_after(self, file: str, left: Content) -> str | None:
-        """Cut a file short and start: return what is wrong with the error or with the tables, None if nothing is."""
+        """Cut a file short and start: return what is wrong with the error or with the tables, None if nothing is.
+
+        Hadoop's checksum of what is no state is empty, too: it would tell of the cut.
+        """
         leave(self.readings.checkpoint / file, left)
+        checksum = self.readings.checkpoint / checksum_of(file)
+        if checksum.exists() and not file.startswith("state/"):
+            leave(checksum, b"")
         try:
             self.run()
         except PanekeeperError as error:
@@ -98,6 +107,11 @@ class PowerCut:
             return f"the error names no way out: {text}"
         written = self.readings.log()
         return None if [row for row in LOG if row in written] == written else f"wrong tables: {written}"
+
+
+def what_is(left: Content) -> str:
+    """Return what is left of a file: `half`, `first line` or `nothing`."""
+    return "nothing" if not left else "first line" if left.endswith(b"\n") else "half"
 
 
 def leave(path: Path, left: Content) -> None:

@@ -15,10 +15,6 @@ from recovery.errors import SavepointError
 from recovery.jobs.batch_versions import versions_after_batch
 from recovery.repair.finding import Finding, unrepairable
 from recovery.repair.strays import MAY_HAVE_ROWS, stray_findings, stray_offsets
-from recovery.savepoint.checkpoint_reader import (
-    damaged_source_entries,
-    has_state_of,
-)
 from recovery.storage.delta_log import newest_version
 from recovery.storage.files import Files
 from recovery.storage.locations import files_at
@@ -37,7 +33,7 @@ from state.control_log import control_files_up_to, lost_control_files
 from state.errors import CorruptState, StateError
 from state.prepared import last_prepared
 from state.spark_logs.offsets import require_later_offsets, require_readable_commit, require_readable_offsets
-from state.spark_logs.source_logs import lost_entries
+from state.spark_logs.source_logs import damaged_entries, lost_entries
 from state.spark_logs.startup import damaged_descriptions, require_readable_id
 
 _NO_BATCH = -1
@@ -47,8 +43,8 @@ _RUN_AGAIN = (
     "before the commit; tables have the rows of each batch once"
 )
 _PLAN_AGAIN = (
-    "the batch was not committed, no task of it had finished, and no table has a row of it, so the next start plans it "
-    "again"
+    "the batch was neither committed nor recorded, and no table has a row of it, so the next start plans it again; "
+    "what tasks of it have stored is replaced"
 )
 _DESCRIBED_AGAIN = "the batch that has begun with it is not recorded and is run again, by which Spark writes it anew"
 _COMMIT_RECORDED = "the batch is recorded with what Spark has logged for it, and the next one was begun after it"
@@ -135,8 +131,6 @@ def _why_not_again(folder: Files, batch: int, committed: int, s3: S3Options | No
         yield "the batch before it is not intact"
     if any(one is not None and one[1] == batch for one in map(prepared_batch, folder.names(PREPARED_FOLDER))):
         yield "the batch is recorded, and a table may have rows of it"
-    if has_state_of(folder, batch):
-        yield "a task of the batch had finished, so a table may have rows of it"
     if (why_not := _why_not_known(folder, committed, s3)) is not None:
         yield why_not
 
@@ -153,17 +147,25 @@ def _why_not_known(folder: Files, batch: int, s3: S3Options | None) -> str | Non
 
 
 def _lost_of_batch(folder: Files, batch: int, committed: int) -> Iterator[str]:
-    """Yield what a batch was begun with, and no committed one, that is gone.
+    """Yield what a batch was begun with, and no committed one, that is gone or cut short.
 
-    Entries of its sources are, if the process that has begun it was paused while a start removed what nobody had read.
+    Entries of its sources are gone if the process that has begun it was paused while a start removed what nobody had
+    read. A power cut may take from an entry and not from the offsets, which Spark has written a moment later.
     """
     try:
         needed = [] if committed == _NO_BATCH else [*lost_entries(folder, committed)]
-        lost = [*lost_entries(folder, batch)]
+        lost = [*lost_entries(folder, batch), *_cut_entries(folder, batch, committed)]
         yield from [] if needed else lost
         yield from [] if lost else lost_control_files(folder, batch)
     except (CorruptState, FileNotFoundError):
         return  # another finding names the damaged log, or what is gone
+
+
+def _cut_entries(folder: Files, batch: int, committed: int) -> list[str]:
+    """Return the entries of the sources' logs that a batch has read, and no committed one, and that are damaged."""
+    unread = damaged_entries(folder, None if committed == _NO_BATCH else committed)
+    of_batch = damaged_entries(folder, batch)
+    return [file for file, is_unread in unread.items() if is_unread and not of_batch[file]]
 
 
 def _require_batch(folder: Files, batch: int) -> None:
@@ -223,7 +225,7 @@ def recorded_commit(folder: Files, batch: int) -> str | None:
 
 
 def _source_findings(folder: Files, batch: int) -> Iterator[Finding]:
-    damaged = damaged_source_entries(folder, batch)
+    damaged = damaged_entries(folder, None if batch == _NO_BATCH else batch)
     for file, unread in damaged.items():
         if unread:
             why = "no batch has read what it names; the source finds these files again"

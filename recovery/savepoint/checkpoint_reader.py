@@ -26,7 +26,6 @@ from state.checkpoint.layout import (
     control_file_number,
 )
 from state.control_log import control_files_read, control_files_within
-from state.errors import CorruptState
 from state.prepared import as_computed
 from state.spark_logs.lines import damaged_log, log_lines
 from state.spark_logs.offsets import (
@@ -36,7 +35,7 @@ from state.spark_logs.offsets import (
     require_readable_offsets,
     source_ends,
 )
-from state.spark_logs.source_logs import needed_entries, require_all_entries, require_whole_entry
+from state.spark_logs.source_logs import require_all_entries
 
 COPIED = (*layout.SPARK_NAMES, layout.OWN_FOLDER, layout.CONTROL_FOLDER)
 NOT_COPIED = (RUNNING_FILE, RESET_FILE, SAVEPOINT_FILE, SUPERSEDED_FILE)
@@ -255,26 +254,6 @@ def has_state_of(folder: Files, batch: int) -> bool:
     """Return whether a file of the state that a batch writes is there: a task of that batch had finished."""
     names = map(PurePosixPath, folder.sizes("state/"))
     return any("_metadata" not in path.parts and _state_version(path.parts) == batch + 1 for path in names)
-
-
-def damaged_source_entries(folder: Files, batch: int) -> dict[str, bool]:
-    """Return the files of the sources' logs that cannot be read -> whether no batch up to this one has read them.
-
-    Args:
-        folder: the checkpoint.
-        batch: one that was begun; -1: none was.
-    """
-    ends = source_ends(folder, batch) if batch >= 0 else None
-    found = {}
-    for source in sorted(map(int, filter(str.isdecimal, folder.names("sources")))):
-        for log in needed_entries(folder.names(f"sources/{source}")):
-            try:
-                require_whole_entry(folder, f"sources/{source}/{log}")
-            except CorruptState:
-                end = ends[source] if ends is not None and source < len(ends) else None
-                is_later = end is not None and log.isdecimal() and int(log) > end
-                found[f"sources/{source}/{log}"] = ends is None or is_later
-    return found
 
 
 def _flushed_batch(folder: CheckpointFolder) -> int:

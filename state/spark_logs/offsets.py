@@ -12,6 +12,8 @@ from typing import Any
 
 from state.checkpoint.folder import batch_numbers, damaged
 from state.checkpoint.layout import COMMITS_FOLDER, OFFSETS_FOLDER
+from state.checkpoint.run_record import read_inputs
+from state.errors import CorruptState
 from state.spark_logs.lines import LogFolder, damaged_log, log_lines, parsed_lines, text_lines
 
 NO_OFFSET = "-"
@@ -20,13 +22,26 @@ _LOG_OFFSET = re.compile(r'\s*\{\s*"logOffset"\s*:\s*(\d{1,18})\s*\}\s*', re.ASC
 
 
 def require_readable_commit(folder: LogFolder, batch: int) -> None:
-    """Raise `CorruptState` if Spark could not read its commit of a batch."""
-    _ = [*log_lines(folder, f"{COMMITS_FOLDER}/{batch}")]
+    """Raise `CorruptState` if Spark could not read its commit of a batch, or would find no watermark in it."""
+    name = f"{COMMITS_FOLDER}/{batch}"
+    if not any(isinstance(line, dict) for line in log_lines(folder, name)):
+        raise damaged_log(folder, name)
 
 
 def require_readable_offsets(folder: LogFolder, batch: int) -> None:
-    """Raise `CorruptState` if Spark could not read its offsets of a batch."""
-    _ = offset_lines(folder, batch)
+    """Raise `CorruptState` if Spark could not read its offsets of a batch, or if they lack a source."""
+    _, *sources = offset_lines(folder, batch)
+    if len(sources) < _recorded_sources(folder):
+        raise damaged_log(folder, f"{OFFSETS_FOLDER}/{batch}")
+
+
+def _recorded_sources(folder: LogFolder) -> int:
+    """Return how many sources a batch has at least: those of the job's inputs, and its control stream."""
+    try:
+        inputs = read_inputs(folder)
+    except CorruptState:  # a start names that file
+        return 0
+    return 0 if inputs is None else len(inputs) + 1
 
 
 def require_later_offsets(folder: LogFolder, batch: int) -> None:

@@ -7,12 +7,13 @@ then. Every tenth one is compact: it has the lines of those before it, too.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from state.checkpoint.folder import batch_numbers, damaged
 from state.checkpoint.layout import OFFSETS_FOLDER, SOURCES_FOLDER
 from state.errors import CorruptState
-from state.spark_logs.lines import LogFolder, log_lines, text_lines
+from state.spark_logs.checksums import agreement, checksum_of
+from state.spark_logs.lines import LogFolder, damaged_log, log_lines, text_lines
 from state.spark_logs.offsets import NO_OFFSET, log_offset, source_ends
 
 _ENTRY = re.compile(r"(\d+)(?:\.compact)?")
@@ -38,10 +39,10 @@ def require_whole_entry(folder: LogFolder, name: str) -> None:
     """Check a file of a source's log: a copy of another one names files that were read before, or lacks some.
 
     Raises:
-        CorruptState: it cannot be read, or has the files of another entry.
+        CorruptState: it cannot be read, has no line, or has the files of another entry.
     """
     entry, is_compact = int(name.rpartition("/")[2].partition(".")[0]), name.endswith(".compact")
-    newest = None
+    newest, line = None, None
     for line in log_lines(folder, name):
         if isinstance(line, dict) and _is_file_entry(line):
             newest = max(line["batchId"], line["batchId"] if newest is None else newest)
@@ -49,6 +50,8 @@ def require_whole_entry(folder: LogFolder, name: str) -> None:
                 raise _other_entry(folder, name, line["batchId"])
     if newest not in (None, entry):
         raise _other_entry(folder, name, newest)
+    if line is None:  # Spark writes none without a file, or without where topics of Kafka begin
+        raise damaged_log(folder, name)
 
 
 def _other_entry(folder: LogFolder, name: str, entry: int) -> CorruptState:
@@ -72,13 +75,62 @@ def lost_entries(folder: LogFolder, batch: int) -> Iterator[str]:
     """Yield the first file that each source's log lacks, of those that a batch, or one before it, has read."""
     for source, end in enumerate(source_ends(folder, batch)):
         log = f"{SOURCES_FOLDER}/{source}"
-        there = _numbers(folder.names(log))
-        needed = needed_entries(there)
-        at = there[needed[0]] if needed and needed[0].endswith(".compact") else 0
-        for name in needed:
-            at += there[name] == at
+        at = _first_lost(folder.names(log))
         if end is not None and at <= end:
             yield f"{log}/{at}"
+
+
+def _is_whole_entry(folder: LogFolder, name: str) -> bool:
+    try:
+        require_whole_entry(folder, name)
+        sums = b"" if "://" in folder.root else folder.read(checksum_of(name))
+    except CorruptState:
+        return False
+    except FileNotFoundError:
+        return True
+    return agreement(folder.read(name), sums) in ("agrees", "checksum is cut short")
+
+
+def _end_of(offsets: Sequence[str] | None, source: int) -> int | None:
+    """Return the last entry of a source's log that a batch has read; -1: none; None: the source has no such log.
+
+    Args:
+        offsets: the lines of the sources in the offsets of the batch; None: no batch was begun.
+        source: its number.
+    """
+    if offsets is None:
+        return -1
+    line = offsets[source] if source < len(offsets) else ""
+    return -1 if line == NO_OFFSET else log_offset(line)
+
+
+def _first_lost(names: Iterable[str]) -> int:
+    """Return the first entry that the files of a source's log lack."""
+    there = _numbers(names)
+    needed = needed_entries(there)
+    at = there[needed[0]] if needed and needed[0].endswith(".compact") else 0
+    for name in needed:
+        at += there[name] == at
+    return at
+
+
+def damaged_entries(folder: LogFolder, batch: int | None) -> dict[str, bool]:
+    """Return the files of the sources' logs that cannot be read -> whether nothing that a batch has read is lost.
+
+    Args:
+        folder: the checkpoint.
+        batch: one that was begun, and has read what those before it have, too; None: none was.
+    """
+    offsets = None if batch is None else text_lines(folder.read(f"{OFFSETS_FOLDER}/{batch}"))[2:]
+    found = {}
+    for source in sorted(map(int, filter(str.isdecimal, folder.names(SOURCES_FOLDER)))):
+        log = f"{SOURCES_FOLDER}/{source}"
+        names, end = folder.names(log), _end_of(offsets, source)
+        for name in needed_entries(names):
+            if not _is_whole_entry(folder, f"{log}/{name}"):
+                others = [one for one in names if one != name]
+                found[f"{log}/{name}"] = end is not None and _numbers([name])[name] > end and _first_lost(others) > end
+    return found
 
 
 def remove_unread_entries(folder: LogFolder, before_each: Callable[[], None] = lambda: None) -> list[str]:
@@ -99,11 +151,7 @@ def remove_unread_entries(folder: LogFolder, before_each: Callable[[], None] = l
     newest = text_lines(folder.read(f"{OFFSETS_FOLDER}/{batches[-1]}"))[2:] if batches else None
     removed: list[str] = []
     for source in sorted(map(int, filter(str.isdecimal, folder.names(SOURCES_FOLDER)))):
-        if newest is None or newest[source : source + 1] == [NO_OFFSET]:
-            end: int | None = -1
-        else:
-            end = log_offset(newest[source]) if source < len(newest) else None
-        if end is not None:
+        if (end := _end_of(newest, source)) is not None:
             removed += _remove_after(folder, f"{SOURCES_FOLDER}/{source}", end, before_each)
     return removed
 

@@ -13,6 +13,7 @@ from recovery.storage.local_files import LocalFiles
 from state.checkpoint.folder import LocalFolder
 from state.checkpoint.job_record import JobRecord, read_record
 from state.checkpoint.layout import JOB_FILE
+from state.checkpoint.run_record import Input, write_inputs
 from state.errors import CheckpointError, CorruptState
 from state.spark_logs.offsets import state_format
 from state.spark_logs.source_logs import remove_unread_entries
@@ -66,6 +67,8 @@ READ = ["metadata", "offsets/0", "offsets/1", "commits/1", "sources/0/1.compact"
     [
         *((file, kept) for file in (*READ, "state/0/_metadata/v2/1") for kept in (0, 1)),
         *((file, 5) for file in READ),
+        *((file, kept) for file in ("commits/1", "sources/0/1.compact", "sources/0/2") for kept in (2, 3)),
+        ("sources/1/0", 4),
         *(("state/0/_stateSchema/default/0_x", kept) for kept in range(len(STATE_SCHEMA))),
     ],
 )
@@ -76,6 +79,21 @@ def test_a_file_that_was_cut_short_is_one_line_with_the_command(checkpoint: Loca
     require_readable_start(checkpoint)
     checkpoint.put_bytes(file, FILES[file].encode()[:kept])
     with pytest.raises(CorruptState, match=rf"^{file} in .* is damaged: .*`panekeeper repair {checkpoint.root} --dry"):
+        require_readable_start(checkpoint)
+
+
+@pytest.mark.parametrize("batch", [0, 1])
+def test_offsets_without_their_last_source_are_damaged(checkpoint: LocalFiles, batch: int) -> None:
+    """The control stream is always one; the inputs of the job are recorded before its first batch."""
+    write_inputs(checkpoint, [Input(kind="files", place="file:/in")])
+    with pytest.raises(CorruptState, match=r"^offsets/0 in .* is damaged: it is truncated"):
+        require_readable_start(checkpoint)
+    for number in range(2):
+        whole = FILES[f"offsets/{number}"] + '\n{"logOffset":0}'
+        checkpoint.put_bytes(f"offsets/{number}", whole.encode())
+    require_readable_start(checkpoint)
+    checkpoint.put_bytes(f"offsets/{batch}", FILES[f"offsets/{batch}"].encode())
+    with pytest.raises(CorruptState, match=rf"^offsets/{batch} in .* is damaged: it is truncated"):
         require_readable_start(checkpoint)
 
 

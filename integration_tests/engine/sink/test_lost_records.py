@@ -13,15 +13,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from framework.engine.flow import processor
+from framework.engine.session.file_manager import FORMAT_SETTING
 from framework.engine.user_sinks.foreach_batch import ForeachBatch
 from integration_tests.engine.readings import LOG
 from integration_tests.engine.sink.conftest import fail_in_batch_2, recorded, take_last_commit
+from integration_tests.selection import first_before_release
 from panekeeper import CheckpointError, JobFailed, SchemaMismatch, SinkError
 from recovery.cli.main import main
 from state.checkpoint.folder import LocalFolder
 from state.checkpoint.layout import prepared_file
 from state.errors import CorruptState
 from state.prepared import PreparedBatch, prepare
+from state.spark_logs.checksums import checksum_of
 
 if TYPE_CHECKING:
     from integration_tests.engine.conftest import Readings
@@ -175,6 +178,33 @@ def test_a_checksum_of_hadoop_that_was_cut_short_is_set_aside(
         story.start()
     assert main(["repair", str(story.checkpoint)]) == 0
     story.run()
+    assert story.log() == LOG
+
+
+@pytest.mark.parametrize(
+    ("cut", "state_format"),
+    first_before_release(
+        (("sources/0/2",), "2"), (("offsets/2", "sources/0/2"), "2"), (("offsets/2",), "1"), (("sources/0/2",), "1")
+    ),
+)
+def test_a_batch_whose_tasks_had_ended_before_a_power_cut_is_planned_again(
+    story: Readings, fail_at: Callable[[str, int], None], cut: tuple[str, ...], state_format: str
+) -> None:
+    """It was not recorded, so no table has it; what it was begun with is not flushed before it is recorded."""
+    story.spark.conf.set(FORMAT_SETTING, state_format)
+    try:
+        fail_in_batch_2(story, fail_at, "before-prepare")
+        states = [path.name for path in (story.checkpoint / "state/0/0").glob("3*")]
+        for file in cut:
+            (story.checkpoint / file).write_bytes(b"")
+            (story.checkpoint / checksum_of(file)).write_bytes(b"")
+        with pytest.raises(CorruptState, match=rf"^({'|'.join(cut)}) in .* is damaged"):
+            story.start()
+        assert main(["repair", str(story.checkpoint), "--no-sink"]) == 0
+        story.run()
+    finally:
+        story.spark.conf.set(FORMAT_SETTING, "2")
+    assert states
     assert story.log() == LOG
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,10 +15,12 @@ from recovery.jobs.lease import holding
 from recovery.repair import repair as repair_module
 from recovery.repair.repair import repair
 from recovery.savepoint.checkpoint_reader import read_checkpoint
+from recovery.storage.local_files import LocalFiles
 from state.checkpoint.layout import prepared_file
 from state.prepared import PreparedBatch
+from state.spark_logs.checksums import checksum_of
 from tests.recovery.conftest import FakeCheckpoint
-from tests.recovery.repair.test_repair import delta_log
+from tests.recovery.repair.test_repair import TABLE, delta_log
 
 
 def found(job: FakeCheckpoint) -> dict[str, str]:
@@ -91,7 +94,7 @@ def test_offsets_that_are_an_older_copy_are_found(stored_job: FakeCheckpoint) ->
 
 
 @pytest.mark.parametrize("is_recorded", [False, True])
-def test_a_batch_that_was_begun_with_an_entry_which_is_gone_is_planned_again_if_nothing_was_done(
+def test_a_batch_that_was_begun_with_an_entry_which_is_gone_is_planned_again_unless_it_is_recorded(
     job: FakeCheckpoint,
     tmp_path: Path,
     is_recorded: bool,  # noqa: FBT001
@@ -100,8 +103,6 @@ def test_a_batch_that_was_begun_with_an_entry_which_is_gone_is_planned_again_if_
     job.tables(metrics=f"{tmp_path}/metrics")
     delta_log(tmp_path / "metrics", *range(3), role="metrics")
     job.begin()
-    for file in [file for file in job.files.sizes("state/") if "/4_" in file]:
-        job.files.remove(file)
     job.files.remove("sources/0/3")
     if is_recorded:
         job.put("panekeeper/prepared/0-3", "")
@@ -114,6 +115,46 @@ def test_a_batch_that_was_begun_with_an_entry_which_is_gone_is_planned_again_if_
     assert "it was begun with sources/0/3, which is gone" in found["offsets/3"].why
     assert repair(job.folder, no_sink=True).findings == ()
     assert read_checkpoint(job.files).unfinished is None
+
+
+@pytest.mark.parametrize(
+    ("file", "kept", "has_checksum"),
+    [("sources/0/3", 0, False), ("sources/0/3", 5, False), ("sources/0/3", 32, True), ("sources/1/1", 3, False)],
+)
+def test_a_batch_that_was_begun_with_an_entry_which_is_cut_short_is_planned_again(
+    job: FakeCheckpoint,
+    tmp_path: Path,
+    file: str,
+    kept: int,
+    has_checksum: bool,  # noqa: FBT001
+) -> None:
+    """A power cut takes from an entry and not from the offsets, which Spark has written a moment later.
+
+    If whole lines are gone, the checksum tells. Without one, their files are found again by a later batch.
+    """
+    job.tables(metrics=f"{tmp_path}/metrics")
+    delta_log(tmp_path / "metrics", *range(3), role="metrics")
+    job.write_control_file(2)
+    job.begin()
+    whole = job.files.read(file) + b'\n{"path":"file:///in/more.json"}'
+    job.files.put_bytes(file, whole[:kept])
+    if has_checksum:
+        sums = b"crc\0" + (512).to_bytes(4) + zlib.crc32(whole).to_bytes(4)
+        job.files.put_bytes(checksum_of(file), sums)
+    assert found(job) == {"offsets/3": "set aside", file: "set aside"}
+    assert found(job) == {}
+    assert read_checkpoint(job.files).unfinished is None
+
+
+def test_an_entry_that_the_first_batch_of_all_was_begun_with_is_found_again(tmp_path: Path) -> None:
+    """No batch is committed, so no batch has read anything."""
+    job = FakeCheckpoint(tmp_path / "checkpoint")
+    job.tables(metrics=f"{tmp_path}/metrics")
+    LocalFiles(tmp_path / "metrics").put_bytes(f"_delta_log/{0:020d}.json", "\n".join(map(json.dumps, TABLE)).encode())
+    job.begin()
+    job.put("sources/0/0", "v1\n{")
+    assert found(job) == {"offsets/0": "set aside", "sources/0/0": "set aside"}
+    assert found(job) == {}
 
 
 def test_a_file_that_a_job_has_written_again_before_the_repair_began_stays(
