@@ -130,7 +130,7 @@ def test_a_batch_that_was_begun_with_an_entry_which_is_cut_short_is_planned_agai
 ) -> None:
     """A power cut takes from an entry and not from the offsets, which Spark has written a moment later.
 
-    If whole lines are gone, the checksum tells. Without one, their files are found again by a later batch.
+    If whole lines are gone, the checksum shows it. Without one, their files are found again by a later batch.
     """
     job.tables(metrics=f"{tmp_path}/metrics")
     delta_log(tmp_path / "metrics", *range(3), role="metrics")
