@@ -85,7 +85,7 @@ class PowerCut:
     def problem_after(self, file: str, left: Content) -> str | None:
         """Cut a file short and start: return what is wrong with the error or with the tables, None if nothing is.
 
-        Hadoop's checksum of what is no state is empty, too: it would tell of the cut.
+        Hadoop's checksum of what is no state is empty, too: it would show the cut.
         """
         leave(self.readings.checkpoint / file, left)
         checksum = self.readings.checkpoint / checksum_of(file)
