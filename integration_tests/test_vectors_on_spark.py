@@ -36,7 +36,7 @@ EVERY_WAY: list[tuple[Any, Any]] = [("whole", "none"), ("each", "none"), (1, "no
 
 def _turn(at: int, name: str) -> Any:
     """The way of the vector at this place; `make test` plays the thorough ones, a release most of the others."""
-    soon = VECTORS[name].parent.name == "vectors" and at % 4 == 1
+    soon = VECTORS[name].parent.name == "vectors" and at % 8 == 1
     other = pytest.mark.extended if soon else pytest.mark.release
     marks = () if name in THOROUGH else other
     return pytest.param(name, WAYS[at % len(WAYS)], marks=marks, id=name)
@@ -58,10 +58,13 @@ def test_a_vector_gives_its_events_on_spark(spark: SparkSession, name: str, way:
     check(spark, name, *way)
 
 
-@pytest.mark.extended
 @pytest.mark.parametrize(
     ("name", "way"),
-    [(name, EVERY_WAY[(at + step) % len(EVERY_WAY)]) for at, name in enumerate(THOROUGH) for step in (0, 2)],
+    [
+        pytest.param(name, EVERY_WAY[(at + step) % len(EVERY_WAY)], marks=mark)
+        for at, name in enumerate(THOROUGH)
+        for step, mark in ((0, pytest.mark.extended), (2, pytest.mark.release))
+    ],
     ids=str,
 )
 def test_no_split_and_no_restart_changes_the_events(spark: SparkSession, name: str, way: tuple[Any, Any]) -> None:

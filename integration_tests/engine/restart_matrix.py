@@ -1,7 +1,8 @@
 """What the restart matrix is made of: the kinds of windows, the ways to stop, and a run that is stopped in one of them.
 
-Started as a program, `python -m integration_tests.engine.restart_matrix FOLDER WAY`, it begins a run of every kind,
-leaves each of them in the midst of a batch (the state is written, Spark's commit is not) and gets killed, with its JVM.
+Started as a program, `python -m integration_tests.engine.restart_matrix FOLDER WAY AFTER`, it begins a run of every
+kind, to which there comes `data` or `nothing` afterwards, leaves each of them in the midst of a batch (the state is
+written, Spark's commit is not) and gets killed, with its JVM.
 """
 
 from __future__ import annotations
@@ -209,21 +210,14 @@ class StuckSink(ListSink):
             threading.Event().wait()
 
 
-def folder_of(root: Path, kind: str, *, data: bool) -> Path:
-    """The folder of one run that is killed."""
-    return root / f"{kind}-{'data' if data else 'nothing'}"
-
-
-def main(root: Path, way: str) -> None:
-    """Begin a run of every kind, hang in all of them, and exit."""
+def main(root: Path, way: str, after_it: str) -> None:
+    """Begin a run of every kind, in a folder of its name, hang in all of them, and exit."""
     spark = session("matrix", cores=2, **{"spark.sql.shuffle.partitions": 1})
     for kind in KINDS:
-        for data in (True, False):
-            folder = folder_of(root, kind, data=data)
-            folder.mkdir(parents=True)
-            StoppedRun(kind, WAYS[way], spark, folder, data=data).hang()
+        (root / kind).mkdir(parents=True)
+        StoppedRun(kind, WAYS[way], spark, root / kind, data=after_it == "data").hang()
     kill_process()
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2])
+    main(Path(sys.argv[1]), *sys.argv[2:])

@@ -81,8 +81,7 @@ def test_small_outputs_are_committed_without_spark(readings: Readings) -> None:
     }
 
 
-@pytest.mark.extended
-@pytest.mark.parametrize("point", ["between-delta", "after-delta-commit"])
+@pytest.mark.parametrize("point", first_before_release(("between-delta",), ("after-delta-commit",)))
 @pytest.mark.usefixtures("change_feeds")
 def test_tables_that_the_library_cannot_write_are_written_by_spark(
     readings: Readings, fail_at: Callable[[str, int], None], point: str

@@ -41,7 +41,7 @@ LOG_WITHOUT_IT = [row for row in LOG if row[:4] != ("a", "10:00", 17, 2)]
     [
         "between-delta",
         pytest.param("before-delta", marks=pytest.mark.extended),
-        pytest.param("after-delta-commit", marks=pytest.mark.extended),
+        pytest.param("after-delta-commit", marks=pytest.mark.release),
     ],
 )
 def test_a_recorded_batch_has_its_rows_once_whatever_the_program_is_now(
