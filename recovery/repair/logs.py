@@ -191,11 +191,12 @@ def _tables_end_with(folder: Files, batch: int, s3: S3Options | None) -> bool:
 def _commit_finding(folder: Files, newest: int, batch: int) -> Finding:
     """Return what can be done about the newest commit, which cannot be read."""
     file = f"commits/{batch}"
-    if newest != batch and recorded_commit(folder, batch) is not None:
+    is_recorded = recorded_commit(folder, batch) is not None
+    if newest != batch and is_recorded:
         return Finding(file=file, action="replace", why=_COMMIT_RECORDED)
     if newest != batch:
         return unrepairable(folder.root, file, f"batch {newest} was begun after it, so it is needed")
-    if is_flushed(folder):
+    if is_flushed(folder) and not is_recorded:
         return unrepairable(folder.root, file, "the job was flushed, so the batch is not run again")
     return Finding(file=file, action="set aside", why=_RUN_AGAIN)
 

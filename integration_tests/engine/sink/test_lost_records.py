@@ -18,7 +18,7 @@ from framework.engine.user_sinks.foreach_batch import ForeachBatch
 from integration_tests.engine.readings import LOG
 from integration_tests.engine.sink.conftest import fail_in_batch_2, recorded, take_last_commit
 from integration_tests.selection import first_before_release
-from panekeeper import CheckpointError, JobFailed, SchemaMismatch, SinkError
+from panekeeper import CheckpointError, JobFailed, JobFinished, SchemaMismatch, SinkError
 from recovery.cli.main import main
 from state.checkpoint.folder import LocalFolder
 from state.checkpoint.layout import prepared_file
@@ -242,3 +242,34 @@ def test_a_column_that_is_renamed_while_a_batch_is_recorded_is_named(
     story.spark.sql(f"ALTER TABLE {log} RENAME COLUMN m TO n")
     story.run()
     assert story.log() == LOG
+
+
+def test_a_flush_that_was_interrupted_is_finished_by_the_next_start(
+    story: Readings, fail_at: Callable[[str, int], None]
+) -> None:
+    """Its batch is recorded, so there is nothing left to run. So is a commit that a power cut takes after that.
+
+    Of Spark's own commit that may leave the first line only.
+    """
+    job = story.run()
+    fail_at("between-delta", story.numbers("offsets")[-1] + 1)
+    with pytest.raises(JobFailed):
+        job.flush()
+    assert not job.finished
+    with pytest.raises(JobFinished):
+        story.start()
+    take_last_commit(story.folder / "log")
+    with pytest.raises(JobFinished):
+        story.start()
+    commit = story.checkpoint / "commits" / str(story.numbers("commits")[-1])
+    commit.write_bytes(commit.read_bytes()[:3])
+    take_last_commit(story.folder / "log")
+    with pytest.raises(CorruptState, match=rf"^commits/{commit.name} in .* is damaged"):
+        story.start()
+    assert main(["repair", str(story.checkpoint)]) == 0
+    with pytest.raises(JobFinished):
+        story.start()
+    assert {row["reason"] for row in story.rows("log")} == {"WATERMARK", "LATE", "FLUSH"}
+    assert {row[:2] for row in story.log()} - {row[:2] for row in LOG} == {("c", "10:09")}
+    assert len(story.log()) == len(LOG) + 1
+    assert story.numbers("commits") == story.numbers("offsets")

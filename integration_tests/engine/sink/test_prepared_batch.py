@@ -16,8 +16,8 @@ from framework.engine.session.required_settings import session_settings
 from framework.engine.sink import spark_commits
 from framework.engine.sink.batch import large_rows
 from integration_tests.engine.readings import FILES, LOG
-from integration_tests.engine.sink.conftest import fail_in_batch_2, reasons, recorded, take_last_commit
-from panekeeper import CheckpointError, JobFailed, JobFinished, TimeInterval, agg, windowed
+from integration_tests.engine.sink.conftest import fail_in_batch_2, reasons, recorded
+from panekeeper import CheckpointError, JobFailed, TimeInterval, agg, windowed
 from recovery.cli.main import main
 from state.checkpoint.folder import LocalFolder
 from state.errors import CorruptState
@@ -195,26 +195,6 @@ def test_to_complete_a_batch_changes_no_setting_of_the_session(
     assert found
     assert set(found) == {None}
     assert story.log("view") == LOG[1:]
-
-
-def test_a_flush_that_was_interrupted_is_finished_by_the_next_start(
-    story: Readings, fail_at: Callable[[str, int], None]
-) -> None:
-    """Its batch is recorded, so there is nothing left to run. So is a commit that a power cut takes after that."""
-    job = story.run()
-    fail_at("between-delta", story.numbers("offsets")[-1] + 1)
-    with pytest.raises(JobFailed):
-        job.flush()
-    assert not job.finished
-    with pytest.raises(JobFinished):
-        story.start()
-    take_last_commit(story.folder / "log")
-    with pytest.raises(JobFinished):
-        story.start()
-    assert {row["reason"] for row in story.rows("log")} == {"WATERMARK", "LATE", "FLUSH"}
-    assert {row[:2] for row in story.log()} - {row[:2] for row in LOG} == {("c", "10:09")}
-    assert len(story.log()) == len(LOG) + 1
-    assert story.numbers("commits") == story.numbers("offsets")
 
 
 class _Drawn(agg.UserAggregate):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from recovery.repair.repair import repair
-from state.checkpoint.layout import prepared_file
+from state.checkpoint.layout import FLUSHED_FILE, prepared_file
 from state.prepared import PreparedBatch
 from tests.recovery.conftest import FakeCheckpoint
 from tests.recovery.repair.test_repair import actions, delta_log, truncate
@@ -92,6 +93,17 @@ def test_a_commit_that_was_cut_short_after_the_next_batch_was_begun_is_known_by_
     assert repair(job.folder, no_sink=True).findings == ()
     if len(cut) == 1:
         assert job.files.read("commits/2").decode() == commit
+
+
+def test_the_commit_of_a_flush_that_was_cut_short_is_known_by_its_record(job: FakeCheckpoint) -> None:
+    """The next start completes the flush, as without the file; without a record only a savepoint is left."""
+    job.put(FLUSHED_FILE, json.dumps({"batch": 2}))
+    truncate(job, "commits/2", 3)
+    assert actions(repair(job.folder).findings) == {"commits/2": "none"}
+    recorded = PreparedBatch(number=2, epoch=0, spark_commit="v2\n{}", job="0123456789ab")
+    job.files.put_bytes(prepared_file(0, 2), recorded.to_bytes())
+    assert actions(repair(job.folder).findings) == {"commits/2": "set aside"}
+    assert repair(job.folder).findings == ()
 
 
 def test_a_repair_that_is_killed_while_it_replaces_a_commit_is_completed_by_the_next(
