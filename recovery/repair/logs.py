@@ -33,7 +33,7 @@ from state.control_log import control_files_up_to, lost_control_files
 from state.errors import CorruptState, StateError
 from state.prepared import last_prepared
 from state.spark_logs.offsets import require_later_offsets, require_readable_commit, require_readable_offsets
-from state.spark_logs.source_logs import damaged_entries, lost_entries
+from state.spark_logs.source_logs import damaged_entries, is_unread, lost_entries
 from state.spark_logs.startup import damaged_descriptions, require_readable_id
 
 _NO_BATCH = -1
@@ -154,18 +154,12 @@ def _lost_of_batch(folder: Files, batch: int, committed: int) -> Iterator[str]:
     """
     try:
         needed = [] if committed == _NO_BATCH else [*lost_entries(folder, committed)]
-        lost = [*lost_entries(folder, batch), *_cut_entries(folder, batch, committed)]
+        cut = [one for one in damaged_entries(folder) if is_unread(folder, one, committed)]
+        lost = [*lost_entries(folder, batch), *(one for one in cut if not is_unread(folder, one, batch))]
         yield from [] if needed else lost
         yield from [] if lost else lost_control_files(folder, batch)
     except (CorruptState, FileNotFoundError):
         return  # another finding names the damaged log, or what is gone
-
-
-def _cut_entries(folder: Files, batch: int, committed: int) -> list[str]:
-    """Return the entries of the sources' logs that a batch has read, and no committed one, and that are damaged."""
-    unread = damaged_entries(folder, None if committed == _NO_BATCH else committed)
-    of_batch = damaged_entries(folder, batch)
-    return [file for file, is_unread in unread.items() if is_unread and not of_batch[file]]
 
 
 def _require_batch(folder: Files, batch: int) -> None:
@@ -226,9 +220,9 @@ def recorded_commit(folder: Files, batch: int) -> str | None:
 
 
 def _source_findings(folder: Files, batch: int) -> Iterator[Finding]:
-    damaged = damaged_entries(folder, None if batch == _NO_BATCH else batch)
-    for file, unread in damaged.items():
-        if unread:
+    damaged = damaged_entries(folder)
+    for file in damaged:
+        if is_unread(folder, file, batch):
             why = "no batch has read what it names; the source finds these files again"
             yield Finding(file=file, action="set aside", why=why)
         else:

@@ -24,7 +24,7 @@ _LOG_OFFSET = re.compile(r'\s*\{\s*"logOffset"\s*:\s*(\d{1,18})\s*\}\s*', re.ASC
 def require_readable_commit(folder: LogFolder, batch: int) -> None:
     """Raise `CorruptState` if Spark could not read its commit of a batch, or would find no watermark in it."""
     name = f"{COMMITS_FOLDER}/{batch}"
-    if not any(isinstance(line, dict) for line in log_lines(folder, name)):
+    if not any(isinstance(line, dict) for line in [*log_lines(folder, name)]):  # each is read, not up to the first one
         raise damaged_log(folder, name)
 
 
@@ -83,7 +83,12 @@ def source_ends(folder: LogFolder, batch: int) -> list[int | None]:
 
     A line that cannot be read stands for a source without a log: `require_readable_offsets` reports it.
     """
-    return [log_offset(line) for line in text_lines(folder.read(f"{OFFSETS_FOLDER}/{batch}"))[2:]]
+    return [log_offset(line) for line in source_lines(folder, batch)]
+
+
+def source_lines(folder: LogFolder, batch: int) -> list[str]:
+    """Return the lines of the sources in the offsets of a batch, as they are."""
+    return text_lines(folder.read(f"{OFFSETS_FOLDER}/{batch}"))[2:]
 
 
 def has_read(ends: Sequence[int | None], source: int, entry: int) -> bool:

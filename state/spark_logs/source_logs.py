@@ -13,8 +13,8 @@ from state.checkpoint.folder import batch_numbers, damaged
 from state.checkpoint.layout import OFFSETS_FOLDER, SOURCES_FOLDER
 from state.errors import CorruptState
 from state.spark_logs.checksums import agreement, checksum_of
-from state.spark_logs.lines import LogFolder, damaged_log, log_lines, text_lines
-from state.spark_logs.offsets import NO_OFFSET, log_offset, source_ends
+from state.spark_logs.lines import LogFolder, damaged_log, log_lines
+from state.spark_logs.offsets import NO_OFFSET, log_offset, source_ends, source_lines
 
 _ENTRY = re.compile(r"(\d+)(?:\.compact)?")
 
@@ -91,6 +91,10 @@ def _is_whole_entry(folder: LogFolder, name: str) -> bool:
     return agreement(folder.read(name), sums) in ("agrees", "checksum is cut short")
 
 
+def _sources(folder: LogFolder) -> list[int]:
+    return sorted(map(int, filter(str.isdecimal, folder.names(SOURCES_FOLDER))))
+
+
 def _end_of(offsets: Sequence[str] | None, source: int) -> int | None:
     """Return the last entry of a source's log that a batch has read; -1: none; None: the source has no such log.
 
@@ -114,23 +118,25 @@ def _first_lost(names: Iterable[str]) -> int:
     return at
 
 
-def damaged_entries(folder: LogFolder, batch: int | None) -> dict[str, bool]:
-    """Return the files of the sources' logs that cannot be read -> whether nothing that a batch has read is lost.
+def damaged_entries(folder: LogFolder) -> list[str]:
+    """Return the files of the sources' logs that cannot be read."""
+    logs = [f"{SOURCES_FOLDER}/{source}" for source in _sources(folder)]
+    files = [f"{log}/{name}" for log in logs for name in needed_entries(folder.names(log))]
+    return [file for file in files if not _is_whole_entry(folder, file)]
+
+
+def is_unread(folder: LogFolder, file: str, batch: int) -> bool:
+    """Return whether nothing that a batch has read is lost with a file of a source's log.
 
     Args:
         folder: the checkpoint.
-        batch: one that was begun, and has read what those before it have, too; None: none was.
+        file: of the log.
+        batch: one that was begun, and has read what those before it have, too; -1: none was.
     """
-    offsets = None if batch is None else text_lines(folder.read(f"{OFFSETS_FOLDER}/{batch}"))[2:]
-    found = {}
-    for source in sorted(map(int, filter(str.isdecimal, folder.names(SOURCES_FOLDER)))):
-        log = f"{SOURCES_FOLDER}/{source}"
-        names, end = folder.names(log), _end_of(offsets, source)
-        for name in needed_entries(names):
-            if not _is_whole_entry(folder, f"{log}/{name}"):
-                others = [one for one in names if one != name]
-                found[f"{log}/{name}"] = end is not None and _numbers([name])[name] > end and _first_lost(others) > end
-    return found
+    log, _, name = file.rpartition("/")
+    end = _end_of(source_lines(folder, batch) if batch >= 0 else None, int(log.rpartition("/")[2]))
+    others = [one for one in folder.names(log) if one != name]
+    return end is not None and _numbers([name])[name] > end and _first_lost(others) > end
 
 
 def remove_unread_entries(folder: LogFolder, before_each: Callable[[], None] = lambda: None) -> list[str]:
@@ -148,9 +154,9 @@ def remove_unread_entries(folder: LogFolder, before_each: Callable[[], None] = l
         The removed files. A compact one stays if files that it stands for are gone.
     """
     batches = batch_numbers(folder, OFFSETS_FOLDER)
-    newest = text_lines(folder.read(f"{OFFSETS_FOLDER}/{batches[-1]}"))[2:] if batches else None
+    newest = source_lines(folder, batches[-1]) if batches else None
     removed: list[str] = []
-    for source in sorted(map(int, filter(str.isdecimal, folder.names(SOURCES_FOLDER)))):
+    for source in _sources(folder):
         if (end := _end_of(newest, source)) is not None:
             removed += _remove_after(folder, f"{SOURCES_FOLDER}/{source}", end, before_each)
     return removed

@@ -15,12 +15,11 @@ from recovery.jobs.lease import holding
 from recovery.repair import repair as repair_module
 from recovery.repair.repair import repair
 from recovery.savepoint.checkpoint_reader import read_checkpoint
-from recovery.storage.local_files import LocalFiles
 from state.checkpoint.layout import prepared_file
 from state.prepared import PreparedBatch
 from state.spark_logs.checksums import checksum_of
 from tests.recovery.conftest import FakeCheckpoint
-from tests.recovery.repair.test_repair import TABLE, delta_log
+from tests.recovery.repair.test_repair import delta_log
 
 
 def found(job: FakeCheckpoint) -> dict[str, str]:
@@ -144,17 +143,6 @@ def test_a_batch_that_was_begun_with_an_entry_which_is_cut_short_is_planned_agai
     assert found(job) == {"offsets/3": "set aside", file: "set aside"}
     assert found(job) == {}
     assert read_checkpoint(job.files).unfinished is None
-
-
-def test_an_entry_that_the_first_batch_of_all_was_begun_with_is_found_again(tmp_path: Path) -> None:
-    """No batch is committed, so no batch has read anything."""
-    job = FakeCheckpoint(tmp_path / "checkpoint")
-    job.tables(metrics=f"{tmp_path}/metrics")
-    LocalFiles(tmp_path / "metrics").put_bytes(f"_delta_log/{0:020d}.json", "\n".join(map(json.dumps, TABLE)).encode())
-    job.begin()
-    job.put("sources/0/0", "v1\n{")
-    assert found(job) == {"offsets/0": "set aside", "sources/0/0": "set aside"}
-    assert found(job) == {}
 
 
 def test_a_file_that_a_job_has_written_again_before_the_repair_began_stays(

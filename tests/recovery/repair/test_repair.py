@@ -62,6 +62,9 @@ NOT_SAFE = {
 }
 
 
+FIRST_FILES = ("offsets/0", "sources/0/0", "pulse/000000000001.json")
+
+
 def truncate(job: FakeCheckpoint, file: str, kept: int = 0) -> None:
     """Cut a file short; it is made first, if the job has none."""
     if not job.files.exists(file):
@@ -116,17 +119,28 @@ def test_a_file_that_a_start_does_not_need_is_set_aside(stored_job: FakeCheckpoi
     assert read_checkpoint(stored_job.files).batch == (1 if file == "commits/2" else 2)
 
 
-def test_the_first_batch_of_all_is_planned_again_too(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("cut", "kept", "aside"),
+    [
+        (FIRST_FILES, 1, FIRST_FILES),
+        (("sources/0/0",), 4, ("offsets/0", "sources/0/0")),  # without the entry that its offsets name
+    ],
+    ids=["each file", "an entry"],
+)
+def test_the_first_batch_of_all_is_planned_again_too(
+    tmp_path: Path, cut: tuple[str, ...], kept: int, aside: tuple[str, ...]
+) -> None:
     """There is no savepoint of a job to go back to. What its sources had found is found again."""
     job = FakeCheckpoint(tmp_path / "checkpoint")
     job.tables(metrics=f"{tmp_path}/metrics")
     first = "\n".join(map(json.dumps, TABLE))
     LocalFiles(tmp_path / "metrics").put_bytes(f"_delta_log/{0:020d}.json", first.encode())
     job.begin()
-    for file in ("offsets/0", "sources/0/0", "pulse/000000000001.json"):
-        truncate(job, file, 1)
+    for file in cut:
+        truncate(job, file, kept)
     found = {**actions(repair(job.folder, no_sink=True).findings), **actions(repair(job.folder).findings)}
-    assert found == dict.fromkeys(("offsets/0", "sources/0/0", "pulse/000000000001.json"), "set aside")
+    assert found == dict.fromkeys(aside, "set aside")
+    assert repair(job.folder).findings == ()
 
 
 @pytest.mark.parametrize("kept", [0, 1])
