@@ -7,7 +7,7 @@ PIP := $(PYTHON) -m pip --disable-pip-version-check --quiet
 PIP_VERSION := 'pip>=25.1,<27' # the first that knows dependency groups
 LOCK := requirements.lock
 ON_SPARK := $(PYTHON) -m pytest integration_tests --numprocesses 2 --dist loadgroup --durations 10
-CODE := $(wildcard panekeeper framework state recovery examples benchmarks tests integration_tests conftest.py)
+CODE := $(wildcard panekeeper examples benchmarks tests integration_tests conftest.py)
 
 .NOTPARALLEL:
 .PHONY: help demo test test-rest test-release test-all fast lint bench soak drill images stack lock clean java
@@ -52,7 +52,7 @@ soak: java $(VENV)/.installed-dev $(VENV)/.jars ## Load a job from Kafka, kill i
 
 drill: java $(VENV)/.installed-dev $(VENV)/.jars ## Break jobs in every known way and compare their tables (an hour)
 	@mkdir -p out
-	@$(PYTHON) -m recovery.cli.main drill --html out/drills.html
+	@$(PYTHON) -m panekeeper.recovery.cli.main drill --html out/drills.html
 
 images: java $(VENV)/.installed-dev $(VENV)/.jars ## Build the images of the stack (docs/stack.md); needs root and Docker
 	@PYTHON=$(PYTHON) integration_tests/images/build
@@ -88,7 +88,7 @@ $(VENV)/.installed-%: pyproject.toml $(LOCK) | $(PYTHON)
 
 $(VENV)/.jars:
 	@echo "Fetching the Java libraries of Delta, S3 and Kafka"
-	@$(PYTHON) -m framework.engine.session.session
+	@$(PYTHON) -m panekeeper.framework.engine.session.session
 	@touch $@
 
 $(VENV)/spark-classes.jsa: $(VENV)/.jars

@@ -22,8 +22,8 @@ from benchmarks.data import write_input
 from benchmarks.measure import BenchmarkRun, Mismatch, run_comparison
 from benchmarks.report import Result
 from benchmarks.workloads import Workload, WorkloadEntry, workloads
-from framework.engine.session.file_manager import MANAGER_SETTING, ON_DISK
 from panekeeper import session
+from panekeeper.framework.engine.session.file_manager import MANAGER_SETTING, ON_DISK
 
 WRONG = 1
 RESULTS = Path(__file__).parent / "results.json"

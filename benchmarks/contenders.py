@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from pyspark.errors import StreamingQueryException
 
 from benchmarks.data import COLUMNS, Input
-from framework.engine.session.spark_errors import is_worker_timeout
+from panekeeper.framework.engine.session.spark_errors import is_worker_timeout
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -12,7 +12,7 @@ from panekeeper import Count, Delta, Emit, Event, Operator, Sliding, Time, TimeI
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from framework.builder.outputs import Computation
+    from panekeeper.framework.builder.outputs import Computation
 
 PANES = ("key", "pane_start", "pane_end")
 FIRINGS = ("key", "fired_at")

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from framework.builder.outputs import Computation
     from panekeeper import BatchReport, Job
+    from panekeeper.framework.builder.outputs import Computation
 
 CHECKPOINT, LOG, VIEW = "checkpoint", "log", "view"
 """Names of the folders of a job."""

@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from framework.engine.session.session import SHORT_LIVED
 from integration_tests.engine.readings import FILES
+from panekeeper.framework.engine.session.session import SHORT_LIVED
 
 ARCHIVE = Path(sys.prefix) / "spark-classes.jsa"
 _SILENT = "-Xlog:disable"  # that an archive does not fit would be printed among the results of a program

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from framework.engine.session.session import session
-from framework.engine.sink import fault_points
 from integration_tests.class_archive import java_options
+from panekeeper.framework.engine.session.session import session
+from panekeeper.framework.engine.sink import fault_points
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

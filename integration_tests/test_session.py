@@ -12,17 +12,17 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-import state
-from framework.engine.session.session import session
+import panekeeper.state
+from panekeeper.framework.engine.session.session import session
 
 PROGRAM = """
 import json
 import beside
-from framework.engine.session.session import session
+from panekeeper.framework.engine.session.session import session
 
 def where(_):
-    import state, framework
-    return [state.__file__, framework.__file__, beside.where()]
+    import panekeeper.state, panekeeper.framework
+    return [panekeeper.state.__file__, panekeeper.framework.__file__, beside.where()]
 
 if __name__ == "__main__":
     spark = session("shadowed", cores=1)
@@ -44,11 +44,11 @@ def where():
 class Reader(SimpleDataSourceStreamReader):
     def initialOffset(self): return {"n": 0}
     def read(self, start):
-        import state
-        return iter([(state.__file__,)] if start["n"] == 0 else []), {"n": 1}
+        import panekeeper.state
+        return iter([(panekeeper.state.__file__,)] if start["n"] == 0 else []), {"n": 1}
     def readBetweenOffsets(self, start, end):
-        import state
-        return iter([(state.__file__,)])
+        import panekeeper.state
+        return iter([(panekeeper.state.__file__,)])
 
 class Source(DataSource):
     @classmethod
@@ -58,12 +58,12 @@ class Source(DataSource):
 
 class Processor(StatefulProcessor):
     def init(self, handle):
-        import state  # also in the process that Spark starts beside the driver
+        import panekeeper.state  # also in the process that Spark starts beside the driver
     def handleInputRows(self, key, rows, timerValues):
-        import state
+        import panekeeper.state
         from pyspark.sql import Row
         for row in rows:
-            yield Row(source=row.source, processor=state.__file__)
+            yield Row(source=row.source, processor=panekeeper.state.__file__)
     def close(self): pass
 
 def in_streaming_processes(spark):
@@ -109,7 +109,7 @@ def test_a_folder_named_state_in_the_launch_directory_does_not_shadow_ours(tmp_p
     (program / "beside.py").write_text(BESIDE)
     ran = _run(program / "main.py", launch=launch, checkpoint=tmp_path / "checkpoint")
     worker, streaming = (json.loads(line) for line in ran.splitlines()[-2:])
-    ours = state.__file__
+    ours = panekeeper.state.__file__
     assert [worker[0], worker[2]] == [ours, str(program / "beside.py")]
     assert streaming == [[ours, ours]]
 

@@ -1,9 +1,12 @@
 """Panekeeper's public API: everything that a user imports, except the test kit in `panekeeper.testing`.
 
+framework/  what a window is, and how a row passes through one: a link to the folder beside this one
+recovery/   around a stop: savepoints, restore, upkeep, the command line: likewise
+state/      persisted state: records, bytes, stores: likewise
 testing.py  how is a window checked without Spark? `play`, `difference`, `batch_results`
 
-Importing this package loads no pyspark and no boto3: `session`, `windowed` and all else that needs them is loaded on
-first use, so declarations and `panekeeper.testing.play` work without Java.
+Importing this package loads nothing else. Each name is loaded when it is first used, so declarations and
+`panekeeper.testing.play` work without Java, and a Python worker of Spark loads what it runs.
 """
 
 from __future__ import annotations
@@ -11,74 +14,81 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from framework.declarations import aggregates as agg
-from framework.declarations.durations import Duration, days, hours, minutes, seconds
-from framework.declarations.errors import (
-    CheckpointError,
-    CheckpointInUse,
-    CorruptState,
-    DeclarationError,
-    DrainTimeout,
-    EventError,
-    ForeignCheckpoint,
-    IncompatibleCheckpoint,
-    InputError,
-    JobFailed,
-    JobFinished,
-    JobNotRunning,
-    LifecycleError,
-    NotConfirmed,
-    OutputNotWritable,
-    PanekeeperError,
-    SchemaMismatch,
-    SetupError,
-    SinkError,
-    StateError,
-    StateVersionError,
-)
-from framework.declarations.events import Event, EventType, Pane, Reason, Timing
-from framework.declarations.operator import Emit, Listener, Operator
-from framework.declarations.policies import Count, Delta, PartitionAge, PartitionCount, Punctuation, Time, TupleCount
-from framework.declarations.user_policy import PartitionUse, UserPolicy
-from framework.declarations.windows import Batched, Sliding, TimeInterval, Tumbling
-from recovery.errors import (
-    ArchiveDenied,
-    ArchiveError,
-    ArchiveNotFound,
-    ArchiveUnreachable,
-    DamagedSavepoint,
-    ForeignManifest,
-    NewerSavepoint,
-    NoSuchSavepoint,
-    SavepointError,
-    SavepointRefused,
-    TableVersionLost,
-    UntrustedSavepoint,
-)
-from state.handler import CheckpointReason, OpenPartition, StateContext, StateHandler
-
 if TYPE_CHECKING:
-    from framework.builder.ports import ports
-    from framework.builder.windowed import windowed
-    from framework.engine.job.job import Job
-    from framework.engine.job.run_totals import BatchReport
-    from framework.engine.job.status import Drained, Status
-    from framework.engine.monitor.endpoint import MetricsEndpoint, serve_metrics
-    from framework.engine.monitor.instruments import publish_metrics
-    from framework.engine.session.session import session
-    from framework.engine.user_sinks.kafka_sink import KafkaSink
-    from framework.engine.user_sinks.protocol import Sink
-    from recovery.restore.clone import clone
-    from recovery.restore.restore import restore
-    from recovery.savepoint.catalog import prune, savepoints, verify
-    from recovery.savepoint.create import Savepoint, savepoint
-    from recovery.storage.archive import Archive
-    from recovery.storage.locations import register_archive
-    from recovery.storage.s3_options import S3Options
-    from recovery.upgrade.check import check_upgrade
-    from recovery.upgrade.rescale import rescale
-    from recovery.upkeep.maintain import maintain
-    from recovery.upkeep.report import Upkeep
+    from panekeeper.framework.builder.ports import ports
+    from panekeeper.framework.builder.windowed import windowed
+    from panekeeper.framework.declarations import aggregates as agg
+    from panekeeper.framework.declarations.durations import Duration, days, hours, minutes, seconds
+    from panekeeper.framework.declarations.errors import (
+        CheckpointError,
+        CheckpointInUse,
+        CorruptState,
+        DeclarationError,
+        DrainTimeout,
+        EventError,
+        ForeignCheckpoint,
+        IncompatibleCheckpoint,
+        InputError,
+        JobFailed,
+        JobFinished,
+        JobNotRunning,
+        LifecycleError,
+        NotConfirmed,
+        OutputNotWritable,
+        PanekeeperError,
+        SchemaMismatch,
+        SetupError,
+        SinkError,
+        StateError,
+        StateVersionError,
+    )
+    from panekeeper.framework.declarations.events import Event, EventType, Pane, Reason, Timing
+    from panekeeper.framework.declarations.operator import Emit, Listener, Operator
+    from panekeeper.framework.declarations.policies import (
+        Count,
+        Delta,
+        PartitionAge,
+        PartitionCount,
+        Punctuation,
+        Time,
+        TupleCount,
+    )
+    from panekeeper.framework.declarations.user_policy import PartitionUse, UserPolicy
+    from panekeeper.framework.declarations.windows import Batched, Sliding, TimeInterval, Tumbling
+    from panekeeper.framework.engine.job.job import Job
+    from panekeeper.framework.engine.job.run_totals import BatchReport
+    from panekeeper.framework.engine.job.status import Drained, Status
+    from panekeeper.framework.engine.monitor.endpoint import MetricsEndpoint, serve_metrics
+    from panekeeper.framework.engine.monitor.instruments import publish_metrics
+    from panekeeper.framework.engine.session.session import session
+    from panekeeper.framework.engine.user_sinks.kafka_sink import KafkaSink
+    from panekeeper.framework.engine.user_sinks.protocol import Sink
+    from panekeeper.recovery.errors import (
+        ArchiveDenied,
+        ArchiveError,
+        ArchiveNotFound,
+        ArchiveUnreachable,
+        DamagedSavepoint,
+        ForeignManifest,
+        NewerSavepoint,
+        NoSuchSavepoint,
+        SavepointError,
+        SavepointRefused,
+        TableVersionLost,
+        UntrustedSavepoint,
+    )
+    from panekeeper.recovery.restore.clone import clone
+    from panekeeper.recovery.restore.restore import restore
+    from panekeeper.recovery.savepoint.catalog import prune, savepoints, verify
+    from panekeeper.recovery.savepoint.create import Savepoint, savepoint
+    from panekeeper.recovery.storage.archive import Archive
+    from panekeeper.recovery.storage.locations import register_archive
+    from panekeeper.recovery.storage.s3_options import S3Options
+    from panekeeper.recovery.upgrade.check import check_upgrade
+    from panekeeper.recovery.upgrade.rescale import rescale
+    from panekeeper.recovery.upkeep.maintain import maintain
+    from panekeeper.recovery.upkeep.report import Upkeep
+    from panekeeper.state.handler import CheckpointReason, OpenPartition, StateContext, StateHandler
 
 __version__ = "0.1.0"
 
@@ -176,40 +186,62 @@ __all__ = [
     "windowed",
 ]
 
-_LOADED_WHEN_USED = {
-    "Archive": "recovery.storage.archive",
-    "BatchReport": "framework.engine.job.run_totals",
-    "Drained": "framework.engine.job.status",
-    "Job": "framework.engine.job.job",
-    "KafkaSink": "framework.engine.user_sinks.kafka_sink",
-    "MetricsEndpoint": "framework.engine.monitor.endpoint",
-    "S3Options": "recovery.storage.s3_options",
-    "Savepoint": "recovery.savepoint.create",
-    "Sink": "framework.engine.user_sinks.protocol",
-    "Status": "framework.engine.job.status",
-    "Upkeep": "recovery.upkeep.report",
-    "check_upgrade": "recovery.upgrade.check",
-    "clone": "recovery.restore.clone",
-    "maintain": "recovery.upkeep.maintain",
-    "ports": "framework.builder.ports",
-    "prune": "recovery.savepoint.catalog",
-    "publish_metrics": "framework.engine.monitor.instruments",
-    "register_archive": "recovery.storage.locations",
-    "rescale": "recovery.upgrade.rescale",
-    "restore": "recovery.restore.restore",
-    "savepoint": "recovery.savepoint.create",
-    "savepoints": "recovery.savepoint.catalog",
-    "serve_metrics": "framework.engine.monitor.endpoint",
-    "session": "framework.engine.session.session",
-    "verify": "recovery.savepoint.catalog",
-    "windowed": "framework.builder.windowed",
+_WHERE = {
+    "panekeeper.framework.builder.ports": "ports",
+    "panekeeper.framework.builder.windowed": "windowed",
+    "panekeeper.framework.declarations.durations": "Duration days hours minutes seconds",
+    "panekeeper.framework.declarations.errors": """
+        CheckpointError CheckpointInUse CorruptState DeclarationError DrainTimeout EventError
+        ForeignCheckpoint IncompatibleCheckpoint InputError JobFailed JobFinished JobNotRunning
+        LifecycleError NotConfirmed OutputNotWritable PanekeeperError SchemaMismatch SetupError SinkError
+        StateError StateVersionError
+    """,
+    "panekeeper.framework.declarations.events": "Event EventType Pane Reason Timing",
+    "panekeeper.framework.declarations.operator": "Emit Listener Operator",
+    "panekeeper.framework.declarations.policies": """
+        Count Delta PartitionAge PartitionCount Punctuation Time TupleCount
+    """,
+    "panekeeper.framework.declarations.user_policy": "PartitionUse UserPolicy",
+    "panekeeper.framework.declarations.windows": "Batched Sliding TimeInterval Tumbling",
+    "panekeeper.framework.engine.job.job": "Job",
+    "panekeeper.framework.engine.job.run_totals": "BatchReport",
+    "panekeeper.framework.engine.job.status": "Drained Status",
+    "panekeeper.framework.engine.monitor.endpoint": "MetricsEndpoint serve_metrics",
+    "panekeeper.framework.engine.monitor.instruments": "publish_metrics",
+    "panekeeper.framework.engine.session.session": "session",
+    "panekeeper.framework.engine.user_sinks.kafka_sink": "KafkaSink",
+    "panekeeper.framework.engine.user_sinks.protocol": "Sink",
+    "panekeeper.recovery.errors": """
+        ArchiveDenied ArchiveError ArchiveNotFound ArchiveUnreachable DamagedSavepoint ForeignManifest
+        NewerSavepoint NoSuchSavepoint SavepointError SavepointRefused TableVersionLost UntrustedSavepoint
+    """,
+    "panekeeper.recovery.restore.clone": "clone",
+    "panekeeper.recovery.restore.restore": "restore",
+    "panekeeper.recovery.savepoint.catalog": "prune savepoints verify",
+    "panekeeper.recovery.savepoint.create": "Savepoint savepoint",
+    "panekeeper.recovery.storage.archive": "Archive",
+    "panekeeper.recovery.storage.locations": "register_archive",
+    "panekeeper.recovery.storage.s3_options": "S3Options",
+    "panekeeper.recovery.upgrade.check": "check_upgrade",
+    "panekeeper.recovery.upgrade.rescale": "rescale",
+    "panekeeper.recovery.upkeep.maintain": "maintain",
+    "panekeeper.recovery.upkeep.report": "Upkeep",
+    "panekeeper.state.handler": "CheckpointReason OpenPartition StateContext StateHandler",
 }
+"""Module -> the public names that it defines."""
+
+_MODULE_OF = {name: module for module, names in _WHERE.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LOADED_WHEN_USED:
+    if name == "agg":
+        value: Any = import_module("panekeeper.framework.declarations.aggregates")
+    elif name in _MODULE_OF:
+        value = getattr(import_module(_MODULE_OF[name]), name)
+    else:
         raise AttributeError(f"module 'panekeeper' has no attribute {name!r}")
-    return getattr(import_module(_LOADED_WHEN_USED[name]), name)
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

@@ -8,6 +8,6 @@ runs rows through a window with policies and aggregates of your own, in memory.
 
 from __future__ import annotations
 
-from framework.testing import batch_results, difference, play
+from panekeeper.framework.testing import batch_results, difference, play
 
 __all__ = ["batch_results", "difference", "play"]

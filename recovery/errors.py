@@ -1,4 +1,4 @@
-"""The errors of savepoints, of Kafka brokers and of job files; branches of the tree in `framework.declarations.errors`.
+"""The errors of savepoints, of Kafka brokers and of job files; branches of the tree in `declarations/errors.py`.
 
 SavepointError (PanekeeperError)
 |-- SavepointRefused        not possible now: a job runs, a name is taken, a restore was interrupted, ...
@@ -18,7 +18,7 @@ JobFileError (PanekeeperError)  a Python file does not declare a job
 
 from __future__ import annotations
 
-from framework.declarations.errors import PanekeeperError
+from panekeeper.framework.declarations.errors import PanekeeperError
 
 
 class SavepointError(PanekeeperError):

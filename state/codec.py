@@ -2,7 +2,7 @@
 
 Every value starts with a frame: magic, state version, length and CRC-32 of the body. A table is an Arrow IPC
 stream with zstd buffers (reading back costs by stored byte, so small is fast); a header is one JSON object
-followed by named tables. What the fields mean is in `state.records`.
+followed by named tables. What the fields mean is in `panekeeper.state.records`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from state.errors import CorruptState, StateVersionError
+from panekeeper.state.errors import CorruptState, StateVersionError
 
 STATE_VERSION = 2
 """Raised by one whenever stored bytes change meaning; every older version is read or refused by name.

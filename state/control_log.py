@@ -12,8 +12,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 from urllib.parse import unquote
 
-from state.checkpoint.folder import batch_numbers, damaged, parse_json, plain_url, read_object
-from state.checkpoint.layout import (
+from panekeeper.state.checkpoint.folder import batch_numbers, damaged, parse_json, plain_url, read_object
+from panekeeper.state.checkpoint.layout import (
     COMMITS_FOLDER,
     CONTROL_FOLDER,
     OFFSETS_FOLDER,
@@ -21,10 +21,10 @@ from state.checkpoint.layout import (
     control_file,
     control_file_number,
 )
-from state.errors import CheckpointError, CorruptState
-from state.spark_logs.lines import LogFolder, damaged_log, log_lines, text_lines
-from state.spark_logs.offsets import has_read, require_readable_offsets, source_ends
-from state.spark_logs.source_logs import needed_entries
+from panekeeper.state.errors import CheckpointError, CorruptState
+from panekeeper.state.spark_logs.lines import LogFolder, damaged_log, log_lines, text_lines
+from panekeeper.state.spark_logs.offsets import has_read, require_readable_offsets, source_ends
+from panekeeper.state.spark_logs.source_logs import needed_entries
 
 _COMPACT = ".compact"
 

@@ -1,6 +1,6 @@
 """The root of the exception tree, and what can be wrong with stored state.
 
-The whole tree is drawn in `framework.declarations.errors`; it starts here because `state` imports neither other
+The whole tree is drawn in `framework/declarations/errors.py`; it starts here because `state` imports neither other
 package.
 """
 

@@ -22,8 +22,8 @@ from typing import Any, ClassVar, Protocol
 
 import pyarrow as pa
 
-from state.errors import LifecycleError, StateVersionError
-from state.user_values import snapshot, to_json
+from panekeeper.state.errors import LifecycleError, StateVersionError
+from panekeeper.state.user_values import snapshot, to_json
 
 
 class CheckpointReason(Enum):

@@ -20,15 +20,21 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from state.checkpoint.folder import CheckpointFolder, batch_numbers, damaged
-from state.checkpoint.job_record import JobRecord
-from state.checkpoint.layout import COMMITS_FOLDER, OFFSETS_FOLDER, PREPARED_FOLDER, prepared_batch, prepared_file
-from state.codec import decode_header, encode_header
-from state.errors import CorruptState, StateVersionError
-from state.log import logger
-from state.spark_logs.lines import LogFolder
-from state.spark_logs.offsets import begun_ms
-from state.upgrade.history import corrected
+from panekeeper.state.checkpoint.folder import CheckpointFolder, batch_numbers, damaged
+from panekeeper.state.checkpoint.job_record import JobRecord
+from panekeeper.state.checkpoint.layout import (
+    COMMITS_FOLDER,
+    OFFSETS_FOLDER,
+    PREPARED_FOLDER,
+    prepared_batch,
+    prepared_file,
+)
+from panekeeper.state.codec import decode_header, encode_header
+from panekeeper.state.errors import CorruptState, StateVersionError
+from panekeeper.state.log import logger
+from panekeeper.state.spark_logs.lines import LogFolder
+from panekeeper.state.spark_logs.offsets import begun_ms
+from panekeeper.state.upgrade.history import corrected
 
 _log = logger("job")
 

@@ -1,7 +1,7 @@
 """Every stored field of a key group, in one place: what is not here is not persisted.
 
 The contents themselves (slices of partial aggregates, raw rows) are segments of the `KeyGroupStore`; a record lists
-which segments there are. A field added here needs a new `STATE_VERSION` in `state.codec`.
+which segments there are. A field added here needs a new `STATE_VERSION` in `panekeeper.state.codec`.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from state.codec import decode_header, encode_header
-from state.errors import CorruptState
-from state.handler import HandlerState
-from state.user_values import from_json, to_json
+from panekeeper.state.codec import decode_header, encode_header
+from panekeeper.state.errors import CorruptState
+from panekeeper.state.handler import HandlerState
+from panekeeper.state.user_values import from_json, to_json
 
 NO_WATERMARK = -(2**63)
 """The watermark before the first one: smaller than every time."""

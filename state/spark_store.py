@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
-from state.store import KeyGroupStore
+from panekeeper.state.store import KeyGroupStore
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle

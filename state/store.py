@@ -1,14 +1,14 @@
 """The store of one key group's persisted state: one header and a map of segments.
 
 The core uses the protocol only. `MemoryStore` keeps it in a dictionary (tests, `play()`);
-`state.spark_store.SparkStore` in Spark's state store.
+`panekeeper.state.spark_store.SparkStore` in Spark's state store.
 """
 
 from __future__ import annotations
 
 from typing import Protocol
 
-from state.errors import CorruptState
+from panekeeper.state.errors import CorruptState
 
 
 class KeyGroupStore(Protocol):

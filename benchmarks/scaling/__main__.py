@@ -18,8 +18,8 @@ from benchmarks.pages import between_marks
 from benchmarks.scaling.page import page
 from benchmarks.scaling.plot import draw
 from benchmarks.scaling.points import WARM, points, seconds_a_batch, warm_up
-from framework.engine.session.file_manager import MANAGER_SETTING, ON_DISK
 from panekeeper import session
+from panekeeper.framework.engine.session.file_manager import MANAGER_SETTING, ON_DISK
 
 RESULTS = Path(__file__).with_name("results.json")
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "scaling.md"

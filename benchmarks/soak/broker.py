@@ -18,8 +18,8 @@ from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
-from framework.engine.session.environment import java_executable
-from framework.engine.session.java.jars import JavaLibraries, cached_jars
+from panekeeper.framework.engine.session.environment import java_executable
+from panekeeper.framework.engine.session.java.jars import JavaLibraries, cached_jars
 
 KeyAndValue = tuple[str, str | None]
 """Those of a message; the topic's partition is that of the key."""

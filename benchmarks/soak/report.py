@@ -11,7 +11,7 @@ from typing import Any
 from benchmarks.soak.latency import PaneLatency, Recovery, percentile, undisturbed
 from benchmarks.soak.load import SECOND, Load
 from benchmarks.soak.run import JobOptions, Outcome
-from framework.engine.session.session import usable_memory
+from panekeeper.framework.engine.session.session import usable_memory
 
 _WHOLE = 100  # from there on no digits after the point are shown
 

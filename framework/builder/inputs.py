@@ -10,20 +10,20 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from framework.builder.outputs import Computation
-from framework.core.aggregates.binding import bind
-from framework.core.job_spec import JobSpec, PortSpec
-from framework.declarations.aggregates import Aggregate
-from framework.declarations.arrow_types import has_void_inside
-from framework.declarations.errors import DeclarationError
-from framework.declarations.operator import Listener, Operator, OperatorWithListeners
-from framework.declarations.policy import Policy
-from framework.declarations.window_events import require_possible_event
-from framework.declarations.windows import Window
-from framework.engine.flow.intake import Intake
-from framework.engine.flow.pipeline import Pipeline
-from state.codec import that_may_be_null
-from state.handler import StateHandler
+from panekeeper.framework.builder.outputs import Computation
+from panekeeper.framework.core.aggregates.binding import bind
+from panekeeper.framework.core.job_spec import JobSpec, PortSpec
+from panekeeper.framework.declarations.aggregates import Aggregate
+from panekeeper.framework.declarations.arrow_types import has_void_inside
+from panekeeper.framework.declarations.errors import DeclarationError
+from panekeeper.framework.declarations.operator import Listener, Operator, OperatorWithListeners
+from panekeeper.framework.declarations.policy import Policy
+from panekeeper.framework.declarations.window_events import require_possible_event
+from panekeeper.framework.declarations.windows import Window
+from panekeeper.framework.engine.flow.intake import Intake
+from panekeeper.framework.engine.flow.pipeline import Pipeline
+from panekeeper.state.codec import that_may_be_null
+from panekeeper.state.handler import StateHandler
 
 
 @dataclass(frozen=True)

@@ -9,18 +9,18 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from framework.declarations.errors import OutputNotWritable, SinkError
-from framework.engine.delta_log.read import is_delta_table
-from framework.engine.session.columns import quoted
-from framework.engine.session.spark_errors import first_line
-from state.checkpoint.folder import local_path
+from panekeeper.framework.declarations.errors import OutputNotWritable, SinkError
+from panekeeper.framework.engine.delta_log.read import is_delta_table
+from panekeeper.framework.engine.session.columns import quoted
+from panekeeper.framework.engine.session.spark_errors import first_line
+from panekeeper.state.checkpoint.folder import local_path
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
-    from framework.core.job_spec import JobSpec
-    from framework.engine.sink.tables import TableLayout, Tables
+    from panekeeper.framework.core.job_spec import JobSpec
+    from panekeeper.framework.engine.sink.tables import TableLayout, Tables
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def _folder_of(spark: SparkSession, name: str) -> str | None:
 
 
 def _create(spark: SparkSession, name: str, role: str, layout: TableLayout | None, schema: StructType) -> str:
-    from framework.engine.sink.tables import TableLayout, new_table
+    from panekeeper.framework.engine.sink.tables import TableLayout, new_table
 
     try:
         new_table(spark, role, schema, layout or TableLayout()).tableName(_quoted(name)).execute()

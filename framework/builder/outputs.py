@@ -11,8 +11,8 @@ from dataclasses import asdict, astuple, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from framework.builder.named_tables import NamedTables
-from framework.builder.places import (
+from panekeeper.framework.builder.named_tables import NamedTables
+from panekeeper.framework.builder.places import (
     Place,
     cluster_columns,
     qualified_path,
@@ -20,25 +20,25 @@ from framework.builder.places import (
     tables_in_catalog,
     tables_in_folders,
 )
-from framework.declarations.errors import DeclarationError, ForeignCheckpoint
-from framework.engine.flow.pipeline import Pipeline, unpack
-from framework.engine.job.lease import Lease
-from framework.engine.job.query import QueryTrigger, trigger_options
-from framework.engine.job.start import acquire_for_start
-from state.checkpoint.control_files import write_control_file
-from state.checkpoint.job_record import read_record, read_tables
-from state.checkpoint.run_record import is_new
+from panekeeper.framework.declarations.errors import DeclarationError, ForeignCheckpoint
+from panekeeper.framework.engine.flow.pipeline import Pipeline, unpack
+from panekeeper.framework.engine.job.lease import Lease
+from panekeeper.framework.engine.job.query import QueryTrigger, trigger_options
+from panekeeper.framework.engine.job.start import acquire_for_start
+from panekeeper.state.checkpoint.control_files import write_control_file
+from panekeeper.state.checkpoint.job_record import read_record, read_tables
+from panekeeper.state.checkpoint.run_record import is_new
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from framework.engine.job.job import Job
-    from framework.engine.job.reset import ResetPreview
-    from framework.engine.session.checkpoint_files import CheckpointFiles
-    from framework.engine.sink.tables import TableLayout, Tables
-    from framework.engine.user_sinks.protocol import Sink
+    from panekeeper.framework.engine.job.job import Job
+    from panekeeper.framework.engine.job.reset import ResetPreview
+    from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
+    from panekeeper.framework.engine.sink.tables import TableLayout, Tables
+    from panekeeper.framework.engine.user_sinks.protocol import Sink
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Computation:
             DeclarationError: neither path nor table, or both; two tables in one place; a name for a folder, or the
                 other way round; `cluster_by` of no result column; or results that cannot be merged into a view.
         """
-        from framework.engine.sink.tables import TableLayout
+        from panekeeper.framework.engine.sink.tables import TableLayout
 
         others = {"view": view, "quarantine": quarantine, "metrics": metrics, "downtime": downtime}
         if (path is None) == (table is None):
@@ -105,10 +105,10 @@ class Computation:
             SetupError: as `DeltaJob.start`.
             StateError: as `DeltaJob.start`.
         """
-        from framework.engine.job.startup_checks import open_with_history
-        from framework.engine.job.upgrade.start import record_upgrade
-        from framework.engine.session.checkpoint_files import CheckpointFiles
-        from framework.engine.session.required_settings import require_state_settings
+        from panekeeper.framework.engine.job.startup_checks import open_with_history
+        from panekeeper.framework.engine.job.upgrade.start import record_upgrade
+        from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
+        from panekeeper.framework.engine.session.required_settings import require_state_settings
 
         files = CheckpointFiles(self._pipeline.intake.df.sparkSession, qualified_path(checkpoint))
         require_state_settings(files)
@@ -153,7 +153,7 @@ class DeltaJob:
         Raises:
             DeclarationError: it does not have these methods, or the job has a sink already.
         """
-        from framework.engine.user_sinks.protocol import Sink
+        from panekeeper.framework.engine.user_sinks.protocol import Sink
 
         if isinstance(sink, type) or not isinstance(sink, Sink):
             raise DeclarationError(f"with_sink() takes an object with the methods prepare and commit, not {sink!r}")
@@ -172,7 +172,7 @@ class DeltaJob:
         Raises:
             DeclarationError: it cannot be called, or the job has a sink already.
         """
-        from framework.engine.user_sinks.foreach_batch import ForeachBatch
+        from panekeeper.framework.engine.user_sinks.foreach_batch import ForeachBatch
 
         if not callable(function):
             raise DeclarationError(f"foreach_batch() takes a function of a DataFrame and a number, not {function!r}")
@@ -206,14 +206,14 @@ class DeltaJob:
             SetupError: the session cannot run it.
             StateError: the stored state cannot be used.
         """
-        from framework.engine.job.startup_checks import (
+        from panekeeper.framework.engine.job.startup_checks import (
             check_session,
             require_no_interrupted_restore,
             require_separate_folders,
         )
-        from framework.engine.session.checkpoint_files import CheckpointFiles
-        from framework.engine.session.spark_errors import translate_full_disk
-        from framework.engine.sink.tables import require_no_rows
+        from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
+        from panekeeper.framework.engine.session.spark_errors import translate_full_disk
+        from panekeeper.framework.engine.sink.tables import require_no_rows
 
         how = trigger_options(trigger)
         files = CheckpointFiles(self._spark, qualified_path(checkpoint))
@@ -228,18 +228,18 @@ class DeltaJob:
             return self._start(held, how, lease, accept_batch)
 
     def _start(self, files: CheckpointFiles, how: Mapping[str, Any], lease: Lease, accepted: int | None) -> Job:
-        from framework.engine.job.job import Job
-        from framework.engine.job.launch import JobLaunch
-        from framework.engine.job.prepared.completion import Completion
-        from framework.engine.job.startup_checks import open_with_history
-        from framework.engine.job.tables.table_checks import require_fitting_tables
-        from framework.engine.job.upgrade.start import take_tables, with_columns_found
-        from framework.engine.sink.batch.table_writer import TableWriter
-        from framework.engine.sink.delta_sink import DeltaSink
-        from framework.engine.sink.small_tables import SmallTables
-        from framework.engine.sink.tables import create_or_check
-        from framework.engine.sources.backlog import require_bounded_batch
-        from state.spark_logs.source_logs import found_files
+        from panekeeper.framework.engine.job.job import Job
+        from panekeeper.framework.engine.job.launch import JobLaunch
+        from panekeeper.framework.engine.job.prepared.completion import Completion
+        from panekeeper.framework.engine.job.startup_checks import open_with_history
+        from panekeeper.framework.engine.job.tables.table_checks import require_fitting_tables
+        from panekeeper.framework.engine.job.upgrade.start import take_tables, with_columns_found
+        from panekeeper.framework.engine.sink.batch.table_writer import TableWriter
+        from panekeeper.framework.engine.sink.delta_sink import DeltaSink
+        from panekeeper.framework.engine.sink.small_tables import SmallTables
+        from panekeeper.framework.engine.sink.tables import create_or_check
+        from panekeeper.framework.engine.sources.backlog import require_bounded_batch
+        from panekeeper.state.spark_logs.source_logs import found_files
 
         writer = TableWriter(small=SmallTables(), user_sink=self._sink)
         last_batch = partial(
@@ -282,9 +282,9 @@ class DeltaJob:
             CheckpointError: the folder belongs to another job, a job runs on it, or it was restored to another folder.
             SinkError: the declared view is not the one that the job has written.
         """
-        from framework.engine.job.reset import reset_to_initial_state
-        from framework.engine.job.startup_checks import require_no_interrupted_restore
-        from framework.engine.session.checkpoint_files import CheckpointFiles
+        from panekeeper.framework.engine.job.reset import reset_to_initial_state
+        from panekeeper.framework.engine.job.startup_checks import require_no_interrupted_restore
+        from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
 
         files = CheckpointFiles(self._spark, qualified_path(checkpoint))
         record = read_record(files)

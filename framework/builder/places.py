@@ -10,13 +10,13 @@ from dataclasses import astuple
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from framework.declarations.errors import DeclarationError
-from framework.declarations.suggestions import did_you_mean
-from state.checkpoint.folder import local_path, spark_url
+from panekeeper.framework.declarations.errors import DeclarationError
+from panekeeper.framework.declarations.suggestions import did_you_mean
+from panekeeper.state.checkpoint.folder import local_path, spark_url
 
 if TYPE_CHECKING:
-    from framework.engine.flow.pipeline import Pipeline
-    from framework.engine.sink.tables import Tables
+    from panekeeper.framework.engine.flow.pipeline import Pipeline
+    from panekeeper.framework.engine.sink.tables import Tables
 
 Place = str | os.PathLike[str]
 
@@ -137,7 +137,7 @@ def require_view(view: Place | None, pipeline: Pipeline) -> None:
 
 
 def _tables(log: str, others: Mapping[str, str | None]) -> Tables:
-    from framework.engine.sink.tables import Tables
+    from panekeeper.framework.engine.sink.tables import Tables
 
     tables = Tables(
         log=log,

@@ -16,12 +16,12 @@ from typing import Any, NoReturn
 
 import pyarrow as pa
 
-from framework.builder.inputs import Input, build_operator_pipeline
-from framework.builder.outputs import Computation
-from framework.builder.windowed import StreamWithWindow, WindowedStream
-from framework.declarations.errors import DeclarationError
-from framework.declarations.operator import Listener, Operator
-from state.handler import StateHandler
+from panekeeper.framework.builder.inputs import Input, build_operator_pipeline
+from panekeeper.framework.builder.outputs import Computation
+from panekeeper.framework.builder.windowed import StreamWithWindow, WindowedStream
+from panekeeper.framework.declarations.errors import DeclarationError
+from panekeeper.framework.declarations.operator import Listener, Operator
+from panekeeper.state.handler import StateHandler
 
 
 def ports(*streams: StreamWithWindow) -> Ports:

@@ -19,22 +19,22 @@ from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
-from framework.builder.inputs import (
+from panekeeper.framework.builder.inputs import (
     Input,
     build_aggregate_pipeline,
     build_operator_pipeline,
     shares_state_between_partitions,
 )
-from framework.builder.outputs import Computation
-from framework.core.arrival.policies.evaluate import tumbles_at_marks
-from framework.core.arrival.policies.registry import require_implementations
-from framework.declarations.aggregates import Aggregate
-from framework.declarations.durations import Duration, days, to_us
-from framework.declarations.errors import DeclarationError
-from framework.declarations.operator import Listener, Operator
-from framework.declarations.windows import ArrivalWindow, TimeInterval, Window, columns_of_policies
-from framework.engine.flow.intake import Intake
-from state.handler import StateHandler
+from panekeeper.framework.builder.outputs import Computation
+from panekeeper.framework.core.arrival.policies.evaluate import tumbles_at_marks
+from panekeeper.framework.core.arrival.policies.registry import require_implementations
+from panekeeper.framework.declarations.aggregates import Aggregate
+from panekeeper.framework.declarations.durations import Duration, days, to_us
+from panekeeper.framework.declarations.errors import DeclarationError
+from panekeeper.framework.declarations.operator import Listener, Operator
+from panekeeper.framework.declarations.windows import ArrivalWindow, TimeInterval, Window, columns_of_policies
+from panekeeper.framework.engine.flow.intake import Intake
+from panekeeper.state.handler import StateHandler
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

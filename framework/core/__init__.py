@@ -3,7 +3,7 @@
 The core is pure: numpy and Arrow, no Spark, no clock, no disk. A micro-batch of one key group is a list of steps (rows,
 watermarks, ticks, marks, commands). A `KeyGroupRunner` processes it on the store that holds the persisted state, and
 returns a `BatchOutcome`. The same runner is used by the tests and by Spark's workers. What is stored is described in
-`state.records` and nowhere else.
+`panekeeper.state.records` and nowhere else.
 
 steps.py                what is a micro-batch made of?
 job_spec.py             what do the workers need of the declaration of a job?

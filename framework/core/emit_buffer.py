@@ -8,10 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from framework.declarations.arrow_types import may_be_cut_off, require_no_field_left_out, require_nothing_cut_off
-from framework.declarations.errors import DeclarationError, LifecycleError
-from state.codec import with_columns
-from state.user_values import snapshot
+from panekeeper.framework.declarations.arrow_types import (
+    may_be_cut_off,
+    require_no_field_left_out,
+    require_nothing_cut_off,
+)
+from panekeeper.framework.declarations.errors import DeclarationError, LifecycleError
+from panekeeper.state.codec import with_columns
+from panekeeper.state.user_values import snapshot
 
 
 class Origin(NamedTuple):

@@ -11,13 +11,13 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import pyarrow as pa
 
-from framework.core.aggregates.binding import bind
-from framework.core.aggregates.columns import Ints
-from framework.core.aggregates.protocol import Accumulator, State
-from framework.core.quarantine import SUM_OVERFLOW, USER_ERROR, FiringPlace, Quarantine
-from framework.declarations.aggregates import Aggregate
-from framework.declarations.errors import InputError
-from state.upgrade.history import History
+from panekeeper.framework.core.aggregates.binding import bind
+from panekeeper.framework.core.aggregates.columns import Ints
+from panekeeper.framework.core.aggregates.protocol import Accumulator, State
+from panekeeper.framework.core.quarantine import SUM_OVERFLOW, USER_ERROR, FiringPlace, Quarantine
+from panekeeper.framework.declarations.aggregates import Aggregate
+from panekeeper.framework.declarations.errors import InputError
+from panekeeper.state.upgrade.history import History
 
 PlaceOf = Callable[[int], FiringPlace]
 """Returns the place of the firing with this index, for the quarantine."""

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
-from framework.declarations.windows import ArrivalWindow, TimeInterval, Window
-from state.codec import that_may_be_null
-from state.handler import StateHandler
-from state.upgrade.history import History
+from panekeeper.framework.declarations.windows import ArrivalWindow, TimeInterval, Window
+from panekeeper.state.codec import that_may_be_null
+from panekeeper.state.handler import StateHandler
+from panekeeper.state.upgrade.history import History
 
 if TYPE_CHECKING:
-    from framework.declarations.aggregates import Aggregate
-    from framework.declarations.operator import Operator
+    from panekeeper.framework.declarations.aggregates import Aggregate
+    from panekeeper.framework.declarations.operator import Operator
 
 EVENT_TIME = "_t"
 """Column of a segment: event time, int64 us since the epoch."""

@@ -14,20 +14,20 @@ from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import replace
 
-from framework.core.arrival.batch import ArrivalBatch
-from framework.core.job_spec import JobSpec
-from framework.core.outcome import BatchOutcome, merge_outcomes
-from framework.core.panes.batch import TimeIntervalBatch
-from framework.core.port_watermarks import PortWatermarks
-from framework.core.state_handlers import BatchCheckpoint, StateHandlerCalls
-from framework.core.steps import EventTimeProgress, Step
-from state.store import KeyGroupStore, PortStore
+from panekeeper.framework.core.arrival.batch import ArrivalBatch
+from panekeeper.framework.core.job_spec import JobSpec
+from panekeeper.framework.core.outcome import BatchOutcome, merge_outcomes
+from panekeeper.framework.core.panes.batch import TimeIntervalBatch
+from panekeeper.framework.core.port_watermarks import PortWatermarks
+from panekeeper.framework.core.state_handlers import BatchCheckpoint, StateHandlerCalls
+from panekeeper.framework.core.steps import EventTimeProgress, Step
+from panekeeper.state.store import KeyGroupStore, PortStore
 
 
 class KeyGroupRunner:
     """Runs batches against the store of one key group.
 
-    >>> from state.store import MemoryStore
+    >>> from panekeeper.state.store import MemoryStore
     >>> runner = KeyGroupRunner(spec, MemoryStore())  # doctest: +SKIP
     >>> runner.run([Rows(table), Watermark(60_000_000)]).results  # doctest: +SKIP
     """

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable
 
 import pyarrow as pa
 
-from framework.core.emit_buffer import EmitBuffer, Origin
-from framework.core.job_spec import JobSpec
-from framework.core.quarantine import USER_ERROR, FiringPlace, Quarantine
-from framework.declarations.errors import DeclarationError, EventError, LifecycleError
-from framework.declarations.events import Event
-from framework.declarations.operator import Operator, OperatorWithListeners
+from panekeeper.framework.core.emit_buffer import EmitBuffer, Origin
+from panekeeper.framework.core.job_spec import JobSpec
+from panekeeper.framework.core.quarantine import USER_ERROR, FiringPlace, Quarantine
+from panekeeper.framework.declarations.errors import DeclarationError, EventError, LifecycleError
+from panekeeper.framework.declarations.events import Event
+from panekeeper.framework.declarations.operator import Operator, OperatorWithListeners
 
 _WRONG_CODE = (DeclarationError, EventError, LifecycleError)
 """Errors that are in the code, whatever the rows are: they fail the batch."""

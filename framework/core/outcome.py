@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from framework.core.job_spec import PORT, JobSpec
-from state.codec import with_columns
+from panekeeper.framework.core.job_spec import PORT, JobSpec
+from panekeeper.state.codec import with_columns
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,7 +17,7 @@ class BatchOutcome:
 
     Attributes:
         results: rows of the result log, or None.
-        rejected: rows that join no window (`framework.core.job_spec.REJECTED_SCHEMA`), or None.
+        rejected: rows that join no window (`panekeeper.framework.core.job_spec.REJECTED_SCHEMA`), or None.
         counts: where the rows went: rows_in is the sum of admitted, refined_late, dropped_late and outside.
         due_watermark_us: the watermark at which this group next has work; None if no pane is open.
         due_us: the wall-clock instant at which this group next has work; None without a timer.

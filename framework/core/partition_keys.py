@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from state.codec import that_may_be_null, with_columns
-from state.errors import LifecycleError
+from panekeeper.state.codec import that_may_be_null, with_columns
+from panekeeper.state.errors import LifecycleError
 
 
 class PartitionKeys:

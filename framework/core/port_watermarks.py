@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from framework.core.steps import EventTimeProgress, Watermark
-from state.records import HORIZON, HorizonRecord
-from state.store import KeyGroupStore
+from panekeeper.framework.core.steps import EventTimeProgress, Watermark
+from panekeeper.state.records import HORIZON, HorizonRecord
+from panekeeper.state.store import KeyGroupStore
 
 _SEGMENT = (HORIZON, 0, 0)
 

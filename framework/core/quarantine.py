@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from framework.core.job_spec import ARRIVAL_TIME, EVENT_TIME, REJECTED_SCHEMA, TIMESTAMP, JobSpec
-from framework.core.partition_keys import PartitionKeys
-from framework.declarations.errors import InputError, as_utf8
+from panekeeper.framework.core.job_spec import ARRIVAL_TIME, EVENT_TIME, REJECTED_SCHEMA, TIMESTAMP, JobSpec
+from panekeeper.framework.core.partition_keys import PartitionKeys
+from panekeeper.framework.declarations.errors import InputError, as_utf8
 
 LATE = "LATE"
 USER_ERROR = "USER_ERROR"

@@ -21,9 +21,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from framework.declarations.durations import to_datetime
-from state.errors import CorruptState, LifecycleError
-from state.handler import (
+from panekeeper.framework.declarations.durations import to_datetime
+from panekeeper.state.errors import CorruptState, LifecycleError
+from panekeeper.state.handler import (
     CheckpointReason,
     HandlerState,
     OpenPartition,
@@ -32,8 +32,8 @@ from state.handler import (
     WindowControl,
     require_readable,
 )
-from state.records import HANDLERS, LifecycleRecord
-from state.store import KeyGroupStore
+from panekeeper.state.records import HANDLERS, LifecycleRecord
+from panekeeper.state.store import KeyGroupStore
 
 _SEGMENT = (HANDLERS, 0, 0)
 

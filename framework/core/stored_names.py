@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from framework.core.arrival.partitions import PARTITION_COLUMNS, VALUE_COLUMNS
-from framework.core.panes.refinements import BEFORE_COLUMN, COUNT_COLUMN, PANE_COLUMN
+from panekeeper.framework.core.arrival.partitions import PARTITION_COLUMNS, VALUE_COLUMNS
+from panekeeper.framework.core.panes.refinements import BEFORE_COLUMN, COUNT_COLUMN, PANE_COLUMN
 
 _FIXED = frozenset(
     {

@@ -5,7 +5,7 @@
 
 Nulls are skipped everywhere; a window whose values are all null gives null (0 for the counts, an empty list for
 `collect`). Results are the same to the last bit however the stream is split into batches, and after every restart.
-Nothing here computes; the computation is in `framework.core.aggregates`.
+Nothing here computes; the computation is in `panekeeper.framework.core.aggregates`.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from framework.declarations.arrow_types import arrow_type, require_nothing_cut_off, state_type
-from framework.declarations.errors import DeclarationError
-from framework.declarations.parameters import declared_parameters
-from framework.declarations.user_aggregate import UserAggregate
+from panekeeper.framework.declarations.arrow_types import arrow_type, require_nothing_cut_off, state_type
+from panekeeper.framework.declarations.errors import DeclarationError
+from panekeeper.framework.declarations.parameters import declared_parameters
+from panekeeper.framework.declarations.user_aggregate import UserAggregate
 
 __all__ = [
     "Aggregate",

@@ -10,7 +10,7 @@ from typing import Any, get_args, get_origin
 import numpy as np
 import pyarrow as pa
 
-from framework.declarations.errors import DeclarationError
+from panekeeper.framework.declarations.errors import DeclarationError
 
 _PYTHON_TYPES: dict[Any, pa.DataType] = {
     bool: pa.bool_(),

@@ -15,7 +15,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 
-from framework.declarations.errors import DeclarationError
+from panekeeper.framework.declarations.errors import DeclarationError
 
 Duration = int | float | Decimal | timedelta | str
 """What a duration may be given as: seconds as a number, a `timedelta`, or text such as `"10 minutes"`."""

@@ -21,7 +21,7 @@ PanekeeperError
 |   `-- StateVersionError                ... written by another version
 |-- DrainTimeout                         a job is still draining: wait longer, or see what its batch does
 |-- JobFailed                            the running job failed with an error of no other class here
-`-- SavepointError                       a savepoint cannot be made, read or restored: see `recovery.errors`
+`-- SavepointError                       a savepoint cannot be made, read or restored: see `panekeeper.recovery.errors`
 """
 
 from __future__ import annotations
@@ -30,7 +30,14 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from state.errors import CheckpointError, CorruptState, LifecycleError, PanekeeperError, StateError, StateVersionError
+from panekeeper.state.errors import (
+    CheckpointError,
+    CorruptState,
+    LifecycleError,
+    PanekeeperError,
+    StateError,
+    StateVersionError,
+)
 
 __all__ = [
     "CheckpointError",

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import pyarrow as pa
 
-from framework.declarations.durations import to_datetime
-from framework.declarations.errors import EventError
+from panekeeper.framework.declarations.durations import to_datetime
+from panekeeper.framework.declarations.errors import EventError
 
 if TYPE_CHECKING:
     import numpy as np

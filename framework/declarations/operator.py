@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Protocol
 
 import pyarrow as pa
 
-from framework.declarations.events import Event, EventType
+from panekeeper.framework.declarations.events import Event, EventType
 
 
 class Emit(Protocol):

@@ -13,9 +13,9 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any, ClassVar
 
-from framework.declarations.durations import LARGEST_SIZE, Duration, to_us
-from framework.declarations.errors import DeclarationError
-from framework.declarations.policy import Policy, Role
+from panekeeper.framework.declarations.durations import LARGEST_SIZE, Duration, to_us
+from panekeeper.framework.declarations.errors import DeclarationError
+from panekeeper.framework.declarations.policy import Policy, Role
 
 ROW_ROLES = frozenset({Role.TUMBLE, Role.EVICT, Role.FIRE})
 

@@ -10,7 +10,7 @@ from dataclasses import fields
 from enum import Enum
 from typing import Any, ClassVar
 
-from framework.declarations.errors import DeclarationError
+from panekeeper.framework.declarations.errors import DeclarationError
 
 
 class Role(Enum):

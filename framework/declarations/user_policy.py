@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from framework.declarations.errors import DeclarationError
-from framework.declarations.parameters import declared_parameters
-from framework.declarations.policy import Policy, Role
+from panekeeper.framework.declarations.errors import DeclarationError
+from panekeeper.framework.declarations.parameters import declared_parameters
+from panekeeper.framework.declarations.policy import Policy, Role
 
 METHODS = {Role.TUMBLE: "tumble", Role.EVICT: "evict", Role.FIRE: "fire", Role.EVICT_PARTITIONS: "evict_partitions"}
 """Role -> the method of a `UserPolicy` that gives it this role."""

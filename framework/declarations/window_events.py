@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from framework.declarations.errors import DeclarationError
-from framework.declarations.events import EventType
-from framework.declarations.operator import Listener, Operator
-from framework.declarations.windows import Batched, Sliding, TimeInterval, Tumbling, Window
+from panekeeper.framework.declarations.errors import DeclarationError
+from panekeeper.framework.declarations.events import EventType
+from panekeeper.framework.declarations.operator import Listener, Operator
+from panekeeper.framework.declarations.windows import Batched, Sliding, TimeInterval, Tumbling, Window
 
 _ARRIVAL = {EventType.INSERTION, EventType.EVICTION, EventType.FINAL}
 _EVENTS = {

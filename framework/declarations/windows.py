@@ -1,6 +1,6 @@
 """Declarations of windows, validated where they are written (docs/semantics.md section 9).
 
-Nothing here runs; `framework.core` has the running windows.
+Nothing here runs; `panekeeper.framework.core` has the running windows.
 """
 
 from __future__ import annotations
@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, InitVar, dataclass
 from typing import Any, Literal
 
-from framework.declarations.durations import Duration, to_us
-from framework.declarations.errors import DeclarationError
-from framework.declarations.policies import Count, require_count, require_positive
-from framework.declarations.policy import Policy, Role, column_read_by, require_role
+from panekeeper.framework.declarations.durations import Duration, to_us
+from panekeeper.framework.declarations.errors import DeclarationError
+from panekeeper.framework.declarations.policies import Count, require_count, require_positive
+from panekeeper.framework.declarations.policy import Policy, Role, column_read_by, require_role
 
 LatenessRule = Literal["pane", "tuple"]
 """When a late row is dropped: once every pane it belongs to is closed, or once it is older than the discard age."""

@@ -3,7 +3,7 @@
 `play` runs one *vector* (a window and its input, item by item) and returns what happened; `difference` compares that
 with what should have happened. Vectors are plain JSON objects, so a bug report can be one.
 
-    >>> from framework.testing import play
+    >>> from panekeeper.framework.testing import play
     >>> vector = {
     ...     "window": {"kind": "timeInterval", "intervalDuration": 10, "event_time": "ts"},
     ...     "input": [{"value": {"ts": 7}}, {"watermark": 10}],
@@ -28,8 +28,8 @@ window_fields.py        which window does a vector declare?
 
 from __future__ import annotations
 
-from framework.testing.batch_results import batch_results
-from framework.testing.compare import difference
-from framework.testing.play_vector import play
+from panekeeper.framework.testing.batch_results import batch_results
+from panekeeper.framework.testing.compare import difference
+from panekeeper.framework.testing.play_vector import play
 
 __all__ = ["batch_results", "difference", "play"]

@@ -11,15 +11,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from framework.core.aggregates.binding import bind
-from framework.core.arrival.policies.registry import require_implementations
-from framework.core.job_spec import ARRIVAL_TIME, JobSpec
-from framework.core.key_group import KeyGroupRunner
-from framework.core.steps import Rows
-from framework.declarations.aggregates import Aggregate
-from framework.declarations.errors import DeclarationError
-from framework.declarations.windows import TimeInterval, Window
-from state.store import MemoryStore
+from panekeeper.framework.core.aggregates.binding import bind
+from panekeeper.framework.core.arrival.policies.registry import require_implementations
+from panekeeper.framework.core.job_spec import ARRIVAL_TIME, JobSpec
+from panekeeper.framework.core.key_group import KeyGroupRunner
+from panekeeper.framework.core.steps import Rows
+from panekeeper.framework.declarations.aggregates import Aggregate
+from panekeeper.framework.declarations.errors import DeclarationError
+from panekeeper.framework.declarations.windows import TimeInterval, Window
+from panekeeper.state.store import MemoryStore
 
 
 def batch_results(

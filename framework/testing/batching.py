@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from framework.declarations.errors import DeclarationError
-from framework.testing.vector import CheckpointItem, Item, ResetItem
+from panekeeper.framework.declarations.errors import DeclarationError
+from panekeeper.framework.testing.vector import CheckpointItem, Item, ResetItem
 
 BatchSplit = Literal["whole", "each"] | int
 """How the input is split into micro-batches; an int seeds a random split."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from framework.declarations.durations import seconds_to_us
-from framework.declarations.errors import DeclarationError
+from panekeeper.framework.declarations.durations import seconds_to_us
+from panekeeper.framework.declarations.errors import DeclarationError
 
 
 def require_known_fields(found: Any, names: set[str], where: str) -> None:

@@ -13,11 +13,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from framework.core.state_handlers import BatchCheckpoint, NoPartitionControl, StateHandlerCalls
-from framework.declarations.errors import DeclarationError
-from framework.testing.fields import require_bool, require_field, require_known_fields, require_list
-from state.handler import StateContext, StateHandler
-from state.store import KeyGroupStore
+from panekeeper.framework.core.state_handlers import BatchCheckpoint, NoPartitionControl, StateHandlerCalls
+from panekeeper.framework.declarations.errors import DeclarationError
+from panekeeper.framework.testing.fields import require_bool, require_field, require_known_fields, require_list
+from panekeeper.state.handler import StateContext, StateHandler
+from panekeeper.state.store import KeyGroupStore
 
 Call = dict[str, Any]
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-from framework.testing.lifecycle import Call, LifecycleDeclaration, LifecycleStep, run_step, to_line
-from state.spark_store import SparkStore
+from panekeeper.framework.testing.lifecycle import Call, LifecycleDeclaration, LifecycleStep, run_step, to_line
+from panekeeper.state.spark_store import SparkStore
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -45,7 +45,7 @@ def run_on_spark(
 ) -> list[Call]:
     """Run the steps, with a query for each run, and return the calls in order."""
     if spark is None:
-        from framework.engine.session.session import session
+        from panekeeper.framework.engine.session.session import session
 
         spark = session()
     calls: list[Call] = []
@@ -67,8 +67,8 @@ def run_on_spark(
 def _run_query(declaration: LifecycleDeclaration, spark: SparkSession, folder: Path, calls: list[Call]) -> None:
     from pyspark.sql import functions as F  # noqa: N812
 
-    from framework.engine.session.checkpoint_files import CheckpointFiles
-    from framework.engine.session.required_settings import query_settings
+    from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
+    from panekeeper.framework.engine.session.required_settings import query_settings
 
     rows = spark.readStream.option("maxFilesPerTrigger", 1).text(str(folder / "input"))
     calls_stream = (

@@ -10,13 +10,13 @@ import pickle
 from collections.abc import Iterable
 from typing import Any
 
-from framework.core.key_group import KeyGroupRunner
-from framework.core.steps import Step, Tick
-from framework.testing.batching import VectorBatch
-from framework.testing.recorder import job_spec_for, read_events
-from framework.testing.steps import items_to_steps
-from framework.testing.vector import CheckpointItem, ResetItem, Vector
-from state.store import MemoryStore
+from panekeeper.framework.core.key_group import KeyGroupRunner
+from panekeeper.framework.core.steps import Step, Tick
+from panekeeper.framework.testing.batching import VectorBatch
+from panekeeper.framework.testing.recorder import job_spec_for, read_events
+from panekeeper.framework.testing.steps import items_to_steps
+from panekeeper.framework.testing.vector import CheckpointItem, ResetItem, Vector
+from panekeeper.state.store import MemoryStore
 
 
 class MemoryRun:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from framework.declarations.errors import DeclarationError
-from framework.testing.batching import BatchSplit, Restart, split_into_batches
-from framework.testing.lifecycle import parse_lifecycle, run_step
-from framework.testing.vector import parse
-from state.store import MemoryStore
+from panekeeper.framework.declarations.errors import DeclarationError
+from panekeeper.framework.testing.batching import BatchSplit, Restart, split_into_batches
+from panekeeper.framework.testing.lifecycle import parse_lifecycle, run_step
+from panekeeper.framework.testing.vector import parse
+from panekeeper.state.store import MemoryStore
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -57,10 +57,10 @@ def play(
     parsed = parse(vector)
     batches = split_into_batches(parsed.items, cut, restart_after)
     if engine == "memory":
-        from framework.testing.memory_run import MemoryRun
+        from panekeeper.framework.testing.memory_run import MemoryRun
 
         return MemoryRun(parsed).play(batches)
-    from framework.testing.spark_run import play_on_spark
+    from panekeeper.framework.testing.spark_run import play_on_spark
 
     return play_on_spark(parsed, batches, spark)
 
@@ -68,7 +68,7 @@ def play(
 def _play_lifecycle(vector: dict[str, Any], engine: str, spark: SparkSession | None) -> list[dict[str, Any]]:
     declaration, steps = parse_lifecycle(vector)
     if engine == "spark":
-        from framework.testing.lifecycle_spark_run import run_on_spark
+        from panekeeper.framework.testing.lifecycle_spark_run import run_on_spark
 
         return run_on_spark(declaration, steps, spark)
     store = MemoryStore()

@@ -10,12 +10,12 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from framework.core.job_spec import JobSpec
-from framework.declarations.events import Event, EventType
-from framework.declarations.operator import Emit, Operator
-from framework.declarations.windows import TimeInterval
-from framework.testing.vector import RowItem, Vector
-from framework.testing.window_fields import column_of
+from panekeeper.framework.core.job_spec import JobSpec
+from panekeeper.framework.declarations.events import Event, EventType
+from panekeeper.framework.declarations.operator import Emit, Operator
+from panekeeper.framework.declarations.windows import TimeInterval
+from panekeeper.framework.testing.vector import RowItem, Vector
+from panekeeper.framework.testing.window_fields import column_of
 
 KEY = "key"
 """Partition column of a played vector: the key as JSON text; null for a null key."""

@@ -19,31 +19,39 @@ from urllib.parse import quote
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from framework.builder.windowed import windowed
-from framework.core.job_spec import EVENT_TIME, TIMESTAMP
-from framework.core.steps import EvictPartitions, Mark, Rows, Step, Tick, Watermark
-from framework.engine.flow.packing import MARK, MARK_TEXT, MARK_VALUE
-from framework.engine.flow.pipeline import spark_schema
-from framework.engine.job.job import Job
-from framework.engine.job.launch import JobLaunch
-from framework.engine.job.prepared.completion import Completion
-from framework.engine.job.query import QueryTrigger, trigger_options
-from framework.engine.job.start import acquire_for_start
-from framework.engine.job.startup_checks import open_checkpoint
-from framework.engine.session.checkpoint_files import CheckpointFiles
-from framework.engine.sink.batch.output import run_and_collect
-from framework.testing.batching import VectorBatch
-from framework.testing.recorder import KEY, OUTPUT, TUPLE, job_spec_for, measure_type, read_events, recorder_for
-from framework.testing.steps import items_to_steps
-from framework.testing.vector import CheckpointItem, ResetItem, Vector
-from framework.testing.window_fields import column_of
-from state.prepared import PreparedBatch
+from panekeeper.framework.builder.windowed import windowed
+from panekeeper.framework.core.job_spec import EVENT_TIME, TIMESTAMP
+from panekeeper.framework.core.steps import EvictPartitions, Mark, Rows, Step, Tick, Watermark
+from panekeeper.framework.engine.flow.packing import MARK, MARK_TEXT, MARK_VALUE
+from panekeeper.framework.engine.flow.pipeline import spark_schema
+from panekeeper.framework.engine.job.job import Job
+from panekeeper.framework.engine.job.launch import JobLaunch
+from panekeeper.framework.engine.job.prepared.completion import Completion
+from panekeeper.framework.engine.job.query import QueryTrigger, trigger_options
+from panekeeper.framework.engine.job.start import acquire_for_start
+from panekeeper.framework.engine.job.startup_checks import open_checkpoint
+from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
+from panekeeper.framework.engine.sink.batch.output import run_and_collect
+from panekeeper.framework.testing.batching import VectorBatch
+from panekeeper.framework.testing.recorder import (
+    KEY,
+    OUTPUT,
+    TUPLE,
+    job_spec_for,
+    measure_type,
+    read_events,
+    recorder_for,
+)
+from panekeeper.framework.testing.steps import items_to_steps
+from panekeeper.framework.testing.vector import CheckpointItem, ResetItem, Vector
+from panekeeper.framework.testing.window_fields import column_of
+from panekeeper.state.prepared import PreparedBatch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from framework.builder.outputs import Computation
-    from framework.engine.sink.batch.output import BatchOutput
+    from panekeeper.framework.builder.outputs import Computation
+    from panekeeper.framework.engine.sink.batch.output import BatchOutput
 
 _TIME = "event_time"
 
@@ -61,7 +69,7 @@ def input_schema(vector: Vector) -> pa.Schema:
 def play_on_spark(vector: Vector, batches: Iterable[VectorBatch], spark: SparkSession | None) -> list[dict[str, Any]]:
     """Run the micro-batches of a vector and return its events."""
     if spark is None:
-        from framework.engine.session.session import session
+        from panekeeper.framework.engine.session.session import session
 
         spark = session()
     with tempfile.TemporaryDirectory(prefix="panekeeper-play-", ignore_cleanup_errors=True) as folder:

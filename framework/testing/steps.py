@@ -7,11 +7,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from framework.core.job_spec import EVENT_TIME
-from framework.core.steps import EvictPartitions, Mark, Rows, Step, Tick, Watermark
-from framework.testing.recorder import KEY, TUPLE
-from framework.testing.vector import ClockItem, EvictItem, Item, MarkItem, RowItem, WatermarkItem
-from framework.testing.window_fields import column_of
+from panekeeper.framework.core.job_spec import EVENT_TIME
+from panekeeper.framework.core.steps import EvictPartitions, Mark, Rows, Step, Tick, Watermark
+from panekeeper.framework.testing.recorder import KEY, TUPLE
+from panekeeper.framework.testing.vector import ClockItem, EvictItem, Item, MarkItem, RowItem, WatermarkItem
+from panekeeper.framework.testing.window_fields import column_of
 
 
 def items_to_steps(items: Iterable[Item], columns: pa.Schema) -> Iterator[Step]:

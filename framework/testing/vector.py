@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from framework.declarations.durations import seconds_to_us
-from framework.declarations.errors import DeclarationError
-from framework.declarations.windows import Window
-from framework.testing.fields import optional_time_us, require_field, require_known_fields, require_list
-from framework.testing.window_fields import DeclaredWindow, parse_window
+from panekeeper.framework.declarations.durations import seconds_to_us
+from panekeeper.framework.declarations.errors import DeclarationError
+from panekeeper.framework.declarations.windows import Window
+from panekeeper.framework.testing.fields import optional_time_us, require_field, require_known_fields, require_list
+from panekeeper.framework.testing.window_fields import DeclaredWindow, parse_window
 
 _VECTOR = {"name", "source", "window", "input", "expect", "note"}
 _EVENT = {"event", "key", "tuples", "at", "pane", "timing", "index", "on", "method", "id"}

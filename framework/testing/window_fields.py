@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from framework.core.arrival.policies.registry import RUNNING_POLICIES
-from framework.declarations.errors import DeclarationError
-from framework.declarations.policies import Count
-from framework.declarations.policy import Policy
-from framework.declarations.windows import Batched, Sliding, TimeInterval, Tumbling, Window
-from framework.testing.fields import (
+from panekeeper.framework.core.arrival.policies.registry import RUNNING_POLICIES
+from panekeeper.framework.declarations.errors import DeclarationError
+from panekeeper.framework.declarations.policies import Count
+from panekeeper.framework.declarations.policy import Policy
+from panekeeper.framework.declarations.windows import Batched, Sliding, TimeInterval, Tumbling, Window
+from panekeeper.framework.testing.fields import (
     optional_time_us,
     require_bool,
     require_field,

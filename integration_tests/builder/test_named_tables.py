@@ -14,13 +14,13 @@ import pytest
 from integration_tests.engine.conftest import Readings, shown
 from integration_tests.engine.readings import FILES, LOG
 from panekeeper import OutputNotWritable, SinkError
-from recovery.restore.restore import restore
-from recovery.savepoint.create import savepoint
+from panekeeper.recovery.restore.restore import restore
+from panekeeper.recovery.savepoint.create import savepoint
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from framework.builder.outputs import DeltaJob
+    from panekeeper.framework.builder.outputs import DeltaJob
 
 PROGRAM = Path(__file__).with_name("catalog_program.py")
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 import pytest
 
-from framework.declarations.policy import Policy, Role
 from panekeeper import (
     Batched,
     DeclarationError,
@@ -20,6 +19,7 @@ from panekeeper import (
     agg,
     windowed,
 )
+from panekeeper.framework.declarations.policy import Policy, Role
 
 if TYPE_CHECKING:
     from integration_tests.engine.conftest import Readings

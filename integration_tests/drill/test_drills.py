@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from integration_tests.selection import first_before_release
-from recovery.drill.actions import Kill, Resume
-from recovery.drill.process.launcher import environment
-from recovery.drill.reduced_scenarios import REDUCED
-from recovery.drill.runner import Drills
-from recovery.drill.scenario import Scenario
-from recovery.savepoint.create import savepoint
+from panekeeper.recovery.drill.actions import Kill, Resume
+from panekeeper.recovery.drill.process.launcher import environment
+from panekeeper.recovery.drill.reduced_scenarios import REDUCED
+from panekeeper.recovery.drill.runner import Drills
+from panekeeper.recovery.drill.scenario import Scenario
+from panekeeper.recovery.savepoint.create import savepoint
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from recovery.drill.faults.defects import Defect
+    from panekeeper.recovery.drill.faults.defects import Defect
 
 LEFT_TO_RELEASES = {
     "a kill at every point, one after the other",

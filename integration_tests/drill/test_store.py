@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from recovery.drill.faults.faulty_s3 import BUCKET, CREDENTIALS, FaultyStore
-from recovery.storage.locations import open_archive
-from recovery.storage.s3_options import S3Options
+from panekeeper.recovery.drill.faults.faulty_s3 import BUCKET, CREDENTIALS, FaultyStore
+from panekeeper.recovery.storage.locations import open_archive
+from panekeeper.recovery.storage.s3_options import S3Options
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ from panekeeper import TimeInterval, agg, windowed
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from framework.builder.outputs import Computation, DeltaJob
     from panekeeper import Job
+    from panekeeper.framework.builder.outputs import Computation, DeltaJob
 
 __all__ = ["Readings", "bucket", "readings"]
 

@@ -12,7 +12,7 @@ import boto3
 import pytest
 from moto.server import ThreadedMotoServer
 
-from framework.engine.session.s3_settings import s3_settings
+from panekeeper.framework.engine.session.s3_settings import s3_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

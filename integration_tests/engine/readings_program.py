@@ -15,8 +15,8 @@ import sys
 from pathlib import Path
 from typing import Literal
 
-from framework.engine.sink import fault_points
 from panekeeper import TimeInterval, agg, session, windowed
+from panekeeper.framework.engine.sink import fault_points
 
 
 def main(folder: Path, how: str) -> None:

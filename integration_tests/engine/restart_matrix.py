@@ -15,19 +15,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from framework.core.steps import Tick
-from framework.engine.sink.fault_points import kill_process
-from framework.testing.recorder import job_spec_for
-from framework.testing.spark_run import ListSink, SparkRun
-from framework.testing.steps import items_to_steps
-from framework.testing.vector import ResetItem, parse
 from panekeeper import session
+from panekeeper.framework.core.steps import Tick
+from panekeeper.framework.engine.sink.fault_points import kill_process
+from panekeeper.framework.testing.recorder import job_spec_for
+from panekeeper.framework.testing.spark_run import ListSink, SparkRun
+from panekeeper.framework.testing.steps import items_to_steps
+from panekeeper.framework.testing.vector import ResetItem, parse
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from framework.engine.sink.batch.output import BatchOutput
-    from state.prepared import PreparedBatch
+    from panekeeper.framework.engine.sink.batch.output import BatchOutput
+    from panekeeper.state.prepared import PreparedBatch
 
 STOP_AT = 8
 """The wall clock, in seconds, when the run stops; it has taken in everything until 7."""

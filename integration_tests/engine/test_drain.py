@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
-from framework.declarations.operator import Emit
 from integration_tests.selection import first_before_release
 from panekeeper import (
     CheckpointError,
@@ -30,9 +29,10 @@ from panekeeper import (
     Tumbling,
     windowed,
 )
-from state.checkpoint.folder import LocalFolder
-from state.checkpoint.layout import RESTORING_SUFFIX, SUPERSEDED_FILE
-from state.checkpoint.restore_markers import write_superseded
+from panekeeper.framework.declarations.operator import Emit
+from panekeeper.state.checkpoint.folder import LocalFolder
+from panekeeper.state.checkpoint.layout import RESTORING_SUFFIX, SUPERSEDED_FILE
+from panekeeper.state.checkpoint.restore_markers import write_superseded
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from framework.engine.sink.fault_points import POINTS, release_commits
 from integration_tests.engine.readings import FILES, LOG
-from recovery.cli import main as cli
+from panekeeper.framework.engine.sink.fault_points import POINTS, release_commits
+from panekeeper.recovery.cli import main as cli
 
 if TYPE_CHECKING:
     from integration_tests.engine.conftest import Readings

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from framework.engine.job.lease import Lease, acquire
-from framework.engine.session.checkpoint_files import CheckpointFiles
-from framework.engine.sink.fencing import own
-from framework.engine.sink.small_commits import SmallCommits
 from panekeeper import CheckpointInUse, IncompatibleCheckpoint, SinkError, TimeInterval
-from state.checkpoint.folder import LocalFolder
-from state.checkpoint.job_record import read_record
-from state.checkpoint.layout import LOCK_FILE, TABLES_FILE
+from panekeeper.framework.engine.job.lease import Lease, acquire
+from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
+from panekeeper.framework.engine.sink.fencing import own
+from panekeeper.framework.engine.sink.small_commits import SmallCommits
+from panekeeper.state.checkpoint.folder import LocalFolder
+from panekeeper.state.checkpoint.job_record import read_record
+from panekeeper.state.checkpoint.layout import LOCK_FILE, TABLES_FILE
 
 if TYPE_CHECKING:
     from integration_tests.engine.conftest import Readings

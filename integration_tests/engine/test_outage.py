@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from framework.engine.clock import tick_scheduler
-from framework.engine.job import launch
 from integration_tests.selection import first_before_release
 from panekeeper import Count, JobFailed, Sliding, Time, Tumbling, agg, windowed
-from state.checkpoint import control_files
+from panekeeper.framework.engine.clock import tick_scheduler
+from panekeeper.framework.engine.job import launch
+from panekeeper.state.checkpoint import control_files
 
 if TYPE_CHECKING:
     from integration_tests.engine.conftest import Readings

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
-from framework.declarations.operator import Emit
 from panekeeper import (
     Count,
     DeclarationError,
@@ -25,6 +24,7 @@ from panekeeper import (
     ports,
     windowed,
 )
+from panekeeper.framework.declarations.operator import Emit
 from tests.project.sources import ROOT, blocks_of
 
 if TYPE_CHECKING:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pytest
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
-from framework.engine.sources import backlog
 from panekeeper import (
     CorruptState,
     Count,
@@ -34,6 +33,7 @@ from panekeeper import (
     ports,
     windowed,
 )
+from panekeeper.framework.engine.sources import backlog
 
 if TYPE_CHECKING:
     from integration_tests.engine.conftest import Readings

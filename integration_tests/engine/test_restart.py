@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from framework.engine.job import query
-from framework.engine.session.file_manager import FORMAT_SETTING
-from framework.engine.sink.fault_points import IN_OTHER_THREADS, POINTS
 from integration_tests.engine.readings import FILES, LOG
 from integration_tests.recovery.power_cut import PowerCut, what_is
 from integration_tests.selection import first_before_release
 from panekeeper import CheckpointError, CorruptState, IncompatibleCheckpoint, JobFailed, SinkError
-from recovery.repair.repair import repair
-from recovery.savepoint.state_reader import digests
+from panekeeper.framework.engine.job import query
+from panekeeper.framework.engine.session.file_manager import FORMAT_SETTING
+from panekeeper.framework.engine.sink.fault_points import IN_OTHER_THREADS, POINTS
+from panekeeper.recovery.repair.repair import repair
+from panekeeper.recovery.savepoint.state_reader import digests
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from integration_tests.engine.restart_matrix import KINDS, WAYS, StoppedRun, vector
+from panekeeper.state.checkpoint.folder import LocalFolder
+from panekeeper.state.checkpoint.run_record import last_batches
+from panekeeper.state.prepared import prepared_numbers
 from panekeeper.testing import difference, play
-from state.checkpoint.folder import LocalFolder
-from state.checkpoint.run_record import last_batches
-from state.prepared import prepared_numbers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from framework.engine.flow import processor
-from framework.engine.session.file_manager import FORMAT_SETTING
 from integration_tests.selection import first_before_release
 from panekeeper import SetupError, Time, TimeInterval, Tumbling, agg, windowed
+from panekeeper.framework.engine.flow import processor
+from panekeeper.framework.engine.session.file_manager import FORMAT_SETTING
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

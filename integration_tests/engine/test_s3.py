@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from framework.declarations.errors import CheckpointError
-from framework.engine.flow import processor
-from framework.engine.session.checkpoint_files import CheckpointFiles
 from integration_tests.engine.moto_s3 import SECRET
-from recovery.jobs.status import status
+from panekeeper.framework.declarations.errors import CheckpointError
+from panekeeper.framework.engine.flow import processor
+from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
+from panekeeper.recovery.jobs.status import status
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,15 +11,15 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from framework.declarations.events import EventType
 from panekeeper import Batched, Count, Operator, Sliding, Time, TimeInterval, Tumbling, agg, windowed
-from state.handler import StateContext, StateHandler
+from panekeeper.framework.declarations.events import EventType
+from panekeeper.state.handler import StateContext, StateHandler
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from framework.builder.outputs import Computation
     from panekeeper import Emit, Event, Job
+    from panekeeper.framework.builder.outputs import Computation
 
 HERE = Path(__file__).parent
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from integration_tests.frozen.jobs import BEFORE, JOBS, archive, put, start
 from panekeeper import session
-from recovery.savepoint.create import savepoint
-from state.codec import STATE_VERSION
+from panekeeper.recovery.savepoint.create import savepoint
+from panekeeper.state.codec import STATE_VERSION
 
 
 def main() -> None:

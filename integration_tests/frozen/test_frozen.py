@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from integration_tests.frozen.jobs import AFTER, EXPECTED, JOBS, archive, put, results, start
-from recovery.savepoint.catalog import show, verify
-from recovery.savepoint.checkpoint_copy import rewrite_paths, write_checkpoint
-from recovery.storage.local_files import LocalFiles
-from recovery.storage.locations import open_archive
-from state.codec import STATE_VERSION
+from panekeeper.recovery.savepoint.catalog import show, verify
+from panekeeper.recovery.savepoint.checkpoint_copy import rewrite_paths, write_checkpoint
+from panekeeper.recovery.storage.local_files import LocalFiles
+from panekeeper.recovery.storage.locations import open_archive
+from panekeeper.state.codec import STATE_VERSION
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,8 +15,8 @@ from panekeeper import Count, Sliding, agg, windowed
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from framework.builder.outputs import DeltaJob
     from panekeeper import Job
+    from panekeeper.framework.builder.outputs import DeltaJob
 
 SECONDS = "3"
 

@@ -11,10 +11,10 @@ import pytest
 
 from integration_tests.kafka.conftest import Topic, expected
 from panekeeper import Count, JobFailed, Tumbling, agg, windowed
-from recovery.cli.main import main
-from recovery.repair.repair import repair
-from recovery.restore.restore import restore
-from recovery.savepoint.create import savepoint
+from panekeeper.recovery.cli.main import main
+from panekeeper.recovery.repair.repair import repair
+from panekeeper.recovery.restore.restore import restore
+from panekeeper.recovery.savepoint.create import savepoint
 
 pytestmark = pytest.mark.xdist_group("kafka")
 

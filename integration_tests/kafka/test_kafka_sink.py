@@ -14,7 +14,7 @@ from panekeeper import DeclarationError, JobFailed, KafkaSink, OutputNotWritable
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from framework.builder.outputs import DeltaJob
+    from panekeeper.framework.builder.outputs import DeltaJob
 
 pytestmark = pytest.mark.xdist_group("kafka")
 

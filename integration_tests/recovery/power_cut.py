@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from integration_tests.engine.readings import FILES, LOG
 from panekeeper import PanekeeperError
-from state.spark_logs.checksums import checksum_of
+from panekeeper.state.spark_logs.checksums import checksum_of
 
 if TYPE_CHECKING:
     from integration_tests.engine.conftest import Readings

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from framework.engine.sink import fault_points
 from integration_tests.engine.conftest import shown
 from integration_tests.engine.readings import FILES, LOG
+from panekeeper.framework.engine.sink import fault_points
 
 if TYPE_CHECKING:
     from integration_tests.engine.conftest import Readings
-    from recovery.drill.faults.faulty_s3 import FaultyStore
+    from panekeeper.recovery.drill.faults.faulty_s3 import FaultyStore
 
 IMPATIENT = {
     "fs.s3a.attempts.maximum": "1",

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 import jsonschema
 import pytest
 
-from recovery.cli.doctor import DOCTOR
-from recovery.doctor.examine import examine
-from recovery.doctor.machine import PACKAGES
-from recovery.drill.process.cluster import cluster
-from recovery.drill.process.launcher import environment
+from panekeeper.recovery.cli.doctor import DOCTOR
+from panekeeper.recovery.doctor.examine import examine
+from panekeeper.recovery.doctor.machine import PACKAGES
+from panekeeper.recovery.drill.process.cluster import cluster
+from panekeeper.recovery.drill.process.launcher import environment
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,7 +29,7 @@ PROGRAM = str(Path(__file__).with_name("packed_program.py"))
 
 def doctor(*arguments: str | Path) -> dict[str, Any]:
     """Run the command in a process of its own and return what it prints."""
-    command = [sys.executable, "-m", "recovery.cli.main", "doctor", *arguments, "--json"]
+    command = [sys.executable, "-m", "panekeeper.recovery.cli.main", "doctor", *arguments, "--json"]
     ran = subprocess.run(command, env=os.environ | environment(), capture_output=True, text=True, check=False)
     found: dict[str, Any] = json.loads(ran.stdout)
     assert ran.returncode == (0 if found.get("can_run") else 1), ran.stderr

@@ -13,13 +13,13 @@ from integration_tests.engine.moto_s3 import bucket_at
 from integration_tests.engine.readings import FILES, LOG
 from integration_tests.recovery.store_outage import IMPATIENT, OnS3, Outage
 from panekeeper import CheckpointError, PanekeeperError
-from recovery.drill.faults.faulty_s3 import FaultyStore
-from recovery.restore.restore import restore
-from recovery.savepoint.catalog import savepoints, verify
-from recovery.savepoint.checkpoint_reader import read_checkpoint
-from recovery.savepoint.create import savepoint
-from recovery.storage.locations import checkpoint_at
-from recovery.upgrade.rescale import PARTITIONS, rescale
+from panekeeper.recovery.drill.faults.faulty_s3 import FaultyStore
+from panekeeper.recovery.restore.restore import restore
+from panekeeper.recovery.savepoint.catalog import savepoints, verify
+from panekeeper.recovery.savepoint.checkpoint_reader import read_checkpoint
+from panekeeper.recovery.savepoint.create import savepoint
+from panekeeper.recovery.storage.locations import checkpoint_at
+from panekeeper.recovery.upgrade.rescale import PARTITIONS, rescale
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from framework.declarations.errors import IncompatibleCheckpoint
 from integration_tests.engine.conftest import shown
 from integration_tests.engine.readings import FILES, LOG
 from integration_tests.selection import first_before_release
-from recovery.cli.main import main
-from recovery.errors import SavepointRefused
-from recovery.restore.clone import clone
-from recovery.restore.restore import restore
-from recovery.savepoint.create import savepoint
-from recovery.upgrade.rescale import rescale
-from state.errors import CorruptState
+from panekeeper.framework.declarations.errors import IncompatibleCheckpoint
+from panekeeper.recovery.cli.main import main
+from panekeeper.recovery.errors import SavepointRefused
+from panekeeper.recovery.restore.clone import clone
+from panekeeper.recovery.restore.restore import restore
+from panekeeper.recovery.savepoint.create import savepoint
+from panekeeper.recovery.upgrade.rescale import rescale
+from panekeeper.state.errors import CorruptState
 
 if TYPE_CHECKING:
     from integration_tests.engine.conftest import Readings

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from framework.declarations.errors import SinkError
 from integration_tests.engine.readings import FILES, LOG
 from integration_tests.selection import first_before_release
 from panekeeper import TimeInterval, agg, windowed
-from recovery.errors import SavepointRefused
-from recovery.restore.restore import restore
-from recovery.savepoint.create import savepoint
+from panekeeper.framework.declarations.errors import SinkError
+from panekeeper.recovery.errors import SavepointRefused
+from panekeeper.recovery.restore.restore import restore
+from panekeeper.recovery.savepoint.create import savepoint
 
 if TYPE_CHECKING:
     from integration_tests.engine.conftest import Readings

@@ -13,12 +13,12 @@ import pytest
 
 from integration_tests.engine.readings import FILES, LOG
 from panekeeper import JobFailed, TimeInterval, agg, windowed
-from recovery.cli.upgrade import RESCALE
-from recovery.errors import SavepointRefused
-from recovery.restore.restore import restore
-from recovery.savepoint.checkpoint_reader import read_checkpoint
-from recovery.storage.locations import checkpoint_at
-from recovery.upgrade.rescale import PARTITIONS, rescale
+from panekeeper.recovery.cli.upgrade import RESCALE
+from panekeeper.recovery.errors import SavepointRefused
+from panekeeper.recovery.restore.restore import restore
+from panekeeper.recovery.savepoint.checkpoint_reader import read_checkpoint
+from panekeeper.recovery.storage.locations import checkpoint_at
+from panekeeper.recovery.upgrade.rescale import PARTITIONS, rescale
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -34,7 +34,7 @@ def by_command(readings: Readings, partitions: int) -> dict[str, Any]:
     """Rescale as an operator does: in a new process, whose session has run nothing yet."""
     place = ["--partitions", str(partitions), "--to", str(readings.folder / "savepoints")]
     done = subprocess.run(
-        [sys.executable, "-m", "recovery.cli.main", "rescale", str(readings.checkpoint), *place, "--json"],
+        [sys.executable, "-m", "panekeeper.recovery.cli.main", "rescale", str(readings.checkpoint), *place, "--json"],
         stdout=subprocess.PIPE,
         timeout=300,
         check=True,

@@ -16,14 +16,20 @@ import boto3
 import pytest
 from moto.server import ThreadedMotoServer
 
-from recovery.cli.main import main
-from recovery.cli.subcommand import ExitCode
-from recovery.errors import ArchiveDenied, ArchiveError, ArchiveNotFound, ArchiveUnreachable, DamagedSavepoint
-from recovery.restore.restore import restore
-from recovery.savepoint.catalog import prune, savepoints, verify
-from recovery.storage.archive import Archive
-from recovery.storage.locations import open_archive
-from recovery.storage.s3_options import S3Options
+from panekeeper.recovery.cli.main import main
+from panekeeper.recovery.cli.subcommand import ExitCode
+from panekeeper.recovery.errors import (
+    ArchiveDenied,
+    ArchiveError,
+    ArchiveNotFound,
+    ArchiveUnreachable,
+    DamagedSavepoint,
+)
+from panekeeper.recovery.restore.restore import restore
+from panekeeper.recovery.savepoint.catalog import prune, savepoints, verify
+from panekeeper.recovery.storage.archive import Archive
+from panekeeper.recovery.storage.locations import open_archive
+from panekeeper.recovery.storage.s3_options import S3Options
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 
 SECRET = "wJalrXUtnFEMI"  # noqa: S105 -- moto takes any

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from framework.declarations.errors import CorruptState
-from framework.engine.sink import fault_points
 from integration_tests.engine.readings import FILES, LOG
 from integration_tests.recovery.table_upkeep import Upkeep
 from integration_tests.selection import first_before_release
 from panekeeper import CheckpointError, JobFailed
-from recovery.errors import DamagedSavepoint, SavepointRefused, TableVersionLost
-from recovery.restore.clone import clone
-from recovery.restore.intent import STEPS
-from recovery.restore.restore import restore
-from recovery.savepoint.catalog import savepoints, show, verify
-from recovery.savepoint.create import Savepoint, savepoint
-from recovery.upkeep.maintain import maintain
+from panekeeper.framework.declarations.errors import CorruptState
+from panekeeper.framework.engine.sink import fault_points
+from panekeeper.recovery.errors import DamagedSavepoint, SavepointRefused, TableVersionLost
+from panekeeper.recovery.restore.clone import clone
+from panekeeper.recovery.restore.intent import STEPS
+from panekeeper.recovery.restore.restore import restore
+from panekeeper.recovery.savepoint.catalog import savepoints, show, verify
+from panekeeper.recovery.savepoint.create import Savepoint, savepoint
+from panekeeper.recovery.upkeep.maintain import maintain
 
 if TYPE_CHECKING:
     from integration_tests.engine.conftest import Readings

@@ -11,12 +11,12 @@ import jsonschema
 import pytest
 
 from panekeeper import CheckpointError, SinkError, TimeInterval, agg, windowed
-from recovery.cli.main import main
-from recovery.cli.subcommand import ExitCode
-from recovery.cli.upgrade import PLAN
-from recovery.savepoint.create import savepoint
-from recovery.upgrade.check import check_upgrade
-from recovery.upgrade.job_file import load_job
+from panekeeper.recovery.cli.main import main
+from panekeeper.recovery.cli.subcommand import ExitCode
+from panekeeper.recovery.cli.upgrade import PLAN
+from panekeeper.recovery.savepoint.create import savepoint
+from panekeeper.recovery.upgrade.check import check_upgrade
+from panekeeper.recovery.upgrade.job_file import load_job
 from tests.project.sources import ROOT, blocks_of
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from framework.builder.outputs import DeltaJob
     from integration_tests.engine.conftest import Readings
+    from panekeeper.framework.builder.outputs import DeltaJob
 
 PROGRAM = """
 from panekeeper import TimeInterval, agg, session, windowed

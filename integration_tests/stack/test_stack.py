@@ -11,9 +11,9 @@ import pytest
 
 from examples.flights.tables import LOG, METRICS, read_table
 from examples.stack import services
-from recovery.savepoint.catalog import verify
-from recovery.savepoint.create import savepoint
-from recovery.storage.s3_options import S3Options
+from panekeeper.recovery.savepoint.catalog import verify
+from panekeeper.recovery.savepoint.create import savepoint
+from panekeeper.recovery.storage.s3_options import S3Options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

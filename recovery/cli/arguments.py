@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import math
 
-from framework.declarations.durations import to_seconds
-from framework.declarations.errors import DeclarationError
-from recovery.storage.s3_options import S3Options
+from panekeeper.framework.declarations.durations import to_seconds
+from panekeeper.framework.declarations.errors import DeclarationError
+from panekeeper.recovery.storage.s3_options import S3Options
 
 
 def add_checkpoint_argument(parser: argparse.ArgumentParser) -> None:

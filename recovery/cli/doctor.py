@@ -6,9 +6,9 @@ import argparse
 from dataclasses import asdict
 from typing import Any
 
-from recovery.cli.output.schema import Schema, object_schema
-from recovery.cli.subcommand import Subcommand, done_if
-from recovery.cli.text import format_table
+from panekeeper.recovery.cli.output.schema import Schema, object_schema
+from panekeeper.recovery.cli.subcommand import Subcommand, done_if
+from panekeeper.recovery.cli.text import format_table
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,9 +35,9 @@ def _setting(text: str) -> tuple[str, str]:
 
 
 def _run(options: argparse.Namespace) -> dict[str, Any]:
-    from framework.engine.session.s3_settings import is_s3
-    from framework.engine.session.session import session
-    from recovery.doctor.examine import examine
+    from panekeeper.framework.engine.session.s3_settings import is_s3
+    from panekeeper.framework.engine.session.session import session
+    from panekeeper.recovery.doctor.examine import examine
 
     s3 = options.s3 or any(map(is_s3, options.places))
     spark = session("panekeeper-doctor", s3=s3, kafka=options.kafka, **dict(options.conf))
@@ -61,7 +61,7 @@ def _format(fields: dict[str, Any]) -> str:
 
 
 def _schema() -> Schema:
-    from recovery.doctor.examine import Examination
+    from panekeeper.recovery.doctor.examine import Examination
 
     return object_schema(Examination, can_run=bool)
 

@@ -5,12 +5,17 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from recovery.cli.arguments import add_checkpoint_argument, add_s3_arguments, add_timeout_argument, s3_options
-from recovery.cli.output.schema import Schema, object_schema
-from recovery.cli.status import format_last_batches
-from recovery.cli.subcommand import Subcommand
-from recovery.cli.text import format_seconds
-from recovery.jobs.remote import checkpoint_folder, drain
+from panekeeper.recovery.cli.arguments import (
+    add_checkpoint_argument,
+    add_s3_arguments,
+    add_timeout_argument,
+    s3_options,
+)
+from panekeeper.recovery.cli.output.schema import Schema, object_schema
+from panekeeper.recovery.cli.status import format_last_batches
+from panekeeper.recovery.cli.subcommand import Subcommand
+from panekeeper.recovery.cli.text import format_seconds
+from panekeeper.recovery.jobs.remote import checkpoint_folder, drain
 
 
 def _drain_arguments(parser: argparse.ArgumentParser) -> None:

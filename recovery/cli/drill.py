@@ -11,14 +11,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from framework.declarations.errors import DeclarationError
-from recovery.cli.arguments import positive_seconds
-from recovery.cli.output.schema import Schema, object_schema
-from recovery.cli.subcommand import Subcommand, done_if
-from state.checkpoint.clock import now_utc
+from panekeeper.framework.declarations.errors import DeclarationError
+from panekeeper.recovery.cli.arguments import positive_seconds
+from panekeeper.recovery.cli.output.schema import Schema, object_schema
+from panekeeper.recovery.cli.subcommand import Subcommand, done_if
+from panekeeper.state.checkpoint.clock import now_utc
 
 if TYPE_CHECKING:
-    from recovery.drill.runner import Drills, Result
+    from panekeeper.recovery.drill.runner import Drills, Result
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,7 +46,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> dict[str, Any]:
-    from recovery.drill.report import format_html, report_fields
+    from panekeeper.recovery.drill.report import format_html, report_fields
 
     drills = _drills(options)
     if options.list:
@@ -62,7 +62,7 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _drills(options: argparse.Namespace) -> Drills:
-    from recovery.drill.runner import Drills
+    from panekeeper.recovery.drill.runner import Drills
 
     if options.keep and Path(options.keep).exists():
         raise DeclarationError(f"{options.keep} exists already; name a new folder")
@@ -89,10 +89,10 @@ def _require_writable(page: Path) -> None:
 
 def _savepoint(options: argparse.Namespace) -> tuple[str, str] | None:
     """Return location and name of the savepoint: the newest that can be read, if none is named."""
-    from recovery.errors import NoSuchSavepoint
-    from recovery.savepoint.catalog import savepoints
-    from recovery.savepoint.manifest import Manifest
-    from recovery.storage.s3_options import S3Options
+    from panekeeper.recovery.errors import NoSuchSavepoint
+    from panekeeper.recovery.savepoint.catalog import savepoints
+    from panekeeper.recovery.savepoint.manifest import Manifest
+    from panekeeper.recovery.storage.s3_options import S3Options
 
     if options.savepoint is None:
         return None
@@ -109,7 +109,7 @@ def _savepoint(options: argparse.Namespace) -> tuple[str, str] | None:
 
 
 def _progress(results: list[Result]) -> None:
-    from recovery.drill.report import format_line
+    from panekeeper.recovery.drill.report import format_line
 
     for result in results:
         sys.stderr.write(f"{format_line(result)}\n")
@@ -117,13 +117,13 @@ def _progress(results: list[Result]) -> None:
 
 
 def _format(fields: dict[str, Any]) -> str:
-    from recovery.drill.report import format_table
+    from panekeeper.recovery.drill.report import format_table
 
     return "\n".join(fields["drills"]) if "drills" in fields else format_table(fields)
 
 
 def _schema() -> Schema:
-    from recovery.drill.runner import Result
+    from panekeeper.recovery.drill.runner import Result
 
     listed = object_schema(drills=list[str], passed=bool)
     report = object_schema(began=datetime, seed=int, passed=bool, outcomes=dict[str, int], results=list[Result])

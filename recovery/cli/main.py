@@ -14,23 +14,23 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from recovery.cli.doctor import DOCTOR
-from recovery.cli.drain import DRAIN
-from recovery.cli.drill import DRILL
-from recovery.cli.maintain import MAINTAIN
-from recovery.cli.offsets import OFFSETS
-from recovery.cli.output.failures import describe_failure
-from recovery.cli.output.schema import output_schema
-from recovery.cli.output.streams import printable, printable_lines, to_the_end
-from recovery.cli.output.watch import watch
-from recovery.cli.repair import REPAIR
-from recovery.cli.restore import CLONE, RESTORE
-from recovery.cli.savepoint import PRUNE, SAVEPOINT, SAVEPOINTS, SHOW, VERIFY
-from recovery.cli.status import JOBS, STATUS
-from recovery.cli.subcommand import ExitCode, Subcommand
-from recovery.cli.upgrade import PLAN, RESCALE
-from state.checkpoint.job_record import installed_versions
-from state.log import ROOT
+from panekeeper.recovery.cli.doctor import DOCTOR
+from panekeeper.recovery.cli.drain import DRAIN
+from panekeeper.recovery.cli.drill import DRILL
+from panekeeper.recovery.cli.maintain import MAINTAIN
+from panekeeper.recovery.cli.offsets import OFFSETS
+from panekeeper.recovery.cli.output.failures import describe_failure
+from panekeeper.recovery.cli.output.schema import output_schema
+from panekeeper.recovery.cli.output.streams import printable, printable_lines, to_the_end
+from panekeeper.recovery.cli.output.watch import watch
+from panekeeper.recovery.cli.repair import REPAIR
+from panekeeper.recovery.cli.restore import CLONE, RESTORE
+from panekeeper.recovery.cli.savepoint import PRUNE, SAVEPOINT, SAVEPOINTS, SHOW, VERIFY
+from panekeeper.recovery.cli.status import JOBS, STATUS
+from panekeeper.recovery.cli.subcommand import ExitCode, Subcommand
+from panekeeper.recovery.cli.upgrade import PLAN, RESCALE
+from panekeeper.state.checkpoint.job_record import installed_versions
+from panekeeper.state.log import ROOT
 
 SUBCOMMANDS: tuple[Subcommand, ...] = (
     STATUS,

@@ -8,10 +8,10 @@ from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
 
-from recovery.cli.arguments import add_checkpoint_argument, add_s3_arguments, positive_seconds, s3_options
-from recovery.cli.output.schema import Schema, object_schema
-from recovery.cli.subcommand import Subcommand, done_if
-from recovery.cli.text import format_bytes
+from panekeeper.recovery.cli.arguments import add_checkpoint_argument, add_s3_arguments, positive_seconds, s3_options
+from panekeeper.recovery.cli.output.schema import Schema, object_schema
+from panekeeper.recovery.cli.subcommand import Subcommand, done_if
+from panekeeper.recovery.cli.text import format_bytes
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
@@ -66,7 +66,7 @@ def _add_savepoints_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> dict[str, Any]:
-    from recovery.upkeep.maintain import maintain
+    from panekeeper.recovery.upkeep.maintain import maintain
 
     done = maintain(
         options.checkpoint,
@@ -102,7 +102,7 @@ def _lines(table: dict[str, Any], *, dry: bool) -> Iterator[str]:
 
 
 def _schema() -> Schema:
-    from recovery.upkeep.report import Upkeep
+    from panekeeper.recovery.upkeep.report import Upkeep
 
     return object_schema(Upkeep, complete=bool)
 

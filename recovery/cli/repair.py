@@ -6,9 +6,9 @@ import argparse
 from dataclasses import asdict
 from typing import Any
 
-from recovery.cli.arguments import add_checkpoint_argument, add_s3_arguments, s3_options
-from recovery.cli.output.schema import Schema, object_schema
-from recovery.cli.subcommand import Subcommand, done_if
+from panekeeper.recovery.cli.arguments import add_checkpoint_argument, add_s3_arguments, s3_options
+from panekeeper.recovery.cli.output.schema import Schema, object_schema
+from panekeeper.recovery.cli.subcommand import Subcommand, done_if
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,7 +23,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> dict[str, Any]:
-    from recovery.repair.repair import repair
+    from panekeeper.recovery.repair.repair import repair
 
     done = repair(options.checkpoint, dry_run=options.dry_run, no_sink=options.no_sink, s3=s3_options(options))
     return {**asdict(done), "complete": done.is_complete, "dry_run": options.dry_run}
@@ -42,7 +42,7 @@ def _format(fields: dict[str, Any]) -> str:
 
 
 def _schema() -> Schema:
-    from recovery.repair.repair import Repair
+    from panekeeper.recovery.repair.repair import Repair
 
     return object_schema(Repair, complete=bool, dry_run=bool)
 

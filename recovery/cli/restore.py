@@ -7,12 +7,12 @@ import shlex
 from dataclasses import asdict
 from typing import Any
 
-from recovery.cli.arguments import add_savepoint_arguments, s3_options
-from recovery.cli.offsets import add_broker_arguments, deleted_messages_of, deleted_schema, format_deleted
-from recovery.cli.output.schema import Schema, object_schema
-from recovery.cli.subcommand import Subcommand
-from recovery.cli.text import format_bytes, progress_line
-from recovery.errors import SavepointRefused
+from panekeeper.recovery.cli.arguments import add_savepoint_arguments, s3_options
+from panekeeper.recovery.cli.offsets import add_broker_arguments, deleted_messages_of, deleted_schema, format_deleted
+from panekeeper.recovery.cli.output.schema import Schema, object_schema
+from panekeeper.recovery.cli.subcommand import Subcommand
+from panekeeper.recovery.cli.text import format_bytes, progress_line
+from panekeeper.recovery.errors import SavepointRefused
 
 
 def _restore_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,7 +32,7 @@ def _restore_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _restore(options: argparse.Namespace) -> dict[str, Any]:
-    from recovery.restore.restore import restore
+    from panekeeper.recovery.restore.restore import restore
 
     deleted = None if options.bootstrap_servers is None else _deleted_messages(options)
     preview = restore(
@@ -49,7 +49,7 @@ def _restore(options: argparse.Namespace) -> dict[str, Any]:
 
 def _deleted_messages(options: argparse.Namespace) -> list[dict[str, Any]]:
     """Return which messages that the restored job needs are gone; refuse to restore if there are any."""
-    from recovery.kafka.offsets import savepoint_offsets
+    from panekeeper.recovery.kafka.offsets import savepoint_offsets
 
     found = deleted_messages_of(options, savepoint_offsets(options.location, options.name, s3=s3_options(options)))
     if found and not options.dry_run:
@@ -88,7 +88,7 @@ def _clone_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _clone(options: argparse.Namespace) -> dict[str, Any]:
-    from recovery.restore.clone import clone
+    from panekeeper.recovery.restore.clone import clone
 
     made = clone(
         options.location,
@@ -107,13 +107,13 @@ def _format_clone(fields: dict[str, Any]) -> str:
 
 
 def _restore_schema() -> Schema:
-    from recovery.restore.preview import RestorePreview
+    from panekeeper.recovery.restore.preview import RestorePreview
 
     return object_schema(RestorePreview, dry_run=bool, deleted=deleted_schema())
 
 
 def _clone_schema() -> Schema:
-    from recovery.restore.clone import Clone
+    from panekeeper.recovery.restore.clone import Clone
 
     return object_schema(Clone)
 

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any
 
-from recovery.cli.arguments import (
+from panekeeper.recovery.cli.arguments import (
     add_checkpoint_argument,
     add_location_argument,
     add_s3_arguments,
@@ -17,11 +17,11 @@ from recovery.cli.arguments import (
     positive_seconds,
     s3_options,
 )
-from recovery.cli.output.schema import Schema, object_schema
-from recovery.cli.subcommand import Subcommand
-from recovery.cli.text import format_bytes, progress_line
-from recovery.errors import SavepointError
-from recovery.savepoint.manifest import Manifest
+from panekeeper.recovery.cli.output.schema import Schema, object_schema
+from panekeeper.recovery.cli.subcommand import Subcommand
+from panekeeper.recovery.cli.text import format_bytes, progress_line
+from panekeeper.recovery.errors import SavepointError
+from panekeeper.recovery.savepoint.manifest import Manifest
 
 
 def _savepoint_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,8 +43,8 @@ def _savepoint_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _savepoint(options: argparse.Namespace) -> dict[str, Any]:
-    from recovery.savepoint.create import savepoint
-    from recovery.savepoint.retention import short_retention
+    from panekeeper.recovery.savepoint.create import savepoint
+    from panekeeper.recovery.savepoint.retention import short_retention
 
     s3 = s3_options(options)
     made = savepoint(
@@ -107,7 +107,7 @@ def _savepoints_schema() -> Schema:
 
 
 def _schema_of_result(name: str) -> Schema:
-    from recovery.savepoint import catalog
+    from panekeeper.recovery.savepoint import catalog
 
     return object_schema(getattr(catalog, name))
 
@@ -124,7 +124,7 @@ def _format_savepoint(fields: dict[str, Any]) -> str:
 
 
 def _savepoints(options: argparse.Namespace) -> dict[str, Any]:
-    from recovery.savepoint.catalog import no_savepoints, savepoints
+    from panekeeper.recovery.savepoint.catalog import no_savepoints, savepoints
 
     found = savepoints(options.location, s3=s3_options(options))
     if not found:
@@ -147,7 +147,7 @@ def _format_savepoints(fields: dict[str, Any]) -> str:
 
 
 def _show(options: argparse.Namespace) -> dict[str, Any]:
-    from recovery.savepoint.catalog import show
+    from panekeeper.recovery.savepoint.catalog import show
 
     found = show(options.location, options.name, s3=s3_options(options))
     return {**asdict(found), "made_at": found.made_at.isoformat(timespec="seconds"), "bytes": found.size}
@@ -170,7 +170,7 @@ def _verify_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _verify(options: argparse.Namespace) -> dict[str, Any]:
-    from recovery.savepoint.catalog import verify
+    from panekeeper.recovery.savepoint.catalog import verify
 
     return asdict(verify(options.location, options.name, deep=options.deep, s3=s3_options(options)))
 
@@ -190,7 +190,7 @@ def _prune_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _prune(options: argparse.Namespace) -> dict[str, Any]:
-    from recovery.savepoint.catalog import prune
+    from panekeeper.recovery.savepoint.catalog import prune
 
     return asdict(prune(options.location, keep=options.keep, s3=s3_options(options)))
 

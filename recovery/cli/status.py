@@ -7,16 +7,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from recovery.cli.arguments import add_checkpoint_argument, add_s3_arguments, positive_seconds, s3_options
-from recovery.cli.output.schema import object_schema
-from recovery.cli.output.streams import printable
-from recovery.cli.subcommand import ExitCode, Subcommand
-from recovery.cli.text import format_age, format_number, format_table
-from recovery.jobs.fleet import DEPTH, list_jobs
-from recovery.jobs.health import Limits
-from recovery.jobs.job_status import Health, JobStatus
-from recovery.jobs.remote import checkpoint_folder
-from recovery.jobs.status import status
+from panekeeper.recovery.cli.arguments import add_checkpoint_argument, add_s3_arguments, positive_seconds, s3_options
+from panekeeper.recovery.cli.output.schema import object_schema
+from panekeeper.recovery.cli.output.streams import printable
+from panekeeper.recovery.cli.subcommand import ExitCode, Subcommand
+from panekeeper.recovery.cli.text import format_age, format_number, format_table
+from panekeeper.recovery.jobs.fleet import DEPTH, list_jobs
+from panekeeper.recovery.jobs.health import Limits
+from panekeeper.recovery.jobs.job_status import Health, JobStatus
+from panekeeper.recovery.jobs.remote import checkpoint_folder
+from panekeeper.recovery.jobs.status import status
 
 _CODES = {
     Health.HEALTHY: ExitCode.DONE,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-from recovery.cli.output.schema import Schema
+from panekeeper.recovery.cli.output.schema import Schema
 
 
 class ExitCode(IntEnum):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from recovery.storage.blobs import ProgressCallback, TransferProgress
+from panekeeper.recovery.storage.blobs import ProgressCallback, TransferProgress
 
 _KILO = 1000.0
 _UNITS = {"d": 86_400, "h": 3600, "m": 60, "s": 1}

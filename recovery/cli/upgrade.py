@@ -6,16 +6,16 @@ import argparse
 from dataclasses import asdict
 from typing import Any
 
-from recovery.cli.arguments import (
+from panekeeper.recovery.cli.arguments import (
     add_checkpoint_argument,
     add_s3_arguments,
     add_savepoint_arguments,
     s3_options,
 )
-from recovery.cli.output.schema import Schema, object_schema
-from recovery.cli.subcommand import Subcommand, done_if
-from recovery.cli.text import progress_line
-from state.checkpoint.compatibility import Compatibility
+from panekeeper.recovery.cli.output.schema import Schema, object_schema
+from panekeeper.recovery.cli.subcommand import Subcommand, done_if
+from panekeeper.recovery.cli.text import progress_line
+from panekeeper.state.checkpoint.compatibility import Compatibility
 
 
 def _plan_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,8 +28,8 @@ def _plan_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _plan(options: argparse.Namespace) -> dict[str, Any]:
-    from recovery.upgrade.check import check_upgrade
-    from recovery.upgrade.job_file import load_job
+    from panekeeper.recovery.upgrade.check import check_upgrade
+    from panekeeper.recovery.upgrade.job_file import load_job
 
     job = load_job(options.job)
     return check_upgrade(options.location, options.name, job, s3=s3_options(options)).fields()
@@ -57,7 +57,7 @@ def _rescale_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _rescale(options: argparse.Namespace) -> dict[str, Any]:
-    from recovery.upgrade.rescale import rescale
+    from panekeeper.recovery.upgrade.rescale import rescale
 
     done = rescale(
         options.checkpoint, options.partitions, to=options.to, s3=s3_options(options), progress=progress_line()
@@ -84,7 +84,7 @@ def _plan_schema() -> Schema:
 
 
 def _rescale_schema() -> Schema:
-    from recovery.upgrade.rescale import Rescaled
+    from panekeeper.recovery.upgrade.rescale import Rescaled
 
     return object_schema(Rescaled)
 

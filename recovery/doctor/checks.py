@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from framework.engine.session.required_settings import DELTA_SETTINGS, STATE_SETTINGS
-from recovery.doctor.machine import PACKAGES, Machine
+from panekeeper.framework.engine.session.required_settings import DELTA_SETTINGS, STATE_SETTINGS
+from panekeeper.recovery.doctor.machine import PACKAGES, Machine
 
 _MAX_CLOCK_S = 5.0
 

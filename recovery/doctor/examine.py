@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from framework.engine.session.environment import class_is_loadable
-from framework.engine.session.required_settings import DELTA_EXTENSION, DELTA_SETTINGS, STATE_SETTINGS
-from recovery.doctor.checks import Finding, check_machines, check_settings
-from recovery.doctor.machine import Machine, driver, executors
-from recovery.doctor.places import place_problem
+from panekeeper.framework.engine.session.environment import class_is_loadable
+from panekeeper.framework.engine.session.required_settings import DELTA_EXTENSION, DELTA_SETTINGS, STATE_SETTINGS
+from panekeeper.recovery.doctor.checks import Finding, check_machines, check_settings
+from panekeeper.recovery.doctor.machine import Machine, driver, executors
+from panekeeper.recovery.doctor.places import place_problem
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

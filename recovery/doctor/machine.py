@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from state.checkpoint.clock import now_us
+from panekeeper.state.checkpoint.clock import now_us
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -5,11 +5,11 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING, Any
 
-from framework.builder.places import qualified_path
-from framework.declarations.errors import DeclarationError
-from framework.engine.session.checkpoint_files import CheckpointFiles
-from framework.engine.session.spark_errors import first_line
-from state.checkpoint.folder import local_path
+from panekeeper.framework.builder.places import qualified_path
+from panekeeper.framework.declarations.errors import DeclarationError
+from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
+from panekeeper.framework.engine.session.spark_errors import first_line
+from panekeeper.state.checkpoint.folder import local_path
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

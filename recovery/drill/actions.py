@@ -28,7 +28,7 @@ POINTS: dict[Point, str | None] = {
     "between two Delta commits": "between-delta",
     "after Delta, before Spark's commit": "after-delta-commit",
 }
-"""The names that scenarios use for the points of `framework.engine.sink.fault_points`."""
+"""The names that scenarios use for the points of `panekeeper.framework.engine.sink.fault_points`."""
 
 PausePoint = Literal["before it records a batch", "before its commits", "in its commits"]
 PAUSE_POINTS: dict[PausePoint, str] = {
@@ -39,7 +39,7 @@ PAUSE_POINTS: dict[PausePoint, str] = {
 """Where a process is paused: before it checks its lease for the commits of a batch, or after that check."""
 
 Statement = Literal["OPTIMIZE", "VACUUM", "VACUUM RETAIN 0", "SET TBLPROPERTIES", "ADD COLUMNS"]
-"""The names that scenarios use for the statements of `recovery.drill.faults.maintenance`."""
+"""The names that scenarios use for the statements of `panekeeper.recovery.drill.faults.maintenance`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,7 +145,7 @@ class Restore:
 
     Attributes:
         name: of the savepoint.
-        killed_at: the step of `recovery.restore.restore` after which to kill the process.
+        killed_at: the step of `panekeeper.recovery.restore.restore` after which to kill the process.
         store: as in `MakeSavepoint`.
         elsewhere: restore the checkpoint to another folder, from which the jobs are run then. The old one may still be
             in use by a paused process.
@@ -260,7 +260,7 @@ class Maintain:
     """Change the log and the view of each job as their owner may, by statements of SQL.
 
     Attributes:
-        statements: of `recovery.drill.faults.maintenance`.
+        statements: of `panekeeper.recovery.drill.faults.maintenance`.
         beside: run the jobs meanwhile, and change the tables when a batch of this number or a later one has run and is
             not yet in them; None: the jobs are stopped.
         files: how many files that run reads in all; None if the jobs are stopped.

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from recovery.drill.process.launcher import Launcher
+from panekeeper.recovery.drill.process.launcher import Launcher
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from recovery.drill.faults.defects import Defect
-    from recovery.drill.faults.faulty_s3 import FaultyStore
+    from panekeeper.recovery.drill.faults.defects import Defect
+    from panekeeper.recovery.drill.faults.faulty_s3 import FaultyStore
 
 
 @dataclass(frozen=True, kw_only=True)

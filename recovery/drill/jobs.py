@@ -11,21 +11,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from framework.declarations import aggregates as agg
-from framework.declarations.durations import hours, minutes
-from framework.declarations.policies import Count, Delta, PartitionAge, Punctuation, Time
-from framework.declarations.windows import Batched, Sliding, TimeInterval, Tumbling, Window
-from recovery.drill.expected import arrival_oracle as oracle
-from recovery.drill.expected import poison, state_oracle
-from recovery.drill.expected.arrival_oracle import HOUR, Oracle
-from recovery.drill.expected.compare import TableComparison
-from recovery.drill.expected.history import COLUMNS
-from recovery.drill.process.operators import EvictOnDrainOperator, RunningTotalOperator
+from panekeeper.framework.declarations import aggregates as agg
+from panekeeper.framework.declarations.durations import hours, minutes
+from panekeeper.framework.declarations.policies import Count, Delta, PartitionAge, Punctuation, Time
+from panekeeper.framework.declarations.windows import Batched, Sliding, TimeInterval, Tumbling, Window
+from panekeeper.recovery.drill.expected import arrival_oracle as oracle
+from panekeeper.recovery.drill.expected import poison, state_oracle
+from panekeeper.recovery.drill.expected.arrival_oracle import HOUR, Oracle
+from panekeeper.recovery.drill.expected.compare import TableComparison
+from panekeeper.recovery.drill.expected.history import COLUMNS
+from panekeeper.recovery.drill.process.operators import EvictOnDrainOperator, RunningTotalOperator
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from framework.builder.outputs import Computation, DeltaJob
+    from panekeeper.framework.builder.outputs import Computation, DeltaJob
 
 _AGGREGATED = ("sensor", "n", "total", "first", "last", "reason")
 
@@ -68,8 +68,8 @@ class DrillJob:
             rejected: rows with one of these values are refused, by a rule for each.
             is_poisoned: whether the files have the rows of `recovery/drill/expected/poison.py`.
         """
-        from framework.builder.ports import ports
-        from framework.builder.windowed import windowed
+        from panekeeper.framework.builder.ports import ports
+        from panekeeper.framework.builder.windowed import windowed
 
         options: dict[str, Any] = {"name": self.name, "partition_by": "sensor", "key_groups": 2} | self.options
         options["reject"] = {f"value {value}": f"value = {value}" for value in rejected}

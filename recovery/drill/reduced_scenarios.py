@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from recovery.drill.actions import (
+from panekeeper.recovery.drill.actions import (
     POINTS,
     ChangeCode,
     Continue,
@@ -21,8 +21,8 @@ from recovery.drill.actions import (
     Run,
     TakeAway,
 )
-from recovery.drill.scenario import Scenario
-from recovery.drill.scenarios import (
+from panekeeper.recovery.drill.scenario import Scenario
+from panekeeper.recovery.drill.scenarios import (
     EXPECT_DAMAGED_STATE,
     EXPECT_FULL_DISK,
     EXPECT_NO_CHECKPOINT,

@@ -6,19 +6,19 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from framework.declarations.errors import DeclarationError
-from recovery.drill.actions import Resume
-from recovery.drill.expected.compare import TableUnreadable, delta_rows
-from recovery.drill.faults.damage import FaultNotConfirmed
-from recovery.drill.process.messages import USER_JOB
-from recovery.drill.scenario import Scenario
-from recovery.drill.scenario_run import ScenarioRun
+from panekeeper.framework.declarations.errors import DeclarationError
+from panekeeper.recovery.drill.actions import Resume
+from panekeeper.recovery.drill.expected.compare import TableUnreadable, delta_rows
+from panekeeper.recovery.drill.faults.damage import FaultNotConfirmed
+from panekeeper.recovery.drill.process.messages import USER_JOB
+from panekeeper.recovery.drill.scenario import Scenario
+from panekeeper.recovery.drill.scenario_run import ScenarioRun
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from recovery.drill.drill_setup import DrillSetup
-    from recovery.drill.expected.arrival_oracle import Tables
+    from panekeeper.recovery.drill.drill_setup import DrillSetup
+    from panekeeper.recovery.drill.expected.arrival_oracle import Tables
 
 NOTHING_NEW = (
     "a run without any fault added no result to those of the savepoint: the sources hold nothing new, or too little "

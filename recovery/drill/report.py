@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from html import escape
 from typing import Any
 
-from recovery.drill.runner import Result
+from panekeeper.recovery.drill.runner import Result
 
 _HEAD = ("scenario", "check", "outcome", "rows", "lost", "doubled", "wrong", "back after", "first result")
 _PAGE = """<!doctype html>

@@ -12,24 +12,24 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from framework.declarations.errors import DeclarationError
-from recovery.drill.drill_setup import DrillSetup
-from recovery.drill.expected.compare import ComparisonResult, DrillOutcome, TableComparison, compare_tables
-from recovery.drill.expected.epochs import expected_tables
-from recovery.drill.expected.poison import with_poison, without_poison
-from recovery.drill.faults.damage import FaultNotConfirmed, ScenarioNotSupported
-from recovery.drill.faults.faulty_s3 import FaultyStore
-from recovery.drill.jobs import DRILL_JOBS, drill_job
-from recovery.drill.process.messages import USER_JOB
-from recovery.drill.reduced_scenarios import REDUCED
-from recovery.drill.reference import ReferenceTables, run_reference
-from recovery.drill.scenario import Scenario
-from recovery.drill.scenario_run import ScenarioRun
-from recovery.drill.scenarios import SCENARIOS
-from state.checkpoint.clock import Deadline
+from panekeeper.framework.declarations.errors import DeclarationError
+from panekeeper.recovery.drill.drill_setup import DrillSetup
+from panekeeper.recovery.drill.expected.compare import ComparisonResult, DrillOutcome, TableComparison, compare_tables
+from panekeeper.recovery.drill.expected.epochs import expected_tables
+from panekeeper.recovery.drill.expected.poison import with_poison, without_poison
+from panekeeper.recovery.drill.faults.damage import FaultNotConfirmed, ScenarioNotSupported
+from panekeeper.recovery.drill.faults.faulty_s3 import FaultyStore
+from panekeeper.recovery.drill.jobs import DRILL_JOBS, drill_job
+from panekeeper.recovery.drill.process.messages import USER_JOB
+from panekeeper.recovery.drill.reduced_scenarios import REDUCED
+from panekeeper.recovery.drill.reference import ReferenceTables, run_reference
+from panekeeper.recovery.drill.scenario import Scenario
+from panekeeper.recovery.drill.scenario_run import ScenarioRun
+from panekeeper.recovery.drill.scenarios import SCENARIOS
+from panekeeper.state.checkpoint.clock import Deadline
 
 if TYPE_CHECKING:
-    from recovery.drill.faults.defects import Defect
+    from panekeeper.recovery.drill.faults.defects import Defect
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from recovery.drill.actions import Action
+from panekeeper.recovery.drill.actions import Action
 
 
 @dataclass(frozen=True, kw_only=True)

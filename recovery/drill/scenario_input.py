@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recovery.drill.actions import ChangeCode, RandomKills
-from recovery.drill.expected.history import FileArrived, HistoryEvent, RunStarted, generate, write
-from recovery.drill.expected.poison import poisoned
+from panekeeper.recovery.drill.actions import ChangeCode, RandomKills
+from panekeeper.recovery.drill.expected.history import FileArrived, HistoryEvent, RunStarted, generate, write
+from panekeeper.recovery.drill.expected.poison import poisoned
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from recovery.drill.scenario import Scenario
+    from panekeeper.recovery.drill.scenario import Scenario
 
 FILES = 6
 _HOUR = 3600

@@ -12,24 +12,24 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
-from framework.engine.sink.fault_points import IN_OTHER_THREADS, release_commits
-from recovery.drill import actions as do
-from recovery.drill.expected.history import HistoryEvent, JobDrained, JobReset
-from recovery.drill.faults.damage import SmallDisk, damage_state
-from recovery.drill.faults.evidence import CheckpointEvidence
-from recovery.drill.faults.volumes import MissingVolume
-from recovery.drill.process.cluster import cluster
-from recovery.drill.process.launcher import environment
-from recovery.drill.scenario_input import ScenarioInput, input_files
-from recovery.drill.steps.changed_code import ChangedCode
-from recovery.drill.steps.maintained_tables import maintain_tables
-from recovery.drill.steps.paused_jobs import PausedJobs
-from recovery.drill.steps.running_jobs import RunningJobs
-from recovery.drill.steps.savepoint_runs import SavepointRuns
+from panekeeper.framework.engine.sink.fault_points import IN_OTHER_THREADS, release_commits
+from panekeeper.recovery.drill import actions as do
+from panekeeper.recovery.drill.expected.history import HistoryEvent, JobDrained, JobReset
+from panekeeper.recovery.drill.faults.damage import SmallDisk, damage_state
+from panekeeper.recovery.drill.faults.evidence import CheckpointEvidence
+from panekeeper.recovery.drill.faults.volumes import MissingVolume
+from panekeeper.recovery.drill.process.cluster import cluster
+from panekeeper.recovery.drill.process.launcher import environment
+from panekeeper.recovery.drill.scenario_input import ScenarioInput, input_files
+from panekeeper.recovery.drill.steps.changed_code import ChangedCode
+from panekeeper.recovery.drill.steps.maintained_tables import maintain_tables
+from panekeeper.recovery.drill.steps.paused_jobs import PausedJobs
+from panekeeper.recovery.drill.steps.running_jobs import RunningJobs
+from panekeeper.recovery.drill.steps.savepoint_runs import SavepointRuns
 
 if TYPE_CHECKING:
-    from recovery.drill.drill_setup import DrillSetup
-    from recovery.drill.scenario import Scenario
+    from panekeeper.recovery.drill.drill_setup import DrillSetup
+    from panekeeper.recovery.drill.scenario import Scenario
 
 _KILL_POINTS: tuple[do.Point, ...] = tuple(point for point, fault in do.POINTS.items() if fault is not None)
 

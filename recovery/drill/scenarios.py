@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from recovery.drill.actions import (
+from panekeeper.recovery.drill.actions import (
     POINTS,
     ChangeCode,
     Continue,
@@ -29,7 +29,7 @@ from recovery.drill.actions import (
     Run,
     TakeAway,
 )
-from recovery.drill.scenario import Scenario
+from panekeeper.recovery.drill.scenario import Scenario
 
 RESTORED = (Restore(), Resume())
 EXPECT_DAMAGED_STATE = ExpectError(messages=("restore this checkpoint from a savepoint",))

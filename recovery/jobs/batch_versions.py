@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from recovery.errors import SavepointError
-from recovery.storage.delta_log import (
+from panekeeper.recovery.errors import SavepointError
+from panekeeper.recovery.storage.delta_log import (
     batch_of_commit,
     commit_time,
     is_restore,
@@ -17,7 +17,7 @@ from recovery.storage.delta_log import (
     time_of,
     transactions_of,
 )
-from recovery.storage.files import Files
+from panekeeper.recovery.storage.files import Files
 
 
 def versions_after_batch(tables: Mapping[str, Files], transactions: Mapping[str, str], batch: int) -> dict[str, int]:

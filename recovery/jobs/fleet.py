@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from framework.declarations.errors import PanekeeperError
-from framework.engine.delta_log.commits import LOG
-from recovery.errors import ArchiveError, ArchiveNotFound
-from recovery.jobs.health import Limits
-from recovery.jobs.job_status import JobStatus
-from recovery.jobs.status import damaged_status, is_restore_interrupted, status
-from recovery.storage.files import Files
-from recovery.storage.locations import Location, files_at
-from recovery.storage.parallel import map_parallel
-from recovery.storage.s3_options import S3Options
-from state.checkpoint.clock import now_us
-from state.checkpoint.layout import CONTROL_FOLDER, JOB_FILE, OWN_FOLDER, RESTORING_SUFFIX, SPARK_NAMES
+from panekeeper.framework.declarations.errors import PanekeeperError
+from panekeeper.framework.engine.delta_log.commits import LOG
+from panekeeper.recovery.errors import ArchiveError, ArchiveNotFound
+from panekeeper.recovery.jobs.health import Limits
+from panekeeper.recovery.jobs.job_status import JobStatus
+from panekeeper.recovery.jobs.status import damaged_status, is_restore_interrupted, status
+from panekeeper.recovery.storage.files import Files
+from panekeeper.recovery.storage.locations import Location, files_at
+from panekeeper.recovery.storage.parallel import map_parallel
+from panekeeper.recovery.storage.s3_options import S3Options
+from panekeeper.state.checkpoint.clock import now_us
+from panekeeper.state.checkpoint.layout import CONTROL_FOLDER, JOB_FILE, OWN_FOLDER, RESTORING_SUFFIX, SPARK_NAMES
 
 DEPTH = 5
 """How many folders deep jobs are looked for, by default."""

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from recovery.jobs.job_status import Health, JobStatus
-from state.checkpoint.owner import HEARTBEAT_TIMEOUT_US
+from panekeeper.recovery.jobs.job_status import Health, JobStatus
+from panekeeper.state.checkpoint.owner import HEARTBEAT_TIMEOUT_US
 
 
 @dataclass(frozen=True, kw_only=True)

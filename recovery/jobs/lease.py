@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from framework.declarations.errors import CheckpointError, CheckpointInUse
-from framework.engine.job.claim import runs
-from framework.engine.job.lease import Lease, acquire, runs_here
-from framework.engine.job.lease_errors import if_it_crashed
-from recovery.errors import SavepointError, SavepointRefused
-from state.checkpoint.clock import now_us
-from state.checkpoint.folder import CheckpointFolder
-from state.checkpoint.owner import LeaseOwner, read_owner
+from panekeeper.framework.declarations.errors import CheckpointError, CheckpointInUse
+from panekeeper.framework.engine.job.claim import runs
+from panekeeper.framework.engine.job.lease import Lease, acquire, runs_here
+from panekeeper.framework.engine.job.lease_errors import if_it_crashed
+from panekeeper.recovery.errors import SavepointError, SavepointRefused
+from panekeeper.state.checkpoint.clock import now_us
+from panekeeper.state.checkpoint.folder import CheckpointFolder
+from panekeeper.state.checkpoint.owner import LeaseOwner, read_owner
 
 
 def running_on(folder: CheckpointFolder, *, now: Callable[[], int] = now_us) -> LeaseOwner | None:

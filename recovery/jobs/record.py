@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from recovery.errors import SavepointError, SavepointRefused
-from state.checkpoint.folder import CheckpointFolder
-from state.checkpoint.job_record import JobRecord, read_record
-from state.checkpoint.layout import JOB_FILE, RESET_FILE
-from state.checkpoint.restore_markers import superseded_by
+from panekeeper.recovery.errors import SavepointError, SavepointRefused
+from panekeeper.state.checkpoint.folder import CheckpointFolder
+from panekeeper.state.checkpoint.job_record import JobRecord, read_record
+from panekeeper.state.checkpoint.layout import JOB_FILE, RESET_FILE
+from panekeeper.state.checkpoint.restore_markers import superseded_by
 
 
 def require_record(folder: CheckpointFolder) -> JobRecord:

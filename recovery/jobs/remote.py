@@ -12,18 +12,18 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from framework.declarations.durations import Duration, to_seconds
-from framework.declarations.errors import DrainTimeout, JobFailed, JobNotRunning
-from recovery.jobs.status import job_name
-from recovery.storage.locations import files_at
-from recovery.storage.s3_options import S3Options
-from state.checkpoint.clock import LAST_US, Deadline, format_time, now_us
-from state.checkpoint.control_files import ControlCommand
-from state.checkpoint.folder import CheckpointFolder
-from state.checkpoint.job_record import is_flushed
-from state.checkpoint.owner import LeaseOwner, read_end, read_owner
-from state.checkpoint.run_record import last_batches
-from state.spark_logs.lines import LogFolder
+from panekeeper.framework.declarations.durations import Duration, to_seconds
+from panekeeper.framework.declarations.errors import DrainTimeout, JobFailed, JobNotRunning
+from panekeeper.recovery.jobs.status import job_name
+from panekeeper.recovery.storage.locations import files_at
+from panekeeper.recovery.storage.s3_options import S3Options
+from panekeeper.state.checkpoint.clock import LAST_US, Deadline, format_time, now_us
+from panekeeper.state.checkpoint.control_files import ControlCommand
+from panekeeper.state.checkpoint.folder import CheckpointFolder
+from panekeeper.state.checkpoint.job_record import is_flushed
+from panekeeper.state.checkpoint.owner import LeaseOwner, read_end, read_owner
+from panekeeper.state.checkpoint.run_record import last_batches
+from panekeeper.state.spark_logs.lines import LogFolder
 
 _POLL_SECONDS = 0.2
 
@@ -38,8 +38,8 @@ def checkpoint_folder(checkpoint: str, s3: S3Options | None = None) -> LogFolder
     files = files_at(checkpoint, s3)
     if files is not None:
         return files
-    from framework.engine.session.checkpoint_files import CheckpointFiles
-    from framework.engine.session.session import session
+    from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
+    from panekeeper.framework.engine.session.session import session
 
     return CheckpointFiles(session("panekeeper", cores=1), checkpoint.rstrip("/"))
 

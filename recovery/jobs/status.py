@@ -11,24 +11,24 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from framework.declarations.errors import CheckpointError, ForeignCheckpoint
-from recovery.errors import SavepointRefused
-from recovery.jobs.health import Limits, with_health
-from recovery.jobs.job_status import JobStatus, NewestSavepoint
-from recovery.storage.local_files import LocalFiles
-from recovery.storage.s3_files import S3Files
-from state.checkpoint.clock import LAST_US, format_time, now_us
-from state.checkpoint.folder import CheckpointFolder
-from state.checkpoint.job_record import is_flushed, read_record
-from state.checkpoint.last_savepoint import read_last_savepoint
-from state.checkpoint.layout import JOB_FILE, RESET_FILE, RESTORING_SUFFIX
-from state.checkpoint.owner import LeaseOwner, read_end, read_owner, read_report
-from state.checkpoint.restore_markers import superseded_by
-from state.checkpoint.run_record import last_batches
-from state.errors import StateError
-from state.prepared import require_begun
-from state.spark_logs.lines import LogFolder
-from state.spark_logs.startup import require_readable_batches
+from panekeeper.framework.declarations.errors import CheckpointError, ForeignCheckpoint
+from panekeeper.recovery.errors import SavepointRefused
+from panekeeper.recovery.jobs.health import Limits, with_health
+from panekeeper.recovery.jobs.job_status import JobStatus, NewestSavepoint
+from panekeeper.recovery.storage.local_files import LocalFiles
+from panekeeper.recovery.storage.s3_files import S3Files
+from panekeeper.state.checkpoint.clock import LAST_US, format_time, now_us
+from panekeeper.state.checkpoint.folder import CheckpointFolder
+from panekeeper.state.checkpoint.job_record import is_flushed, read_record
+from panekeeper.state.checkpoint.last_savepoint import read_last_savepoint
+from panekeeper.state.checkpoint.layout import JOB_FILE, RESET_FILE, RESTORING_SUFFIX
+from panekeeper.state.checkpoint.owner import LeaseOwner, read_end, read_owner, read_report
+from panekeeper.state.checkpoint.restore_markers import superseded_by
+from panekeeper.state.checkpoint.run_record import last_batches
+from panekeeper.state.errors import StateError
+from panekeeper.state.prepared import require_begun
+from panekeeper.state.spark_logs.lines import LogFolder
+from panekeeper.state.spark_logs.startup import require_readable_batches
 
 
 def status(folder: LogFolder, *, limits: Limits | None = None, now: Callable[[], int] = now_us) -> JobStatus:

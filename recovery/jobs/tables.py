@@ -9,21 +9,27 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from framework.declarations.errors import SinkError
-from framework.engine.job.tables.table_checks import require_no_later_batch
-from framework.engine.job.tables.table_record import is_accepted, require_all_batches, with_last_batch
-from framework.engine.job.tables.whole_tables import require_whole_batch, require_whole_tables
-from framework.engine.sink.fencing import OWNED
-from recovery.errors import SavepointRefused
-from recovery.storage.delta_log import batch_of_commit, newest_first, owner_of, table_metadata, transactions_of
-from recovery.storage.files import Files
-from recovery.storage.locations import files_at
-from recovery.storage.s3_options import S3Options
-from state.checkpoint.job_record import JobRecord
-from state.checkpoint.layout import FLUSHED_FILE, INPUTS_FILE, TABLES_FILE
-from state.checkpoint.owner import read_owner, written_tables
-from state.checkpoint.run_record import last_batches
-from state.prepared import PreparedBatch, last_prepared
+from panekeeper.framework.declarations.errors import SinkError
+from panekeeper.framework.engine.job.tables.table_checks import require_no_later_batch
+from panekeeper.framework.engine.job.tables.table_record import is_accepted, require_all_batches, with_last_batch
+from panekeeper.framework.engine.job.tables.whole_tables import require_whole_batch, require_whole_tables
+from panekeeper.framework.engine.sink.fencing import OWNED
+from panekeeper.recovery.errors import SavepointRefused
+from panekeeper.recovery.storage.delta_log import (
+    batch_of_commit,
+    newest_first,
+    owner_of,
+    table_metadata,
+    transactions_of,
+)
+from panekeeper.recovery.storage.files import Files
+from panekeeper.recovery.storage.locations import files_at
+from panekeeper.recovery.storage.s3_options import S3Options
+from panekeeper.state.checkpoint.job_record import JobRecord
+from panekeeper.state.checkpoint.layout import FLUSHED_FILE, INPUTS_FILE, TABLES_FILE
+from panekeeper.state.checkpoint.owner import read_owner, written_tables
+from panekeeper.state.checkpoint.run_record import last_batches
+from panekeeper.state.prepared import PreparedBatch, last_prepared
 
 
 def require_fitting_tables(folder: Files, record: JobRecord, tables: Mapping[str, str], s3: S3Options | None) -> None:

@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from recovery.errors import DamagedSavepoint, SavepointError
-from recovery.savepoint.catalog import show
-from recovery.storage.blobs import download
-from recovery.storage.locations import Location, LocationOrArchive, files_at, open_archive
-from recovery.storage.s3_options import S3Options
-from state.checkpoint.folder import batch_numbers
-from state.checkpoint.layout import COMMITS_FOLDER, OFFSETS_FOLDER
-from state.spark_logs.lines import parsed_lines
-from state.spark_logs.offsets import offset_lines
+from panekeeper.recovery.errors import DamagedSavepoint, SavepointError
+from panekeeper.recovery.savepoint.catalog import show
+from panekeeper.recovery.storage.blobs import download
+from panekeeper.recovery.storage.locations import Location, LocationOrArchive, files_at, open_archive
+from panekeeper.recovery.storage.s3_options import S3Options
+from panekeeper.state.checkpoint.folder import batch_numbers
+from panekeeper.state.checkpoint.layout import COMMITS_FOLDER, OFFSETS_FOLDER
+from panekeeper.state.spark_logs.lines import parsed_lines
+from panekeeper.state.spark_logs.offsets import offset_lines
 
 Offsets = Mapping[str, Mapping[str, int]]
 """Topic -> number of the Kafka partition -> offset of the next message: as Spark's `startingOffsets` takes it."""

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from framework.declarations.errors import SetupError
-from recovery.errors import BrokerUnavailable
-from recovery.kafka.offsets import SourceOffsets
+from panekeeper.framework.declarations.errors import SetupError
+from panekeeper.recovery.errors import BrokerUnavailable
+from panekeeper.recovery.kafka.offsets import SourceOffsets
 
 TIMEOUT = 30.0
 _Place = tuple[str, int]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from recovery.repair.finding import Finding, unrepairable
-from recovery.storage.files import Files
-from state.spark_logs.checksums import agreement, checksum_of
-from state.spark_logs.startup import files_of_start
+from panekeeper.recovery.repair.finding import Finding, unrepairable
+from panekeeper.recovery.storage.files import Files
+from panekeeper.state.spark_logs.checksums import agreement, checksum_of
+from panekeeper.state.spark_logs.startup import files_of_start
 
 _CUT_SHORT = "it is a checksum of Hadoop that was cut short: what is left of it agrees with the file, which is whole"
 _ALTERED = "it does not agree with the checksum beside it, so it is not what was written"

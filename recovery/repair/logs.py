@@ -10,18 +10,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import PurePosixPath
 
-from framework.engine.delta_log.damage import damaged_log
-from recovery.errors import SavepointError
-from recovery.jobs.batch_versions import versions_after_batch
-from recovery.repair.finding import Finding, unrepairable
-from recovery.repair.strays import MAY_HAVE_ROWS, stray_findings, stray_offsets
-from recovery.storage.delta_log import newest_version
-from recovery.storage.files import Files
-from recovery.storage.locations import files_at
-from recovery.storage.s3_options import S3Options
-from state.checkpoint.folder import batch_numbers, read_object
-from state.checkpoint.job_record import is_flushed, read_record, read_tables
-from state.checkpoint.layout import (
+from panekeeper.framework.engine.delta_log.damage import damaged_log
+from panekeeper.recovery.errors import SavepointError
+from panekeeper.recovery.jobs.batch_versions import versions_after_batch
+from panekeeper.recovery.repair.finding import Finding, unrepairable
+from panekeeper.recovery.repair.strays import MAY_HAVE_ROWS, stray_findings, stray_offsets
+from panekeeper.recovery.storage.delta_log import newest_version
+from panekeeper.recovery.storage.files import Files
+from panekeeper.recovery.storage.locations import files_at
+from panekeeper.recovery.storage.s3_options import S3Options
+from panekeeper.state.checkpoint.folder import batch_numbers, read_object
+from panekeeper.state.checkpoint.job_record import is_flushed, read_record, read_tables
+from panekeeper.state.checkpoint.layout import (
     CONTROL_FOLDER,
     METADATA_FILE,
     PREPARED_FOLDER,
@@ -29,12 +29,12 @@ from state.checkpoint.layout import (
     control_file_number,
     prepared_batch,
 )
-from state.control_log import control_files_up_to, lost_control_files
-from state.errors import CorruptState, StateError
-from state.prepared import last_prepared
-from state.spark_logs.offsets import require_later_offsets, require_readable_commit, require_readable_offsets
-from state.spark_logs.source_logs import damaged_entries, is_unread, lost_entries
-from state.spark_logs.startup import damaged_descriptions, require_readable_id
+from panekeeper.state.control_log import control_files_up_to, lost_control_files
+from panekeeper.state.errors import CorruptState, StateError
+from panekeeper.state.prepared import last_prepared
+from panekeeper.state.spark_logs.offsets import require_later_offsets, require_readable_commit, require_readable_offsets
+from panekeeper.state.spark_logs.source_logs import damaged_entries, is_unread, lost_entries
+from panekeeper.state.spark_logs.startup import damaged_descriptions, require_readable_id
 
 _NO_BATCH = -1
 _NEW_ID = "it has only the id by which Spark names the query; a new one is written, as for a clone"

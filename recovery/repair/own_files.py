@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from recovery.repair.finding import Action, Finding, unrepairable
-from recovery.savepoint.restore_paths import RestorePaths
-from recovery.storage.files import Files
-from state.checkpoint.claims import read_unaccounted, unaccounted_files
-from state.checkpoint.folder import CheckpointFolder, read_object
-from state.checkpoint.job_record import read_record, read_tables
-from state.checkpoint.layout import (
+from panekeeper.recovery.repair.finding import Action, Finding, unrepairable
+from panekeeper.recovery.savepoint.restore_paths import RestorePaths
+from panekeeper.recovery.storage.files import Files
+from panekeeper.state.checkpoint.claims import read_unaccounted, unaccounted_files
+from panekeeper.state.checkpoint.folder import CheckpointFolder, read_object
+from panekeeper.state.checkpoint.job_record import read_record, read_tables
+from panekeeper.state.checkpoint.layout import (
     FLUSHED_FILE,
     INPUTS_FILE,
     JOB_FILE,
@@ -22,11 +22,11 @@ from state.checkpoint.layout import (
     SUPERSEDED_FILE,
     TABLES_FILE,
 )
-from state.checkpoint.owner import read_owner
-from state.checkpoint.reset_intent import read_reset_intent
-from state.checkpoint.restore_markers import superseded_by
-from state.checkpoint.run_record import read_inputs, read_runs
-from state.errors import CheckpointError, CorruptState
+from panekeeper.state.checkpoint.owner import read_owner
+from panekeeper.state.checkpoint.reset_intent import read_reset_intent
+from panekeeper.state.checkpoint.restore_markers import superseded_by
+from panekeeper.state.checkpoint.run_record import read_inputs, read_runs
+from panekeeper.state.errors import CheckpointError, CorruptState
 
 _Read = Callable[[CheckpointFolder], object]
 

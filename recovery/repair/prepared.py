@@ -8,14 +8,14 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from recovery.repair.finding import Finding, unrepairable
-from recovery.repair.logs import NO_SINK
-from recovery.storage.files import Files
-from state.checkpoint.folder import batch_numbers
-from state.checkpoint.job_record import JobRecord, read_record
-from state.checkpoint.layout import COMMITS_FOLDER, OFFSETS_FOLDER, prepared_file
-from state.errors import CorruptState, StateError
-from state.prepared import PreparedBatch, has_other_offsets, prepared_numbers, read_prepared
+from panekeeper.recovery.repair.finding import Finding, unrepairable
+from panekeeper.recovery.repair.logs import NO_SINK
+from panekeeper.recovery.storage.files import Files
+from panekeeper.state.checkpoint.folder import batch_numbers
+from panekeeper.state.checkpoint.job_record import JobRecord, read_record
+from panekeeper.state.checkpoint.layout import COMMITS_FOLDER, OFFSETS_FOLDER, prepared_file
+from panekeeper.state.errors import CorruptState, StateError
+from panekeeper.state.prepared import PreparedBatch, has_other_offsets, prepared_numbers, read_prepared
 
 _COMMITTED = "the batch is committed, so it is not needed"
 _RUN_AGAIN = (

@@ -10,21 +10,21 @@ import json
 import uuid
 from dataclasses import dataclass, replace
 
-from recovery.errors import SavepointError
-from recovery.jobs.lease import holding, require_stopped
-from recovery.repair.checksums import checksum_findings
-from recovery.repair.finding import Finding
-from recovery.repair.logs import log_findings, recorded_commit
-from recovery.repair.own_files import intent_finding, lease_findings, own_findings
-from recovery.repair.prepared import prepared_findings
-from recovery.restore.interrupted import require_no_interrupted_restore
-from recovery.savepoint.restore_paths import RestorePaths
-from recovery.storage.files import Files
-from recovery.storage.locations import Location, checkpoint_at
-from recovery.storage.s3_options import S3Options
-from state.checkpoint.layout import COMMITS_FOLDER, JOB_FILE
-from state.errors import CorruptState
-from state.spark_logs.checksums import checksum_of
+from panekeeper.recovery.errors import SavepointError
+from panekeeper.recovery.jobs.lease import holding, require_stopped
+from panekeeper.recovery.repair.checksums import checksum_findings
+from panekeeper.recovery.repair.finding import Finding
+from panekeeper.recovery.repair.logs import log_findings, recorded_commit
+from panekeeper.recovery.repair.own_files import intent_finding, lease_findings, own_findings
+from panekeeper.recovery.repair.prepared import prepared_findings
+from panekeeper.recovery.restore.interrupted import require_no_interrupted_restore
+from panekeeper.recovery.savepoint.restore_paths import RestorePaths
+from panekeeper.recovery.storage.files import Files
+from panekeeper.recovery.storage.locations import Location, checkpoint_at
+from panekeeper.recovery.storage.s3_options import S3Options
+from panekeeper.state.checkpoint.layout import COMMITS_FOLDER, JOB_FILE
+from panekeeper.state.errors import CorruptState
+from panekeeper.state.spark_logs.checksums import checksum_of
 
 _SUFFIX = ".damaged"
 

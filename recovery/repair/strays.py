@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from recovery.repair.finding import Finding, unrepairable
-from recovery.savepoint.checkpoint_reader import has_state_of
-from recovery.storage.files import Files
-from state.spark_logs.offsets import source_ends
+from panekeeper.recovery.repair.finding import Finding, unrepairable
+from panekeeper.recovery.savepoint.checkpoint_reader import has_state_of
+from panekeeper.recovery.storage.files import Files
+from panekeeper.state.spark_logs.offsets import source_ends
 
 _NOT_BEGUN = (
     "no run can have begun this batch, because the one before it is not committed: another process wrote this, which "

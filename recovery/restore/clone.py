@@ -13,17 +13,17 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from recovery.errors import DamagedSavepoint, SavepointRefused
-from recovery.restore.last_commit import record_last_commit, take_tables
-from recovery.savepoint.catalog import show_trusted
-from recovery.savepoint.checkpoint_copy import write_checkpoint
-from recovery.savepoint.manifest import Manifest
-from recovery.storage.blobs import ProgressCallback
-from recovery.storage.files import Files
-from recovery.storage.locations import Location, LocationOrArchive, checkpoint_at, open_archive
-from recovery.storage.s3_options import S3Options
-from state.checkpoint.job_record import JobRecord, read_record
-from state.checkpoint.layout import JOB_FILE, TABLES_FILE
+from panekeeper.recovery.errors import DamagedSavepoint, SavepointRefused
+from panekeeper.recovery.restore.last_commit import record_last_commit, take_tables
+from panekeeper.recovery.savepoint.catalog import show_trusted
+from panekeeper.recovery.savepoint.checkpoint_copy import write_checkpoint
+from panekeeper.recovery.savepoint.manifest import Manifest
+from panekeeper.recovery.storage.blobs import ProgressCallback
+from panekeeper.recovery.storage.files import Files
+from panekeeper.recovery.storage.locations import Location, LocationOrArchive, checkpoint_at, open_archive
+from panekeeper.recovery.storage.s3_options import S3Options
+from panekeeper.state.checkpoint.job_record import JobRecord, read_record
+from panekeeper.state.checkpoint.layout import JOB_FILE, TABLES_FILE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -118,7 +118,7 @@ def _take_copies(
 ) -> None:
     """Let the copies belong to the clone: a copy may have the owner of the original."""
     if tables:
-        from recovery.storage.delta_tables import session_for
+        from panekeeper.recovery.storage.delta_tables import session_for
 
         take_tables(session_for(tables.values(), spark, s3), tables, incoming, record)
 
@@ -141,7 +141,7 @@ def _copy_tables(
 ) -> dict[str, str]:
     if not manifest.tables:
         return {}
-    from recovery.storage.delta_tables import copy_table, require_version, session_for
+    from panekeeper.recovery.storage.delta_tables import copy_table, require_version, session_for
 
     copies = {role: top.child(_FOLDERS.get(role, role)).root for role in manifest.tables}
     session = session_for((*copies.values(), *(table.path for table in manifest.tables.values())), spark, s3)

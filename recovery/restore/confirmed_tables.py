@@ -12,18 +12,18 @@ import shlex
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 
-from framework.engine.sink.fencing import OWNED
-from recovery.errors import SavepointError, SavepointRefused
-from recovery.restore.intent import RestoreIntent
-from recovery.restore.interrupted import read_record_or_none
-from recovery.savepoint.manifest import Manifest
-from recovery.savepoint.restore_paths import RestorePaths
-from recovery.storage.delta_log import has_version, jobs_since
-from recovery.storage.files import Files
-from recovery.storage.locations import Location, files_at, place_of
-from recovery.storage.s3_options import S3Options
-from state.checkpoint.job_record import read_tables
-from state.errors import StateError
+from panekeeper.framework.engine.sink.fencing import OWNED
+from panekeeper.recovery.errors import SavepointError, SavepointRefused
+from panekeeper.recovery.restore.intent import RestoreIntent
+from panekeeper.recovery.restore.interrupted import read_record_or_none
+from panekeeper.recovery.savepoint.manifest import Manifest
+from panekeeper.recovery.savepoint.restore_paths import RestorePaths
+from panekeeper.recovery.storage.delta_log import has_version, jobs_since
+from panekeeper.recovery.storage.files import Files
+from panekeeper.recovery.storage.locations import Location, files_at, place_of
+from panekeeper.recovery.storage.s3_options import S3Options
+from panekeeper.state.checkpoint.job_record import read_tables
+from panekeeper.state.errors import StateError
 
 
 def unconfirmed_tables(

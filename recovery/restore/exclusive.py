@@ -16,21 +16,21 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 
-from framework.declarations.errors import CheckpointInUse
-from framework.engine.job.lease import Lease
-from recovery.errors import SavepointError, SavepointRefused
-from recovery.jobs.lease import holding
-from recovery.restore.former_epochs import last_known_epochs
-from recovery.restore.intent import RestoreIntent, moved_aside, remove_intent, write_intent
-from recovery.restore.superseded import checkpoints_with_same_tables, mark_superseded
-from recovery.savepoint.manifest import Manifest
-from recovery.savepoint.restore_paths import RestorePaths
-from recovery.storage.files import Files
-from recovery.storage.s3_options import S3Options
-from state.checkpoint.claims import unaccounted_after, unaccounted_processes
-from state.checkpoint.folder import batch_numbers
-from state.checkpoint.layout import COMMITS_FOLDER, RUNNING_FILE, UNACCOUNTED_FOLDER
-from state.checkpoint.owner import LeaseOwner
+from panekeeper.framework.declarations.errors import CheckpointInUse
+from panekeeper.framework.engine.job.lease import Lease
+from panekeeper.recovery.errors import SavepointError, SavepointRefused
+from panekeeper.recovery.jobs.lease import holding
+from panekeeper.recovery.restore.former_epochs import last_known_epochs
+from panekeeper.recovery.restore.intent import RestoreIntent, moved_aside, remove_intent, write_intent
+from panekeeper.recovery.restore.superseded import checkpoints_with_same_tables, mark_superseded
+from panekeeper.recovery.savepoint.manifest import Manifest
+from panekeeper.recovery.savepoint.restore_paths import RestorePaths
+from panekeeper.recovery.storage.files import Files
+from panekeeper.recovery.storage.s3_options import S3Options
+from panekeeper.state.checkpoint.claims import unaccounted_after, unaccounted_processes
+from panekeeper.state.checkpoint.folder import batch_numbers
+from panekeeper.state.checkpoint.layout import COMMITS_FOLDER, RUNNING_FILE, UNACCOUNTED_FOLDER
+from panekeeper.state.checkpoint.owner import LeaseOwner
 
 _WHAT = "the restore of job"
 

@@ -10,18 +10,18 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from framework.engine.sink.fencing import OWNED
-from recovery.errors import SavepointError
-from recovery.restore.confirmed_tables import own_tables
-from recovery.restore.interrupted import read_record_or_none
-from recovery.savepoint.manifest import Manifest
-from recovery.storage.delta_log import owner_of, transactions_of
-from recovery.storage.files import Files
-from recovery.storage.locations import files_at
-from recovery.storage.s3_options import S3Options
-from state.checkpoint.job_record import JobRecord, last_epochs
-from state.checkpoint.reset_intent import read_reset_intent
-from state.errors import StateError
+from panekeeper.framework.engine.sink.fencing import OWNED
+from panekeeper.recovery.errors import SavepointError
+from panekeeper.recovery.restore.confirmed_tables import own_tables
+from panekeeper.recovery.restore.interrupted import read_record_or_none
+from panekeeper.recovery.savepoint.manifest import Manifest
+from panekeeper.recovery.storage.delta_log import owner_of, transactions_of
+from panekeeper.recovery.storage.files import Files
+from panekeeper.recovery.storage.locations import files_at
+from panekeeper.recovery.storage.s3_options import S3Options
+from panekeeper.state.checkpoint.job_record import JobRecord, last_epochs
+from panekeeper.state.checkpoint.reset_intent import read_reset_intent
+from panekeeper.state.errors import StateError
 
 
 def last_known_epochs(

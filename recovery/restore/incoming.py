@@ -11,34 +11,34 @@ import uuid
 from collections.abc import Callable, Collection
 from dataclasses import replace
 
-from framework.engine.job.tables.table_record import begun_epoch
-from recovery.errors import DamagedSavepoint, SavepointRefused
-from recovery.restore.former_epochs import last_known_epochs
-from recovery.restore.intent import COPY_NAME, RestoreIntent, moved_aside, write_intent
-from recovery.restore.interrupted import is_copy, read_record_or_none
-from recovery.restore.last_commit import record_last_commit
-from recovery.restore.superseded import checkpoints_with_same_tables
-from recovery.savepoint.checkpoint_copy import rewrite_paths, write_checkpoint
-from recovery.savepoint.checkpoint_reader import COPIED
-from recovery.savepoint.manifest import Manifest
-from recovery.savepoint.restore_paths import RestorePaths
-from recovery.storage.archive import Archive
-from recovery.storage.blobs import ProgressCallback
-from recovery.storage.delta_log import table_metadata
-from recovery.storage.files import Files
-from recovery.storage.locations import files_at
-from recovery.storage.s3_options import S3Options
-from state.checkpoint.claims import read_unaccounted, unaccounted_files
-from state.checkpoint.job_record import JobRecord, read_record, read_tables
-from state.checkpoint.last_savepoint import read_last_savepoint, write_last_savepoint
-from state.checkpoint.layout import (
+from panekeeper.framework.engine.job.tables.table_record import begun_epoch
+from panekeeper.recovery.errors import DamagedSavepoint, SavepointRefused
+from panekeeper.recovery.restore.former_epochs import last_known_epochs
+from panekeeper.recovery.restore.intent import COPY_NAME, RestoreIntent, moved_aside, write_intent
+from panekeeper.recovery.restore.interrupted import is_copy, read_record_or_none
+from panekeeper.recovery.restore.last_commit import record_last_commit
+from panekeeper.recovery.restore.superseded import checkpoints_with_same_tables
+from panekeeper.recovery.savepoint.checkpoint_copy import rewrite_paths, write_checkpoint
+from panekeeper.recovery.savepoint.checkpoint_reader import COPIED
+from panekeeper.recovery.savepoint.manifest import Manifest
+from panekeeper.recovery.savepoint.restore_paths import RestorePaths
+from panekeeper.recovery.storage.archive import Archive
+from panekeeper.recovery.storage.blobs import ProgressCallback
+from panekeeper.recovery.storage.delta_log import table_metadata
+from panekeeper.recovery.storage.files import Files
+from panekeeper.recovery.storage.locations import files_at
+from panekeeper.recovery.storage.s3_options import S3Options
+from panekeeper.state.checkpoint.claims import read_unaccounted, unaccounted_files
+from panekeeper.state.checkpoint.job_record import JobRecord, read_record, read_tables
+from panekeeper.state.checkpoint.last_savepoint import read_last_savepoint, write_last_savepoint
+from panekeeper.state.checkpoint.layout import (
     CLAIMS_FOLDER,
     JOB_FILE,
     RUNNING_FILE,
     STOPPED_FILE,
     TABLES_FILE,
 )
-from state.checkpoint.owner import read_end
+from panekeeper.state.checkpoint.owner import read_end
 
 Transform = Callable[[Files], None]
 """Changes a copy before it replaces the checkpoint; called with its files."""

@@ -10,9 +10,9 @@ import json
 import re
 from dataclasses import asdict, dataclass
 
-from recovery.savepoint.restore_paths import RestorePaths
-from recovery.storage.files import Files
-from state.errors import CorruptState
+from panekeeper.recovery.savepoint.restore_paths import RestorePaths
+from panekeeper.recovery.storage.files import Files
+from panekeeper.state.errors import CorruptState
 
 COPY_NAME = re.compile("[0-9a-f]{12}")
 """The name of a copy."""

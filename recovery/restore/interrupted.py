@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 
-from recovery.errors import (
+from panekeeper.recovery.errors import (
     ArchiveNotFound,
     DamagedSavepoint,
     ForeignManifest,
@@ -20,16 +20,16 @@ from recovery.errors import (
     SavepointError,
     SavepointRefused,
 )
-from recovery.restore.intent import RestoreIntent, read_intent
-from recovery.savepoint.catalog import savepoints, show, show_trusted
-from recovery.savepoint.manifest import Manifest
-from recovery.savepoint.restore_paths import RestorePaths
-from recovery.storage.archive import Archive
-from recovery.storage.files import Files
-from recovery.storage.locations import Location, checkpoint_at, open_archive
-from recovery.storage.s3_options import S3Options
-from state.checkpoint.job_record import JobRecord, read_record
-from state.errors import StateError
+from panekeeper.recovery.restore.intent import RestoreIntent, read_intent
+from panekeeper.recovery.savepoint.catalog import savepoints, show, show_trusted
+from panekeeper.recovery.savepoint.manifest import Manifest
+from panekeeper.recovery.savepoint.restore_paths import RestorePaths
+from panekeeper.recovery.storage.archive import Archive
+from panekeeper.recovery.storage.files import Files
+from panekeeper.recovery.storage.locations import Location, checkpoint_at, open_archive
+from panekeeper.recovery.storage.s3_options import S3Options
+from panekeeper.state.checkpoint.job_record import JobRecord, read_record
+from panekeeper.state.errors import StateError
 
 
 def require_no_interrupted_restore(checkpoint: Files) -> None:

@@ -11,12 +11,12 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from recovery.storage.files import Files
-from state.checkpoint.job_record import JobRecord, is_flushed
-from state.checkpoint.layout import COMMITS_FOLDER, prepared_file
-from state.checkpoint.run_record import last_batches
-from state.prepared import PreparedBatch
-from state.spark_logs.offsets import begun_ms
+from panekeeper.recovery.storage.files import Files
+from panekeeper.state.checkpoint.job_record import JobRecord, is_flushed
+from panekeeper.state.checkpoint.layout import COMMITS_FOLDER, prepared_file
+from panekeeper.state.checkpoint.run_record import last_batches
+from panekeeper.state.prepared import PreparedBatch
+from panekeeper.state.spark_logs.offsets import begun_ms
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,7 +55,7 @@ def take_tables(session: SparkSession, tables: Mapping[str, str], copy: Files, r
         copy: the checkpoint that is about to be restored or cloned.
         record: of the job, in its new epoch.
     """
-    from framework.engine.sink.fencing import fence, own
+    from panekeeper.framework.engine.sink.fencing import fence, own
 
     fence(session, tables, (), joined=record, batch=last_batches(copy)[1])
     own(session, tables, record, take=True)

@@ -7,20 +7,26 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
-from framework.engine.delta_log.damage import cut_short_commit
-from recovery.errors import ArchiveError, DamagedSavepoint, SavepointError, SavepointRefused, TableVersionLost
-from recovery.restore.confirmed_tables import unchanged_tables
-from recovery.restore.former_epochs import last_known_epochs
-from recovery.restore.intent import RestoreIntent
-from recovery.restore.superseded import checkpoints_with_same_tables
-from recovery.savepoint.checkpoint_reader import read_checkpoint
-from recovery.savepoint.manifest import Manifest
-from recovery.storage.delta_log import newest_version, was_restored_last
-from recovery.storage.files import Files
-from recovery.storage.locations import files_at
-from recovery.storage.s3_options import S3Options
-from state.checkpoint.job_record import MAX_EPOCH, read_record
-from state.errors import StateError
+from panekeeper.framework.engine.delta_log.damage import cut_short_commit
+from panekeeper.recovery.errors import (
+    ArchiveError,
+    DamagedSavepoint,
+    SavepointError,
+    SavepointRefused,
+    TableVersionLost,
+)
+from panekeeper.recovery.restore.confirmed_tables import unchanged_tables
+from panekeeper.recovery.restore.former_epochs import last_known_epochs
+from panekeeper.recovery.restore.intent import RestoreIntent
+from panekeeper.recovery.restore.superseded import checkpoints_with_same_tables
+from panekeeper.recovery.savepoint.checkpoint_reader import read_checkpoint
+from panekeeper.recovery.savepoint.manifest import Manifest
+from panekeeper.recovery.storage.delta_log import newest_version, was_restored_last
+from panekeeper.recovery.storage.files import Files
+from panekeeper.recovery.storage.locations import files_at
+from panekeeper.recovery.storage.s3_options import S3Options
+from panekeeper.state.checkpoint.job_record import MAX_EPOCH, read_record
+from panekeeper.state.errors import StateError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -176,7 +182,7 @@ def _table_changes(
 ) -> dict[str, TableVersionChange]:
     if not manifest.tables:
         return {}
-    from recovery.storage.delta_tables import require_version, session_for, version_of
+    from panekeeper.recovery.storage.delta_tables import require_version, session_for, version_of
 
     paths = [table.path for table in manifest.tables.values()]
     session = cache(lambda: session_for(paths, spark, s3))  # none is started if the library can read all tables

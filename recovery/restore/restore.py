@@ -32,33 +32,33 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from recovery.errors import ArchiveError, SavepointError, SavepointRefused, TableVersionLost
-from recovery.jobs.lease import require_stopped
-from recovery.restore.confirmed_tables import require_confirmed, unchanged_tables, unconfirmed_tables
-from recovery.restore.exclusive import RequireLease, begin, only_restore, require_no_paused_process
-from recovery.restore.former_epochs import epochs_to_fence
-from recovery.restore.incoming import Transform, move_copy, require_free_for_copy, write_incoming
-from recovery.restore.intent import RestoreIntent, read_intent, remove_intent, write_intent
-from recovery.restore.interrupted import completes_interrupted, find_savepoint, with_steps_done
-from recovery.restore.last_commit import take_tables
-from recovery.restore.preview import RestorePreview, has_table_versions, preview_restore
-from recovery.restore.superseded import checkpoints_with_same_tables, successors
-from recovery.savepoint.checkpoint_reader import COPIED
-from recovery.savepoint.manifest import Manifest
-from recovery.savepoint.overlap import require_no_overlap
-from recovery.savepoint.restore_paths import RestorePaths
-from recovery.storage.archive import Archive
-from recovery.storage.blobs import ProgressCallback
-from recovery.storage.locations import Location, LocationOrArchive, checkpoint_at, open_archive
-from recovery.storage.s3_options import S3Options
-from state.checkpoint.job_record import read_record
-from state.checkpoint.layout import JOB_FILE
+from panekeeper.recovery.errors import ArchiveError, SavepointError, SavepointRefused, TableVersionLost
+from panekeeper.recovery.jobs.lease import require_stopped
+from panekeeper.recovery.restore.confirmed_tables import require_confirmed, unchanged_tables, unconfirmed_tables
+from panekeeper.recovery.restore.exclusive import RequireLease, begin, only_restore, require_no_paused_process
+from panekeeper.recovery.restore.former_epochs import epochs_to_fence
+from panekeeper.recovery.restore.incoming import Transform, move_copy, require_free_for_copy, write_incoming
+from panekeeper.recovery.restore.intent import RestoreIntent, read_intent, remove_intent, write_intent
+from panekeeper.recovery.restore.interrupted import completes_interrupted, find_savepoint, with_steps_done
+from panekeeper.recovery.restore.last_commit import take_tables
+from panekeeper.recovery.restore.preview import RestorePreview, has_table_versions, preview_restore
+from panekeeper.recovery.restore.superseded import checkpoints_with_same_tables, successors
+from panekeeper.recovery.savepoint.checkpoint_reader import COPIED
+from panekeeper.recovery.savepoint.manifest import Manifest
+from panekeeper.recovery.savepoint.overlap import require_no_overlap
+from panekeeper.recovery.savepoint.restore_paths import RestorePaths
+from panekeeper.recovery.storage.archive import Archive
+from panekeeper.recovery.storage.blobs import ProgressCallback
+from panekeeper.recovery.storage.locations import Location, LocationOrArchive, checkpoint_at, open_archive
+from panekeeper.recovery.storage.s3_options import S3Options
+from panekeeper.state.checkpoint.job_record import read_record
+from panekeeper.state.checkpoint.layout import JOB_FILE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 OnStep = Callable[[str], None]
-"""Called with the name of a step, of `recovery.restore.intent.STEPS`, when it is done."""
+"""Called with the name of a step, of `panekeeper.recovery.restore.intent.STEPS`, when it is done."""
 
 
 def restore(  # noqa: PLR0913 -- what, where to, and how; all but two by keyword
@@ -259,8 +259,8 @@ def _restore_tables(
     """Do step 4. The metrics are last, as in a batch: their row says that the other tables are complete."""
     if not manifest.tables:
         return
-    from framework.engine.sink.fencing import fence
-    from recovery.storage.delta_tables import restore_table, session_for
+    from panekeeper.framework.engine.sink.fencing import fence
+    from panekeeper.recovery.storage.delta_tables import restore_table, session_for
 
     session = session_for((table.path for table in manifest.tables.values()), spark, s3)
     others = checkpoints_with_same_tables(manifest, paths.checkpoint, s3)

@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 
-from recovery.errors import ArchiveNotFound
-from recovery.restore.confirmed_tables import own_tables
-from recovery.restore.interrupted import read_record_or_none
-from recovery.savepoint.manifest import Manifest
-from recovery.storage.files import Files
-from recovery.storage.locations import checkpoint_at, resolved_place
-from recovery.storage.s3_options import S3Options
-from state.checkpoint.restore_markers import superseded_by, write_superseded
-from state.errors import CorruptState
+from panekeeper.recovery.errors import ArchiveNotFound
+from panekeeper.recovery.restore.confirmed_tables import own_tables
+from panekeeper.recovery.restore.interrupted import read_record_or_none
+from panekeeper.recovery.savepoint.manifest import Manifest
+from panekeeper.recovery.storage.files import Files
+from panekeeper.recovery.storage.locations import checkpoint_at, resolved_place
+from panekeeper.recovery.storage.s3_options import S3Options
+from panekeeper.state.checkpoint.restore_markers import superseded_by, write_superseded
+from panekeeper.state.errors import CorruptState
 
 
 def checkpoints_with_same_tables(manifest: Manifest, checkpoint: Files, s3: S3Options | None) -> list[Files]:

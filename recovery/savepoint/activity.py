@@ -17,10 +17,10 @@ from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
-from recovery.errors import ArchiveError, DamagedSavepoint
-from recovery.storage.archive import Archive
-from recovery.storage.blobs import LimitedSink
-from state.checkpoint.owner import LeaseOwner
+from panekeeper.recovery.errors import ArchiveError, DamagedSavepoint
+from panekeeper.recovery.storage.archive import Archive
+from panekeeper.recovery.storage.blobs import LimitedSink
+from panekeeper.state.checkpoint.owner import LeaseOwner
 
 MARKER_LIFETIME = timedelta(days=2)
 _MAX_BYTES = 65_536

@@ -8,17 +8,23 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from recovery.errors import DamagedSavepoint, NoSuchSavepoint, SavepointError, SavepointRefused, UntrustedSavepoint
-from recovery.savepoint.activity import active_markers, activity_marker
-from recovery.savepoint.manifest import Manifest, checked_name, manifest_file, savepoint_of_file
-from recovery.savepoint.manifest_rules import MAX_MANIFEST_BYTES
-from recovery.savepoint.signature import manifest_key
-from recovery.storage.archive import Archive
-from recovery.storage.blobs import LimitedSink, find_damaged, is_blob
-from recovery.storage.local_files import LocalFiles
-from recovery.storage.locations import LocationOrArchive, open_archive
-from recovery.storage.s3_options import S3Options
-from state.checkpoint.clock import now_utc
+from panekeeper.recovery.errors import (
+    DamagedSavepoint,
+    NoSuchSavepoint,
+    SavepointError,
+    SavepointRefused,
+    UntrustedSavepoint,
+)
+from panekeeper.recovery.savepoint.activity import active_markers, activity_marker
+from panekeeper.recovery.savepoint.manifest import Manifest, checked_name, manifest_file, savepoint_of_file
+from panekeeper.recovery.savepoint.manifest_rules import MAX_MANIFEST_BYTES
+from panekeeper.recovery.savepoint.signature import manifest_key
+from panekeeper.recovery.storage.archive import Archive
+from panekeeper.recovery.storage.blobs import LimitedSink, find_damaged, is_blob
+from panekeeper.recovery.storage.local_files import LocalFiles
+from panekeeper.recovery.storage.locations import LocationOrArchive, open_archive
+from panekeeper.recovery.storage.s3_options import S3Options
+from panekeeper.state.checkpoint.clock import now_utc
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -173,7 +179,7 @@ def verify(
         )
     values = None
     if deep:
-        from recovery.savepoint.decode import decode_savepoint
+        from panekeeper.recovery.savepoint.decode import decode_savepoint
 
         values = decode_savepoint(archive, manifest, advice="use another savepoint", s3=s3, spark=spark)
     return VerifyResult(name=name, files=len(manifest.files), bytes=manifest.size, values=values)

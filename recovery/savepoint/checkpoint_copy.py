@@ -15,18 +15,18 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 from urllib.parse import quote
 
-from recovery.errors import DamagedSavepoint
-from recovery.savepoint.checkpoint_reader import files_ahead
-from recovery.savepoint.manifest import Manifest
-from recovery.savepoint.manifest_rules import MAX_SMALL_BYTES
-from recovery.storage.archive import Archive, ByteSink
-from recovery.storage.blobs import ProgressCallback, SavedFile, TransferProgress, download
-from recovery.storage.files import Files
-from recovery.storage.local_files import LocalFiles
-from recovery.storage.parallel import map_parallel
-from state.checkpoint.folder import local_path
-from state.checkpoint.layout import COMMITS_FOLDER, JOB_FILE, STATE_FOLDER
-from state.snapshots import require_plain_ids, require_plain_names_in_snapshot, require_schemas_within
+from panekeeper.recovery.errors import DamagedSavepoint
+from panekeeper.recovery.savepoint.checkpoint_reader import files_ahead
+from panekeeper.recovery.savepoint.manifest import Manifest
+from panekeeper.recovery.savepoint.manifest_rules import MAX_SMALL_BYTES
+from panekeeper.recovery.storage.archive import Archive, ByteSink
+from panekeeper.recovery.storage.blobs import ProgressCallback, SavedFile, TransferProgress, download
+from panekeeper.recovery.storage.files import Files
+from panekeeper.recovery.storage.local_files import LocalFiles
+from panekeeper.recovery.storage.parallel import map_parallel
+from panekeeper.state.checkpoint.folder import local_path
+from panekeeper.state.checkpoint.layout import COMMITS_FOLDER, JOB_FILE, STATE_FOLDER
+from panekeeper.state.snapshots import require_plain_ids, require_plain_names_in_snapshot, require_schemas_within
 
 _IN_MEMORY = 2**20
 """How many bytes of a file that is checked are held in memory."""

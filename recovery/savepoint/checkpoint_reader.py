@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from recovery.errors import SavepointError, SavepointRefused
-from recovery.jobs.record import require_current_record
-from recovery.storage.files import Files
-from recovery.storage.local_files import LocalFiles
-from state.checkpoint import layout
-from state.checkpoint.folder import CheckpointFolder, batch_numbers, read_object
-from state.checkpoint.job_record import JobRecord, read_record, read_tables
-from state.checkpoint.layout import (
+from panekeeper.recovery.errors import SavepointError, SavepointRefused
+from panekeeper.recovery.jobs.record import require_current_record
+from panekeeper.recovery.storage.files import Files
+from panekeeper.recovery.storage.local_files import LocalFiles
+from panekeeper.state.checkpoint import layout
+from panekeeper.state.checkpoint.folder import CheckpointFolder, batch_numbers, read_object
+from panekeeper.state.checkpoint.job_record import JobRecord, read_record, read_tables
+from panekeeper.state.checkpoint.layout import (
     FLUSHED_FILE,
     RESET_FILE,
     RUNNING_FILE,
@@ -25,17 +25,17 @@ from state.checkpoint.layout import (
     SUPERSEDED_FILE,
     control_file_number,
 )
-from state.control_log import control_files_read, control_files_within
-from state.prepared import as_computed
-from state.spark_logs.lines import damaged_log, log_lines
-from state.spark_logs.offsets import (
+from panekeeper.state.control_log import control_files_read, control_files_within
+from panekeeper.state.prepared import as_computed
+from panekeeper.state.spark_logs.lines import damaged_log, log_lines
+from panekeeper.state.spark_logs.offsets import (
     has_read,
     offset_lines,
     require_readable_commit,
     require_readable_offsets,
     source_ends,
 )
-from state.spark_logs.source_logs import require_all_entries
+from panekeeper.state.spark_logs.source_logs import require_all_entries
 
 COPIED = (*layout.SPARK_NAMES, layout.OWN_FOLDER, layout.CONTROL_FOLDER)
 NOT_COPIED = (RUNNING_FILE, RESET_FILE, SAVEPOINT_FILE, SUPERSEDED_FILE)

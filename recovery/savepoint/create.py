@@ -24,21 +24,21 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from framework.declarations.durations import Duration, to_seconds
-from recovery.errors import ArchiveError, SavepointError, SavepointRefused
-from recovery.jobs.batch_versions import versions_after_batch
-from recovery.jobs.record import require_current_record, require_record
-from recovery.jobs.tables import require_fitting_tables, require_of_this_epoch
-from recovery.savepoint.activity import active_markers, activity_marker
-from recovery.savepoint.checkpoint_reader import CheckpointSnapshot, read_checkpoint
-from recovery.savepoint.manifest import Manifest, checked_name, manifest_file
-from recovery.savepoint.manifest_rules import MAX_MANIFEST_BYTES
-from recovery.savepoint.overlap import require_no_overlap
-from recovery.savepoint.request import request_savepoint_batch
-from recovery.savepoint.restore_paths import RestorePaths
-from recovery.savepoint.signature import manifest_key
-from recovery.storage.archive import Archive
-from recovery.storage.blobs import (
+from panekeeper.framework.declarations.durations import Duration, to_seconds
+from panekeeper.recovery.errors import ArchiveError, SavepointError, SavepointRefused
+from panekeeper.recovery.jobs.batch_versions import versions_after_batch
+from panekeeper.recovery.jobs.record import require_current_record, require_record
+from panekeeper.recovery.jobs.tables import require_fitting_tables, require_of_this_epoch
+from panekeeper.recovery.savepoint.activity import active_markers, activity_marker
+from panekeeper.recovery.savepoint.checkpoint_reader import CheckpointSnapshot, read_checkpoint
+from panekeeper.recovery.savepoint.manifest import Manifest, checked_name, manifest_file
+from panekeeper.recovery.savepoint.manifest_rules import MAX_MANIFEST_BYTES
+from panekeeper.recovery.savepoint.overlap import require_no_overlap
+from panekeeper.recovery.savepoint.request import request_savepoint_batch
+from panekeeper.recovery.savepoint.restore_paths import RestorePaths
+from panekeeper.recovery.savepoint.signature import manifest_key
+from panekeeper.recovery.storage.archive import Archive
+from panekeeper.recovery.storage.blobs import (
     ChangedMeanwhile,
     LimitedSink,
     ProgressCallback,
@@ -48,16 +48,16 @@ from recovery.storage.blobs import (
     repair_damaged,
     upload,
 )
-from recovery.storage.delta_log import SavedTable, newest_version, saved_table
-from recovery.storage.files import Files
-from recovery.storage.locations import Location, LocationOrArchive, checkpoint_at, files_at, open_archive
-from recovery.storage.parallel import map_parallel
-from recovery.storage.s3_options import S3Options
-from state.checkpoint.clock import now_utc
-from state.checkpoint.folder import batch_numbers
-from state.checkpoint.last_savepoint import write_last_savepoint
-from state.checkpoint.layout import OFFSETS_FOLDER
-from state.log import logger
+from panekeeper.recovery.storage.delta_log import SavedTable, newest_version, saved_table
+from panekeeper.recovery.storage.files import Files
+from panekeeper.recovery.storage.locations import Location, LocationOrArchive, checkpoint_at, files_at, open_archive
+from panekeeper.recovery.storage.parallel import map_parallel
+from panekeeper.recovery.storage.s3_options import S3Options
+from panekeeper.state.checkpoint.clock import now_utc
+from panekeeper.state.checkpoint.folder import batch_numbers
+from panekeeper.state.checkpoint.last_savepoint import write_last_savepoint
+from panekeeper.state.checkpoint.layout import OFFSETS_FOLDER
+from panekeeper.state.log import logger
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -229,7 +229,7 @@ def _copy_with_retry(
 
 
 def _decoded(archive: Archive, manifest: Manifest, s3: S3Options | None, spark: SparkSession | None) -> int:
-    from recovery.savepoint.decode import decode_savepoint
+    from panekeeper.recovery.savepoint.decode import decode_savepoint
 
     advice = "no savepoint was made. Restore the job from an earlier one; decode=False (--no-decode) saves it as it is"
     return decode_savepoint(archive, manifest, advice=advice, s3=s3, spark=spark)
@@ -257,7 +257,7 @@ def table_versions(
 
 
 def _versions_by_spark(found: CheckpointSnapshot, s3: S3Options | None, spark: SparkSession | None) -> dict[str, int]:
-    from recovery.storage.delta_tables import session_for, version_of
+    from panekeeper.recovery.storage.delta_tables import session_for, version_of
 
     _require_no_later_rows(found)
     session = session_for(found.tables.values(), spark, s3)

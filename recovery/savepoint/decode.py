@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from recovery.savepoint.checkpoint_copy import temporary_copy
-from recovery.savepoint.manifest import Manifest
-from recovery.savepoint.state_reader import decode_all
-from recovery.storage.archive import Archive
-from recovery.storage.delta_tables import session_for
-from recovery.storage.s3_options import S3Options
+from panekeeper.recovery.savepoint.checkpoint_copy import temporary_copy
+from panekeeper.recovery.savepoint.manifest import Manifest
+from panekeeper.recovery.savepoint.state_reader import decode_all
+from panekeeper.recovery.storage.archive import Archive
+from panekeeper.recovery.storage.delta_tables import session_for
+from panekeeper.recovery.storage.s3_options import S3Options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

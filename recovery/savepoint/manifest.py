@@ -14,12 +14,18 @@ from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
 from typing import Any
 
-from recovery.errors import DamagedSavepoint, ForeignManifest, NewerSavepoint, SavepointRefused, UntrustedSavepoint
-from recovery.savepoint.manifest_rules import MAX_MANIFEST_BYTES, RuleBroken, checked_fields
-from recovery.savepoint.signature import KEY_VARIABLE, is_signed, signature_of
-from recovery.storage.blobs import SavedFile
-from recovery.storage.delta_log import SavedTable
-from state.checkpoint.last_savepoint import LastSavepoint
+from panekeeper.recovery.errors import (
+    DamagedSavepoint,
+    ForeignManifest,
+    NewerSavepoint,
+    SavepointRefused,
+    UntrustedSavepoint,
+)
+from panekeeper.recovery.savepoint.manifest_rules import MAX_MANIFEST_BYTES, RuleBroken, checked_fields
+from panekeeper.recovery.savepoint.signature import KEY_VARIABLE, is_signed, signature_of
+from panekeeper.recovery.storage.blobs import SavedFile
+from panekeeper.recovery.storage.delta_log import SavedTable
+from panekeeper.state.checkpoint.last_savepoint import LastSavepoint
 
 FORMAT_VERSION = 2
 """Goes up when the meaning of a manifest changes; every older version is read, or refused with its number.

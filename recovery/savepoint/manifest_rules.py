@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from recovery.savepoint.checkpoint_reader import COPIED, FOLDERS_NOT_COPIED, NOT_COPIED
-from recovery.storage.blobs import SavedFile
-from recovery.storage.delta_log import SavedTable
-from state.checkpoint.job_record import MAX_EPOCH
-from state.checkpoint.layout import (
+from panekeeper.recovery.savepoint.checkpoint_reader import COPIED, FOLDERS_NOT_COPIED, NOT_COPIED
+from panekeeper.recovery.storage.blobs import SavedFile
+from panekeeper.recovery.storage.delta_log import SavedTable
+from panekeeper.state.checkpoint.job_record import MAX_EPOCH
+from panekeeper.state.checkpoint.layout import (
     COMMITS_FOLDER,
     JOB_FILE,
     OFFSETS_FOLDER,

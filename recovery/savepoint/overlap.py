@@ -6,14 +6,14 @@ spellings of the same folders.
 
 from __future__ import annotations
 
-from recovery.errors import SavepointRefused
-from recovery.savepoint.restore_paths import RestorePaths
-from recovery.storage.archive import Archive
-from recovery.storage.files import Files
-from recovery.storage.locations import files_at
-from recovery.storage.s3_options import S3Options
-from state.checkpoint.job_record import read_tables
-from state.errors import CorruptState
+from panekeeper.recovery.errors import SavepointRefused
+from panekeeper.recovery.savepoint.restore_paths import RestorePaths
+from panekeeper.recovery.storage.archive import Archive
+from panekeeper.recovery.storage.files import Files
+from panekeeper.recovery.storage.locations import files_at
+from panekeeper.recovery.storage.s3_options import S3Options
+from panekeeper.state.checkpoint.job_record import read_tables
+from panekeeper.state.errors import CorruptState
 
 _ARCHIVE_FOLDERS = ("savepoints", "blobs", "working")
 """Where the files of a location are; others in its folder are never changed."""

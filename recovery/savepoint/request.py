@@ -9,13 +9,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from recovery.errors import SavepointRefused
-from recovery.jobs.lease import running_on
-from recovery.savepoint.checkpoint_reader import batch_with_control_file
-from recovery.storage.files import Files
-from state.checkpoint.clock import Deadline, now_us
-from state.checkpoint.control_files import ControlCommand
-from state.checkpoint.folder import batch_numbers
+from panekeeper.recovery.errors import SavepointRefused
+from panekeeper.recovery.jobs.lease import running_on
+from panekeeper.recovery.savepoint.checkpoint_reader import batch_with_control_file
+from panekeeper.recovery.storage.files import Files
+from panekeeper.state.checkpoint.clock import Deadline, now_us
+from panekeeper.state.checkpoint.control_files import ControlCommand
+from panekeeper.state.checkpoint.folder import batch_numbers
 
 _POLL_SECONDS = 0.2
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from recovery.errors import SavepointRefused
-from recovery.storage.files import Files
-from state.checkpoint.layout import REPLACED_SUFFIX, RESTORING_SUFFIX
+from panekeeper.recovery.errors import SavepointRefused
+from panekeeper.recovery.storage.files import Files
+from panekeeper.state.checkpoint.layout import REPLACED_SUFFIX, RESTORING_SUFFIX
 
 
 @dataclass(frozen=True, kw_only=True)

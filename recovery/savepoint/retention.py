@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from framework.declarations.durations import to_us
-from framework.declarations.errors import DeclarationError
-from recovery.savepoint.manifest import Manifest
-from recovery.storage.delta_log import table_properties
-from recovery.storage.locations import files_at
-from recovery.storage.s3_options import S3Options
+from panekeeper.framework.declarations.durations import to_us
+from panekeeper.framework.declarations.errors import DeclarationError
+from panekeeper.recovery.savepoint.manifest import Manifest
+from panekeeper.recovery.storage.delta_log import table_properties
+from panekeeper.recovery.storage.locations import files_at
+from panekeeper.recovery.storage.s3_options import S3Options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -74,6 +74,6 @@ def _properties(path: str, s3: S3Options | None, spark: SparkSession | None) -> 
         return table_properties(files)
     if spark is None:
         return None
-    from recovery.storage.delta_tables import properties_of
+    from panekeeper.recovery.storage.delta_tables import properties_of
 
     return properties_of(spark, path)

@@ -10,7 +10,7 @@ import hashlib
 import hmac
 import os
 
-from recovery.errors import SavepointRefused
+from panekeeper.recovery.errors import SavepointRefused
 
 KEY_VARIABLE = "PANEKEEPER_MANIFEST_KEY"
 _MIN_LENGTH = 16

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
-from framework.declarations.errors import CorruptState, PanekeeperError
-from framework.engine.session.spark_errors import first_line
-from framework.engine.session.stored_state import format_of_state, stored_state
-from state.codec import decode_header, decode_table
-from state.handler import HandlerState
-from state.records import HANDLERS, LifecycleRecord, is_header
-from state.spark_store import HEADER, SEGMENTS
+from panekeeper.framework.declarations.errors import CorruptState, PanekeeperError
+from panekeeper.framework.engine.session.spark_errors import first_line
+from panekeeper.framework.engine.session.stored_state import format_of_state, stored_state
+from panekeeper.state.codec import decode_header, decode_table
+from panekeeper.state.handler import HandlerState
+from panekeeper.state.records import HANDLERS, LifecycleRecord, is_header
+from panekeeper.state.spark_store import HEADER, SEGMENTS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

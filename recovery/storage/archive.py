@@ -2,7 +2,7 @@
 
 Local folders and S3 are built in. Any other storage is one class that inherits `Archive`; pass an instance of it
 wherever a location is expected (`savepoint(..., to=archive)`), or register its URL scheme with
-`recovery.storage.locations.register_archive`, so that a location can be named as text, as on the command line.
+`locations.register_archive`, so that a location can be named as text, as on the command line.
 
 What every archive must guarantee:
 

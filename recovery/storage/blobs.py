@@ -10,10 +10,10 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from recovery.errors import DamagedSavepoint
-from recovery.storage.archive import Archive, ByteSink
-from recovery.storage.files import Files
-from recovery.storage.parallel import map_parallel
+from panekeeper.recovery.errors import DamagedSavepoint
+from panekeeper.recovery.storage.archive import Archive, ByteSink
+from panekeeper.recovery.storage.files import Files
+from panekeeper.recovery.storage.parallel import map_parallel
 
 _BLOB = re.compile(r"blobs/[0-9a-f]{64}")
 

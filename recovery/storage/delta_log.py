@@ -13,12 +13,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from framework.engine.delta_log.commits import CHECKPOINT, LOG, actions_of, parts
-from framework.engine.delta_log.damage import cut_short_commit
-from recovery.errors import SavepointError
-from recovery.storage.files import Files
-from state.checkpoint.folder import parse_json
-from state.checkpoint.job_record import OWNER, TRANSACTION
+from panekeeper.framework.engine.delta_log.commits import CHECKPOINT, LOG, actions_of, parts
+from panekeeper.framework.engine.delta_log.damage import cut_short_commit
+from panekeeper.recovery.errors import SavepointError
+from panekeeper.recovery.storage.files import Files
+from panekeeper.state.checkpoint.folder import parse_json
+from panekeeper.state.checkpoint.job_record import OWNER, TRANSACTION
 
 _COMMIT = re.compile(r"(\d{20})\.json")
 

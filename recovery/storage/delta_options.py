@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from framework.engine.session.s3_settings import s3_settings
-from framework.engine.sink.small_commit_checks import UnsupportedTable
-from framework.engine.sink.small_commit_storage import storage_options
-from recovery.storage.s3_options import S3Options
+from panekeeper.framework.engine.session.s3_settings import s3_settings
+from panekeeper.framework.engine.sink.small_commit_checks import UnsupportedTable
+from panekeeper.framework.engine.sink.small_commit_storage import storage_options
+from panekeeper.recovery.storage.s3_options import S3Options
 
 _S3A = "spark.hadoop.fs.s3a."
 

@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, Any
 
 from delta.tables import DeltaTable
 
-from framework.engine.delta_log.damage import first_cut_short
-from framework.engine.session.required_settings import READ_SETTINGS, WRITE_SETTINGS, session_settings
-from framework.engine.session.s3_settings import is_s3, s3_settings
-from framework.engine.session.session import session
-from framework.engine.session.spark_errors import first_line
-from framework.engine.sink.small_commit_checks import UnsupportedTable
-from recovery.errors import SavepointError, TableVersionLost
-from recovery.storage import delta_versions
-from recovery.storage.delta_log import SavedTable, commit_checksum, has_version
-from recovery.storage.locations import files_at
-from recovery.storage.s3_options import S3Options
-from state.errors import CheckpointError
-from state.log import logger
+from panekeeper.framework.engine.delta_log.damage import first_cut_short
+from panekeeper.framework.engine.session.required_settings import READ_SETTINGS, WRITE_SETTINGS, session_settings
+from panekeeper.framework.engine.session.s3_settings import is_s3, s3_settings
+from panekeeper.framework.engine.session.session import session
+from panekeeper.framework.engine.session.spark_errors import first_line
+from panekeeper.framework.engine.sink.small_commit_checks import UnsupportedTable
+from panekeeper.recovery.errors import SavepointError, TableVersionLost
+from panekeeper.recovery.storage import delta_versions
+from panekeeper.recovery.storage.delta_log import SavedTable, commit_checksum, has_version
+from panekeeper.recovery.storage.locations import files_at
+from panekeeper.recovery.storage.s3_options import S3Options
+from panekeeper.state.errors import CheckpointError
+from panekeeper.state.log import logger
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -15,12 +15,12 @@ from urllib.parse import unquote
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from framework.engine.sink.small_commit_checks import UnsupportedTable
-from framework.engine.sink.small_commit_table import NO_HOOKS, files_of, open_table, panic_as_unsupported
-from recovery.storage.delta_log import SavedTable, was_restored_last
-from recovery.storage.delta_options import delta_options
-from recovery.storage.files import Files
-from recovery.storage.s3_options import S3Options
+from panekeeper.framework.engine.sink.small_commit_checks import UnsupportedTable
+from panekeeper.framework.engine.sink.small_commit_table import NO_HOOKS, files_of, open_table, panic_as_unsupported
+from panekeeper.recovery.storage.delta_log import SavedTable, was_restored_last
+from panekeeper.recovery.storage.delta_options import delta_options
+from panekeeper.recovery.storage.files import Files
+from panekeeper.recovery.storage.s3_options import S3Options
 
 
 def missing_files(folder: Files, table: SavedTable, s3: S3Options | None = None) -> tuple[int, int]:

@@ -11,8 +11,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import BinaryIO, Protocol, Self
 
-from recovery.storage.archive import Archive
-from state.checkpoint.folder import CheckpointFolder
+from panekeeper.recovery.storage.archive import Archive
+from panekeeper.state.checkpoint.folder import CheckpointFolder
 
 
 class Files(Archive, CheckpointFolder, Protocol):

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from recovery.errors import ArchiveDenied, ArchiveError, SavepointRefused
-from recovery.storage.archive import ByteSink
-from state.checkpoint.folder import LocalFolder, make_folder, move_new, sync_folder
+from panekeeper.recovery.errors import ArchiveDenied, ArchiveError, SavepointRefused
+from panekeeper.recovery.storage.archive import ByteSink
+from panekeeper.state.checkpoint.folder import LocalFolder, make_folder, move_new, sync_folder
 
 _PART_SUFFIX = ".part"
 _PART = re.compile(r"\..+\.[0-9a-f]{32}\.part")

@@ -20,13 +20,13 @@ from collections.abc import Callable
 from importlib.metadata import entry_points
 from pathlib import Path
 
-from recovery.errors import ArchiveError, SavepointRefused
-from recovery.storage.archive import Archive
-from recovery.storage.files import Files
-from recovery.storage.local_files import LocalFiles
-from recovery.storage.s3_files import S3Files
-from recovery.storage.s3_options import S3Options
-from state.checkpoint.folder import local_path
+from panekeeper.recovery.errors import ArchiveError, SavepointRefused
+from panekeeper.recovery.storage.archive import Archive
+from panekeeper.recovery.storage.files import Files
+from panekeeper.recovery.storage.local_files import LocalFiles
+from panekeeper.recovery.storage.s3_files import S3Files
+from panekeeper.recovery.storage.s3_options import S3Options
+from panekeeper.state.checkpoint.folder import local_path
 
 ENTRY_POINTS = "panekeeper.archives"
 """The group of entry points under which packages declare archives; the name of each is a scheme."""

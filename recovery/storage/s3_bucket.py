@@ -14,9 +14,9 @@ from functools import cache
 from typing import Any
 from urllib.parse import urlsplit
 
-from recovery.errors import ArchiveDenied, ArchiveError, ArchiveNotFound, ArchiveUnreachable
-from recovery.storage.s3_options import S3Options
-from recovery.storage.s3_retry import RetryPolicy
+from panekeeper.recovery.errors import ArchiveDenied, ArchiveError, ArchiveNotFound, ArchiveUnreachable
+from panekeeper.recovery.storage.s3_options import S3Options
+from panekeeper.recovery.storage.s3_retry import RetryPolicy
 
 MISSING = {"404", "NoSuchKey", "NotFound"}
 _PIECE = 2**20

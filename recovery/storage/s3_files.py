@@ -9,12 +9,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from recovery.errors import ArchiveError, SavepointRefused
-from recovery.storage.archive import ByteSink
-from recovery.storage.parallel import map_parallel
-from recovery.storage.s3_bucket import MISSING, Bucket, code_of
-from recovery.storage.s3_options import S3Options
-from state.checkpoint.folder import parse_json, spark_url
+from panekeeper.recovery.errors import ArchiveError, SavepointRefused
+from panekeeper.recovery.storage.archive import ByteSink
+from panekeeper.recovery.storage.parallel import map_parallel
+from panekeeper.recovery.storage.s3_bucket import MISSING, Bucket, code_of
+from panekeeper.recovery.storage.s3_options import S3Options
+from panekeeper.state.checkpoint.folder import parse_json, spark_url
 
 _ALREADY_EXISTS = {"412", "PreconditionFailed", "ConditionalRequestConflict"}
 _MULTIPART_COPY_SIZE = 64 * 1024 * 1024

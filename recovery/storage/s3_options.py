@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from recovery.errors import ArchiveError
+from panekeeper.recovery.errors import ArchiveError
 
 
 @dataclass(frozen=True, kw_only=True)

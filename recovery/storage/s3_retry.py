@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from state.checkpoint.clock import monotonic_seconds
+from panekeeper.state.checkpoint.clock import monotonic_seconds
 
 _INITIAL_DELAY, _MAX_DELAY = 0.25, 4.0
 _FIRST_SERVER_ERROR = 500

@@ -11,16 +11,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from recovery.savepoint.catalog import show_trusted
-from recovery.savepoint.checkpoint_copy import temporary_copy
-from recovery.savepoint.manifest import Manifest
-from recovery.savepoint.state_reader import stored_handlers
-from recovery.storage.archive import Archive
-from recovery.storage.delta_log import SavedTable
-from recovery.storage.locations import LocationOrArchive, open_archive
-from recovery.storage.s3_options import S3Options
-from recovery.upgrade.rescale import PARTITIONS
-from state.checkpoint.compatibility import (
+from panekeeper.recovery.savepoint.catalog import show_trusted
+from panekeeper.recovery.savepoint.checkpoint_copy import temporary_copy
+from panekeeper.recovery.savepoint.manifest import Manifest
+from panekeeper.recovery.savepoint.state_reader import stored_handlers
+from panekeeper.recovery.storage.archive import Archive
+from panekeeper.recovery.storage.delta_log import SavedTable
+from panekeeper.recovery.storage.locations import LocationOrArchive, open_archive
+from panekeeper.recovery.storage.s3_options import S3Options
+from panekeeper.recovery.upgrade.rescale import PARTITIONS
+from panekeeper.state.checkpoint.compatibility import (
     FLUSH,
     Change,
     Compatibility,
@@ -29,16 +29,16 @@ from state.checkpoint.compatibility import (
     flush_change,
     name_change,
 )
-from state.checkpoint.fingerprint import compare
-from state.checkpoint.job_record import installed_versions, version_problem
-from state.checkpoint.layout import FLUSHED_FILE
-from state.errors import StateVersionError
-from state.handler import require_readable
-from state.upgrade.history import History, in_force, upgraded
+from panekeeper.state.checkpoint.fingerprint import compare
+from panekeeper.state.checkpoint.job_record import installed_versions, version_problem
+from panekeeper.state.checkpoint.layout import FLUSHED_FILE
+from panekeeper.state.errors import StateVersionError
+from panekeeper.state.handler import require_readable
+from panekeeper.state.upgrade.history import History, in_force, upgraded
 
 if TYPE_CHECKING:
-    from framework.builder.outputs import DeltaJob
-    from framework.core.job_spec import JobSpec
+    from panekeeper.framework.builder.outputs import DeltaJob
+    from panekeeper.framework.core.job_spec import JobSpec
 
 _BY_SEVERITY = list(Compatibility)
 
@@ -243,7 +243,7 @@ def _read_declared_job(job: DeltaJob, archive: Archive, manifest: Manifest) -> D
 def _columns(job: DeltaJob, manifest: Manifest) -> dict[str, list[str]]:
     from delta.tables import DeltaTable
 
-    from framework.engine.sink.tables import column_differences, without_missing
+    from panekeeper.framework.engine.sink.tables import column_differences, without_missing
 
     spark = job.pipeline.intake.df.sparkSession
     spec = _spec_with_history(job, manifest)

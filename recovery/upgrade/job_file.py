@@ -21,10 +21,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from framework.builder.outputs import Computation, DeltaJob
-from framework.declarations.errors import PanekeeperError
-from framework.engine.session.spark_errors import first_line
-from recovery.errors import JobFileError
+from panekeeper.framework.builder.outputs import Computation, DeltaJob
+from panekeeper.framework.declarations.errors import PanekeeperError
+from panekeeper.framework.engine.session.spark_errors import first_line
+from panekeeper.recovery.errors import JobFileError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -143,6 +143,6 @@ def _block_query_starts(path: Path) -> Iterator[list[DeltaJob]]:
 
 
 def _session() -> SparkSession:
-    from framework.engine.session.session import session
+    from panekeeper.framework.engine.session.session import session
 
     return session("panekeeper plan")

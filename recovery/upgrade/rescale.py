@@ -18,29 +18,29 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from framework.engine.session.spark_errors import first_line
-from recovery.errors import SavepointError, SavepointRefused
-from recovery.jobs.lease import require_stopped
-from recovery.restore.interrupted import require_no_interrupted_restore
-from recovery.restore.restore import require_replaceable, restore
-from recovery.savepoint.catalog import show
-from recovery.savepoint.checkpoint_reader import CheckpointSnapshot, read_checkpoint
-from recovery.savepoint.create import savepoint, table_versions
-from recovery.savepoint.manifest import manifest_file
-from recovery.savepoint.overlap import require_no_overlap
-from recovery.savepoint.restore_paths import RestorePaths
-from recovery.savepoint.state_reader import digests
-from recovery.storage.archive import Archive
-from recovery.storage.blobs import ProgressCallback
-from recovery.storage.delta_log import SavedTable
-from recovery.storage.files import Files
-from recovery.storage.locations import Location, LocationOrArchive, checkpoint_at, open_archive
-from recovery.storage.s3_options import S3Options
-from state.checkpoint.job_record import JobRecord, read_record, write_record
-from state.checkpoint.layout import prepared_file
-from state.checkpoint.run_record import last_batches
-from state.key_groups import spark_hash
-from state.upgrade.history import BEFORE
+from panekeeper.framework.engine.session.spark_errors import first_line
+from panekeeper.recovery.errors import SavepointError, SavepointRefused
+from panekeeper.recovery.jobs.lease import require_stopped
+from panekeeper.recovery.restore.interrupted import require_no_interrupted_restore
+from panekeeper.recovery.restore.restore import require_replaceable, restore
+from panekeeper.recovery.savepoint.catalog import show
+from panekeeper.recovery.savepoint.checkpoint_reader import CheckpointSnapshot, read_checkpoint
+from panekeeper.recovery.savepoint.create import savepoint, table_versions
+from panekeeper.recovery.savepoint.manifest import manifest_file
+from panekeeper.recovery.savepoint.overlap import require_no_overlap
+from panekeeper.recovery.savepoint.restore_paths import RestorePaths
+from panekeeper.recovery.savepoint.state_reader import digests
+from panekeeper.recovery.storage.archive import Archive
+from panekeeper.recovery.storage.blobs import ProgressCallback
+from panekeeper.recovery.storage.delta_log import SavedTable
+from panekeeper.recovery.storage.files import Files
+from panekeeper.recovery.storage.locations import Location, LocationOrArchive, checkpoint_at, open_archive
+from panekeeper.recovery.storage.s3_options import S3Options
+from panekeeper.state.checkpoint.job_record import JobRecord, read_record, write_record
+from panekeeper.state.checkpoint.layout import prepared_file
+from panekeeper.state.checkpoint.run_record import last_batches
+from panekeeper.state.key_groups import spark_hash
+from panekeeper.state.upgrade.history import BEFORE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -92,7 +92,7 @@ def rescale(
         s3: how S3 is reached.
         spark: the session that distributes the state; a new one if not given.
         progress: called after each file.
-        on_step: called after each step of `recovery.restore.intent.STEPS`; a drill raises in it.
+        on_step: called after each step of `panekeeper.recovery.restore.intent.STEPS`; a drill raises in it.
 
     Raises:
         SavepointRefused: the job is running, or has run since this call began; a restore was interrupted; it has this
@@ -228,6 +228,6 @@ def _groups_per_partition(record: JobRecord, partitions: int) -> Counter[int]:
 
 
 def _session(found: CheckpointSnapshot, spark: SparkSession | None, s3: S3Options | None) -> SparkSession:
-    from recovery.storage.delta_tables import session_for
+    from panekeeper.recovery.storage.delta_tables import session_for
 
     return session_for((found.folder.root, *found.tables.values()), spark, s3)

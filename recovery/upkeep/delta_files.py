@@ -16,11 +16,11 @@ from urllib.parse import unquote
 
 from deltalake import DeltaTable
 
-from framework.engine.sink.small_commit_table import files_of, open_table
-from recovery.storage.delta_log import has_version, owner_of
-from recovery.storage.files import Files
-from recovery.storage.parallel import map_parallel
-from state.checkpoint.job_record import OWNER
+from panekeeper.framework.engine.sink.small_commit_table import files_of, open_table
+from panekeeper.recovery.storage.delta_log import has_version, owner_of
+from panekeeper.recovery.storage.files import Files
+from panekeeper.recovery.storage.parallel import map_parallel
+from panekeeper.state.checkpoint.job_record import OWNER
 
 _TARGET_BYTES = 100 * 1024 * 1024
 

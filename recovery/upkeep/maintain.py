@@ -22,25 +22,25 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from framework.declarations.durations import Duration, to_us
-from framework.declarations.errors import SinkError
-from framework.engine.session.s3_settings import is_s3
-from framework.engine.sink.small_commit_checks import UnsupportedTable
-from recovery.errors import SavepointRefused
-from recovery.jobs.lease import holding
-from recovery.jobs.tables import require_owned
-from recovery.savepoint.retention import WEEK, parse_interval
-from recovery.storage.delta_options import delta_options
-from recovery.storage.files import Files
-from recovery.storage.locations import Location, LocationOrArchive, checkpoint_at, files_at
-from recovery.storage.s3_options import S3Options
-from recovery.upkeep.delta_files import DeltaFiles
-from recovery.upkeep.needed_versions import NeededVersions, needed_versions
-from recovery.upkeep.own_tables import require_upkeep_allowed, wanted_tables
-from recovery.upkeep.report import TableUpkeep, Upkeep
-from recovery.upkeep.spark_vacuum import RETENTION, vacuum_statement
-from state.checkpoint.clock import now_utc
-from state.checkpoint.job_record import JobRecord
+from panekeeper.framework.declarations.durations import Duration, to_us
+from panekeeper.framework.declarations.errors import SinkError
+from panekeeper.framework.engine.session.s3_settings import is_s3
+from panekeeper.framework.engine.sink.small_commit_checks import UnsupportedTable
+from panekeeper.recovery.errors import SavepointRefused
+from panekeeper.recovery.jobs.lease import holding
+from panekeeper.recovery.jobs.tables import require_owned
+from panekeeper.recovery.savepoint.retention import WEEK, parse_interval
+from panekeeper.recovery.storage.delta_options import delta_options
+from panekeeper.recovery.storage.files import Files
+from panekeeper.recovery.storage.locations import Location, LocationOrArchive, checkpoint_at, files_at
+from panekeeper.recovery.storage.s3_options import S3Options
+from panekeeper.recovery.upkeep.delta_files import DeltaFiles
+from panekeeper.recovery.upkeep.needed_versions import NeededVersions, needed_versions
+from panekeeper.recovery.upkeep.own_tables import require_upkeep_allowed, wanted_tables
+from panekeeper.recovery.upkeep.report import TableUpkeep, Upkeep
+from panekeeper.recovery.upkeep.spark_vacuum import RETENTION, vacuum_statement
+from panekeeper.state.checkpoint.clock import now_utc
+from panekeeper.state.checkpoint.job_record import JobRecord
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -167,8 +167,8 @@ def _optimize(table: DeltaFiles | None, files: Files | None, report: TableUpkeep
     small = None if table is None else table.small_files()
     if small == 0 or wanted.dry_run:
         return replace(report, compacted=small)
-    from recovery.storage.delta_tables import session_for
-    from recovery.upkeep.compaction import compact
+    from panekeeper.recovery.storage.delta_tables import session_for
+    from panekeeper.recovery.upkeep.compaction import compact
 
     is_exclusive = files is not None and is_s3(files.root) and not wanted.is_held
     try:

@@ -12,19 +12,19 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from recovery.errors import SavepointError, SavepointRefused
-from recovery.savepoint.activity import active_markers
-from recovery.savepoint.catalog import no_savepoints, savepoints
-from recovery.savepoint.checkpoint_reader import read_checkpoint
-from recovery.savepoint.create import table_versions
-from recovery.savepoint.manifest import Manifest
-from recovery.storage.archive import Archive
-from recovery.storage.files import Files
-from recovery.storage.locations import LocationOrArchive, files_at, open_archive, resolved_place
-from recovery.storage.s3_options import S3Options
-from state.checkpoint.folder import batch_numbers
-from state.checkpoint.last_savepoint import read_last_savepoint
-from state.checkpoint.layout import COMMITS_FOLDER
+from panekeeper.recovery.errors import SavepointError, SavepointRefused
+from panekeeper.recovery.savepoint.activity import active_markers
+from panekeeper.recovery.savepoint.catalog import no_savepoints, savepoints
+from panekeeper.recovery.savepoint.checkpoint_reader import read_checkpoint
+from panekeeper.recovery.savepoint.create import table_versions
+from panekeeper.recovery.savepoint.manifest import Manifest
+from panekeeper.recovery.storage.archive import Archive
+from panekeeper.recovery.storage.files import Files
+from panekeeper.recovery.storage.locations import LocationOrArchive, files_at, open_archive, resolved_place
+from panekeeper.recovery.storage.s3_options import S3Options
+from panekeeper.state.checkpoint.folder import batch_numbers
+from panekeeper.state.checkpoint.last_savepoint import read_last_savepoint
+from panekeeper.state.checkpoint.layout import COMMITS_FOLDER
 
 
 @dataclass(frozen=True)

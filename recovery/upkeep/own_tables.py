@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from recovery.errors import SavepointRefused
-from recovery.jobs.record import require_current_record
-from recovery.restore.interrupted import require_no_interrupted_restore
-from recovery.storage.files import Files
-from recovery.storage.locations import place_of
-from recovery.storage.s3_options import S3Options
-from state.checkpoint.job_record import JobRecord, read_tables
+from panekeeper.recovery.errors import SavepointRefused
+from panekeeper.recovery.jobs.record import require_current_record
+from panekeeper.recovery.restore.interrupted import require_no_interrupted_restore
+from panekeeper.recovery.storage.files import Files
+from panekeeper.recovery.storage.locations import place_of
+from panekeeper.recovery.storage.s3_options import S3Options
+from panekeeper.state.checkpoint.job_record import JobRecord, read_tables
 
 
 def require_upkeep_allowed(checkpoint: Files) -> JobRecord:

@@ -11,9 +11,9 @@ import math
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
-from recovery.savepoint.retention import WEEK, parse_interval
-from recovery.storage.delta_log import committed_at, newest_version, table_properties
-from recovery.storage.files import Files
+from panekeeper.recovery.savepoint.retention import WEEK, parse_interval
+from panekeeper.recovery.storage.delta_log import committed_at, newest_version, table_properties
+from panekeeper.recovery.storage.files import Files
 
 RETENTION = "delta.deletedFileRetentionDuration"
 _MARGIN = timedelta(days=1)

@@ -19,8 +19,15 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import Any
 
-from state.checkpoint.folder import CheckpointFolder, LocalFolder, batch_numbers, damaged, make_folder, read_object
-from state.checkpoint.layout import (
+from panekeeper.state.checkpoint.folder import (
+    CheckpointFolder,
+    LocalFolder,
+    batch_numbers,
+    damaged,
+    make_folder,
+    read_object,
+)
+from panekeeper.state.checkpoint.layout import (
     CLAIMS_FOLDER,
     LOCK_FILE,
     OFFSETS_FOLDER,
@@ -28,8 +35,8 @@ from state.checkpoint.layout import (
     claim_file,
     control_file_number,
 )
-from state.checkpoint.owner import LeaseOwner, read_owner
-from state.errors import CheckpointError
+from panekeeper.state.checkpoint.owner import LeaseOwner, read_owner
+from panekeeper.state.errors import CheckpointError
 
 
 class ChangeLock:

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from state.checkpoint.fingerprint import Difference, compare, fingerprint
-from state.upgrade.history import aggregates_of, declared_part
-from state.upgrade.rules import reason_kept
+from panekeeper.state.checkpoint.fingerprint import Difference, compare, fingerprint
+from panekeeper.state.upgrade.history import aggregates_of, declared_part
+from panekeeper.state.upgrade.rules import reason_kept
 
 
 class Compatibility(Enum):

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import Literal
 
-from state.checkpoint.clock import now_us
-from state.checkpoint.folder import CheckpointFolder, read_object
-from state.checkpoint.layout import CONTROL_FOLDER, control_file, control_file_number
-from state.control_log import newest_control_file_read
-from state.log import logger
-from state.spark_logs.lines import LogFolder
+from panekeeper.state.checkpoint.clock import now_us
+from panekeeper.state.checkpoint.folder import CheckpointFolder, read_object
+from panekeeper.state.checkpoint.layout import CONTROL_FOLDER, control_file, control_file_number
+from panekeeper.state.control_log import newest_control_file_read
+from panekeeper.state.log import logger
+from panekeeper.state.spark_logs.lines import LogFolder
 
 ControlKind = Literal["resume", "tick", "drain", "savepoint", "flush"]
 """`resume`: the job was started. `tick`: an instant of the wall clock has come. The others are commands."""

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from state.errors import CorruptState
+from panekeeper.state.errors import CorruptState
 
 _SCHEME_OF_DISK = re.compile("^file:/+")
 WRITTEN_BY_S = 120

@@ -11,11 +11,11 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from importlib import metadata
 from typing import Any
 
-from state.checkpoint.folder import CheckpointFolder, damaged
-from state.checkpoint.layout import FLUSHED_FILE, JOB_FILE, TABLES_FILE
-from state.checkpoint.owner import read_owner, written_tables
-from state.codec import STATE_VERSION
-from state.errors import CheckpointError, CorruptState, StateVersionError
+from panekeeper.state.checkpoint.folder import CheckpointFolder, damaged
+from panekeeper.state.checkpoint.layout import FLUSHED_FILE, JOB_FILE, TABLES_FILE
+from panekeeper.state.checkpoint.owner import read_owner, written_tables
+from panekeeper.state.codec import STATE_VERSION
+from panekeeper.state.errors import CheckpointError, CorruptState, StateVersionError
 
 MAX_EPOCH = 100_000
 """How often a job can have been reset or restored: a restore writes a number for each earlier epoch to each table."""

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields
 
-from state.checkpoint.clock import LAST_US
-from state.checkpoint.folder import CheckpointFolder
-from state.checkpoint.layout import SAVEPOINT_FILE
+from panekeeper.state.checkpoint.clock import LAST_US
+from panekeeper.state.checkpoint.folder import CheckpointFolder
+from panekeeper.state.checkpoint.layout import SAVEPOINT_FILE
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
-from state.checkpoint.clock import LAST_US, format_time
-from state.checkpoint.folder import CheckpointFolder
-from state.checkpoint.layout import RUNNING_FILE, STOPPED_FILE
-from state.checkpoint.process import PROCESS_ID, boot_id, is_alive, pid_namespace, started_at
-from state.errors import CheckpointError
+from panekeeper.state.checkpoint.clock import LAST_US, format_time
+from panekeeper.state.checkpoint.folder import CheckpointFolder
+from panekeeper.state.checkpoint.layout import RUNNING_FILE, STOPPED_FILE
+from panekeeper.state.checkpoint.process import PROCESS_ID, boot_id, is_alive, pid_namespace, started_at
+from panekeeper.state.errors import CheckpointError
 
 HEARTBEAT_TIMEOUT_US = 60_000_000
 """A job on another host has crashed if its last heartbeat is older; of one on this host the process is looked up."""

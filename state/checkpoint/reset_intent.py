@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-from state.checkpoint.folder import CheckpointFolder, damaged, read_object
-from state.checkpoint.layout import CONTROL_FOLDER, FLUSHED_FILE, INPUTS_FILE, RESET_FILE, SPARK_NAMES
+from panekeeper.state.checkpoint.folder import CheckpointFolder, damaged, read_object
+from panekeeper.state.checkpoint.layout import CONTROL_FOLDER, FLUSHED_FILE, INPUTS_FILE, RESET_FILE, SPARK_NAMES
 
 REMOVED_BY_RESET = (*SPARK_NAMES, CONTROL_FOLDER, FLUSHED_FILE, INPUTS_FILE)
 """What a reset removes from the checkpoint, in this order; all of it may be missing."""

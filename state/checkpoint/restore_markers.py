@@ -6,8 +6,8 @@ went to another folder, the tables fit the checkpoint there, and a job that was 
 
 from __future__ import annotations
 
-from state.checkpoint.folder import CheckpointFolder, damaged, read_object
-from state.checkpoint.layout import RESTORING_SUFFIX, SUPERSEDED_FILE
+from panekeeper.state.checkpoint.folder import CheckpointFolder, damaged, read_object
+from panekeeper.state.checkpoint.layout import RESTORING_SUFFIX, SUPERSEDED_FILE
 
 
 def restore_intent_path(checkpoint: str) -> str:

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from state.checkpoint.folder import CheckpointFolder, batch_numbers, damaged, read_object
-from state.checkpoint.layout import COMMITS_FOLDER, INPUTS_FILE, OFFSETS_FOLDER, RUNS_FILE
-from state.errors import CorruptState
+from panekeeper.state.checkpoint.folder import CheckpointFolder, batch_numbers, damaged, read_object
+from panekeeper.state.checkpoint.layout import COMMITS_FOLDER, INPUTS_FILE, OFFSETS_FOLDER, RUNS_FILE
+from panekeeper.state.errors import CorruptState
 
 
 @dataclass(frozen=True, kw_only=True)

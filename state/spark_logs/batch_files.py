@@ -7,9 +7,9 @@ twice. So they are flushed before the plan of the batch runs.
 
 from __future__ import annotations
 
-from state.checkpoint.layout import COMMITS_FOLDER, METADATA_FILE, OFFSETS_FOLDER, SOURCES_FOLDER
-from state.spark_logs.lines import LogFolder
-from state.spark_logs.offsets import source_ends
+from panekeeper.state.checkpoint.layout import COMMITS_FOLDER, METADATA_FILE, OFFSETS_FOLDER, SOURCES_FOLDER
+from panekeeper.state.spark_logs.lines import LogFolder
+from panekeeper.state.spark_logs.offsets import source_ends
 
 
 def begun_with(folder: LogFolder, batch: int, *, is_first: bool) -> set[str]:

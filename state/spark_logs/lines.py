@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import Any, Protocol
 
-from state.checkpoint.folder import CheckpointFolder, damaged, parse_json
-from state.errors import CorruptState
+from panekeeper.state.checkpoint.folder import CheckpointFolder, damaged, parse_json
+from panekeeper.state.errors import CorruptState
 
 LINE_END = re.compile(r"\r\n?|\n")
 """Where a line ends for Java. Python knows more such places, which JSON may hold."""

@@ -10,11 +10,11 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from state.checkpoint.folder import batch_numbers, damaged
-from state.checkpoint.layout import COMMITS_FOLDER, OFFSETS_FOLDER
-from state.checkpoint.run_record import read_inputs
-from state.errors import CorruptState
-from state.spark_logs.lines import LogFolder, damaged_log, log_lines, parsed_lines, text_lines
+from panekeeper.state.checkpoint.folder import batch_numbers, damaged
+from panekeeper.state.checkpoint.layout import COMMITS_FOLDER, OFFSETS_FOLDER
+from panekeeper.state.checkpoint.run_record import read_inputs
+from panekeeper.state.errors import CorruptState
+from panekeeper.state.spark_logs.lines import LogFolder, damaged_log, log_lines, parsed_lines, text_lines
 
 NO_OFFSET = "-"
 """What Spark logs of a source that had nothing yet."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from state.checkpoint.folder import batch_numbers, damaged
-from state.checkpoint.layout import OFFSETS_FOLDER, SOURCES_FOLDER
-from state.errors import CorruptState
-from state.spark_logs.checksums import agreement, checksum_of
-from state.spark_logs.lines import LogFolder, damaged_log, log_lines
-from state.spark_logs.offsets import NO_OFFSET, log_offset, source_ends, source_lines
+from panekeeper.state.checkpoint.folder import batch_numbers, damaged
+from panekeeper.state.checkpoint.layout import OFFSETS_FOLDER, SOURCES_FOLDER
+from panekeeper.state.errors import CorruptState
+from panekeeper.state.spark_logs.checksums import agreement, checksum_of
+from panekeeper.state.spark_logs.lines import LogFolder, damaged_log, log_lines
+from panekeeper.state.spark_logs.offsets import NO_OFFSET, log_offset, source_ends, source_lines
 
 _ENTRY = re.compile(r"(\d+)(?:\.compact)?")
 

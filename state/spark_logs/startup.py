@@ -6,12 +6,18 @@ import io
 import json
 from collections.abc import Iterator
 
-from state.checkpoint.folder import CheckpointFolder, batch_numbers, damaged, read_object
-from state.checkpoint.layout import COMMITS_FOLDER, METADATA_FILE, OFFSETS_FOLDER, SOURCES_FOLDER, STATE_FOLDER
-from state.errors import CorruptState
-from state.spark_logs.lines import LogFolder, damaged_log, log_lines
-from state.spark_logs.offsets import require_later_offsets, require_readable_commit
-from state.spark_logs.source_logs import needed_entries, require_all_entries, require_whole_entry
+from panekeeper.state.checkpoint.folder import CheckpointFolder, batch_numbers, damaged, read_object
+from panekeeper.state.checkpoint.layout import (
+    COMMITS_FOLDER,
+    METADATA_FILE,
+    OFFSETS_FOLDER,
+    SOURCES_FOLDER,
+    STATE_FOLDER,
+)
+from panekeeper.state.errors import CorruptState
+from panekeeper.state.spark_logs.lines import LogFolder, damaged_log, log_lines
+from panekeeper.state.spark_logs.offsets import require_later_offsets, require_readable_commit
+from panekeeper.state.spark_logs.source_logs import needed_entries, require_all_entries, require_whole_entry
 
 
 def require_readable_start(folder: LogFolder) -> None:

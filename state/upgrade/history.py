@@ -13,8 +13,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from state.errors import CorruptState
-from state.upgrade.column_types import column_type
+from panekeeper.state.errors import CorruptState
+from panekeeper.state.upgrade.column_types import column_type
 
 HISTORY = "history"
 """Field of a recorded declaration: what earlier ones have left. It is not declared, and neither is `BEFORE`."""

@@ -12,8 +12,8 @@ from types import ModuleType
 import pytest
 
 import panekeeper
-from framework.declarations import durations
-from framework.testing import play
+from panekeeper.framework.declarations import durations
+from panekeeper.framework.testing import play
 from tests.project.sources import ROOT
 
 ERRORS = """

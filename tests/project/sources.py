@@ -9,7 +9,9 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("framework", "panekeeper", "recovery", "state")
+PARTS = ("framework", "recovery", "state")
+"""Folders that are imported as `panekeeper.framework` and so on, by links in `panekeeper/`."""
+PACKAGES = (*PARTS, "panekeeper")
 FOLDERS = (*PACKAGES, "benchmarks", "examples", "integration_tests", "tests")
 SOURCES = [ROOT / "conftest.py", *(path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py")))]
 PRODUCT = [path for path in SOURCES if path.relative_to(ROOT).parts[0] in PACKAGES]
@@ -57,7 +59,8 @@ def name_of(path: Path) -> str:
 
 def module_of(path: Path) -> str:
     """The dotted name under which a file is imported."""
-    return name_of(path).removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    dotted = name_of(path).removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    return f"panekeeper.{dotted}" if dotted.partition(".")[0] in PARTS else dotted
 
 
 @cache

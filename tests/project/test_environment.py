@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from framework.engine.session.environment import Versions, find_problem, java_executable, java_major
+from panekeeper.framework.engine.session.environment import Versions, find_problem, java_executable, java_major
 
 ROOT = Path(__file__).resolve().parents[2]
 GOOD = {

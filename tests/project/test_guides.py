@@ -13,10 +13,10 @@ import pyarrow as pa
 import pytest
 
 import panekeeper
-from framework.core.job_spec import ARRIVAL_TIME, JobSpec
-from framework.core.steps import Rows
 from panekeeper import Count, Event, EventType, Tumbling
-from state.store import MemoryStore
+from panekeeper.framework.core.job_spec import ARRIVAL_TIME, JobSpec
+from panekeeper.framework.core.steps import Rows
+from panekeeper.state.store import MemoryStore
 from tests.framework.core.handler_batches import KEYS, run
 from tests.project.sources import PRODUCT, ROOT, blocks_of, module_of
 

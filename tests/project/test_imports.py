@@ -11,15 +11,15 @@ import pytest
 
 from tests.project.sources import FOLDERS, PRODUCT, ROOT, import_graph, imports_of, module_of, name_of
 
-PACKAGES_ONE_WAY = ("state", "framework", "recovery", "panekeeper")
+PARTS_ONE_WAY = tuple(f"panekeeper.{part}" for part in ("state", "framework", "recovery"))
 FRAMEWORK_ONE_WAY = ("declarations", "core", "engine", "builder", "testing")
 ENGINE_ONE_WAY = ("session", "delta_log", "sources", "flow", "user_sinks", "sink", "job", "monitor")
 RECOVERY_ONE_WAY = ("storage", "jobs", "savepoint", "restore", "repair", "upkeep", "upgrade", "drill", "doctor", "cli")
 ORDERS = {
-    "the packages": PACKAGES_ONE_WAY,
-    "framework": tuple(f"framework.{folder}" for folder in FRAMEWORK_ONE_WAY),
-    "framework.engine": tuple(f"framework.engine.{folder}" for folder in ENGINE_ONE_WAY),
-    "recovery": tuple(f"recovery.{folder}" for folder in RECOVERY_ONE_WAY),
+    "the parts": PARTS_ONE_WAY,
+    "framework": tuple(f"panekeeper.framework.{folder}" for folder in FRAMEWORK_ONE_WAY),
+    "panekeeper.framework.engine": tuple(f"panekeeper.framework.engine.{folder}" for folder in ENGINE_ONE_WAY),
+    "recovery": tuple(f"panekeeper.recovery.{folder}" for folder in RECOVERY_ONE_WAY),
 }
 SPARK = {"pyspark", "delta", "py4j"}
 
@@ -72,7 +72,7 @@ def test_an_import_against_the_order_is_found() -> None:
 
 def test_the_product_imports_nothing_that_is_not_installed() -> None:
     """Tests, examples and benchmarks import the product, never the other way."""
-    outside = set(FOLDERS) - set(PACKAGES_ONE_WAY)
+    outside = set(FOLDERS) - {"panekeeper"}
     found = {name_of(path): {name.partition(".")[0] for name in imports_of(path)} & outside for path in PRODUCT}
     assert {name: tops for name, tops in found.items() if tops} == {}
 

@@ -1,4 +1,4 @@
-"""The shape of the project: how large a file, a function and a folder may grow, and maps that name what is there."""
+"""The shape of the project: maps that name what is there, tests beside what they test, and a sentence for each."""
 
 from __future__ import annotations
 
@@ -14,47 +14,19 @@ from tests.project.sources import (
     ROOT,
     SOURCES,
     TESTS,
-    Function,
     functions_of,
     name_of,
     tree_of,
 )
 
-MOST_LINES_OF_A_FILE = 300
-MOST_LINES_OF_A_FUNCTION = 40  # without its docstring: saying more is not punished
-MOST_FILES_OF_A_FOLDER = 14
 MAPS = [path for path in PRODUCT if path.name == "__init__.py" and path.parent.name != "panekeeper"]
+NAMELESS = {"common", "helper", "helpers", "manager", "misc", "util", "utils"}
 ENTRY = re.compile(r"^ *([a-z0-9_]+(?:\.py|/)) ", re.MULTILINE)
 
 
-def length_of(function: Function) -> int:
-    """Lines from `def` to the end, without the docstring."""
-    lines = (function.end_lineno or function.lineno) - function.lineno + 1
-    first = function.body[0]
-    documented = ast.get_docstring(function) is not None
-    return lines - ((first.end_lineno or first.lineno) - first.lineno + 1 if documented else 0)
-
-
-def test_no_file_outgrows_a_reader() -> None:
-    """A longer file holds two ideas: give each its own."""
-    lengths = {name_of(path): len(path.read_text(encoding="utf-8").splitlines()) for path in SOURCES}
-    assert {name: lines for name, lines in lengths.items() if lines > MOST_LINES_OF_A_FILE} == {}
-
-
-def test_no_function_outgrows_a_screen() -> None:
-    """A longer function computes and loads and wires: split it by what it does."""
-    lengths = {f"{name_of(path)}:{f.name}": length_of(f) for path in SOURCES for f in functions_of(path)}
-    assert {name: lines for name, lines in lengths.items() if lines > MOST_LINES_OF_A_FUNCTION} == {}
-
-
-def test_no_folder_outgrows_a_glance() -> None:
-    """`__init__` and `conftest` aside; a fuller folder holds two: give each its own."""
-    folders = {path.parent for path in SOURCES} - {ROOT}
-    counts = {
-        name_of(folder): len({*folder.glob("*.py")} - {folder / "__init__.py", folder / "conftest.py"})
-        for folder in folders
-    }
-    assert {name: files for name, files in counts.items() if files > MOST_FILES_OF_A_FOLDER} == {}
+def test_no_file_is_a_drawer_for_odds_and_ends() -> None:
+    """Its name says what is in it."""
+    assert [name_of(path) for path in SOURCES if path.stem in NAMELESS] == []
 
 
 @pytest.mark.parametrize("path", MAPS, ids=lambda path: name_of(path.parent))

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from packaging.requirements import Requirement
 
-from tests.project.sources import PACKAGES, ROOT
+from tests.project.sources import PARTS, PRODUCT, ROOT, module_of
 
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
@@ -30,11 +30,12 @@ def build(target: str, source: Path, out: Path) -> Path:
 
 
 def require_wheel(wheel: Path) -> None:
-    """No tests, examples or tools are installed; each package says that it is typed."""
+    """One name is installed, with all parts below it, once each: no tests, examples or tools."""
     names = zipfile.ZipFile(wheel).namelist()
-    assert {name.partition("/")[0] for name in names if ".dist-info/" not in name} == set(PACKAGES)
-    assert {f"{package}/py.typed" for package in PACKAGES} <= set(names)
-    assert "framework/engine/session/log4j2.properties" in names
+    assert len(names) == len({*names})
+    assert {name.partition("/")[0] for name in names if ".dist-info/" not in name} == {"panekeeper"}
+    product = {f"{module_of(path).replace('.', '/')}.py" for path in PRODUCT if path.name != "__init__.py"}
+    assert {*product, "panekeeper/py.typed", "panekeeper/framework/engine/session/log4j2.properties"} <= {*names}
 
 
 def test_the_wheel_holds_its_packages_and_nothing_else(tmp_path: Path) -> None:
@@ -49,7 +50,8 @@ def test_the_source_distribution_holds_what_the_repository_holds(tmp_path: Path)
     with tarfile.open(build("sdist", ROOT, tmp_path / "sdist")) as archive:
         held = {name.partition("/")[2] for name in archive.getnames()}
         archive.extractall(tmp_path / "unpacked", filter="data")
-    assert held - {"PKG-INFO"} == {name for name in tracked if (ROOT / name).exists()}
+    links = {f"panekeeper/{part}" for part in PARTS}  # a wheel needs none
+    assert held - {"PKG-INFO"} == {name for name in tracked if (ROOT / name).exists()} - links
     (unpacked,) = (tmp_path / "unpacked").iterdir()
     require_wheel(build("wheel", unpacked, tmp_path / "wheel"))
 

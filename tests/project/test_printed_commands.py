@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 
 import panekeeper
-from framework.builder.outputs import Computation, DeltaJob
-from framework.builder.ports import Ports
-from framework.builder.windowed import StreamWithWindow, WindowedStream
-from recovery.cli.main import SUBCOMMANDS, _parser
-from recovery.drill import scenarios
+from panekeeper.framework.builder.outputs import Computation, DeltaJob
+from panekeeper.framework.builder.ports import Ports
+from panekeeper.framework.builder.windowed import StreamWithWindow, WindowedStream
+from panekeeper.recovery.cli.main import SUBCOMMANDS, _parser
+from panekeeper.recovery.drill import scenarios
 from tests.project.sources import MARKDOWN, ROOT, Block, blocks_of, name_of
 
 PAGES = {name_of(path): path for path in MARKDOWN}
@@ -150,7 +150,7 @@ def test_what_a_block_of_python_imports_from_panekeeper_exists() -> None:
     """Each name, and each module of ours."""
     imports = [(page, node) for page, tree in programs() for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
     ours = [(page, node) for page, node in imports if str(node.module).startswith(("panekeeper", "framework"))]
-    added = "framework.core.arrival.policies.multiple"  # the guide's own new file
+    added = "panekeeper.framework.core.arrival.policies.multiple"  # the guide's own new file
     assert [
         (page, node.module, alias.name)
         for page, node in ours

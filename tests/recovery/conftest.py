@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from recovery.savepoint.create import savepoint as savepoint_of_any
-from recovery.storage.locations import files_at
-from state.checkpoint.job_record import JobRecord
-from state.checkpoint.layout import JOB_FILE, PREPARED_FOLDER, RUNNING_FILE, SAVEPOINT_FILE, TABLES_FILE
-from state.checkpoint.process import started_at
+from panekeeper.recovery.savepoint.create import savepoint as savepoint_of_any
+from panekeeper.recovery.storage.locations import files_at
+from panekeeper.state.checkpoint.job_record import JobRecord
+from panekeeper.state.checkpoint.layout import JOB_FILE, PREPARED_FOLDER, RUNNING_FILE, SAVEPOINT_FILE, TABLES_FILE
+from panekeeper.state.checkpoint.process import started_at
 from tests.recovery.storage.memory_archive import MemoryArchive
 from tests.state.test_spark_logs import STATE_SCHEMA
 

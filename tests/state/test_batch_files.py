@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from state.checkpoint.folder import LocalFolder
-from state.spark_logs.batch_files import begun_with
+from panekeeper.state.checkpoint.folder import LocalFolder
+from panekeeper.state.spark_logs.batch_files import begun_with
 
 OF_EACH_BATCH = {
     "commits/6": "v2\n{}",

@@ -11,18 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from framework.engine.job.lease import Lease, acquire
 from panekeeper import CheckpointInUse
-from state.checkpoint.claims import ChangeLock
-from state.checkpoint.folder import LocalFolder
-from state.checkpoint.layout import CLAIMS_FOLDER, LOCK_FILE, RUNNING_FILE
-from state.checkpoint.owner import read_owner
+from panekeeper.framework.engine.job.lease import Lease, acquire
+from panekeeper.state.checkpoint.claims import ChangeLock
+from panekeeper.state.checkpoint.folder import LocalFolder
+from panekeeper.state.checkpoint.layout import CLAIMS_FOLDER, LOCK_FILE, RUNNING_FILE
+from panekeeper.state.checkpoint.owner import read_owner
 
 KEEPS_LOCK = """
 import sys
 from pathlib import Path
-from state.checkpoint.claims import ChangeLock
-from state.checkpoint.folder import LocalFolder
+from panekeeper.state.checkpoint.claims import ChangeLock
+from panekeeper.state.checkpoint.folder import LocalFolder
 lock = ChangeLock(LocalFolder(Path(sys.argv[1])))
 print(lock.acquire(), flush=True)
 sys.stdin.read()

@@ -9,8 +9,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from state.codec import nullable_inside, with_columns
-from state.user_values import from_json, to_json
+from panekeeper.state.codec import nullable_inside, with_columns
+from panekeeper.state.user_values import from_json, to_json
 
 STRICT = pa.struct([pa.field("x", pa.int32(), nullable=False)])
 FREE = pa.struct([pa.field("x", pa.int32())])

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from state.checkpoint.control_files import ControlKind, remove_processed, write_control_file
-from state.checkpoint.folder import LocalFolder
-from state.checkpoint.layout import control_file
-from state.control_log import (
+from panekeeper.state.checkpoint.control_files import ControlKind, remove_processed, write_control_file
+from panekeeper.state.checkpoint.folder import LocalFolder
+from panekeeper.state.checkpoint.layout import control_file
+from panekeeper.state.control_log import (
     control_files_read,
     control_files_up_to,
     control_folder_read,
@@ -22,7 +22,7 @@ from state.control_log import (
     remove_unread_flushes,
     require_control_files,
 )
-from state.errors import CheckpointError, CorruptState
+from panekeeper.state.errors import CheckpointError, CorruptState
 
 
 def line(number: int, entry: int, name: str = "pulse/{:012d}.json") -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from state.key_groups import group_ids, spark_hash
+from panekeeper.state.key_groups import group_ids, spark_hash
 
 
 @pytest.mark.parametrize(("groups", "partitions"), [(1, 200), (4, 4), (8, 4), (3, 8), (64, 7), (200, 200)])

@@ -11,7 +11,7 @@ from contextvars import copy_context
 
 import pytest
 
-from state.log import log_fields, logger
+from panekeeper.state.log import log_fields, logger
 from tests.project.sources import PRODUCT, ROOT, name_of
 
 
@@ -38,7 +38,7 @@ def test_a_program_without_handlers_sees_nothing_on_stderr() -> None:
     """Whatever the level; a handler of its own gets all."""
     program = """
 import logging, sys
-from state.log import logger
+from panekeeper.state.log import logger
 logger("job").error("not printed")
 logging.basicConfig(format="%(name)s: %(message)s", stream=sys.stdout)
 logger("job").error("printed")

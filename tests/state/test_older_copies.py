@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from state.checkpoint.folder import LocalFolder
-from state.checkpoint.job_record import JobRecord
-from state.checkpoint.layout import prepared_file
-from state.errors import CorruptState
-from state.prepared import PreparedBatch, has_other_offsets, require_begun
-from state.spark_logs.startup import require_readable_start
+from panekeeper.state.checkpoint.folder import LocalFolder
+from panekeeper.state.checkpoint.job_record import JobRecord
+from panekeeper.state.checkpoint.layout import prepared_file
+from panekeeper.state.errors import CorruptState
+from panekeeper.state.prepared import PreparedBatch, has_other_offsets, require_begun
+from panekeeper.state.spark_logs.startup import require_readable_start
 
 RECORD = JobRecord(name="readings", id="7f", declaration={}, group_ids=(0,), versions={})
 

@@ -11,11 +11,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from state.checkpoint.folder import LocalFolder
-from state.checkpoint.layout import prepared_file
-from state.codec import encode_header
-from state.errors import CorruptState
-from state.prepared import PreparedBatch, TableWrite, not_needed, prepare, prepared_numbers, read_prepared
+from panekeeper.state.checkpoint.folder import LocalFolder
+from panekeeper.state.checkpoint.layout import prepared_file
+from panekeeper.state.codec import encode_header
+from panekeeper.state.errors import CorruptState
+from panekeeper.state.prepared import PreparedBatch, TableWrite, not_needed, prepare, prepared_numbers, read_prepared
 
 ROWS = pa.table(
     {

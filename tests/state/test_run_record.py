@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from state.checkpoint.folder import LocalFolder
-from state.checkpoint.run_record import begin_run, clear_attempts
+from panekeeper.state.checkpoint.folder import LocalFolder
+from panekeeper.state.checkpoint.run_record import begin_run, clear_attempts
 
 
 def test_attempts_at_a_batch_before_a_reset_do_not_count(tmp_path: Path) -> None:

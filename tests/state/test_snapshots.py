@@ -11,7 +11,7 @@ from itertools import product
 
 import pytest
 
-from state.snapshots import require_plain_ids, require_plain_names_in_snapshot, require_schemas_within
+from panekeeper.state.snapshots import require_plain_ids, require_plain_names_in_snapshot, require_schemas_within
 
 FILE = {"localFileName": "000008.sst", "dfsSstFileName": "000008-a833b682-ac35.sst", "sizeBytes": 2636}
 
@@ -145,7 +145,7 @@ def test_metadata_that_are_too_large_or_too_deep_are_refused() -> None:
 
 def test_an_entry_that_is_larger_than_any_of_sparks_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """A small file may hold it, and Spark would write it to the disk; behind 4 GB Java looks elsewhere for the next."""
-    monkeypatch.setattr("state.snapshots._MAX_ENTRY", 2**20)
+    monkeypatch.setattr("panekeeper.state.snapshots._MAX_ENTRY", 2**20)
     require_plain_names_in_snapshot(snapshot({"CURRENT": "x" * 2**20}))
     with pytest.raises(ValueError, match="is too large"):
         require_plain_names_in_snapshot(snapshot({"CURRENT": "x" * (2**20 + 1)}))

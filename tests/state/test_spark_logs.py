@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from recovery.repair.logs import log_findings
-from recovery.storage.local_files import LocalFiles
-from state.checkpoint.folder import LocalFolder
-from state.checkpoint.job_record import JobRecord, read_record
-from state.checkpoint.layout import JOB_FILE
-from state.checkpoint.run_record import Input, write_inputs
-from state.errors import CheckpointError, CorruptState
-from state.spark_logs.offsets import state_format
-from state.spark_logs.source_logs import remove_unread_entries
-from state.spark_logs.startup import require_readable_start
+from panekeeper.recovery.repair.logs import log_findings
+from panekeeper.recovery.storage.local_files import LocalFiles
+from panekeeper.state.checkpoint.folder import LocalFolder
+from panekeeper.state.checkpoint.job_record import JobRecord, read_record
+from panekeeper.state.checkpoint.layout import JOB_FILE
+from panekeeper.state.checkpoint.run_record import Input, write_inputs
+from panekeeper.state.errors import CheckpointError, CorruptState
+from panekeeper.state.spark_logs.offsets import state_format
+from panekeeper.state.spark_logs.source_logs import remove_unread_entries
+from panekeeper.state.spark_logs.startup import require_readable_start
 
 
 def _java_texts(*texts: str) -> str:

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import pandas as pd
 import pytest
 
-from state.user_values import from_json, to_json
+from panekeeper.state.user_values import from_json, to_json
 
 NEW_YORK = ZoneInfo("America/New_York")
 

@@ -1,6 +1,6 @@
 """How aggregates compute: partial results as columns, many at a time.
 
-Read `protocol.py` first. The declarations are in `framework.declarations.aggregates`.
+Read `protocol.py` first. The declarations are in `panekeeper.framework.declarations.aggregates`.
 
 protocol.py         what is an accumulator: fold rows, merge partial results, finish?
 binding.py          which accumulator computes a declared aggregate on columns of these types?

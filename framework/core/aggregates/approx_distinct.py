@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from framework.core.aggregates.columns import INT64, Ints, combine, raw_values, valid_mask
-from framework.core.aggregates.hashing import Hashes, stable_hashes
-from framework.core.aggregates.protocol import Accumulator, State
-from framework.core.aggregates.sparse_fold import fold_changed_cells
+from panekeeper.framework.core.aggregates.columns import INT64, Ints, combine, raw_values, valid_mask
+from panekeeper.framework.core.aggregates.hashing import Hashes, stable_hashes
+from panekeeper.framework.core.aggregates.protocol import Accumulator, State
+from panekeeper.framework.core.aggregates.sparse_fold import fold_changed_cells
 
 SKETCH_SIZE = 1024
 """Hashes kept a cell: at most 8 KiB. Part of the state: changing it changes the state version."""

@@ -6,16 +6,16 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from framework.core.aggregates import type_checks as fit
-from framework.core.aggregates.approx_distinct import ApproxDistinct
-from framework.core.aggregates.content import Collect
-from framework.core.aggregates.protocol import Accumulator
-from framework.core.aggregates.selections import Extreme, FirstOrLast
-from framework.core.aggregates.stddev import StdDev
-from framework.core.aggregates.sums import CountAccumulator, FloatSum, IntSum
-from framework.core.aggregates.user import UserContentAggregate, UserPartialAggregate
-from framework.declarations.aggregates import Aggregate
-from framework.declarations.arrow_types import state_type
+from panekeeper.framework.core.aggregates import type_checks as fit
+from panekeeper.framework.core.aggregates.approx_distinct import ApproxDistinct
+from panekeeper.framework.core.aggregates.content import Collect
+from panekeeper.framework.core.aggregates.protocol import Accumulator
+from panekeeper.framework.core.aggregates.selections import Extreme, FirstOrLast
+from panekeeper.framework.core.aggregates.stddev import StdDev
+from panekeeper.framework.core.aggregates.sums import CountAccumulator, FloatSum, IntSum
+from panekeeper.framework.core.aggregates.user import UserContentAggregate, UserPartialAggregate
+from panekeeper.framework.declarations.aggregates import Aggregate
+from panekeeper.framework.declarations.arrow_types import state_type
 
 
 def bind(declared: Aggregate, schema: pa.Schema) -> Accumulator:

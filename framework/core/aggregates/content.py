@@ -9,8 +9,8 @@ from typing import ClassVar, NoReturn
 import numpy as np
 import pyarrow as pa
 
-from framework.core.aggregates.columns import Ints, combine, valid_mask
-from framework.core.aggregates.protocol import Accumulator, State
+from panekeeper.framework.core.aggregates.columns import Ints, combine, valid_mask
+from panekeeper.framework.core.aggregates.protocol import Accumulator, State
 
 
 @dataclass(frozen=True, kw_only=True)

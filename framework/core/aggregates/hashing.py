@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from framework.core.aggregates.columns import Ints, Values
-from framework.core.aggregates.ordering import absolute_code, has_absolute_code, has_rank
+from panekeeper.framework.core.aggregates.columns import Ints, Values
+from panekeeper.framework.core.aggregates.ordering import absolute_code, has_absolute_code, has_rank
 
 Hashes = NDArray[np.uint64]
 

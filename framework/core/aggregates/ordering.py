@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from framework.core.aggregates.columns import Floats, Ints, canonical_nan, raw_values
+from panekeeper.framework.core.aggregates.columns import Floats, Ints, canonical_nan, raw_values
 
 _LEAST = np.int64(np.iinfo(np.int64).min)
 _MOST = np.int64(np.iinfo(np.int64).max)

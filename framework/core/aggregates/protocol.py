@@ -16,9 +16,9 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from framework.core.aggregates.columns import Ints
-from framework.core.row_ranges import gather_ranges
-from framework.core.stable_order import stable_order
+from panekeeper.framework.core.aggregates.columns import Ints
+from panekeeper.framework.core.row_ranges import gather_ranges
+from panekeeper.framework.core.stable_order import stable_order
 
 State = list[pa.Array]
 """Partial results: the columns of `Accumulator.state_types`, one row a cell."""

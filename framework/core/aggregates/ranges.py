@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from framework.core.aggregates.columns import Ints, Values
-from framework.core.stable_order import stable_order
+from panekeeper.framework.core.aggregates.columns import Ints, Values
+from panekeeper.framework.core.stable_order import stable_order
 
 PartialColumns = tuple[Values, ...]
 """One or more arrays of equal length that together are a column of partial results."""

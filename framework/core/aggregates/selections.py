@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from framework.core.aggregates.columns import (
+from panekeeper.framework.core.aggregates.columns import (
     NO_ROW,
     Bools,
     Ints,
@@ -23,10 +23,10 @@ from framework.core.aggregates.columns import (
     validity_or_none,
     with_nulls,
 )
-from framework.core.aggregates.ordering import has_absolute_code, order_codes
-from framework.core.aggregates.protocol import Accumulator, State
-from framework.core.aggregates.ranges import PartialColumns, are_short, extremes_of_ranges, merge_ranges
-from framework.core.aggregates.sparse_fold import fold_changed_cells
+from panekeeper.framework.core.aggregates.ordering import has_absolute_code, order_codes
+from panekeeper.framework.core.aggregates.protocol import Accumulator, State
+from panekeeper.framework.core.aggregates.ranges import PartialColumns, are_short, extremes_of_ranges, merge_ranges
+from panekeeper.framework.core.aggregates.sparse_fold import fold_changed_cells
 
 _LEAST = np.iinfo(np.int64).min
 

@@ -11,8 +11,8 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
-from framework.core.aggregates.columns import Ints
-from framework.core.aggregates.protocol import State
+from panekeeper.framework.core.aggregates.columns import Ints
+from panekeeper.framework.core.aggregates.protocol import State
 
 Fold = Callable[[State, Ints, int, pa.Table, Ints], State]
 

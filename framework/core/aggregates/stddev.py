@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from framework.core.aggregates.columns import (
+from panekeeper.framework.core.aggregates.columns import (
     FLOAT64,
     Floats,
     Ints,
@@ -18,8 +18,8 @@ from framework.core.aggregates.columns import (
     valid_values,
     with_nulls,
 )
-from framework.core.aggregates.protocol import Accumulator, State
-from framework.core.aggregates.ranges import PartialColumns, merge_ranges
+from panekeeper.framework.core.aggregates.protocol import Accumulator, State
+from panekeeper.framework.core.aggregates.ranges import PartialColumns, merge_ranges
 
 
 @dataclass(frozen=True, kw_only=True)

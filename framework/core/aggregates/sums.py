@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from framework.core.aggregates.columns import (
+from panekeeper.framework.core.aggregates.columns import (
     FLOAT64,
     INT64,
     Floats,
@@ -21,9 +21,9 @@ from framework.core.aggregates.columns import (
     validity_or_none,
     with_nulls,
 )
-from framework.core.aggregates.protocol import Accumulator, State
-from framework.core.aggregates.ranges import PartialColumns, merge_ranges, sum_ranges
-from framework.declarations.errors import InputError
+from panekeeper.framework.core.aggregates.protocol import Accumulator, State
+from panekeeper.framework.core.aggregates.ranges import PartialColumns, merge_ranges, sum_ranges
+from panekeeper.framework.declarations.errors import InputError
 
 _HALF = 32
 _LOW = np.int64(2**_HALF - 1)

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from framework.core.aggregates.hashing import is_hashable
-from framework.core.aggregates.ordering import has_absolute_code, has_rank
-from framework.declarations.errors import DeclarationError
-from framework.declarations.suggestions import did_you_mean
+from panekeeper.framework.core.aggregates.hashing import is_hashable
+from panekeeper.framework.core.aggregates.ordering import has_absolute_code, has_rank
+from panekeeper.framework.declarations.errors import DeclarationError
+from panekeeper.framework.declarations.suggestions import did_you_mean
 
 
 def column_type(schema: pa.Schema, column: str, aggregate_text: str) -> pa.DataType:

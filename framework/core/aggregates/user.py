@@ -15,15 +15,15 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from framework.core.aggregates.columns import Ints, Values, combine
-from framework.core.aggregates.content import ContentAggregate
-from framework.core.aggregates.protocol import Accumulator, State
-from framework.core.aggregates.ranges import PartialColumns, merge_ranges
-from framework.core.aggregates.sparse_fold import fold_changed_cells
-from framework.declarations.arrow_types import require_nothing_cut_off
-from framework.declarations.errors import InputError
-from framework.declarations.user_aggregate import UserAggregate
-from state.user_values import snapshot
+from panekeeper.framework.core.aggregates.columns import Ints, Values, combine
+from panekeeper.framework.core.aggregates.content import ContentAggregate
+from panekeeper.framework.core.aggregates.protocol import Accumulator, State
+from panekeeper.framework.core.aggregates.ranges import PartialColumns, merge_ranges
+from panekeeper.framework.core.aggregates.sparse_fold import fold_changed_cells
+from panekeeper.framework.declarations.arrow_types import require_nothing_cut_off
+from panekeeper.framework.declarations.errors import InputError
+from panekeeper.framework.declarations.user_aggregate import UserAggregate
+from panekeeper.state.user_values import snapshot
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,24 +5,24 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from framework.core.arrival.contents import AggregateContents, RowContents
-from framework.core.arrival.output import AggregateWindowOutput, ArrivalResults, OperatorWindowOutput
-from framework.core.arrival.partitions import Partitions
-from framework.core.arrival.policies.registry import running_policy
-from framework.core.arrival.row_buffer import RowBuffer
-from framework.core.arrival.tumbling_aggregates import TumblingAggregates
-from framework.core.arrival.window import ArrivalWindowRunner
-from framework.core.arrival.window_control import ArrivalWindowControl
-from framework.core.guarded_aggregates import bind_guarded
-from framework.core.job_spec import JobSpec
-from framework.core.outcome import BatchOutcome
-from framework.core.partition_keys import PartitionKeys
-from framework.core.quarantine import USER_ERROR, FiringPlace, Quarantine
-from framework.core.steps import ArrivalClock, EvictPartitions, Flush, Mark, PortStep, Rows, Tick
-from framework.declarations.policy import column_read_by
-from framework.declarations.windows import Tumbling
-from state.records import SequenceRecord
-from state.store import KeyGroupStore
+from panekeeper.framework.core.arrival.contents import AggregateContents, RowContents
+from panekeeper.framework.core.arrival.output import AggregateWindowOutput, ArrivalResults, OperatorWindowOutput
+from panekeeper.framework.core.arrival.partitions import Partitions
+from panekeeper.framework.core.arrival.policies.registry import running_policy
+from panekeeper.framework.core.arrival.row_buffer import RowBuffer
+from panekeeper.framework.core.arrival.tumbling_aggregates import TumblingAggregates
+from panekeeper.framework.core.arrival.window import ArrivalWindowRunner
+from panekeeper.framework.core.arrival.window_control import ArrivalWindowControl
+from panekeeper.framework.core.guarded_aggregates import bind_guarded
+from panekeeper.framework.core.job_spec import JobSpec
+from panekeeper.framework.core.outcome import BatchOutcome
+from panekeeper.framework.core.partition_keys import PartitionKeys
+from panekeeper.framework.core.quarantine import USER_ERROR, FiringPlace, Quarantine
+from panekeeper.framework.core.steps import ArrivalClock, EvictPartitions, Flush, Mark, PortStep, Rows, Tick
+from panekeeper.framework.declarations.policy import column_read_by
+from panekeeper.framework.declarations.windows import Tumbling
+from panekeeper.state.records import SequenceRecord
+from panekeeper.state.store import KeyGroupStore
 
 
 class ArrivalBatch:

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from framework.core.arrival.event_table import Cause, EventTable, Phase
-from framework.core.arrival.partitions import NEVER, Partitions
-from framework.core.arrival.round import RoundRows, count_before, due_timers
-from framework.declarations.events import EventType, Reason
-from framework.declarations.windows import Batched
+from panekeeper.framework.core.arrival.event_table import Cause, EventTable, Phase
+from panekeeper.framework.core.arrival.partitions import NEVER, Partitions
+from panekeeper.framework.core.arrival.round import RoundRows, count_before, due_timers
+from panekeeper.framework.declarations.events import EventType, Reason
+from panekeeper.framework.declarations.windows import Batched
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,19 +11,19 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from framework.core.arrival.batched import insert_all_waiting
-from framework.core.arrival.event_table import Cause, EventTable, Phase, timer_events
-from framework.core.arrival.output import AggregateWindowOutput, FiringTable, WindowOutput
-from framework.core.arrival.partitions import NEVER, Partitions
-from framework.core.arrival.policies.evaluate import evaluate, tumbles_at_marks
-from framework.core.arrival.policies.protocol import AllRows
-from framework.core.arrival.policies.registry import running_policy
-from framework.core.arrival.policies.tumbles import Tumbles, tumble_all
-from framework.core.arrival.round import Round, RoundRows
-from framework.core.arrival.row_buffer import RowBuffer
-from framework.core.arrival.tumbling_aggregates import TumblingAggregates
-from framework.declarations.events import EventType, Reason
-from framework.declarations.windows import ArrivalWindow, Batched, Sliding, Tumbling
+from panekeeper.framework.core.arrival.batched import insert_all_waiting
+from panekeeper.framework.core.arrival.event_table import Cause, EventTable, Phase, timer_events
+from panekeeper.framework.core.arrival.output import AggregateWindowOutput, FiringTable, WindowOutput
+from panekeeper.framework.core.arrival.partitions import NEVER, Partitions
+from panekeeper.framework.core.arrival.policies.evaluate import evaluate, tumbles_at_marks
+from panekeeper.framework.core.arrival.policies.protocol import AllRows
+from panekeeper.framework.core.arrival.policies.registry import running_policy
+from panekeeper.framework.core.arrival.policies.tumbles import Tumbles, tumble_all
+from panekeeper.framework.core.arrival.round import Round, RoundRows
+from panekeeper.framework.core.arrival.row_buffer import RowBuffer
+from panekeeper.framework.core.arrival.tumbling_aggregates import TumblingAggregates
+from panekeeper.framework.declarations.events import EventType, Reason
+from panekeeper.framework.declarations.windows import ArrivalWindow, Batched, Sliding, Tumbling
 
 
 class WindowContents(Protocol):

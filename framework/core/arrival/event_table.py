@@ -11,7 +11,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from framework.declarations.events import EventType, Reason
+from panekeeper.framework.declarations.events import EventType, Reason
 
 
 class Cause(IntEnum):

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from framework.core.arrival.partitions import Partitions
-from state.records import NO_WATERMARK, SequenceRecord
+from panekeeper.framework.core.arrival.partitions import Partitions
+from panekeeper.state.records import NO_WATERMARK, SequenceRecord
 
 
 @dataclass(frozen=True)

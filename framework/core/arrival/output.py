@@ -8,19 +8,19 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from framework.core.arrival.event_table import EventRow, EventTable, in_documented_order
-from framework.core.arrival.row_buffer import RowBuffer
-from framework.core.emit_buffer import Origin, lazy_slice, lazy_take, one_row
-from framework.core.guarded_aggregates import bind_guarded
-from framework.core.job_spec import TIMESTAMP, JobSpec
-from framework.core.operator_calls import OperatorCalls
-from framework.core.partition_keys import PartitionKeys
-from framework.core.quarantine import FiringPlace, Quarantine
-from framework.core.stable_order import stable_order
-from framework.declarations.events import Event, EventType, Reason
-from framework.declarations.operator import Operator
-from framework.declarations.windows import Batched, Tumbling, Window
-from state.records import SequenceRecord
+from panekeeper.framework.core.arrival.event_table import EventRow, EventTable, in_documented_order
+from panekeeper.framework.core.arrival.row_buffer import RowBuffer
+from panekeeper.framework.core.emit_buffer import Origin, lazy_slice, lazy_take, one_row
+from panekeeper.framework.core.guarded_aggregates import bind_guarded
+from panekeeper.framework.core.job_spec import TIMESTAMP, JobSpec
+from panekeeper.framework.core.operator_calls import OperatorCalls
+from panekeeper.framework.core.partition_keys import PartitionKeys
+from panekeeper.framework.core.quarantine import FiringPlace, Quarantine
+from panekeeper.framework.core.stable_order import stable_order
+from panekeeper.framework.declarations.events import Event, EventType, Reason
+from panekeeper.framework.declarations.operator import Operator
+from panekeeper.framework.declarations.windows import Batched, Tumbling, Window
+from panekeeper.state.records import SequenceRecord
 
 _EVENT_OF_OUTPUT = {"content": EventType.TRIGGER, "entered": EventType.INSERTION, "left": EventType.EVICTION}
 

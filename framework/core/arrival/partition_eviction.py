@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from framework.core.arrival.partitions import Partitions
-from framework.core.arrival.policies.protocol import RunningPolicy
-from framework.core.stable_order import stable_order
+from panekeeper.framework.core.arrival.partitions import Partitions
+from panekeeper.framework.core.arrival.policies.protocol import RunningPolicy
+from panekeeper.framework.core.stable_order import stable_order
 
 
 def split_into_rounds(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from framework.core.partition_keys import PartitionKeys, with_keys
+from panekeeper.framework.core.partition_keys import PartitionKeys, with_keys
 
 NEVER = 2**63 - 1
 """A due instant that never comes, us."""

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from framework.core.arrival.event_table import EventTable
-from framework.core.arrival.partitions import NEVER, Partitions
-from framework.core.stable_order import ranked
-from framework.declarations.errors import InputError
+from panekeeper.framework.core.arrival.event_table import EventTable
+from panekeeper.framework.core.arrival.partitions import NEVER, Partitions
+from panekeeper.framework.core.stable_order import ranked
+from panekeeper.framework.declarations.errors import InputError
 
 _NOT_IN_ROUND = -(2**62)
 """The end of a round, us, of a partition for which it does nothing."""

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from framework.core.arrival.batched import skip_overdue
-from framework.core.arrival.contents import WindowContents
-from framework.core.arrival.partitions import NEVER, Partitions
-from framework.core.arrival.policies.evaluate import timer_period
-from framework.core.arrival.policies.registry import running_policy
-from framework.core.arrival.round import ends_of
-from framework.declarations.errors import InputError
-from framework.declarations.windows import ArrivalWindow, Batched, Sliding
+from panekeeper.framework.core.arrival.batched import skip_overdue
+from panekeeper.framework.core.arrival.contents import WindowContents
+from panekeeper.framework.core.arrival.partitions import NEVER, Partitions
+from panekeeper.framework.core.arrival.policies.evaluate import timer_period
+from panekeeper.framework.core.arrival.policies.registry import running_policy
+from panekeeper.framework.core.arrival.round import ends_of
+from panekeeper.framework.declarations.errors import InputError
+from panekeeper.framework.declarations.windows import ArrivalWindow, Batched, Sliding
 
 _OUTAGE_US = 60_000_000
 _OUTAGE_PERIODS = 1000

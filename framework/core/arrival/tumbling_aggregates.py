@@ -8,10 +8,10 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from framework.core.arrival.policies.tumbles import Tumbles
-from framework.core.arrival.round import RoundRows
-from framework.core.guarded_aggregates import GuardedAccumulator
-from framework.core.quarantine import FiringPlace
+from panekeeper.framework.core.arrival.policies.tumbles import Tumbles
+from panekeeper.framework.core.arrival.round import RoundRows
+from panekeeper.framework.core.guarded_aggregates import GuardedAccumulator
+from panekeeper.framework.core.quarantine import FiringPlace
 
 
 class TumblingAggregates:

@@ -10,21 +10,21 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from framework.core.arrival.contents import WindowContents
-from framework.core.arrival.event_table import Cause, EventTable, Phase, row_events, timer_events
-from framework.core.arrival.outage_counts import OutageCounts
-from framework.core.arrival.partition_eviction import age_out, split_into_rounds
-from framework.core.arrival.partitions import NEVER, Partitions
-from framework.core.arrival.policies.evaluate import first_due, starts_full, timer_period
-from framework.core.arrival.policies.registry import running_policy
-from framework.core.arrival.round import Round, RoundRows, ends_of, stop_timers
-from framework.core.arrival.timers import Timers
-from framework.core.job_spec import ARRIVAL_TIME, JobSpec
-from framework.core.partition_keys import PartitionKeys
-from framework.core.stable_order import stable_order
-from framework.declarations.events import EventType
-from framework.declarations.windows import Batched
-from state.records import NO_WATERMARK, SequenceRecord
+from panekeeper.framework.core.arrival.contents import WindowContents
+from panekeeper.framework.core.arrival.event_table import Cause, EventTable, Phase, row_events, timer_events
+from panekeeper.framework.core.arrival.outage_counts import OutageCounts
+from panekeeper.framework.core.arrival.partition_eviction import age_out, split_into_rounds
+from panekeeper.framework.core.arrival.partitions import NEVER, Partitions
+from panekeeper.framework.core.arrival.policies.evaluate import first_due, starts_full, timer_period
+from panekeeper.framework.core.arrival.policies.registry import running_policy
+from panekeeper.framework.core.arrival.round import Round, RoundRows, ends_of, stop_timers
+from panekeeper.framework.core.arrival.timers import Timers
+from panekeeper.framework.core.job_spec import ARRIVAL_TIME, JobSpec
+from panekeeper.framework.core.partition_keys import PartitionKeys
+from panekeeper.framework.core.stable_order import stable_order
+from panekeeper.framework.declarations.events import EventType
+from panekeeper.framework.declarations.windows import Batched
+from panekeeper.state.records import NO_WATERMARK, SequenceRecord
 
 _NONE = np.empty(0, dtype=np.int64)
 

@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from framework.core.arrival.partitions import Partitions
-from framework.core.partition_keys import PartitionKeys, code_of, key_row
-from framework.declarations.durations import to_datetime
-from state.errors import LifecycleError
-from state.handler import OpenPartition
-from state.records import NO_WATERMARK, SequenceRecord
+from panekeeper.framework.core.arrival.partitions import Partitions
+from panekeeper.framework.core.partition_keys import PartitionKeys, code_of, key_row
+from panekeeper.framework.declarations.durations import to_datetime
+from panekeeper.state.errors import LifecycleError
+from panekeeper.state.handler import OpenPartition
+from panekeeper.state.records import NO_WATERMARK, SequenceRecord
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from framework.core.arrival.output import ArrivalResults
-    from framework.core.arrival.window import ArrivalWindowRunner
+    from panekeeper.framework.core.arrival.output import ArrivalResults
+    from panekeeper.framework.core.arrival.window import ArrivalWindowRunner
 
 
 class ArrivalWindowControl:

@@ -11,16 +11,16 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from framework.core.emit_buffer import one_row
-from framework.core.guarded_aggregates import GuardedAccumulator, PlaceOf
-from framework.core.job_spec import TIMESTAMP, JobSpec
-from framework.core.panes.geometry import Geometry
-from framework.core.panes.row_buffer import PaneRowBuffer
-from framework.core.panes.window import PaneTransition
-from framework.core.partition_keys import PartitionKeys, code_of
-from framework.core.quarantine import FiringPlace, Quarantine
-from framework.core.stable_order import stable_order
-from framework.declarations.events import Reason
+from panekeeper.framework.core.emit_buffer import one_row
+from panekeeper.framework.core.guarded_aggregates import GuardedAccumulator, PlaceOf
+from panekeeper.framework.core.job_spec import TIMESTAMP, JobSpec
+from panekeeper.framework.core.panes.geometry import Geometry
+from panekeeper.framework.core.panes.row_buffer import PaneRowBuffer
+from panekeeper.framework.core.panes.window import PaneTransition
+from panekeeper.framework.core.partition_keys import PartitionKeys, code_of
+from panekeeper.framework.core.quarantine import FiringPlace, Quarantine
+from panekeeper.framework.core.stable_order import stable_order
+from panekeeper.framework.declarations.events import Reason
 
 NO_PANE = -(2**63)
 """Stands for a pane where there is none: results emitted for rows that were dropped."""

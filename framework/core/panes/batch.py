@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from framework.core.guarded_aggregates import bind_guarded
-from framework.core.job_spec import JobSpec
-from framework.core.outcome import BatchOutcome
-from framework.core.panes.aggregate_output import AggregatePaneOutput, PaneResults, RowAggregateSource
-from framework.core.panes.geometry import Geometry
-from framework.core.panes.operator_output import OperatorPaneOutput
-from framework.core.panes.refinements import FiringCounts
-from framework.core.panes.row_buffer import PaneRowBuffer
-from framework.core.panes.slice_aggregates import SliceAggregates
-from framework.core.panes.window import PaneContents, PaneOutput, TimeIntervalWindow
-from framework.core.partition_keys import PartitionKeys
-from framework.core.quarantine import Quarantine
-from framework.core.state_handlers import NoPartitionControl
-from framework.core.steps import Flush, PartialRows, PortStep, Rows, Watermark
-from framework.declarations.windows import TimeInterval
-from state.records import NO_WATERMARK, IntervalRecord
-from state.store import KeyGroupStore
+from panekeeper.framework.core.guarded_aggregates import bind_guarded
+from panekeeper.framework.core.job_spec import JobSpec
+from panekeeper.framework.core.outcome import BatchOutcome
+from panekeeper.framework.core.panes.aggregate_output import AggregatePaneOutput, PaneResults, RowAggregateSource
+from panekeeper.framework.core.panes.geometry import Geometry
+from panekeeper.framework.core.panes.operator_output import OperatorPaneOutput
+from panekeeper.framework.core.panes.refinements import FiringCounts
+from panekeeper.framework.core.panes.row_buffer import PaneRowBuffer
+from panekeeper.framework.core.panes.slice_aggregates import SliceAggregates
+from panekeeper.framework.core.panes.window import PaneContents, PaneOutput, TimeIntervalWindow
+from panekeeper.framework.core.partition_keys import PartitionKeys
+from panekeeper.framework.core.quarantine import Quarantine
+from panekeeper.framework.core.state_handlers import NoPartitionControl
+from panekeeper.framework.core.steps import Flush, PartialRows, PortStep, Rows, Watermark
+from panekeeper.framework.declarations.windows import TimeInterval
+from panekeeper.state.records import NO_WATERMARK, IntervalRecord
+from panekeeper.state.store import KeyGroupStore
 
 
 class TimeIntervalBatch:

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from framework.core.row_ranges import gather_ranges
-from framework.core.stable_order import distinct
-from framework.declarations.windows import TimeInterval
-from state.upgrade.history import ClosedPanes
+from panekeeper.framework.core.row_ranges import gather_ranges
+from panekeeper.framework.core.stable_order import distinct
+from panekeeper.framework.declarations.windows import TimeInterval
+from panekeeper.state.upgrade.history import ClosedPanes
 
 _SLOTS_A_PANE = 8
 """A pane is read back as about this many stored values: fewer would be rewritten too often, more read too slowly."""

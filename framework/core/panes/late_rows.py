@@ -10,9 +10,9 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from framework.core.panes.geometry import Geometry
-from framework.declarations.windows import TimeInterval
-from state.records import NO_WATERMARK, IntervalRecord
+from panekeeper.framework.core.panes.geometry import Geometry
+from panekeeper.framework.declarations.windows import TimeInterval
+from panekeeper.state.records import NO_WATERMARK, IntervalRecord
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from framework.core.emit_buffer import Origin, lazy_slice, lazy_take
-from framework.core.job_spec import EVENT_TIME, JobSpec
-from framework.core.operator_calls import OperatorCalls
-from framework.core.panes.aggregate_output import NO_PANE, PaneResults, pane_place
-from framework.core.panes.geometry import Geometry
-from framework.core.panes.row_buffer import PaneRowBuffer
-from framework.core.panes.window import PaneTransition
-from framework.core.partition_keys import PartitionKeys
-from framework.core.quarantine import FiringPlace
-from framework.declarations.events import Event, EventType, Pane, Timing
-from framework.declarations.operator import Operator
+from panekeeper.framework.core.emit_buffer import Origin, lazy_slice, lazy_take
+from panekeeper.framework.core.job_spec import EVENT_TIME, JobSpec
+from panekeeper.framework.core.operator_calls import OperatorCalls
+from panekeeper.framework.core.panes.aggregate_output import NO_PANE, PaneResults, pane_place
+from panekeeper.framework.core.panes.geometry import Geometry
+from panekeeper.framework.core.panes.row_buffer import PaneRowBuffer
+from panekeeper.framework.core.panes.window import PaneTransition
+from panekeeper.framework.core.partition_keys import PartitionKeys
+from panekeeper.framework.core.quarantine import FiringPlace
+from panekeeper.framework.declarations.events import Event, EventType, Pane, Timing
+from panekeeper.framework.declarations.operator import Operator
 
 
 class OperatorPaneOutput:

@@ -17,16 +17,16 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from framework.core.aggregates.binding import bind
-from framework.core.aggregates.columns import combine
-from framework.core.aggregates.protocol import Accumulator, State
-from framework.core.job_spec import EVENT_TIME, JobSpec
-from framework.core.panes.geometry import Geometry
-from framework.core.panes.late_rows import assign
-from framework.core.panes.pane_index import number_cells
-from framework.core.partition_keys import PartitionKeys, with_keys
-from framework.declarations.windows import TimeInterval
-from state.upgrade.history import ClosedPanes
+from panekeeper.framework.core.aggregates.binding import bind
+from panekeeper.framework.core.aggregates.columns import combine
+from panekeeper.framework.core.aggregates.protocol import Accumulator, State
+from panekeeper.framework.core.job_spec import EVENT_TIME, JobSpec
+from panekeeper.framework.core.panes.geometry import Geometry
+from panekeeper.framework.core.panes.late_rows import assign
+from panekeeper.framework.core.panes.pane_index import number_cells
+from panekeeper.framework.core.partition_keys import PartitionKeys, with_keys
+from panekeeper.framework.declarations.windows import TimeInterval
+from panekeeper.state.upgrade.history import ClosedPanes
 
 SLICE_COLUMN = "_slice"
 NUMBER_COLUMN = "_pk_number"

@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from framework.core.partition_keys import PartitionKeys, with_keys
-from state.codec import decode_table, encode_table
-from state.store import KeyGroupStore
+from panekeeper.framework.core.partition_keys import PartitionKeys, with_keys
+from panekeeper.state.codec import decode_table, encode_table
+from panekeeper.state.store import KeyGroupStore
 
 PANE_COLUMN = "_pane"
 BEFORE_COLUMN = "_before"

@@ -8,17 +8,17 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from framework.core.job_spec import ARRIVAL_NUMBER, EVENT_TIME
-from framework.core.panes.geometry import Geometry
-from framework.core.panes.pane_index import CellIndex
-from framework.core.panes.slot_runs import RowStorage
-from framework.core.partition_keys import PartitionKeys
-from framework.core.row_ranges import gather_ranges
-from framework.core.stable_order import distinct, stable_order
-from state.codec import that_may_be_null, with_columns
-from state.records import IntervalRecord
-from state.store import KeyGroupStore
-from state.upgrade.history import History
+from panekeeper.framework.core.job_spec import ARRIVAL_NUMBER, EVENT_TIME
+from panekeeper.framework.core.panes.geometry import Geometry
+from panekeeper.framework.core.panes.pane_index import CellIndex
+from panekeeper.framework.core.panes.slot_runs import RowStorage
+from panekeeper.framework.core.partition_keys import PartitionKeys
+from panekeeper.framework.core.row_ranges import gather_ranges
+from panekeeper.framework.core.stable_order import distinct, stable_order
+from panekeeper.state.codec import that_may_be_null, with_columns
+from panekeeper.state.records import IntervalRecord
+from panekeeper.state.store import KeyGroupStore
+from panekeeper.state.upgrade.history import History
 
 SLICE_COLUMN = "_slice"
 

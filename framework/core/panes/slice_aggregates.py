@@ -9,19 +9,19 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from framework.core.aggregates.columns import NO_ROW, combine, take
-from framework.core.aggregates.protocol import State
-from framework.core.guarded_aggregates import GuardedAccumulator
-from framework.core.panes.aggregate_output import place_of
-from framework.core.panes.geometry import Geometry
-from framework.core.panes.pane_index import CellIndex, number_cells
-from framework.core.panes.partial_rows import SLICE_COLUMN, append_states, is_partial, states_of
-from framework.core.panes.slot_runs import SliceStorage
-from framework.core.partition_keys import PartitionKeys, with_keys
-from framework.core.stable_order import distinct
-from state.codec import with_columns
-from state.records import IntervalRecord
-from state.store import KeyGroupStore
+from panekeeper.framework.core.aggregates.columns import NO_ROW, combine, take
+from panekeeper.framework.core.aggregates.protocol import State
+from panekeeper.framework.core.guarded_aggregates import GuardedAccumulator
+from panekeeper.framework.core.panes.aggregate_output import place_of
+from panekeeper.framework.core.panes.geometry import Geometry
+from panekeeper.framework.core.panes.pane_index import CellIndex, number_cells
+from panekeeper.framework.core.panes.partial_rows import SLICE_COLUMN, append_states, is_partial, states_of
+from panekeeper.framework.core.panes.slot_runs import SliceStorage
+from panekeeper.framework.core.partition_keys import PartitionKeys, with_keys
+from panekeeper.framework.core.stable_order import distinct
+from panekeeper.state.codec import with_columns
+from panekeeper.state.records import IntervalRecord
+from panekeeper.state.store import KeyGroupStore
 
 _NO_SLICE = 2**63 - 1
 

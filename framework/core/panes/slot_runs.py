@@ -13,11 +13,11 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from framework.core.stable_order import distinct, stable_order
-from state.codec import decode_rows, decode_table, encode_rows, encode_table
-from state.records import IntervalRecord
-from state.store import KeyGroupStore
-from state.upgrade.history import History
+from panekeeper.framework.core.stable_order import distinct, stable_order
+from panekeeper.state.codec import decode_rows, decode_table, encode_rows, encode_table
+from panekeeper.state.records import IntervalRecord
+from panekeeper.state.store import KeyGroupStore
+from panekeeper.state.upgrade.history import History
 
 SLICES_KIND = "slices"
 ROWS_KIND = "rows"

@@ -18,17 +18,17 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from framework.core.job_spec import EVENT_TIME
-from framework.core.panes.geometry import Geometry
-from framework.core.panes.late_rows import Assignment, assign, assign_slices, first_open_pane, lateness_text
-from framework.core.panes.pane_index import CellIndex
-from framework.core.panes.partial_rows import NUMBER_COLUMN, SLICE_COLUMN
-from framework.core.panes.refinements import FiringCounts, PendingRefinements
-from framework.core.partition_keys import PartitionKeys
-from framework.core.stable_order import distinct
-from framework.declarations.events import Reason
-from framework.declarations.windows import TimeInterval
-from state.records import NO_WATERMARK, IntervalRecord, PaneRecord
+from panekeeper.framework.core.job_spec import EVENT_TIME
+from panekeeper.framework.core.panes.geometry import Geometry
+from panekeeper.framework.core.panes.late_rows import Assignment, assign, assign_slices, first_open_pane, lateness_text
+from panekeeper.framework.core.panes.pane_index import CellIndex
+from panekeeper.framework.core.panes.partial_rows import NUMBER_COLUMN, SLICE_COLUMN
+from panekeeper.framework.core.panes.refinements import FiringCounts, PendingRefinements
+from panekeeper.framework.core.partition_keys import PartitionKeys
+from panekeeper.framework.core.stable_order import distinct
+from panekeeper.framework.declarations.events import Reason
+from panekeeper.framework.declarations.windows import TimeInterval
+from panekeeper.state.records import NO_WATERMARK, IntervalRecord, PaneRecord
 
 
 @dataclass(frozen=True, kw_only=True)

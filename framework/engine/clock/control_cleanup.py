@@ -12,17 +12,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from state.checkpoint.control_files import remove_processed
-from state.checkpoint.layout import CONTROL_FOLDER, control_file
-from state.control_log import prune_control_log
-from state.log import logger
+from panekeeper.state.checkpoint.control_files import remove_processed
+from panekeeper.state.checkpoint.layout import CONTROL_FOLDER, control_file
+from panekeeper.state.control_log import prune_control_log
+from panekeeper.state.log import logger
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from framework.engine.session.checkpoint_files import CheckpointFiles
+    from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
 
 _EVERY = 100
 """The logs are pruned after so many control files: it costs a listing."""

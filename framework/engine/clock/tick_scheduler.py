@@ -7,13 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from state.checkpoint.clock import format_time, monotonic_seconds, now_us
-from state.checkpoint.control_files import ControlKind, write_control_file
-from state.checkpoint.layout import CONTROL_FOLDER, control_file
-from state.log import logger
+from panekeeper.state.checkpoint.clock import format_time, monotonic_seconds, now_us
+from panekeeper.state.checkpoint.control_files import ControlKind, write_control_file
+from panekeeper.state.checkpoint.layout import CONTROL_FOLDER, control_file
+from panekeeper.state.log import logger
 
 if TYPE_CHECKING:
-    from state.spark_logs.lines import LogFolder
+    from panekeeper.state.spark_logs.lines import LogFolder
 
 _LOOK_SECONDS = 5.0
 """The clock is looked at at least so often."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 
-from framework.engine.delta_log.commits import (
+from panekeeper.framework.engine.delta_log.commits import (
     CHECKPOINT,
     COMMIT,
     CUT_SHORT,
@@ -21,15 +21,15 @@ from framework.engine.delta_log.commits import (
     parts,
     size_of,
 )
-from framework.engine.delta_log.file_checksums import cut_short_checksum
-from state.checkpoint.folder import LocalFolder, local_path, parse_json
-from state.spark_logs.checksums import agreement, checksum_of
+from panekeeper.framework.engine.delta_log.file_checksums import cut_short_checksum
+from panekeeper.state.checkpoint.folder import LocalFolder, local_path, parse_json
+from panekeeper.state.spark_logs.checksums import agreement, checksum_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-    from state.spark_logs.lines import LogFolder
+    from panekeeper.state.spark_logs.lines import LogFolder
 
 _PARQUET = b"PAR1"
 _SIDECAR, _SIDECARS = "sidecar", "_sidecars"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from framework.engine.delta_log.checkpoints import files_of_checkpoint
-from framework.engine.delta_log.commits import CHECKPOINT, COMMIT, LOG
-from framework.engine.delta_log.written_files import WrittenFiles
-from state.checkpoint.folder import LocalFolder, modified_s, sync_files
+from panekeeper.framework.engine.delta_log.checkpoints import files_of_checkpoint
+from panekeeper.framework.engine.delta_log.commits import CHECKPOINT, COMMIT, LOG
+from panekeeper.framework.engine.delta_log.written_files import WrittenFiles
+from panekeeper.state.checkpoint.folder import LocalFolder, modified_s, sync_files
 
 _RETENTION = re.compile(r"interval (\d+) (second|minute|hour|day|week)s?")
 _SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400, "week": 604_800}

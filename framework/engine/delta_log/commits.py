@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from state.checkpoint.folder import parse_json
+from panekeeper.state.checkpoint.folder import parse_json
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from state.spark_logs.lines import LogFolder
+    from panekeeper.state.spark_logs.lines import LogFolder
 
 LOG = "_delta_log"
 POINTER = f"{LOG}/_last_checkpoint"

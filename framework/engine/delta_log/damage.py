@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from framework.declarations.errors import SinkError
-from framework.engine.delta_log.checkpoints import cut_short_checkpoint, go_back_before
-from framework.engine.delta_log.commits import (
+from panekeeper.framework.declarations.errors import SinkError
+from panekeeper.framework.engine.delta_log.checkpoints import cut_short_checkpoint, go_back_before
+from panekeeper.framework.engine.delta_log.commits import (
     COMMIT,
     CUT_SHORT,
     LOG,
@@ -26,15 +26,15 @@ from framework.engine.delta_log.commits import (
     note_of,
     parts,
 )
-from framework.engine.delta_log.lost_files import cut_short_file, young_commits
-from state.checkpoint.folder import LocalFolder, local_path
-from state.checkpoint.job_record import TRANSACTION
-from state.spark_logs.checksums import Agreement, agreement
+from panekeeper.framework.engine.delta_log.lost_files import cut_short_file, young_commits
+from panekeeper.state.checkpoint.folder import LocalFolder, local_path
+from panekeeper.state.checkpoint.job_record import TRANSACTION
+from panekeeper.state.spark_logs.checksums import Agreement, agreement
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from state.spark_logs.lines import LogFolder
+    from panekeeper.state.spark_logs.lines import LogFolder
 
 _LINES: Mapping[str, Sequence[str]] = {
     "add": (

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from state.spark_logs.checksums import checksum_of, whole_length
+from panekeeper.state.spark_logs.checksums import checksum_of, whole_length
 
 if TYPE_CHECKING:
-    from state.checkpoint.folder import LocalFolder
+    from panekeeper.state.checkpoint.folder import LocalFolder
 
 _BEGINNING = 8
 """Bytes that say how long a checksum is."""

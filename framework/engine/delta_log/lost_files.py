@@ -9,10 +9,10 @@ from typing import Any
 from urllib.parse import unquote
 from uuid import UUID
 
-from framework.engine.delta_log.checkpoints import go_back_before
-from framework.engine.delta_log.commits import COMMIT, LOG, actions_of, newest_files, parts, size_of
-from framework.engine.delta_log.file_checksums import cut_short_checksum
-from state.checkpoint.folder import WRITTEN_BY_S, LocalFolder, modified_s
+from panekeeper.framework.engine.delta_log.checkpoints import go_back_before
+from panekeeper.framework.engine.delta_log.commits import COMMIT, LOG, actions_of, newest_files, parts, size_of
+from panekeeper.framework.engine.delta_log.file_checksums import cut_short_checksum
+from panekeeper.state.checkpoint.folder import WRITTEN_BY_S, LocalFolder, modified_s
 
 _AROUND_VECTOR = 8
 """Bytes for its length and its checksum."""

@@ -6,9 +6,9 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from framework.declarations.errors import SinkError
-from framework.engine.delta_log.damage import damaged_log
-from framework.engine.session.spark_errors import first_line
+from panekeeper.framework.declarations.errors import SinkError
+from panekeeper.framework.engine.delta_log.damage import damaged_log
+from panekeeper.framework.engine.session.spark_errors import first_line
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

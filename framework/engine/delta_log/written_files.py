@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from framework.engine.delta_log.checkpoints import files_of_checkpoint
-from framework.engine.delta_log.commits import LOG, POINTER, newest_files
-from framework.engine.delta_log.lost_files import added_files, newest_commits
-from state.checkpoint.folder import LocalFolder, sync_files
-from state.spark_logs.checksums import checksum_of
+from panekeeper.framework.engine.delta_log.checkpoints import files_of_checkpoint
+from panekeeper.framework.engine.delta_log.commits import LOG, POINTER, newest_files
+from panekeeper.framework.engine.delta_log.lost_files import added_files, newest_commits
+from panekeeper.state.checkpoint.folder import LocalFolder, sync_files
+from panekeeper.state.spark_logs.checksums import checksum_of
 
 
 @dataclass

@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from framework.core.state_handlers import BatchCheckpoint
-from state.checkpoint.folder import local_path
-from state.checkpoint.layout import METADATA_FILE, OFFSETS_FOLDER
-from state.checkpoint.run_record import RunRecord
-from state.handler import CheckpointReason
-from state.records import NO_WATERMARK
+from panekeeper.framework.core.state_handlers import BatchCheckpoint
+from panekeeper.state.checkpoint.folder import local_path
+from panekeeper.state.checkpoint.layout import METADATA_FILE, OFFSETS_FOLDER
+from panekeeper.state.checkpoint.run_record import RunRecord
+from panekeeper.state.handler import CheckpointReason
+from panekeeper.state.records import NO_WATERMARK
 
 _BATCH_ID = "streaming.sql.batchId"  # set by Spark for every task of a micro-batch
 _QUERY_ID = "sql.streaming.queryId"  # and of a streaming query

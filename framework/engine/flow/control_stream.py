@@ -16,14 +16,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from framework.engine.flow.packing import PACKED
-from state.checkpoint.control_files import CHECKPOINT_COMMANDS
-from state.checkpoint.layout import CONTROL_FOLDER
+from panekeeper.framework.engine.flow.packing import PACKED
+from panekeeper.state.checkpoint.control_files import CHECKPOINT_COMMANDS
+from panekeeper.state.checkpoint.layout import CONTROL_FOLDER
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from framework.engine.session.checkpoint_files import CheckpointFiles
+    from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
 
 BEFORE_ALL_PARTITIONS, AFTER_ALL_PARTITIONS = -1, 2**31 - 1
 """The input partition of a control row, which orders it before or after all rows of its batch."""

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import DataType, DecimalType, TimestampNTZType, TimestampType
 
-from framework.declarations.errors import DeclarationError
-from framework.declarations.policy import Policy
+from panekeeper.framework.declarations.errors import DeclarationError
+from panekeeper.framework.declarations.policy import Policy
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
-from framework.core.job_spec import REJECTED_SCHEMA
-from framework.declarations.errors import InputError
+from panekeeper.framework.core.job_spec import REJECTED_SCHEMA
+from panekeeper.framework.declarations.errors import InputError
 
 _GATHERED_ROWS, _GATHERED_BYTES = 2**18, 2**25
 """Input rows are gathered up to one of these before they are split into segments."""

@@ -23,16 +23,16 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from framework.core.job_spec import OnError
-from framework.core.stored_names import is_stored_name
-from framework.declarations.errors import DeclarationError
-from framework.declarations.policy import Policy
-from framework.declarations.suggestions import did_you_mean
-from framework.engine.flow import arrival_time, packing
-from framework.engine.flow.input_checks import require_no_watermark, require_subtractable, require_timestamp
-from framework.engine.flow.row_checks import RowChecks
-from framework.engine.session.columns import AS_JSON, column
-from state.key_groups import MAX_KEY_GROUPS
+from panekeeper.framework.core.job_spec import OnError
+from panekeeper.framework.core.stored_names import is_stored_name
+from panekeeper.framework.declarations.errors import DeclarationError
+from panekeeper.framework.declarations.policy import Policy
+from panekeeper.framework.declarations.suggestions import did_you_mean
+from panekeeper.framework.engine.flow import arrival_time, packing
+from panekeeper.framework.engine.flow.input_checks import require_no_watermark, require_subtractable, require_timestamp
+from panekeeper.framework.engine.flow.row_checks import RowChecks
+from panekeeper.framework.engine.session.columns import AS_JSON, column
+from panekeeper.state.key_groups import MAX_KEY_GROUPS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from framework.core.steps import (
+from panekeeper.framework.core.steps import (
     EventTimeProgress,
     EvictPartitions,
     Flush,
@@ -27,11 +27,11 @@ from framework.core.steps import (
     Tick,
     Watermark,
 )
-from framework.engine.flow import stream_clock
-from framework.engine.flow.control_stream import AFTER_ALL_PARTITIONS, BEFORE_ALL_PARTITIONS
-from framework.engine.flow.packing import PROGRESS_KIND, from_segment
-from framework.engine.flow.stream_clock import ARRIVED_KIND
-from state.checkpoint.control_files import CHECKPOINT_COMMANDS
+from panekeeper.framework.engine.flow import stream_clock
+from panekeeper.framework.engine.flow.control_stream import AFTER_ALL_PARTITIONS, BEFORE_ALL_PARTITIONS
+from panekeeper.framework.engine.flow.packing import PROGRESS_KIND, from_segment
+from panekeeper.framework.engine.flow.stream_clock import ARRIVED_KIND
+from panekeeper.state.checkpoint.control_files import CHECKPOINT_COMMANDS
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,14 +25,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from framework.core.job_spec import EVENT_TIME
-from framework.core.panes.partial_rows import RowFolding
-from framework.core.stable_order import stable_order
-from framework.engine.flow import stream_clock
-from framework.engine.flow.batch_checkpoint import BatchWatermark
-from framework.engine.flow.input_rows import bad_input, gather, rejected_rows
-from framework.engine.session.python_worker import freeze_gc
-from state.codec import with_columns
+from panekeeper.framework.core.job_spec import EVENT_TIME
+from panekeeper.framework.core.panes.partial_rows import RowFolding
+from panekeeper.framework.core.stable_order import stable_order
+from panekeeper.framework.engine.flow import stream_clock
+from panekeeper.framework.engine.flow.batch_checkpoint import BatchWatermark
+from panekeeper.framework.engine.flow.input_rows import bad_input, gather, rejected_rows
+from panekeeper.framework.engine.session.python_worker import freeze_gc
+from panekeeper.state.codec import with_columns
 
 PREFIX = "_pk_"
 RESERVED = ("_t", "_at", "_seq", "_row", "_slice", "_piece")

@@ -16,24 +16,24 @@ from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from framework.core.job_spec import ARRIVAL_TIME, JobSpec
-from framework.core.panes.partial_rows import RowFolding
-from framework.declarations.operator import OperatorWithListeners
-from framework.engine.flow.batch_checkpoint import BatchWatermark
-from framework.engine.flow.control_stream import control_rows
-from framework.engine.flow.intake import Intake
-from framework.engine.flow.ordering import PortOrdering
-from framework.engine.flow.packing import PACKED_SCHEMA, Packer, from_segment
-from framework.engine.flow.processor import OUTPUT_SCHEMA, KeyGroupProcessor
-from framework.engine.session.deferred_processor import DeferredProcessor
-from framework.engine.session.python_worker import freeze_gc
-from state.checkpoint.run_record import RunRecord, begin_run
-from state.codec import nullable_inside, with_columns
+from panekeeper.framework.core.job_spec import ARRIVAL_TIME, JobSpec
+from panekeeper.framework.core.panes.partial_rows import RowFolding
+from panekeeper.framework.declarations.operator import OperatorWithListeners
+from panekeeper.framework.engine.flow.batch_checkpoint import BatchWatermark
+from panekeeper.framework.engine.flow.control_stream import control_rows
+from panekeeper.framework.engine.flow.intake import Intake
+from panekeeper.framework.engine.flow.ordering import PortOrdering
+from panekeeper.framework.engine.flow.packing import PACKED_SCHEMA, Packer, from_segment
+from panekeeper.framework.engine.flow.processor import OUTPUT_SCHEMA, KeyGroupProcessor
+from panekeeper.framework.engine.session.deferred_processor import DeferredProcessor
+from panekeeper.framework.engine.session.python_worker import freeze_gc
+from panekeeper.state.checkpoint.run_record import RunRecord, begin_run
+from panekeeper.state.codec import nullable_inside, with_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from framework.engine.session.checkpoint_files import CheckpointFiles
+    from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,6 @@
 """The stateful processor: one key group, one batch; packed rows in, packed rows out.
 
-It only connects: `ordering.py` decides in which order a group processes the rows, `framework.core.key_group` what its
+It only connects: `ordering.py` decides in which order a group processes the rows, `core/key_group.py` what its
 windows do with them.
 
 With event time Spark keeps one timer a group, at the watermark at which the group next has something to do; so a
@@ -20,19 +20,19 @@ import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-from framework.core.job_spec import JobSpec
-from framework.core.key_group import KeyGroupRunner
-from framework.core.outcome import BatchOutcome, with_port_column
-from framework.core.state_handlers import BatchCheckpoint
-from framework.declarations.errors import utf8_errors
-from framework.engine.flow.batch_checkpoint import batch_checkpoint
-from framework.engine.flow.control_stream import AFTER_ALL_PARTITIONS, BEFORE_ALL_PARTITIONS
-from framework.engine.flow.ordering import PortOrdering, to_steps, watermark_step
-from framework.engine.flow.packing import from_segment, to_segment
-from framework.engine.session.python_worker import freeze_gc
-from state.checkpoint.control_files import CHECKPOINT_COMMANDS
-from state.checkpoint.run_record import RunRecord
-from state.spark_store import SparkStore
+from panekeeper.framework.core.job_spec import JobSpec
+from panekeeper.framework.core.key_group import KeyGroupRunner
+from panekeeper.framework.core.outcome import BatchOutcome, with_port_column
+from panekeeper.framework.core.state_handlers import BatchCheckpoint
+from panekeeper.framework.declarations.errors import utf8_errors
+from panekeeper.framework.engine.flow.batch_checkpoint import batch_checkpoint
+from panekeeper.framework.engine.flow.control_stream import AFTER_ALL_PARTITIONS, BEFORE_ALL_PARTITIONS
+from panekeeper.framework.engine.flow.ordering import PortOrdering, to_steps, watermark_step
+from panekeeper.framework.engine.flow.packing import from_segment, to_segment
+from panekeeper.framework.engine.session.python_worker import freeze_gc
+from panekeeper.state.checkpoint.control_files import CHECKPOINT_COMMANDS
+from panekeeper.state.checkpoint.run_record import RunRecord
+from panekeeper.state.spark_store import SparkStore
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, StatefulProcessorHandle, TimerValues

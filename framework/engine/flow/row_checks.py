@@ -31,8 +31,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from framework.engine.flow import arrival_time
-from framework.engine.session.columns import column
+from panekeeper.framework.engine.flow import arrival_time
+from panekeeper.framework.engine.session.columns import column
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

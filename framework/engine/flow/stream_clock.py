@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from framework.core.job_spec import ARRIVAL_TIME
-from framework.core.steps import ArrivalClock
+from panekeeper.framework.core.job_spec import ARRIVAL_TIME
+from panekeeper.framework.core.steps import ArrivalClock
 
 ARRIVED_KIND = "arrived"
 """Kind of the packed rows with the first and the latest arrival time of a run of rows on a port."""

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Literal, get_args
 
-from framework.declarations.errors import DeclarationError
-from framework.engine.job.run_totals import BatchReport
-from state.log import log_fields, logger
+from panekeeper.framework.declarations.errors import DeclarationError
+from panekeeper.framework.engine.job.run_totals import BatchReport
+from panekeeper.state.log import log_fields, logger
 
 OnCallbackError = Literal["log", "fail"]
 """What an error of a callback does: it is logged, or it fails the job."""

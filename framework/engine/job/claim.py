@@ -14,9 +14,9 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 
-from framework.declarations.errors import CheckpointInUse
-from framework.engine.job.lease_errors import being_changed, in_use, not_exclusive
-from state.checkpoint.claims import (
+from panekeeper.framework.declarations.errors import CheckpointInUse
+from panekeeper.framework.engine.job.lease_errors import being_changed, in_use, not_exclusive
+from panekeeper.state.checkpoint.claims import (
     ChangeLock,
     drop_claim,
     has_claim,
@@ -27,10 +27,10 @@ from state.checkpoint.claims import (
     note_takeover,
     remove_older_claims,
 )
-from state.checkpoint.control_files import newest_control_file
-from state.checkpoint.folder import CheckpointFolder
-from state.checkpoint.layout import RUNNING_FILE
-from state.checkpoint.owner import (
+from panekeeper.state.checkpoint.control_files import newest_control_file
+from panekeeper.state.checkpoint.folder import CheckpointFolder
+from panekeeper.state.checkpoint.layout import RUNNING_FILE
+from panekeeper.state.checkpoint.owner import (
     LeaseOwner,
     PreviousRun,
     last_run,

@@ -12,29 +12,29 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import StreamingQueryException
 
-from framework.declarations.durations import Duration
-from framework.declarations.errors import DrainTimeout, JobNotRunning, PanekeeperError
-from framework.engine.job import query as streaming
-from framework.engine.job.callbacks import BatchCallbacks, OnCallbackError
-from framework.engine.job.progress import report_fields
-from framework.engine.job.run_end import RunEnd
-from framework.engine.job.run_totals import BatchReport, RunTotals, StageClock
-from framework.engine.job.shutdown.program_end import unattended_jobs
-from framework.engine.job.shutdown.signals import await_end
-from framework.engine.job.shutdown.spark_shutdown import spark_shutdown
-from framework.engine.job.status import Drained, JobState, Status
-from framework.engine.session.spark_errors import BatchFailed, is_worker_timeout, translate
-from framework.engine.sink.protocol import BatchContext
-from state.checkpoint.clock import Deadline, now_us
-from state.checkpoint.control_files import ControlKind
-from state.checkpoint.last_savepoint import LastSavepoint, read_last_savepoint
-from state.checkpoint.run_record import require_all_batches_committed
+from panekeeper.framework.declarations.durations import Duration
+from panekeeper.framework.declarations.errors import DrainTimeout, JobNotRunning, PanekeeperError
+from panekeeper.framework.engine.job import query as streaming
+from panekeeper.framework.engine.job.callbacks import BatchCallbacks, OnCallbackError
+from panekeeper.framework.engine.job.progress import report_fields
+from panekeeper.framework.engine.job.run_end import RunEnd
+from panekeeper.framework.engine.job.run_totals import BatchReport, RunTotals, StageClock
+from panekeeper.framework.engine.job.shutdown.program_end import unattended_jobs
+from panekeeper.framework.engine.job.shutdown.signals import await_end
+from panekeeper.framework.engine.job.shutdown.spark_shutdown import spark_shutdown
+from panekeeper.framework.engine.job.status import Drained, JobState, Status
+from panekeeper.framework.engine.session.spark_errors import BatchFailed, is_worker_timeout, translate
+from panekeeper.framework.engine.sink.protocol import BatchContext
+from panekeeper.state.checkpoint.clock import Deadline, now_us
+from panekeeper.state.checkpoint.control_files import ControlKind
+from panekeeper.state.checkpoint.last_savepoint import LastSavepoint, read_last_savepoint
+from panekeeper.state.checkpoint.run_record import require_all_batches_committed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from framework.engine.job.launch import JobLaunch
-    from framework.engine.sink.batch.downtime import Downtime
+    from panekeeper.framework.engine.job.launch import JobLaunch
+    from panekeeper.framework.engine.sink.batch.downtime import Downtime
 
 
 class Job:

@@ -6,41 +6,41 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from framework.declarations.errors import CheckpointError
-from framework.engine.clock.control_cleanup import ControlCleanup
-from framework.engine.clock.tick_scheduler import TickScheduler
-from framework.engine.job.prepared.preparation import Preparation
-from framework.engine.job.query import trigger_options
-from framework.engine.job.startup_checks import require_no_interrupted_restore
-from framework.engine.job.tables.table_record import with_batch
-from framework.engine.session.required_settings import start_with_settings
-from framework.engine.sink.batch import downtime
-from framework.engine.sources.inputs import inputs_of
-from framework.engine.sources.inputs_record import InputsRecord
-from framework.engine.sources.topics import topics_read
-from state.checkpoint.control_files import ControlKind, write_control_file
-from state.checkpoint.job_record import read_record, write_flushed
-from state.checkpoint.layout import STATE_FOLDER
-from state.checkpoint.owner import PreviousRun
-from state.checkpoint.reset_intent import read_reset_intent
-from state.checkpoint.run_record import last_batches
-from state.control_log import remove_damaged_unread, remove_unread_flushes
-from state.log import logger
-from state.spark_logs.source_logs import remove_unread_entries
+from panekeeper.framework.declarations.errors import CheckpointError
+from panekeeper.framework.engine.clock.control_cleanup import ControlCleanup
+from panekeeper.framework.engine.clock.tick_scheduler import TickScheduler
+from panekeeper.framework.engine.job.prepared.preparation import Preparation
+from panekeeper.framework.engine.job.query import trigger_options
+from panekeeper.framework.engine.job.startup_checks import require_no_interrupted_restore
+from panekeeper.framework.engine.job.tables.table_record import with_batch
+from panekeeper.framework.engine.session.required_settings import start_with_settings
+from panekeeper.framework.engine.sink.batch import downtime
+from panekeeper.framework.engine.sources.inputs import inputs_of
+from panekeeper.framework.engine.sources.inputs_record import InputsRecord
+from panekeeper.framework.engine.sources.topics import topics_read
+from panekeeper.state.checkpoint.control_files import ControlKind, write_control_file
+from panekeeper.state.checkpoint.job_record import read_record, write_flushed
+from panekeeper.state.checkpoint.layout import STATE_FOLDER
+from panekeeper.state.checkpoint.owner import PreviousRun
+from panekeeper.state.checkpoint.reset_intent import read_reset_intent
+from panekeeper.state.checkpoint.run_record import last_batches
+from panekeeper.state.control_log import remove_damaged_unread, remove_unread_flushes
+from panekeeper.state.log import logger
+from panekeeper.state.spark_logs.source_logs import remove_unread_entries
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from framework.engine.flow.pipeline import Pipeline
-    from framework.engine.job.lease import Lease
-    from framework.engine.job.prepared.completion import Completion
-    from framework.engine.job.status import JobState
-    from framework.engine.session.checkpoint_files import CheckpointFiles
-    from framework.engine.sink.batch.output import BatchOutput
-    from framework.engine.sink.protocol import BatchContext, JobSink
-    from state.checkpoint.job_record import JobRecord
-    from state.prepared import PreparedBatch
+    from panekeeper.framework.engine.flow.pipeline import Pipeline
+    from panekeeper.framework.engine.job.lease import Lease
+    from panekeeper.framework.engine.job.prepared.completion import Completion
+    from panekeeper.framework.engine.job.status import JobState
+    from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
+    from panekeeper.framework.engine.sink.batch.output import BatchOutput
+    from panekeeper.framework.engine.sink.protocol import BatchContext, JobSink
+    from panekeeper.state.checkpoint.job_record import JobRecord
+    from panekeeper.state.prepared import PreparedBatch
 
 
 _log = logger("job")

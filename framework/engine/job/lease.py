@@ -18,15 +18,15 @@ from contextlib import contextmanager
 from dataclasses import asdict, replace
 from typing import Any
 
-from framework.declarations.errors import CheckpointInUse, PanekeeperError
-from framework.engine.job.claim import claim_if_free
-from framework.engine.job.lease_errors import being_changed, could_not_renew, lost_lease, not_writable
-from state.checkpoint.claims import ChangeLock, drop_claim, has_claim, newest_claim
-from state.checkpoint.clock import now_us
-from state.checkpoint.folder import CheckpointFolder
-from state.checkpoint.layout import RUNNING_FILE, STOPPED_FILE
-from state.checkpoint.owner import HEARTBEAT_TIMEOUT_US, LeaseOwner, PreviousRun, put_before
-from state.log import logger
+from panekeeper.framework.declarations.errors import CheckpointInUse, PanekeeperError
+from panekeeper.framework.engine.job.claim import claim_if_free
+from panekeeper.framework.engine.job.lease_errors import being_changed, could_not_renew, lost_lease, not_writable
+from panekeeper.state.checkpoint.claims import ChangeLock, drop_claim, has_claim, newest_claim
+from panekeeper.state.checkpoint.clock import now_us
+from panekeeper.state.checkpoint.folder import CheckpointFolder
+from panekeeper.state.checkpoint.layout import RUNNING_FILE, STOPPED_FILE
+from panekeeper.state.checkpoint.owner import HEARTBEAT_TIMEOUT_US, LeaseOwner, PreviousRun, put_before
+from panekeeper.state.log import logger
 
 HEARTBEAT_SECONDS = 5.0
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from framework.engine.clock.tick_scheduler import TickFailure
-    from framework.engine.job.run_totals import RunTotals
+    from panekeeper.framework.engine.clock.tick_scheduler import TickFailure
+    from panekeeper.framework.engine.job.run_totals import RunTotals
 
 _STATE_BYTES = "rocksdbSstFileSize"
 

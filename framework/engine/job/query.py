@@ -13,10 +13,10 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any, Literal
 
-from framework.declarations.durations import Duration, to_seconds, to_us
-from framework.declarations.errors import DeclarationError
-from framework.engine.job.status import JobState
-from state.checkpoint.clock import Deadline
+from panekeeper.framework.declarations.durations import Duration, to_seconds, to_us
+from panekeeper.framework.declarations.errors import DeclarationError
+from panekeeper.framework.engine.job.status import JobState
+from panekeeper.state.checkpoint.clock import Deadline
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

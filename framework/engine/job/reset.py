@@ -16,28 +16,28 @@ import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from framework.declarations.errors import CheckpointInUse, NotConfirmed, SinkError
-from framework.engine.delta_log.read import is_delta_table, transactions
-from framework.engine.session.required_settings import session_of_its_own
-from framework.engine.sink.fault_points import fault_point
-from framework.engine.sink.fencing import OWNED, fence, require_owned
-from framework.engine.sink.spark_commits import delete_all
-from state.checkpoint.claims import unaccounted_after
-from state.checkpoint.folder import batch_numbers
-from state.checkpoint.job_record import JobRecord, last_epochs, read_record, read_tables, write_record
-from state.checkpoint.layout import OFFSETS_FOLDER, RUNNING_FILE, UNACCOUNTED_FOLDER
-from state.checkpoint.reset_intent import (
+from panekeeper.framework.declarations.errors import CheckpointInUse, NotConfirmed, SinkError
+from panekeeper.framework.engine.delta_log.read import is_delta_table, transactions
+from panekeeper.framework.engine.session.required_settings import session_of_its_own
+from panekeeper.framework.engine.sink.fault_points import fault_point
+from panekeeper.framework.engine.sink.fencing import OWNED, fence, require_owned
+from panekeeper.framework.engine.sink.spark_commits import delete_all
+from panekeeper.state.checkpoint.claims import unaccounted_after
+from panekeeper.state.checkpoint.folder import batch_numbers
+from panekeeper.state.checkpoint.job_record import JobRecord, last_epochs, read_record, read_tables, write_record
+from panekeeper.state.checkpoint.layout import OFFSETS_FOLDER, RUNNING_FILE, UNACCOUNTED_FOLDER
+from panekeeper.state.checkpoint.reset_intent import (
     REMOVED_BY_RESET,
     ResetIntent,
     read_reset_intent,
     remove_reset_intent,
     write_reset_intent,
 )
-from state.checkpoint.run_record import clear_attempts
+from panekeeper.state.checkpoint.run_record import clear_attempts
 
 if TYPE_CHECKING:
-    from framework.engine.session.checkpoint_files import CheckpointFiles
-    from framework.engine.sink.tables import Tables
+    from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
+    from panekeeper.framework.engine.sink.tables import Tables
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from framework.engine.job.lease import Lease
-    from state.checkpoint.clock import Deadline
+    from panekeeper.framework.engine.job.lease import Lease
+    from panekeeper.state.checkpoint.clock import Deadline
 
 
 class RunEnd:

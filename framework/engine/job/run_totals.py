@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from framework.declarations.durations import to_datetime, to_datetime_if_any
-from framework.engine.job.status import Drained, JobState, Status
-from state.checkpoint.clock import monotonic_seconds, now_us
+from panekeeper.framework.declarations.durations import to_datetime, to_datetime_if_any
+from panekeeper.framework.engine.job.status import Drained, JobState, Status
+from panekeeper.state.checkpoint.clock import monotonic_seconds, now_us
 
 if TYPE_CHECKING:
-    from framework.engine.clock.tick_scheduler import TickFailure
-    from framework.engine.sink.batch.output import BatchOutput
+    from panekeeper.framework.engine.clock.tick_scheduler import TickFailure
+    from panekeeper.framework.engine.sink.batch.output import BatchOutput
 
 _RATE_US = 60_000_000  # rows in a second are those of the last minute
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from framework.engine.job.lease import Lease, acquire
-from framework.engine.session.s3_settings import is_s3
+from panekeeper.framework.engine.job.lease import Lease, acquire
+from panekeeper.framework.engine.session.s3_settings import is_s3
 
 if TYPE_CHECKING:
-    from framework.engine.session.checkpoint_files import CheckpointFiles
+    from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
 
 _CONFIRM_DELAY_SECONDS = 1.0  # lets the writes of two starts pass each other, where a create may not be exclusive
 

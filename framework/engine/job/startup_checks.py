@@ -13,7 +13,7 @@ from functools import partial
 from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
-from framework.declarations.errors import (
+from panekeeper.framework.declarations.errors import (
     CheckpointError,
     ForeignCheckpoint,
     IncompatibleCheckpoint,
@@ -21,39 +21,48 @@ from framework.declarations.errors import (
     SetupError,
     SinkError,
 )
-from framework.engine.job.prepared.completion import last_decided, require_completed
-from framework.engine.job.prepared.lost_files import require_files_of_unfinished_batch, require_unfiltered_files
-from framework.engine.job.reset import complete_reset
-from framework.engine.job.upgrade.first_record import first_record, write_first_record
-from framework.engine.job.upgrade.start import upgraded_record, with_history
-from framework.engine.session.checkpoint_files import CheckpointFiles
-from framework.engine.session.cluster_size import task_numbers
-from framework.engine.session.environment import check_environment, class_is_loadable, require_names
-from framework.engine.session.required_settings import (
+from panekeeper.framework.engine.job.prepared.completion import last_decided, require_completed
+from panekeeper.framework.engine.job.prepared.lost_files import (
+    require_files_of_unfinished_batch,
+    require_unfiltered_files,
+)
+from panekeeper.framework.engine.job.reset import complete_reset
+from panekeeper.framework.engine.job.upgrade.first_record import first_record, write_first_record
+from panekeeper.framework.engine.job.upgrade.start import upgraded_record, with_history
+from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
+from panekeeper.framework.engine.session.cluster_size import task_numbers
+from panekeeper.framework.engine.session.environment import check_environment, class_is_loadable, require_names
+from panekeeper.framework.engine.session.required_settings import (
     DELTA_EXTENSION,
     DELTA_SETTINGS,
     require_recorded_settings,
     settings_to_record,
 )
-from framework.engine.session.s3_settings import is_s3, require_s3
-from framework.engine.session.spark_errors import first_line
-from framework.engine.sources.inputs import inputs_of, require_same_inputs
-from state.checkpoint.compatibility import Compatibility, as_recorded, compare_declarations, flush_change, name_change
-from state.checkpoint.folder import damaged, local_path
-from state.checkpoint.job_record import JobRecord, is_flushed, read_record
-from state.checkpoint.layout import CONTROL_FOLDER, JOB_FILE, REPLACED_SUFFIX, TABLES_FILE
-from state.checkpoint.restore_markers import restore_intent_path, superseded_by
-from state.checkpoint.run_record import is_new, require_logs_agree
-from state.control_log import control_folder_read, require_control_files, require_same_folder
-from state.key_groups import group_ids
-from state.prepared import as_computed, require_begun
-from state.spark_logs.startup import require_readable_start
-from state.upgrade.history import in_force
+from panekeeper.framework.engine.session.s3_settings import is_s3, require_s3
+from panekeeper.framework.engine.session.spark_errors import first_line
+from panekeeper.framework.engine.sources.inputs import inputs_of, require_same_inputs
+from panekeeper.state.checkpoint.compatibility import (
+    Compatibility,
+    as_recorded,
+    compare_declarations,
+    flush_change,
+    name_change,
+)
+from panekeeper.state.checkpoint.folder import damaged, local_path
+from panekeeper.state.checkpoint.job_record import JobRecord, is_flushed, read_record
+from panekeeper.state.checkpoint.layout import CONTROL_FOLDER, JOB_FILE, REPLACED_SUFFIX, TABLES_FILE
+from panekeeper.state.checkpoint.restore_markers import restore_intent_path, superseded_by
+from panekeeper.state.checkpoint.run_record import is_new, require_logs_agree
+from panekeeper.state.control_log import control_folder_read, require_control_files, require_same_folder
+from panekeeper.state.key_groups import group_ids
+from panekeeper.state.prepared import as_computed, require_begun
+from panekeeper.state.spark_logs.startup import require_readable_start
+from panekeeper.state.upgrade.history import in_force
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from framework.engine.flow.pipeline import Pipeline
+    from panekeeper.framework.engine.flow.pipeline import Pipeline
 
 
 def check_session(spark: SparkSession, places: Collection[str]) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from framework.declarations.errors import SetupError
-from framework.engine.monitor.instruments import MeasuredJob, publish_metrics
+from panekeeper.framework.declarations.errors import SetupError
+from panekeeper.framework.engine.monitor.instruments import MeasuredJob, publish_metrics
 
 PORT = 9464
 """The port that OpenTelemetry uses for Prometheus."""

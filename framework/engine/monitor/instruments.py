@@ -10,16 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
-from framework.declarations.errors import SetupError
-from framework.engine.job.status import JobState, Status
-from state.checkpoint.clock import monotonic_seconds, now_us
-from state.log import logger
+from panekeeper.framework.declarations.errors import SetupError
+from panekeeper.framework.engine.job.status import JobState, Status
+from panekeeper.state.checkpoint.clock import monotonic_seconds, now_us
+from panekeeper.state.log import logger
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import CallbackOptions, Meter, MeterProvider, Observation
 
-    from framework.engine.job.run_totals import BatchReport
-    from state.checkpoint.last_savepoint import LastSavepoint
+    from panekeeper.framework.engine.job.run_totals import BatchReport
+    from panekeeper.state.checkpoint.last_savepoint import LastSavepoint
 
 _SECONDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0)
 _FRESH_SECONDS = 1.0  # the gauges of one collection are of one look at the job

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from framework.engine.session.file_manager import FORMAT_SETTING, MANAGER_SETTING, file_manager
-from framework.engine.session.s3_settings import EXCLUSIVE_CREATE, is_s3
-from framework.engine.session.spark_errors import full_text
-from state.checkpoint.folder import LocalFolder, local_path, parse_json
+from panekeeper.framework.engine.session.file_manager import FORMAT_SETTING, MANAGER_SETTING, file_manager
+from panekeeper.framework.engine.session.s3_settings import EXCLUSIVE_CREATE, is_s3
+from panekeeper.framework.engine.session.spark_errors import full_text
+from panekeeper.state.checkpoint.folder import LocalFolder, local_path, parse_json
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from state.key_groups import MAX_KEY_GROUPS
+from panekeeper.state.key_groups import MAX_KEY_GROUPS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,8 +15,8 @@ from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-from framework.engine.session.python_worker import silence_stdout
-from state.spark_store import SparkStore
+from panekeeper.framework.engine.session.python_worker import silence_stdout
+from panekeeper.state.spark_store import SparkStore
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, StatefulProcessorHandle, TimerValues

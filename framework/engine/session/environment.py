@@ -17,8 +17,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from framework.declarations.errors import SetupError
-from state.checkpoint.folder import local_path
+from panekeeper.framework.declarations.errors import SetupError
+from panekeeper.state.checkpoint.folder import local_path
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,8 +9,8 @@ For HDFS Spark's choice is right. S3 has no rename and needs a manager of its ow
 
 from __future__ import annotations
 
-from framework.engine.session.s3_settings import FILE_MANAGER, is_s3
-from state.checkpoint.folder import local_path
+from panekeeper.framework.engine.session.s3_settings import FILE_MANAGER, is_s3
+from panekeeper.state.checkpoint.folder import local_path
 
 MANAGER_SETTING = "spark.sql.streaming.checkpointFileManagerClass"
 FORMAT_SETTING = "spark.sql.streaming.stateStore.checkpointFormatVersion"

@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from framework.declarations.errors import OutputNotWritable
-from framework.engine.session.environment import require_classes
+from panekeeper.framework.declarations.errors import OutputNotWritable
+from panekeeper.framework.engine.session.environment import require_classes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

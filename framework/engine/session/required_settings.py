@@ -13,20 +13,20 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from framework.declarations.errors import IncompatibleCheckpoint, SetupError
-from framework.engine.session.cluster_size import PARTITIONS
-from framework.engine.session.file_manager import FORMAT_SETTING, MANAGER_SETTING
-from framework.engine.session.s3_settings import FILE_MANAGER, is_s3
-from state.checkpoint.run_record import is_new
-from state.spark_logs.offsets import state_format
+from panekeeper.framework.declarations.errors import IncompatibleCheckpoint, SetupError
+from panekeeper.framework.engine.session.cluster_size import PARTITIONS
+from panekeeper.framework.engine.session.file_manager import FORMAT_SETTING, MANAGER_SETTING
+from panekeeper.framework.engine.session.s3_settings import FILE_MANAGER, is_s3
+from panekeeper.state.checkpoint.run_record import is_new
+from panekeeper.state.spark_logs.offsets import state_format
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from framework.engine.session.checkpoint_files import CheckpointFiles
-    from framework.engine.session.cluster_size import TaskNumbers
-    from state.checkpoint.job_record import JobRecord
+    from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
+    from panekeeper.framework.engine.session.cluster_size import TaskNumbers
+    from panekeeper.state.checkpoint.job_record import JobRecord
 
 _one_start = threading.Lock()
 """A query copies the settings of its session when it starts, and jobs may share one."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from framework.engine.session.environment import require_classes
+from panekeeper.framework.engine.session.environment import require_classes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

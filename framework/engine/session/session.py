@@ -1,7 +1,7 @@
 """Builds the Spark session that Panekeeper's jobs run in: one place for every setting, each with its reason.
 
 It has no notion of windows. A setting that a checkpoint pins at its first start is marked "pinned".
-`python -m framework.engine.session.session` fetches the Java libraries of Delta, S3 and Kafka and starts nothing else.
+`python -m panekeeper.framework.engine.session.session` fetches the Java libraries of Delta, S3 and Kafka, and no more.
 """
 
 from __future__ import annotations
@@ -15,16 +15,21 @@ from pathlib import Path
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from framework.declarations.errors import DeclarationError, SetupError
-from framework.engine.session.cluster_size import PARTITIONS
-from framework.engine.session.environment import check_environment
-from framework.engine.session.file_manager import FORMAT_SETTING, NAMED_BY_ATTEMPT
-from framework.engine.session.java.jars import delta_jars, kafka_jars, s3_jars
-from framework.engine.session.java.spark_home import spark_home
-from framework.engine.session.java.submitted import is_submitted, require_given, submitted_settings
-from framework.engine.session.kafka import require_kafka
-from framework.engine.session.required_settings import DELTA_EXTENSION, DELTA_SETTINGS, STATE_SETTINGS, WRITE_SETTINGS
-from framework.engine.session.s3_settings import require_s3, s3_settings
+from panekeeper.framework.declarations.errors import DeclarationError, SetupError
+from panekeeper.framework.engine.session.cluster_size import PARTITIONS
+from panekeeper.framework.engine.session.environment import check_environment
+from panekeeper.framework.engine.session.file_manager import FORMAT_SETTING, NAMED_BY_ATTEMPT
+from panekeeper.framework.engine.session.java.jars import delta_jars, kafka_jars, s3_jars
+from panekeeper.framework.engine.session.java.spark_home import spark_home
+from panekeeper.framework.engine.session.java.submitted import is_submitted, require_given, submitted_settings
+from panekeeper.framework.engine.session.kafka import require_kafka
+from panekeeper.framework.engine.session.required_settings import (
+    DELTA_EXTENSION,
+    DELTA_SETTINGS,
+    STATE_SETTINGS,
+    WRITE_SETTINGS,
+)
+from panekeeper.framework.engine.session.s3_settings import require_s3, s3_settings
 
 # A user's value is added to ours, it does not replace it.
 _JOINED = {"spark.jars": ",", "spark.sql.extensions": ",", "spark.driver.extraJavaOptions": " "}

@@ -1,4 +1,4 @@
-"""What went wrong, in one sentence: Spark's errors translated to those of the tree in `framework.declarations.errors`.
+"""What went wrong, in one sentence: Spark's errors translated to those of the tree in `declarations/errors.py`.
 
 An error that was raised in a Python worker reaches the driver as text inside a Java exception inside a Python one.
 Ours are found in it by name; a few of the Java world have a name a user can act on; the rest is `JobFailed`.
@@ -12,9 +12,9 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from framework.declarations import errors
-from framework.declarations.errors import CorruptState, JobFailed, OutputNotWritable, PanekeeperError
-from framework.engine.session.kafka import kafka_problem
+from panekeeper.framework.declarations import errors
+from panekeeper.framework.declarations.errors import CorruptState, JobFailed, OutputNotWritable, PanekeeperError
+from panekeeper.framework.engine.session.kafka import kafka_problem
 
 _RAISED = re.compile(r"^\s*(?:\w+\.)*(\w+): (.+)$")
 _LOCAL_FULL = ("No space left on device", "Disk quota exceeded")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
-from framework.engine.session.checkpoint_files import CheckpointFiles
-from framework.engine.session.file_manager import FORMAT_SETTING
-from framework.engine.session.required_settings import session_settings
-from state.spark_logs.offsets import state_format
+from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
+from panekeeper.framework.engine.session.file_manager import FORMAT_SETTING
+from panekeeper.framework.engine.session.required_settings import session_settings
+from panekeeper.state.spark_logs.offsets import state_format
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -26,7 +26,7 @@ def stored_state(spark: SparkSession, checkpoint: str, variable: str) -> DataFra
     Args:
         spark: the session that reads.
         checkpoint: full name of the folder.
-        variable: `HEADER` or `SEGMENTS` of `state.spark_store`.
+        variable: `HEADER` or `SEGMENTS` of `panekeeper.state.spark_store`.
     """
     # Creates the coordinator to which a state store reports its snapshots. Without it, reading fails in a session that
     # has run no query yet, such as that of a subcommand.

@@ -35,25 +35,25 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from framework.core.job_spec import PORT, JobSpec
-from framework.declarations.durations import to_datetime, to_datetime_if_any
-from framework.declarations.errors import PanekeeperError
-from framework.engine.sink.batch.downtime import DOWNTIME
-from framework.engine.sink.batch.output import BatchOutput, run_and_collect
-from framework.engine.sink.batch.table_writer import RESULTS, TableWriter
-from framework.engine.sink.fault_points import fault_point, fault_point_in_tasks
-from framework.engine.sink.fencing import fence, own
-from framework.engine.sink.tables import METRICS, Tables
-from state.checkpoint.clock import now_us
-from state.codec import with_columns
-from state.prepared import IDENTITY, PreparedBatch, TableWrite
+from panekeeper.framework.core.job_spec import PORT, JobSpec
+from panekeeper.framework.declarations.durations import to_datetime, to_datetime_if_any
+from panekeeper.framework.declarations.errors import PanekeeperError
+from panekeeper.framework.engine.sink.batch.downtime import DOWNTIME
+from panekeeper.framework.engine.sink.batch.output import BatchOutput, run_and_collect
+from panekeeper.framework.engine.sink.batch.table_writer import RESULTS, TableWriter
+from panekeeper.framework.engine.sink.fault_points import fault_point, fault_point_in_tasks
+from panekeeper.framework.engine.sink.fencing import fence, own
+from panekeeper.framework.engine.sink.tables import METRICS, Tables
+from panekeeper.state.checkpoint.clock import now_us
+from panekeeper.state.codec import with_columns
+from panekeeper.state.prepared import IDENTITY, PreparedBatch, TableWrite
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-    from framework.engine.sink.protocol import BatchContext
-    from state.checkpoint.job_record import JobRecord
+    from panekeeper.framework.engine.sink.protocol import BatchContext
+    from panekeeper.state.checkpoint.job_record import JobRecord
 
 _REJECTED = "rejected"
 

@@ -29,7 +29,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn, Protocol
 
-from framework.engine.sink.small_commit_storage import local_folder
+from panekeeper.framework.engine.sink.small_commit_storage import local_folder
 
 POINTS = (
     "before-plan",

@@ -18,17 +18,17 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from framework.declarations.errors import SinkError
-from framework.engine.delta_log.read import is_delta_table
-from framework.engine.sink import spark_commits
-from framework.engine.sink.small_commits import FENCED
-from framework.engine.sink.small_tables import SmallTables
-from state.checkpoint.job_record import OWNER
+from panekeeper.framework.declarations.errors import SinkError
+from panekeeper.framework.engine.delta_log.read import is_delta_table
+from panekeeper.framework.engine.sink import spark_commits
+from panekeeper.framework.engine.sink.small_commits import FENCED
+from panekeeper.framework.engine.sink.small_tables import SmallTables
+from panekeeper.state.checkpoint.job_record import OWNER
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from state.checkpoint.job_record import JobRecord
+    from panekeeper.state.checkpoint.job_record import JobRecord
 
 OWNED = ("log", "view", "metrics")
 """Roles of tables that no other job writes to."""

@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from framework.engine.sink.batch.downtime import Downtime
-    from framework.engine.sink.batch.output import BatchOutput
-    from state.prepared import PreparedBatch
+    from panekeeper.framework.engine.sink.batch.downtime import Downtime
+    from panekeeper.framework.engine.sink.batch.output import BatchOutput
+    from panekeeper.state.prepared import PreparedBatch
 
 
 class BatchWriter(Protocol):

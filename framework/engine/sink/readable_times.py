@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
-from framework.engine.sink.small_commit_checks import UnsupportedTable
+from panekeeper.framework.engine.sink.small_commit_checks import UnsupportedTable
 
 _TIMES = tuple(pa.scalar(datetime(year, 1, 1, tzinfo=UTC), pa.timestamp("us", tz="UTC")) for year in (1901, 2262))
 _DAYS = (pa.scalar(date(1583, 1, 1), pa.date32()), pa.scalar(2**31 - 1, pa.int32()).cast(pa.date32()))

@@ -18,10 +18,10 @@ from urllib.parse import urlsplit
 
 from deltalake.exceptions import CommitFailedError
 
-from framework.declarations.errors import OutputNotWritable, SinkError
-from framework.engine.sink.small_commit_checks import UnreachableTable, UnsupportedTable
-from state.checkpoint.folder import local_path
-from state.log import logger
+from panekeeper.framework.declarations.errors import OutputNotWritable, SinkError
+from panekeeper.framework.engine.sink.small_commit_checks import UnreachableTable, UnsupportedTable
+from panekeeper.state.checkpoint.folder import local_path
+from panekeeper.state.log import logger
 
 S3A_SETTINGS = (
     "endpoint",

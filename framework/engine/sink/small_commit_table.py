@@ -22,19 +22,19 @@ from deltalake import (
 from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction
 
-from framework.declarations.errors import SchemaMismatch
-from framework.engine.delta_log.cleanup import clean_up, kept_seconds
-from framework.engine.delta_log.written_files import WrittenFiles
-from framework.engine.sink.readable_times import require_readable_times
-from framework.engine.sink.small_commit_checks import (
+from panekeeper.framework.declarations.errors import SchemaMismatch
+from panekeeper.framework.engine.delta_log.cleanup import clean_up, kept_seconds
+from panekeeper.framework.engine.delta_log.written_files import WrittenFiles
+from panekeeper.framework.engine.sink.readable_times import require_readable_times
+from panekeeper.framework.engine.sink.small_commit_checks import (
     UnsupportedTable,
     require_metadata,
     require_protocol,
     schema_of,
 )
-from framework.engine.sink.small_commit_storage import not_opened, require_plain_name
-from state.checkpoint.clock import now_us
-from state.codec import with_columns
+from panekeeper.framework.engine.sink.small_commit_storage import not_opened, require_plain_name
+from panekeeper.state.checkpoint.clock import now_us
+from panekeeper.state.codec import with_columns
 
 _COMMITS_AN_OPEN = 50  # a table kept open takes longer with each commit: 8 ms at first, 25 after a hundred
 NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)

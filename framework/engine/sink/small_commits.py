@@ -22,15 +22,15 @@ from deltalake import CommitProperties, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction
 
-from framework.declarations.errors import SinkError
-from framework.engine.delta_log.commits import NOTE, POINTER, note_of
-from framework.engine.delta_log.written_files import WrittenFiles
-from framework.engine.sink.small_commit_checks import UnsupportedTable
-from framework.engine.sink.small_commit_storage import MadeCommit, local_folder, not_committed, table_url
-from framework.engine.sink.small_commit_table import OpenTable, panic_as_unsupported
-from state.checkpoint.folder import LocalFolder
-from state.log import logger
-from state.spark_logs.checksums import checksum_of
+from panekeeper.framework.declarations.errors import SinkError
+from panekeeper.framework.engine.delta_log.commits import NOTE, POINTER, note_of
+from panekeeper.framework.engine.delta_log.written_files import WrittenFiles
+from panekeeper.framework.engine.sink.small_commit_checks import UnsupportedTable
+from panekeeper.framework.engine.sink.small_commit_storage import MadeCommit, local_folder, not_committed, table_url
+from panekeeper.framework.engine.sink.small_commit_table import OpenTable, panic_as_unsupported
+from panekeeper.state.checkpoint.folder import LocalFolder
+from panekeeper.state.log import logger
+from panekeeper.state.spark_logs.checksums import checksum_of
 
 FENCED = 2**62
 """Transaction version of an id under which nothing may be committed any more; no batch has such a number."""

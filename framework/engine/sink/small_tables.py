@@ -12,19 +12,19 @@ import deltalake
 from delta.tables import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from framework.declarations.errors import OutputNotWritable
-from framework.engine.delta_log.read import last_transaction, transactions
-from framework.engine.session.s3_settings import is_s3
-from framework.engine.sink.small_commit_checks import (
+from panekeeper.framework.declarations.errors import OutputNotWritable
+from panekeeper.framework.engine.delta_log.read import last_transaction, transactions
+from panekeeper.framework.engine.session.s3_settings import is_s3
+from panekeeper.framework.engine.sink.small_commit_checks import (
     UnreachableTable,
     UnsupportedTable,
     require_new_table,
     schema_of,
 )
-from framework.engine.sink.small_commit_storage import S3A_SETTINGS, storage_options, table_url
-from framework.engine.sink.small_commit_table import panic_as_unsupported
-from framework.engine.sink.small_commits import SmallCommits
-from state.log import logger
+from panekeeper.framework.engine.sink.small_commit_storage import S3A_SETTINGS, storage_options, table_url
+from panekeeper.framework.engine.sink.small_commit_table import panic_as_unsupported
+from panekeeper.framework.engine.sink.small_commits import SmallCommits
+from panekeeper.state.log import logger
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

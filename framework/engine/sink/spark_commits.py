@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 from delta import exceptions
 from delta.tables import DeltaTable
 
-from framework.declarations.errors import SinkError
-from framework.engine.delta_log.commits import NOTE, note_of
-from framework.engine.session.columns import quoted
-from framework.engine.session.required_settings import READ_SETTINGS, session_settings
-from framework.engine.session.spark_errors import first_line
-from framework.engine.sink.small_commits import PAUSES_S
-from state.log import logger
+from panekeeper.framework.declarations.errors import SinkError
+from panekeeper.framework.engine.delta_log.commits import NOTE, note_of
+from panekeeper.framework.engine.session.columns import quoted
+from panekeeper.framework.engine.session.required_settings import READ_SETTINGS, session_settings
+from panekeeper.framework.engine.session.spark_errors import first_line
+from panekeeper.framework.engine.sink.small_commits import PAUSES_S
+from panekeeper.state.log import logger
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -12,7 +12,7 @@ from typing import Any
 
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
-from framework.declarations.errors import SinkError
+from panekeeper.framework.declarations.errors import SinkError
 
 _RULES = {
     "delta.generationExpression": "is generated",

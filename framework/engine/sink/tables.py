@@ -22,27 +22,31 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from framework.core.job_spec import JobSpec
-from framework.declarations.errors import OutputNotWritable, SchemaMismatch, SinkError
-from framework.engine.delta_log.commits import LOG
-from framework.engine.delta_log.damage import damaged_log
-from framework.engine.delta_log.read import is_delta_table, table_metadata, unreadable_table
-from framework.engine.flow.pipeline import spark_schema
-from framework.engine.session.checkpoint_files import CheckpointFiles
-from framework.engine.session.columns import quoted
-from framework.engine.session.required_settings import TIME_ZONE
-from framework.engine.session.spark_errors import first_line
-from framework.engine.sink.batch.downtime import DOWNTIME
-from framework.engine.sink.small_commit_checks import NEW_TABLE
-from framework.engine.sink.small_tables import SmallTables
-from framework.engine.sink.table_settings import require_exact_partitions, require_usable_settings, stored_schema
-from state.checkpoint.folder import LocalFolder, local_path, place_of, sync_files
+from panekeeper.framework.core.job_spec import JobSpec
+from panekeeper.framework.declarations.errors import OutputNotWritable, SchemaMismatch, SinkError
+from panekeeper.framework.engine.delta_log.commits import LOG
+from panekeeper.framework.engine.delta_log.damage import damaged_log
+from panekeeper.framework.engine.delta_log.read import is_delta_table, table_metadata, unreadable_table
+from panekeeper.framework.engine.flow.pipeline import spark_schema
+from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
+from panekeeper.framework.engine.session.columns import quoted
+from panekeeper.framework.engine.session.required_settings import TIME_ZONE
+from panekeeper.framework.engine.session.spark_errors import first_line
+from panekeeper.framework.engine.sink.batch.downtime import DOWNTIME
+from panekeeper.framework.engine.sink.small_commit_checks import NEW_TABLE
+from panekeeper.framework.engine.sink.small_tables import SmallTables
+from panekeeper.framework.engine.sink.table_settings import (
+    require_exact_partitions,
+    require_usable_settings,
+    stored_schema,
+)
+from panekeeper.state.checkpoint.folder import LocalFolder, local_path, place_of, sync_files
 
 if TYPE_CHECKING:
     from delta.tables import DeltaTableBuilder
     from pyspark.sql import SparkSession
 
-    from state.checkpoint.folder import CheckpointFolder
+    from panekeeper.state.checkpoint.folder import CheckpointFolder
 
 ROW_COUNT_COLUMNS = ("rows_in", "admitted", "refined_late", "dropped_late", "outside", "quarantined")
 """Where the rows of a batch went: the first is the sum of the others."""

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from framework.declarations.errors import SetupError
-from framework.engine.session.session import usable_memory
-from framework.engine.sources.streams import file_system, leaves, options_of, path_of_files
-from state.checkpoint.folder import plain_url
+from panekeeper.framework.declarations.errors import SetupError
+from panekeeper.framework.engine.session.session import usable_memory
+from panekeeper.framework.engine.sources.streams import file_system, leaves, options_of, path_of_files
+from panekeeper.state.checkpoint.folder import plain_url
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

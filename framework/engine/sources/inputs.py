@@ -14,17 +14,17 @@ from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from framework.declarations.errors import DeclarationError, IncompatibleCheckpoint
-from framework.engine.sources.streams import is_there, options_of, path_of_files, qualified, sources_of
-from state.checkpoint.folder import plain_url
-from state.checkpoint.run_record import Input, is_new, read_inputs
-from state.control_log import control_source
-from state.spark_logs.source_logs import found_files
+from panekeeper.framework.declarations.errors import DeclarationError, IncompatibleCheckpoint
+from panekeeper.framework.engine.sources.streams import is_there, options_of, path_of_files, qualified, sources_of
+from panekeeper.state.checkpoint.folder import plain_url
+from panekeeper.state.checkpoint.run_record import Input, is_new, read_inputs
+from panekeeper.state.control_log import control_source
+from panekeeper.state.spark_logs.source_logs import found_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from framework.engine.session.checkpoint_files import CheckpointFiles
+    from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
 
 _WHERE = ("subscribe", "subscribepattern", "assign", "path")
 """Options that say what a source reads."""

@@ -6,15 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from framework.declarations.errors import CheckpointInUse
-from framework.engine.sources.topics import TopicIds, require_known, require_same, require_subscribed
-from state.checkpoint.layout import INPUTS_FILE, OFFSETS_FOLDER, SOURCES_FOLDER
-from state.checkpoint.run_record import Input, is_new, last_batches, read_inputs, write_inputs
-from state.log import logger
-from state.spark_logs.offsets import offset_lines
+from panekeeper.framework.declarations.errors import CheckpointInUse
+from panekeeper.framework.engine.sources.topics import TopicIds, require_known, require_same, require_subscribed
+from panekeeper.state.checkpoint.layout import INPUTS_FILE, OFFSETS_FOLDER, SOURCES_FOLDER
+from panekeeper.state.checkpoint.run_record import Input, is_new, last_batches, read_inputs, write_inputs
+from panekeeper.state.log import logger
+from panekeeper.state.spark_logs.offsets import offset_lines
 
 if TYPE_CHECKING:
-    from state.spark_logs.lines import LogFolder
+    from panekeeper.state.spark_logs.lines import LogFolder
 
 _log = logger("job")
 

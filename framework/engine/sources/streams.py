@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from state.checkpoint.folder import local_path
+from panekeeper.state.checkpoint.folder import local_path
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

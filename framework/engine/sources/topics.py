@@ -13,10 +13,10 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from framework.declarations.errors import JobFailed
-from framework.engine.session.kafka import kafka_client, kafka_problem
-from framework.engine.sources.streams import options_of, sources_of
-from state.log import logger
+from panekeeper.framework.declarations.errors import JobFailed
+from panekeeper.framework.engine.session.kafka import kafka_client, kafka_problem
+from panekeeper.framework.engine.sources.streams import options_of, sources_of
+from panekeeper.state.log import logger
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -10,9 +10,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 from pyspark.sql.types import TimestampType
 
-from framework.declarations.errors import DeclarationError, OutputNotWritable
-from framework.engine.session.columns import AS_JSON, column
-from framework.engine.session.kafka import kafka_problem, require_kafka, require_topic
+from panekeeper.framework.declarations.errors import DeclarationError, OutputNotWritable
+from panekeeper.framework.engine.session.columns import AS_JSON, column
+from panekeeper.framework.engine.session.kafka import kafka_problem, require_kafka, require_topic
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
-from framework.engine.flow import arrival_time
-from state.checkpoint.clock import now_us
+from panekeeper.framework.engine.flow import arrival_time
+from panekeeper.state.checkpoint.clock import now_us
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

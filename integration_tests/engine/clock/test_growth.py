@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from framework.engine.clock import control_cleanup
 from panekeeper import Count, JobFailed, Tumbling, agg, windowed
-from state.checkpoint.control_files import write_control_file
-from state.checkpoint.folder import LocalFolder
-from state.checkpoint.layout import CONTROL_FOLDER
-from state.control_log import control_files_read
+from panekeeper.framework.engine.clock import control_cleanup
+from panekeeper.state.checkpoint.control_files import write_control_file
+from panekeeper.state.checkpoint.folder import LocalFolder
+from panekeeper.state.checkpoint.layout import CONTROL_FOLDER
+from panekeeper.state.control_log import control_files_read
 
 if TYPE_CHECKING:
-    from framework.engine.job.query import QueryTrigger
     from integration_tests.engine.conftest import Readings
     from panekeeper import Job
+    from panekeeper.framework.engine.job.query import QueryTrigger
 
 COMPACT_EVERY = "spark.sql.streaming.fileSource.log.compactInterval"
 

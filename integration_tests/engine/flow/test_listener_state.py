@@ -20,7 +20,7 @@ from panekeeper import (
     Tumbling,
     windowed,
 )
-from state.handler import StateContext
+from panekeeper.state.handler import StateContext
 
 if TYPE_CHECKING:
     from integration_tests.engine.conftest import Readings

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from framework.engine.session.required_settings import session_settings
 from integration_tests.engine.readings import FILES, LOG
 from integration_tests.selection import first_before_release
 from panekeeper import (
@@ -21,12 +20,13 @@ from panekeeper import (
     agg,
     windowed,
 )
+from panekeeper.framework.engine.session.required_settings import session_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from framework.builder.outputs import DeltaJob
     from integration_tests.engine.conftest import Readings
+    from panekeeper.framework.builder.outputs import DeltaJob
 
 
 def stream(readings: Readings, folder: Path, **options: str) -> DataFrame:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from framework.core.panes.partial_rows import FoldedRows, RowFolding
-from framework.engine.flow.pipeline import InputPort
 from integration_tests.engine.test_results import FILES, LOG, REJECT
+from panekeeper.framework.core.panes.partial_rows import FoldedRows, RowFolding
+from panekeeper.framework.engine.flow.pipeline import InputPort
 
 if TYPE_CHECKING:
     from integration_tests.engine.conftest import Reading, Readings

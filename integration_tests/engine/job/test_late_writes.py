@@ -11,23 +11,23 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from framework.engine.flow import processor
-from framework.engine.job.prepared.completion import Completion
 from integration_tests.selection import first_before_release
 from panekeeper import CheckpointError, CheckpointInUse, JobFailed, TimeInterval, agg, windowed
-from recovery.errors import SavepointRefused
-from recovery.savepoint.create import savepoint
-from state.checkpoint.layout import JOB_FILE, UNACCOUNTED_FOLDER, prepared_file
-from state.checkpoint.owner import LeaseOwner
-from state.key_groups import group_ids
+from panekeeper.framework.engine.flow import processor
+from panekeeper.framework.engine.job.prepared.completion import Completion
+from panekeeper.recovery.errors import SavepointRefused
+from panekeeper.recovery.savepoint.create import savepoint
+from panekeeper.state.checkpoint.layout import JOB_FILE, UNACCOUNTED_FOLDER, prepared_file
+from panekeeper.state.checkpoint.owner import LeaseOwner
+from panekeeper.state.key_groups import group_ids
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from framework.builder.outputs import DeltaJob
     from integration_tests.engine.conftest import Readings
     from panekeeper import Job
-    from state.prepared import PreparedBatch
+    from panekeeper.framework.builder.outputs import DeltaJob
+    from panekeeper.state.prepared import PreparedBatch
 
 Fail = Callable[[str, int], None]
 

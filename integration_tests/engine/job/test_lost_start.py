@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from framework.engine.job import reset
-from framework.engine.job.launch import JobLaunch
-from framework.engine.job.lease import acquire
-from framework.engine.job.query import trigger_options
-from framework.engine.job.reset import complete_reset
-from framework.engine.session.checkpoint_files import CheckpointFiles
-from framework.engine.sink.spark_commits import delete_all
 from integration_tests.engine.test_lease import take_over
 from panekeeper import CheckpointInUse
-from state.checkpoint.folder import LocalFolder
-from state.checkpoint.job_record import read_record
-from state.checkpoint.reset_intent import ResetIntent, write_reset_intent
+from panekeeper.framework.engine.job import reset
+from panekeeper.framework.engine.job.launch import JobLaunch
+from panekeeper.framework.engine.job.lease import acquire
+from panekeeper.framework.engine.job.query import trigger_options
+from panekeeper.framework.engine.job.reset import complete_reset
+from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
+from panekeeper.framework.engine.sink.spark_commits import delete_all
+from panekeeper.state.checkpoint.folder import LocalFolder
+from panekeeper.state.checkpoint.job_record import read_record
+from panekeeper.state.checkpoint.reset_intent import ResetIntent, write_reset_intent
 
 if TYPE_CHECKING:
     from collections.abc import Callable

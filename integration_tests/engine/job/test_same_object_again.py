@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from framework.engine.job.launch import JobLaunch
 from integration_tests.engine.readings import FILES, LOG
 from panekeeper import CheckpointError, CheckpointInUse
+from panekeeper.framework.engine.job.launch import JobLaunch
 
 if TYPE_CHECKING:
     from integration_tests.engine.conftest import Readings

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from panekeeper import NotConfirmed, PanekeeperError, TimeInterval, serve_metrics
-from recovery.jobs.status import status
-from state.checkpoint.folder import LocalFolder
+from panekeeper.recovery.jobs.status import status
+from panekeeper.state.checkpoint.folder import LocalFolder
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,9 +9,9 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from framework.engine.session.java.jars import delta_jars
-from framework.engine.session.session import SHORT_LIVED
 from integration_tests.engine.conftest import Readings
+from panekeeper.framework.engine.session.java.jars import delta_jars
+from panekeeper.framework.engine.session.session import SHORT_LIVED
 
 ROOT = Path(__file__).resolve().parents[3]
 PROGRAM = ROOT / "integration_tests" / "engine" / "readings_program.py"

@@ -10,9 +10,9 @@ import pytest
 
 from integration_tests.engine.readings import FILES
 from panekeeper import JobFailed
-from state.checkpoint.folder import LocalFolder
-from state.checkpoint.job_record import read_record
-from state.prepared import PreparedBatch, read_prepared
+from panekeeper.state.checkpoint.folder import LocalFolder
+from panekeeper.state.checkpoint.job_record import read_record
+from panekeeper.state.prepared import PreparedBatch, read_prepared
 
 if TYPE_CHECKING:
     from integration_tests.engine.conftest import Readings

@@ -13,17 +13,17 @@ from delta.tables import DeltaTable
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from framework.declarations.errors import DeclarationError, SinkError
-from framework.engine.flow import processor
-from framework.engine.session.required_settings import session_settings
-from framework.engine.sink import spark_commits
-from framework.engine.sink.small_commits import SmallCommits
 from integration_tests.engine.readings import FILES, LOG
 from integration_tests.selection import first_before_release
 from panekeeper import Count, Event, EventType, JobFailed, Operator, TimeInterval, Tumbling, agg, windowed
-from recovery.upkeep.compaction import compact
-from state.checkpoint.job_record import JobRecord
-from state.checkpoint.layout import JOB_FILE
+from panekeeper.framework.declarations.errors import DeclarationError, SinkError
+from panekeeper.framework.engine.flow import processor
+from panekeeper.framework.engine.session.required_settings import session_settings
+from panekeeper.framework.engine.sink import spark_commits
+from panekeeper.framework.engine.sink.small_commits import SmallCommits
+from panekeeper.recovery.upkeep.compaction import compact
+from panekeeper.state.checkpoint.job_record import JobRecord
+from panekeeper.state.checkpoint.layout import JOB_FILE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

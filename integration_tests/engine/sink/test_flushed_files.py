@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from framework.engine.sink import fault_points
 from integration_tests.engine.readings import FILES, LOG
+from panekeeper.framework.engine.sink import fault_points
 
 if TYPE_CHECKING:
     from integration_tests.engine.conftest import Readings

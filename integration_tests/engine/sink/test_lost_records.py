@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from framework.engine.flow import processor
-from framework.engine.session.file_manager import FORMAT_SETTING
-from framework.engine.user_sinks.foreach_batch import ForeachBatch
 from integration_tests.engine.readings import LOG
 from integration_tests.engine.sink.conftest import fail_in_batch_2, recorded, take_last_commit
 from integration_tests.selection import first_before_release
 from panekeeper import CheckpointError, JobFailed, JobFinished, SchemaMismatch, SinkError
-from recovery.cli.main import main
-from state.checkpoint.folder import LocalFolder
-from state.checkpoint.layout import prepared_file
-from state.errors import CorruptState
-from state.prepared import PreparedBatch, prepare
-from state.spark_logs.checksums import checksum_of
+from panekeeper.framework.engine.flow import processor
+from panekeeper.framework.engine.session.file_manager import FORMAT_SETTING
+from panekeeper.framework.engine.user_sinks.foreach_batch import ForeachBatch
+from panekeeper.recovery.cli.main import main
+from panekeeper.state.checkpoint.folder import LocalFolder
+from panekeeper.state.checkpoint.layout import prepared_file
+from panekeeper.state.errors import CorruptState
+from panekeeper.state.prepared import PreparedBatch, prepare
+from panekeeper.state.spark_logs.checksums import checksum_of
 
 if TYPE_CHECKING:
     from integration_tests.engine.conftest import Readings

@@ -16,13 +16,13 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
-from framework.engine.flow import processor
-from framework.engine.session.required_settings import session_settings
-from framework.engine.sink import fault_points, spark_commits
 from integration_tests.engine.readings import FILES, LOG
 from integration_tests.selection import first_before_release
 from panekeeper import Count, SinkError, Tumbling, agg, windowed
-from recovery.upkeep.maintain import maintain
+from panekeeper.framework.engine.flow import processor
+from panekeeper.framework.engine.session.required_settings import session_settings
+from panekeeper.framework.engine.sink import fault_points, spark_commits
+from panekeeper.recovery.upkeep.maintain import maintain
 from tests.framework.engine.sink.test_small_commit_conflicts import replace_newest_commit
 
 if TYPE_CHECKING:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from framework.declarations.errors import SinkError
-from framework.engine.sink import spark_commits
-from framework.engine.sink.fencing import own
-from recovery.storage.delta_log import newest_version, owner_of, transactions_of
-from recovery.storage.local_files import LocalFiles
-from state.checkpoint.job_record import OWNER, JobRecord
+from panekeeper.framework.declarations.errors import SinkError
+from panekeeper.framework.engine.sink import spark_commits
+from panekeeper.framework.engine.sink.fencing import own
+from panekeeper.recovery.storage.delta_log import newest_version, owner_of, transactions_of
+from panekeeper.recovery.storage.local_files import LocalFiles
+from panekeeper.state.checkpoint.job_record import OWNER, JobRecord
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

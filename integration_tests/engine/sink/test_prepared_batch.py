@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from py4j.protocol import Py4JJavaError
 
-from framework.engine.flow import processor
-from framework.engine.job.prepared import preparation
-from framework.engine.session.file_manager import FORMAT_SETTING
-from framework.engine.session.required_settings import session_settings
-from framework.engine.sink import spark_commits
-from framework.engine.sink.batch import large_rows
 from integration_tests.engine.readings import FILES, LOG
 from integration_tests.engine.sink.conftest import fail_in_batch_2, reasons, recorded
 from panekeeper import CheckpointError, JobFailed, TimeInterval, agg, windowed
-from recovery.cli.main import main
-from state.checkpoint.folder import LocalFolder
-from state.errors import CorruptState
-from state.spark_logs.offsets import begun_ms
+from panekeeper.framework.engine.flow import processor
+from panekeeper.framework.engine.job.prepared import preparation
+from panekeeper.framework.engine.session.file_manager import FORMAT_SETTING
+from panekeeper.framework.engine.session.required_settings import session_settings
+from panekeeper.framework.engine.sink import spark_commits
+from panekeeper.framework.engine.sink.batch import large_rows
+from panekeeper.recovery.cli.main import main
+from panekeeper.state.checkpoint.folder import LocalFolder
+from panekeeper.state.errors import CorruptState
+from panekeeper.state.spark_logs.offsets import begun_ms
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import pytest
 from delta.tables import DeltaTable
 
-from framework.engine.delta_log.damage import damaged_log
-from framework.engine.sink.spark_commits import append, delete_all, merge
 from integration_tests.recovery.power_cut import KEPT
 from integration_tests.recovery.table_cut import TableCut
 from integration_tests.selection import first_before_release
+from panekeeper.framework.engine.delta_log.damage import damaged_log
+from panekeeper.framework.engine.sink.spark_commits import append, delete_all, merge
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -6,8 +6,8 @@ import tempfile
 import traceback
 from collections.abc import Iterator
 
-from framework.declarations.errors import PanekeeperError
-from framework.engine.session.spark_errors import first_line
+from panekeeper.framework.declarations.errors import PanekeeperError
+from panekeeper.framework.engine.session.spark_errors import first_line
 
 
 def describe_failure(error: BaseException) -> str:

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable
 
-from recovery.cli.subcommand import ExitCode
+from panekeeper.recovery.cli.subcommand import ExitCode
 
 
 def to_the_end(run: Callable[[], int], name: str) -> int:

@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from recovery.cli.subcommand import ExitCode
+from panekeeper.recovery.cli.subcommand import ExitCode
 
 _CLEAR = "\x1b[H\x1b[2J\x1b[3J"
 

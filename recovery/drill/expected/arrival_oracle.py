@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from recovery.drill.expected.history import FileArrived, History, JobDrained, Row, RunStarted
+from panekeeper.recovery.drill.expected.history import FileArrived, History, JobDrained, Row, RunStarted
 
 HOUR = 3600
 

@@ -15,12 +15,12 @@ from urllib.parse import unquote, urlsplit
 
 import pyarrow.parquet as pq
 
-from recovery.drill.expected.history import DAY
+from panekeeper.recovery.drill.expected.history import DAY
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from recovery.drill.expected.arrival_oracle import Rows, Tables
+    from panekeeper.recovery.drill.expected.arrival_oracle import Rows, Tables
 
 DrillOutcome = Literal["passed", "failed", "unknown", "skipped", "not run"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from recovery.drill.expected.arrival_oracle import Oracle, Tables
-from recovery.drill.expected.history import History, HistoryEvent, JobReset
+from panekeeper.recovery.drill.expected.arrival_oracle import Oracle, Tables
+from panekeeper.recovery.drill.expected.history import History, HistoryEvent, JobReset
 
 
 def expected_tables(oracle: Callable[[], Oracle], history: History) -> Tables:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from recovery.drill.expected.arrival_oracle import Rows, Tables
-from recovery.drill.expected.history import FileArrived, HistoryEvent, Row
+from panekeeper.recovery.drill.expected.arrival_oracle import Rows, Tables
+from panekeeper.recovery.drill.expected.history import FileArrived, HistoryEvent, Row
 
 POISONED_FILES = (2, 4)
 """The files that have one row of each kind."""

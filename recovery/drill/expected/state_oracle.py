@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from recovery.drill.expected.arrival_oracle import NaiveWindow, PartitionState, Rows, Tables
-from recovery.drill.expected.history import FileArrived, History, OperatorChanged, Row
+from panekeeper.recovery.drill.expected.arrival_oracle import NaiveWindow, PartitionState, Rows, Tables
+from panekeeper.recovery.drill.expected.history import FileArrived, History, OperatorChanged, Row
 
 LARGE = 6
 """A row with this value or a greater one goes to the second of two ports."""

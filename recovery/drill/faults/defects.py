@@ -9,16 +9,16 @@ import uuid
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from framework.engine.flow import pipeline
-from framework.engine.flow.processor import KeyGroupProcessor
-from framework.engine.sink.batch.table_writer import TableWriter
+from panekeeper.framework.engine.flow import pipeline
+from panekeeper.framework.engine.flow.processor import KeyGroupProcessor
+from panekeeper.framework.engine.sink.batch.table_writer import TableWriter
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
-    from state.prepared import PreparedBatch, TableWrite
+    from panekeeper.state.prepared import PreparedBatch, TableWrite
 
 
 Defect = Literal["sink commits twice", "sink skips a commit", "store loses a batch"]

@@ -7,16 +7,16 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from framework.engine.sink.fault_points import IN_OTHER_THREADS
-from recovery.drill.actions import POINTS
-from recovery.drill.faults.damage import FaultNotConfirmed
-from state.checkpoint.folder import LocalFolder, batch_numbers
-from state.checkpoint.job_record import read_record
-from state.checkpoint.layout import OFFSETS_FOLDER, prepared_file
-from state.spark_logs.offsets import NO_OFFSET
+from panekeeper.framework.engine.sink.fault_points import IN_OTHER_THREADS
+from panekeeper.recovery.drill.actions import POINTS
+from panekeeper.recovery.drill.faults.damage import FaultNotConfirmed
+from panekeeper.state.checkpoint.folder import LocalFolder, batch_numbers
+from panekeeper.state.checkpoint.job_record import read_record
+from panekeeper.state.checkpoint.layout import OFFSETS_FOLDER, prepared_file
+from panekeeper.state.spark_logs.offsets import NO_OFFSET
 
 if TYPE_CHECKING:
-    from recovery.drill.actions import Point
+    from panekeeper.recovery.drill.actions import Point
 
 
 class CheckpointEvidence:

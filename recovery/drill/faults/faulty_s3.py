@@ -10,8 +10,8 @@ from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Literal
 
-from recovery.drill.faults.damage import ScenarioNotSupported
-from state.checkpoint.clock import Deadline
+from panekeeper.recovery.drill.faults.damage import ScenarioNotSupported
+from panekeeper.state.checkpoint.clock import Deadline
 
 BUCKET = "drill"
 CREDENTIALS = {

@@ -6,7 +6,7 @@ import hashlib
 import json
 from pathlib import Path
 
-from recovery.drill.faults.damage import FaultNotConfirmed
+from panekeeper.recovery.drill.faults.damage import FaultNotConfirmed
 
 PLANTED = "planted"
 """The name of the file that is added."""

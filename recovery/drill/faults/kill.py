@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from state.checkpoint.clock import Deadline
+from panekeeper.state.checkpoint.clock import Deadline
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

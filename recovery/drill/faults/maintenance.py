@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from recovery.drill.actions import Statement
+    from panekeeper.recovery.drill.actions import Statement
 
 TABLES = ("log", "view")
 _CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"

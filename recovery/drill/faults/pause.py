@@ -8,11 +8,11 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from recovery.drill.faults.barrier import BarrierFault
-from recovery.drill.faults.damage import FaultNotConfirmed
-from state.checkpoint.folder import LocalFolder
-from state.checkpoint.layout import RUNNING_FILE
-from state.checkpoint.owner import HEARTBEAT_TIMEOUT_US, read_owner
+from panekeeper.recovery.drill.faults.barrier import BarrierFault
+from panekeeper.recovery.drill.faults.damage import FaultNotConfirmed
+from panekeeper.state.checkpoint.folder import LocalFolder
+from panekeeper.state.checkpoint.layout import RUNNING_FILE
+from panekeeper.state.checkpoint.owner import HEARTBEAT_TIMEOUT_US, read_owner
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from framework.engine.sink.small_commits import FENCED
-from state.checkpoint.job_record import JobRecord
+from panekeeper.framework.engine.sink.small_commits import FENCED
+from panekeeper.state.checkpoint.job_record import JobRecord
 
 
 def fence_problems(tables: Mapping[str, str], record: JobRecord) -> list[str]:

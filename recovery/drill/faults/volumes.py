@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 from typing import Literal
 
-from recovery.drill.faults.damage import FaultNotConfirmed
+from panekeeper.recovery.drill.faults.damage import FaultNotConfirmed
 
 CHECKPOINT = "checkpoint"
 

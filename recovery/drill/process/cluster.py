@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pyspark
 
-from recovery.drill.faults.damage import FaultNotConfirmed
-from state.checkpoint.clock import Deadline
+from panekeeper.recovery.drill.faults.damage import FaultNotConfirmed
+from panekeeper.state.checkpoint.clock import Deadline
 
 _TIMEOUT_SECONDS = 120.0
 _MASTER_AT = re.compile(rb"Starting Spark master at (spark://\S+)")

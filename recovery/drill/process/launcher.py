@@ -8,12 +8,12 @@ import sys
 from pathlib import Path
 from typing import Any, Literal
 
-import recovery
-from framework.engine.session.session import SHORT_LIVED
-from recovery.drill.faults.damage import FaultNotConfirmed
-from recovery.drill.faults.faulty_s3 import CREDENTIALS
-from recovery.drill.process.messages import EXIT_JOBS_FAILED, ProgramRequest
-from recovery.drill.process.started_program import StartedProgram
+import panekeeper
+from panekeeper.framework.engine.session.session import SHORT_LIVED
+from panekeeper.recovery.drill.faults.damage import FaultNotConfirmed
+from panekeeper.recovery.drill.faults.faulty_s3 import CREDENTIALS
+from panekeeper.recovery.drill.process.messages import EXIT_JOBS_FAILED, ProgramRequest
+from panekeeper.recovery.drill.process.started_program import StartedProgram
 
 _TAIL = 600
 
@@ -191,7 +191,7 @@ class Launcher:
         path = self._folder / f"request-{self._started:02d}.json"
         events = path.with_suffix(".events")
         ProgramRequest(**(self._common | request), events_file=str(events)).save(path)
-        command = [sys.executable, "-m", "recovery.drill.process.program", str(path)]
+        command = [sys.executable, "-m", "panekeeper.recovery.drill.process.program", str(path)]
         return StartedProgram(command, events, self._log, environment() | (CREDENTIALS if own_store else {}))
 
     @property
@@ -213,7 +213,7 @@ def _errors(events: list[dict[str, Any]]) -> dict[str, str]:
 
 def environment() -> dict[str, str]:
     """Return the environment of a program: it imports the same code and uses no proxy for S3."""
-    path = os.pathsep.join(filter(None, [str(Path(recovery.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]))
+    path = os.pathsep.join(filter(None, [str(Path(panekeeper.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]))
     java = os.environ.get("SPARK_SUBMIT_OPTS", SHORT_LIVED)
     proxy = {"NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
     return os.environ | {"PYTHONPATH": path, "SPARK_SUBMIT_OPTS": java} | proxy

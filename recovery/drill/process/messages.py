@@ -9,12 +9,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from recovery.drill.faults.volumes import CHECKPOINT
-from state.checkpoint.clock import now_us
+from panekeeper.recovery.drill.faults.volumes import CHECKPOINT
+from panekeeper.state.checkpoint.clock import now_us
 
 if TYPE_CHECKING:
-    from recovery.drill.actions import Statement
-    from recovery.drill.faults.defects import Defect
+    from panekeeper.recovery.drill.actions import Statement
+    from panekeeper.recovery.drill.faults.defects import Defect
 
 EXIT_JOBS_FAILED = 3
 """Exit code of a program in which a job failed; its events have the error."""

@@ -6,8 +6,8 @@ import sys
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
-from recovery.drill.process import operators
-from recovery.drill.process.operators import RunningTotalOperator
+from panekeeper.recovery.drill.process import operators
+from panekeeper.recovery.drill.process.operators import RunningTotalOperator
 
 _MODULE = "drill_operator"
 _SUM = "total=self.so_far[event.key][1]"

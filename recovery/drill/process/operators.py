@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from framework.declarations.events import Event, EventType
-from framework.declarations.operator import Emit, Operator
-from state.handler import CheckpointReason, StateContext, StateHandler
+from panekeeper.framework.declarations.events import Event, EventType
+from panekeeper.framework.declarations.operator import Emit, Operator
+from panekeeper.state.handler import CheckpointReason, StateContext, StateHandler
 
 
 class RunningTotalOperator(Operator, StateHandler):

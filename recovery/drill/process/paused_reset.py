@@ -6,12 +6,12 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from framework.declarations.errors import CheckpointInUse
-from recovery.drill.faults.damage import FaultNotConfirmed
-from state.checkpoint.layout import RUNNING_FILE, UNACCOUNTED_FOLDER
+from panekeeper.framework.declarations.errors import CheckpointInUse
+from panekeeper.recovery.drill.faults.damage import FaultNotConfirmed
+from panekeeper.state.checkpoint.layout import RUNNING_FILE, UNACCOUNTED_FOLDER
 
 if TYPE_CHECKING:
-    from framework.builder.outputs import DeltaJob
+    from panekeeper.framework.builder.outputs import DeltaJob
 
 
 def reset_paused_job(declared: DeltaJob, checkpoint: Path, name: str) -> None:

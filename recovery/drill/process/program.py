@@ -1,6 +1,6 @@
 """The program of a drill: runs jobs, makes and restores savepoints, or alters tables; it can be killed at any point.
 
-python -m recovery.drill.process.program REQUEST.json
+python -m panekeeper.recovery.drill.process.program REQUEST.json
 """
 
 from __future__ import annotations
@@ -13,34 +13,34 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from framework.declarations.errors import PanekeeperError
-from framework.engine.sink import fault_points
-from recovery.drill.faults.barrier import (
+from panekeeper.framework.declarations.errors import PanekeeperError
+from panekeeper.framework.engine.sink import fault_points
+from panekeeper.recovery.drill.faults.barrier import (
     BarrierFault,
     HoldingFault,
     ImmediateFault,
     OneTimeFault,
     kill_when_all_arrive,
 )
-from recovery.drill.faults.damage import FaultNotConfirmed
-from recovery.drill.faults.kill import kill_executors, kill_workers
-from recovery.drill.faults.maintenance import maintain
-from recovery.drill.faults.pause import PausingFault, pause_process
-from recovery.drill.faults.volumes import CHECKPOINT
-from recovery.drill.jobs import drill_job
-from recovery.drill.process.messages import EXIT_JOBS_FAILED, USER_JOB, EventLog, ProgramRequest
-from recovery.drill.process.operator_file import load_operator
-from recovery.drill.process.paused_reset import reset_paused_job
-from recovery.drill.process.running_jobs import RunningJobs, set_clock
-from state.checkpoint.folder import LocalFolder
-from state.checkpoint.job_record import read_tables
+from panekeeper.recovery.drill.faults.damage import FaultNotConfirmed
+from panekeeper.recovery.drill.faults.kill import kill_executors, kill_workers
+from panekeeper.recovery.drill.faults.maintenance import maintain
+from panekeeper.recovery.drill.faults.pause import PausingFault, pause_process
+from panekeeper.recovery.drill.faults.volumes import CHECKPOINT
+from panekeeper.recovery.drill.jobs import drill_job
+from panekeeper.recovery.drill.process.messages import EXIT_JOBS_FAILED, USER_JOB, EventLog, ProgramRequest
+from panekeeper.recovery.drill.process.operator_file import load_operator
+from panekeeper.recovery.drill.process.paused_reset import reset_paused_job
+from panekeeper.recovery.drill.process.running_jobs import RunningJobs, set_clock
+from panekeeper.state.checkpoint.folder import LocalFolder
+from panekeeper.state.checkpoint.job_record import read_tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from framework.builder.outputs import DeltaJob
-    from framework.engine.job.job import Job
-    from framework.engine.job.run_totals import BatchReport
+    from panekeeper.framework.builder.outputs import DeltaJob
+    from panekeeper.framework.engine.job.job import Job
+    from panekeeper.framework.engine.job.run_totals import BatchReport
 
 _JOIN_SECONDS = 0.05
 _SETTINGS: dict[str, int | str] = {"spark.sql.shuffle.partitions": 2, "spark.driver.memory": "1g"}
@@ -71,7 +71,7 @@ class Program:
             self.fault = self.make_fault(request.point)
             fault_points.arm(self.fault)
         if request.defect is not None:
-            from recovery.drill.faults.defects import inject_defect
+            from panekeeper.recovery.drill.faults.defects import inject_defect
 
             inject_defect(request.defect)
         jobs = self.start_all()
@@ -136,7 +136,7 @@ class Program:
         request = self.request
         folder = Path(request.folder) / name
         if name == USER_JOB:
-            from recovery.drill.process.user_job import start_user_job
+            from panekeeper.recovery.drill.process.user_job import start_user_job
 
             assert request.job is not None
             job = start_user_job(request.job, folder)
@@ -230,10 +230,10 @@ class Program:
 
     def save_or_restore(self, name: str, spark: SparkSession, on_step: Callable[[str], None]) -> None:
         """Make, restore or clone the savepoint of one job."""
-        from recovery.restore.clone import clone
-        from recovery.restore.restore import restore
-        from recovery.savepoint.create import savepoint
-        from recovery.storage.s3_options import S3Options
+        from panekeeper.recovery.restore.clone import clone
+        from panekeeper.recovery.restore.restore import restore
+        from panekeeper.recovery.savepoint.create import savepoint
+        from panekeeper.recovery.storage.s3_options import S3Options
 
         request, folder = self.request, Path(self.request.folder) / name
         checkpoint = folder / request.checkpoint
@@ -259,7 +259,7 @@ def spark_for_drill(master: str | None = None) -> SparkSession:
     Args:
         master: URL of a cluster; None for local mode on two cores.
     """
-    from framework.engine.session.session import session
+    from panekeeper.framework.engine.session.session import session
 
     cluster: dict[str, str] = {} if master is None else {"spark.master": master, "spark.executor.memory": "1g"}
     return session("panekeeper drill", cores=2, **(_SETTINGS | cluster))

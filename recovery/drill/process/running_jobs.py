@@ -7,16 +7,16 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from framework.declarations.errors import PanekeeperError
-from framework.engine.clock import tick_scheduler
-from recovery.drill.faults.damage import FaultNotConfirmed, fill_disk, free_disk
-from recovery.drill.jobs import drill_job
-from state.checkpoint import control_files
-from state.checkpoint.clock import Deadline, now_us
+from panekeeper.framework.declarations.errors import PanekeeperError
+from panekeeper.framework.engine.clock import tick_scheduler
+from panekeeper.recovery.drill.faults.damage import FaultNotConfirmed, fill_disk, free_disk
+from panekeeper.recovery.drill.jobs import drill_job
+from panekeeper.state.checkpoint import control_files
+from panekeeper.state.checkpoint.clock import Deadline, now_us
 
 if TYPE_CHECKING:
-    from framework.engine.job.job import Job
-    from recovery.drill.process.messages import ProgramRequest
+    from panekeeper.framework.engine.job.job import Job
+    from panekeeper.recovery.drill.process.messages import ProgramRequest
 
 BASE_HOURS = 6.0
 """How far ahead the wall clock of a drill begins: it can be set back and is still ahead of the rows' own times."""

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from recovery.drill.faults.damage import FaultNotConfirmed
-from recovery.drill.process.messages import read_events
-from state.checkpoint.clock import Deadline, now_us
+from panekeeper.recovery.drill.faults.damage import FaultNotConfirmed
+from panekeeper.recovery.drill.process.messages import read_events
+from panekeeper.state.checkpoint.clock import Deadline, now_us
 
 TIMEOUT_SECONDS = 600.0
 _TAIL = 600

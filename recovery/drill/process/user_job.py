@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 from pyspark import cloudpickle
 
-from framework.builder.outputs import DeltaJob
-from recovery.upgrade.job_file import load_job
+from panekeeper.framework.builder.outputs import DeltaJob
+from panekeeper.recovery.upgrade.job_file import load_job
 
 if TYPE_CHECKING:
-    from framework.engine.job.job import Job
+    from panekeeper.framework.engine.job.job import Job
 
 
 def start_user_job(file: str, folder: Path) -> Job:

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recovery.drill.expected.history import FileArrived, HistoryEvent, OperatorChanged
-from recovery.drill.process.operator_file import write_operator
+from panekeeper.recovery.drill.expected.history import FileArrived, HistoryEvent, OperatorChanged
+from panekeeper.recovery.drill.process.operator_file import write_operator
 
 if TYPE_CHECKING:
-    from recovery.drill.actions import ChangeCode
-    from recovery.drill.faults.evidence import CheckpointEvidence
-    from recovery.drill.process.launcher import Launcher
+    from panekeeper.recovery.drill.actions import ChangeCode
+    from panekeeper.recovery.drill.faults.evidence import CheckpointEvidence
+    from panekeeper.recovery.drill.process.launcher import Launcher
 
 
 @dataclass(kw_only=True)

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from recovery.drill.faults.maintenance import missing_operations, operations
+from panekeeper.recovery.drill.faults.maintenance import missing_operations, operations
 
 if TYPE_CHECKING:
-    from recovery.drill.actions import Maintain
-    from recovery.drill.process.launcher import Launcher
+    from panekeeper.recovery.drill.actions import Maintain
+    from panekeeper.recovery.drill.process.launcher import Launcher
 
 
 def maintain_tables(launcher: Launcher, jobs: Path, names: Iterable[str], action: Maintain) -> dict[str, str]:

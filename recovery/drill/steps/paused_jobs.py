@@ -6,17 +6,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from recovery.drill.actions import PAUSE_POINTS
-from recovery.drill.faults.damage import FaultNotConfirmed
-from recovery.drill.faults.pause import let_lease_expire
-from recovery.drill.faults.transactions import fence_problems
-from state.checkpoint.folder import LocalFolder
-from state.checkpoint.job_record import JobRecord, read_record, read_tables
+from panekeeper.recovery.drill.actions import PAUSE_POINTS
+from panekeeper.recovery.drill.faults.damage import FaultNotConfirmed
+from panekeeper.recovery.drill.faults.pause import let_lease_expire
+from panekeeper.recovery.drill.faults.transactions import fence_problems
+from panekeeper.state.checkpoint.folder import LocalFolder
+from panekeeper.state.checkpoint.job_record import JobRecord, read_record, read_tables
 
 if TYPE_CHECKING:
-    from recovery.drill.actions import Pause
-    from recovery.drill.faults.evidence import CheckpointEvidence
-    from recovery.drill.process.launcher import Launcher
+    from panekeeper.recovery.drill.actions import Pause
+    from panekeeper.recovery.drill.faults.evidence import CheckpointEvidence
+    from panekeeper.recovery.drill.process.launcher import Launcher
 
 _LOST_LEASE = "has lost the lease"
 _FENCED = "a later epoch of the job has begun"

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recovery.drill.expected.compare import TableUnreadable, delta_rows
-from recovery.drill.expected.history import FileArrived, write
-from recovery.drill.faults.volumes import CHECKPOINT
-from recovery.drill.jobs import drill_job
+from panekeeper.recovery.drill.expected.compare import TableUnreadable, delta_rows
+from panekeeper.recovery.drill.expected.history import FileArrived, write
+from panekeeper.recovery.drill.faults.volumes import CHECKPOINT
+from panekeeper.recovery.drill.jobs import drill_job
 
 if TYPE_CHECKING:
-    from recovery.drill.actions import FillWhileIdle
-    from recovery.drill.process.launcher import Launcher
+    from panekeeper.recovery.drill.actions import FillWhileIdle
+    from panekeeper.recovery.drill.process.launcher import Launcher
 
 
 @dataclass(frozen=True, kw_only=True)

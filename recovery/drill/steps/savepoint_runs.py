@@ -8,15 +8,15 @@ from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recovery.drill.faults.forged import PATHS, PLANTED, REFUSAL, contents, forge
-from recovery.savepoint.catalog import savepoints
+from panekeeper.recovery.drill.faults.forged import PATHS, PLANTED, REFUSAL, contents, forge
+from panekeeper.recovery.savepoint.catalog import savepoints
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from recovery.drill.actions import MakeSavepoint, Restore, RestoreForged
-    from recovery.drill.faults.faulty_s3 import FaultyStore
-    from recovery.drill.process.launcher import Launcher
+    from panekeeper.recovery.drill.actions import MakeSavepoint, Restore, RestoreForged
+    from panekeeper.recovery.drill.faults.faulty_s3 import FaultyStore
+    from panekeeper.recovery.drill.process.launcher import Launcher
 
 RESTORED = "checkpoint-restored"
 """The name of a checkpoint that is restored to another folder."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from framework.builder.named_tables import _moved
+from panekeeper.framework.builder.named_tables import _moved
 
 CREATE = "CREATE TABLE m.view USING delta LOCATION '/old'"
 

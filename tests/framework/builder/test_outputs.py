@@ -9,10 +9,10 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 
-from framework.builder.outputs import Computation
-from framework.builder.places import cluster_columns, full_name, require_view
-from framework.engine.job.query import trigger_options
 from panekeeper import DeclarationError, minutes
+from panekeeper.framework.builder.outputs import Computation
+from panekeeper.framework.builder.places import cluster_columns, full_name, require_view
+from panekeeper.framework.engine.job.query import trigger_options
 
 COMPUTATION = Computation(cast("Any", None))  # the folders of its tables depend on nothing else
 

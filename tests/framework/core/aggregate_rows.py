@@ -7,11 +7,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from framework.core.aggregates.binding import bind
-from framework.core.job_spec import EVENT_TIME, JobSpec
-from framework.core.steps import Rows, Step, Watermark
-from framework.testing.vector import Vector
 from panekeeper import agg
+from panekeeper.framework.core.aggregates.binding import bind
+from panekeeper.framework.core.job_spec import EVENT_TIME, JobSpec
+from panekeeper.framework.core.steps import Rows, Step, Watermark
+from panekeeper.framework.testing.vector import Vector
 from tests.model.time_intervals import exact
 
 COLUMNS = pa.schema({"key": pa.string(), "n": pa.int64(), "x": pa.float64(), "who": pa.string()})

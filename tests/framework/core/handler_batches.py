@@ -6,14 +6,14 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from framework.core.job_spec import ARRIVAL_TIME, JobSpec
-from framework.core.key_group import KeyGroupRunner
-from framework.core.outcome import BatchOutcome
-from framework.core.state_handlers import BatchCheckpoint
-from framework.core.steps import Rows, Step
-from framework.declarations.operator import Emit
 from panekeeper import Count, Event, EventType, Operator, StateContext, StateHandler, Tumbling
-from state.store import MemoryStore
+from panekeeper.framework.core.job_spec import ARRIVAL_TIME, JobSpec
+from panekeeper.framework.core.key_group import KeyGroupRunner
+from panekeeper.framework.core.outcome import BatchOutcome
+from panekeeper.framework.core.state_handlers import BatchCheckpoint
+from panekeeper.framework.core.steps import Rows, Step
+from panekeeper.framework.declarations.operator import Emit
+from panekeeper.state.store import MemoryStore
 
 KEYS = pa.schema([("key", pa.string())])
 COLUMNS = pa.schema([("key", pa.string()), ("v", pa.int64())])

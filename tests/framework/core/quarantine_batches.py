@@ -6,13 +6,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from framework.core.job_spec import ARRIVAL_TIME, EVENT_TIME, JobSpec
-from framework.core.key_group import KeyGroupRunner
-from framework.core.outcome import BatchOutcome
-from framework.core.steps import Rows, Step, Watermark
-from framework.declarations.aggregates import Aggregate
-from framework.declarations.windows import Window
-from state.store import MemoryStore
+from panekeeper.framework.core.job_spec import ARRIVAL_TIME, EVENT_TIME, JobSpec
+from panekeeper.framework.core.key_group import KeyGroupRunner
+from panekeeper.framework.core.outcome import BatchOutcome
+from panekeeper.framework.core.steps import Rows, Step, Watermark
+from panekeeper.framework.declarations.aggregates import Aggregate
+from panekeeper.framework.declarations.windows import Window
+from panekeeper.state.store import MemoryStore
 
 COLUMNS = pa.schema([("key", pa.string()), ("v", pa.int64())])
 KEYS = pa.schema([("key", pa.string())])

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from framework.core.job_spec import EVENT_TIME
-from framework.core.steps import Rows, Tick, Watermark
 from panekeeper import Count, DeclarationError, LifecycleError, StateContext, StateHandler, TimeInterval, Tumbling
-from state.store import MemoryStore
+from panekeeper.framework.core.job_spec import EVENT_TIME
+from panekeeper.framework.core.steps import Rows, Tick, Watermark
+from panekeeper.state.store import MemoryStore
 from tests.framework.core.handler_batches import rows, run, spec
 
 

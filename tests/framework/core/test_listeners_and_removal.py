@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framework.core.job_spec import EVENT_TIME, JobSpec
-from framework.core.key_group import KeyGroupRunner
-from framework.core.steps import Rows, Tick
-from framework.declarations.operator import OperatorWithListeners
 from panekeeper import Count, Emit, Event, EventType, Listener, Operator, Sliding, TimeInterval, agg
-from state.store import MemoryStore
+from panekeeper.framework.core.job_spec import EVENT_TIME, JobSpec
+from panekeeper.framework.core.key_group import KeyGroupRunner
+from panekeeper.framework.core.steps import Rows, Tick
+from panekeeper.framework.declarations.operator import OperatorWithListeners
+from panekeeper.state.store import MemoryStore
 
 NUMBERS = pa.schema([pa.field("v", pa.int64())])
 

@@ -13,10 +13,6 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from framework.core.job_spec import ARRIVAL_TIME, EVENT_TIME, JobSpec
-from framework.core.key_group import KeyGroupRunner
-from framework.core.steps import Rows, Step, Tick, Watermark
-from framework.declarations.windows import Window
 from panekeeper import (
     Count,
     Emit,
@@ -30,7 +26,11 @@ from panekeeper import (
     Tumbling,
     agg,
 )
-from state.store import MemoryStore
+from panekeeper.framework.core.job_spec import ARRIVAL_TIME, EVENT_TIME, JobSpec
+from panekeeper.framework.core.key_group import KeyGroupRunner
+from panekeeper.framework.core.steps import Rows, Step, Tick, Watermark
+from panekeeper.framework.declarations.windows import Window
+from panekeeper.state.store import MemoryStore
 from tests.framework.core.handler_batches import rows, run, spec
 
 FLOAT_KEYS = pa.schema([("key", pa.float64())])

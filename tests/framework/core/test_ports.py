@@ -8,8 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from framework.core.job_spec import EVENT_TIME
-from framework.core.steps import EventTimeProgress, Flush, Tick, Watermark
 from panekeeper import (
     CheckpointReason,
     Count,
@@ -22,7 +20,9 @@ from panekeeper import (
     TimeInterval,
     Tumbling,
 )
-from state.store import MemoryStore
+from panekeeper.framework.core.job_spec import EVENT_TIME
+from panekeeper.framework.core.steps import EventTimeProgress, Flush, Tick, Watermark
+from panekeeper.state.store import MemoryStore
 from tests.framework.core.handler_batches import NotingHandler
 from tests.framework.core.two_port_batches import Item, emitted, play, rows, run, spec
 

@@ -10,12 +10,6 @@ from typing import ClassVar
 import pyarrow as pa
 import pytest
 
-from framework.core.job_spec import JobSpec
-from framework.core.steps import Tick, Watermark
-from framework.declarations.aggregates import Aggregate
-from framework.declarations.errors import DeclarationError, InputError
-from framework.declarations.windows import Window
-from framework.engine.session.spark_errors import translate
 from panekeeper import (
     Count,
     Emit,
@@ -30,7 +24,13 @@ from panekeeper import (
     UserPolicy,
     agg,
 )
-from state.store import MemoryStore
+from panekeeper.framework.core.job_spec import JobSpec
+from panekeeper.framework.core.steps import Tick, Watermark
+from panekeeper.framework.declarations.aggregates import Aggregate
+from panekeeper.framework.declarations.errors import DeclarationError, InputError
+from panekeeper.framework.declarations.windows import Window
+from panekeeper.framework.engine.session.spark_errors import translate
+from panekeeper.state.store import MemoryStore
 from tests.framework.core import handler_batches
 from tests.framework.core.quarantine_batches import COLUMNS, END, KEYS, S, bad, job, rows, run, values
 

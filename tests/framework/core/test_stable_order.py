@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framework.core.stable_order import ranked, stable_order
+from panekeeper.framework.core.stable_order import ranked, stable_order
 
 MANY = 2500
 

@@ -8,8 +8,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from framework.core.job_spec import EVENT_TIME
-from framework.core.steps import Rows, Step, Tick
 from panekeeper import (
     CorruptState,
     LifecycleError,
@@ -18,7 +16,9 @@ from panekeeper import (
     StateVersionError,
     TimeInterval,
 )
-from state.store import MemoryStore
+from panekeeper.framework.core.job_spec import EVENT_TIME
+from panekeeper.framework.core.steps import Rows, Step, Tick
+from panekeeper.state.store import MemoryStore
 from tests.framework.core.handler_batches import NotingHandler, rows, run, spec
 
 

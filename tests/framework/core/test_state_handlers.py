@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framework.core.steps import Tick
 from panekeeper import (
     CheckpointReason,
     Count,
@@ -21,8 +20,9 @@ from panekeeper import (
     Time,
     Tumbling,
 )
-from state.store import MemoryStore
-from state.user_values import from_json, to_json
+from panekeeper.framework.core.steps import Tick
+from panekeeper.state.store import MemoryStore
+from panekeeper.state.user_values import from_json, to_json
 from tests.framework.core.handler_batches import KEYS, NotingHandler, rows, run, spec, totals
 
 

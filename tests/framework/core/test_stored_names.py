@@ -5,17 +5,17 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from framework.core.aggregates.binding import bind
-from framework.core.job_spec import ARRIVAL_TIME, EVENT_TIME, JobSpec
-from framework.core.key_group import KeyGroupRunner
-from framework.core.steps import Rows, Step, Watermark
-from framework.core.stored_names import is_stored_name
-from framework.declarations.aggregates import Aggregate
-from framework.declarations.windows import Window
-from framework.engine.flow.packing import RESERVED
 from panekeeper import Batched, Count, Sliding, Time, TimeInterval, Tumbling, agg
-from state.codec import decode_header, decode_table
-from state.store import MemoryStore
+from panekeeper.framework.core.aggregates.binding import bind
+from panekeeper.framework.core.job_spec import ARRIVAL_TIME, EVENT_TIME, JobSpec
+from panekeeper.framework.core.key_group import KeyGroupRunner
+from panekeeper.framework.core.steps import Rows, Step, Watermark
+from panekeeper.framework.core.stored_names import is_stored_name
+from panekeeper.framework.declarations.aggregates import Aggregate
+from panekeeper.framework.declarations.windows import Window
+from panekeeper.framework.engine.flow.packing import RESERVED
+from panekeeper.state.codec import decode_header, decode_table
+from panekeeper.state.store import MemoryStore
 
 S = 1_000_000
 WINDOWS = [

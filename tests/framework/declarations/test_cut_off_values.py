@@ -11,12 +11,12 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from framework.core.emit_buffer import EmitBuffer
-from framework.core.job_spec import JobSpec
-from framework.core.steps import Tick
-from framework.declarations.windows import Window
 from panekeeper import Count, Emit, Event, EventType, Operator, Sliding, TimeInterval, Tumbling, agg
-from state.store import MemoryStore
+from panekeeper.framework.core.emit_buffer import EmitBuffer
+from panekeeper.framework.core.job_spec import JobSpec
+from panekeeper.framework.core.steps import Tick
+from panekeeper.framework.declarations.windows import Window
+from panekeeper.state.store import MemoryStore
 from tests.framework.core.quarantine_batches import COLUMNS, END, KEYS, S, bad, job, rows, run, values
 
 INT = pa.int64()

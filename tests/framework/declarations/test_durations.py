@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from framework.declarations.durations import LARGEST_SIZE, to_datetime, to_datetime_if_any, to_seconds, to_us
 from panekeeper import (
     Batched,
     Count,
@@ -23,6 +22,7 @@ from panekeeper import (
     minutes,
     seconds,
 )
+from panekeeper.framework.declarations.durations import LARGEST_SIZE, to_datetime, to_datetime_if_any, to_seconds, to_us
 
 MINUTE = 60_000_000
 

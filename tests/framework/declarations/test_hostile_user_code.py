@@ -15,12 +15,12 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from framework.core.emit_buffer import EmitBuffer
-from framework.core.job_spec import JobSpec
-from framework.declarations.errors import DeclarationError, InputError, PanekeeperError, utf8_errors
-from framework.declarations.windows import Window
 from panekeeper import Count, Emit, Event, EventType, Operator, Sliding, Tumbling, UserPolicy, agg
-from state.store import MemoryStore
+from panekeeper.framework.core.emit_buffer import EmitBuffer
+from panekeeper.framework.core.job_spec import JobSpec
+from panekeeper.framework.declarations.errors import DeclarationError, InputError, PanekeeperError, utf8_errors
+from panekeeper.framework.declarations.windows import Window
+from panekeeper.state.store import MemoryStore
 from tests.framework.core.quarantine_batches import COLUMNS, KEYS, bad, job, rows, run, values
 
 HALF = json.loads('"\\ud83d"')

@@ -6,9 +6,6 @@ from typing import Any
 
 import pytest
 
-from framework.declarations.window_events import possible_events, require_possible_event
-from framework.declarations.windows import Window
-from framework.testing.vector import parse
 from panekeeper import (
     Batched,
     Count,
@@ -23,6 +20,9 @@ from panekeeper import (
     TimeInterval,
     Tumbling,
 )
+from panekeeper.framework.declarations.window_events import possible_events, require_possible_event
+from panekeeper.framework.declarations.windows import Window
+from panekeeper.framework.testing.vector import parse
 from panekeeper.testing import play
 
 WINDOWS: list[Window] = [TimeInterval(10), Tumbling(Count(2)), Sliding(evict=Count(2)), Batched(every=2, retain=2)]

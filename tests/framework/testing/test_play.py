@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from framework.declarations.errors import DeclarationError
-from framework.testing.batching import split_into_batches
-from framework.testing.vector import parse
+from panekeeper.framework.declarations.errors import DeclarationError
+from panekeeper.framework.testing.batching import split_into_batches
+from panekeeper.framework.testing.vector import parse
 from panekeeper.testing import play
 
 WINDOW = {"kind": "timeInterval", "intervalDuration": 10, "event_time": "ts"}

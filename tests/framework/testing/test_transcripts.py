@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import pytest
 
-from framework.declarations.errors import DeclarationError
+from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.testing import difference, play
 from tests.framework.testing.transcripts import Transcript, expected_of, read_transcripts, vector_of
 from tests.model.time_intervals import NaiveTimeInterval

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from py4j.protocol import Py4JError
 
-from framework.builder.places import qualified_path
-from framework.declarations.errors import DeclarationError, PanekeeperError
-from recovery.cli import main as command
-from recovery.cli.main import SUBCOMMANDS, main
-from recovery.cli.subcommand import ExitCode, Subcommand
-from recovery.errors import ArchiveError
-from recovery.storage.locations import files_at
+from panekeeper.framework.builder.places import qualified_path
+from panekeeper.framework.declarations.errors import DeclarationError, PanekeeperError
+from panekeeper.recovery.cli import main as command
+from panekeeper.recovery.cli.main import SUBCOMMANDS, main
+from panekeeper.recovery.cli.subcommand import ExitCode, Subcommand
+from panekeeper.recovery.errors import ArchiveError
+from panekeeper.recovery.storage.locations import files_at
 from tests.project.sources import ROOT
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def test_what_the_library_warns_of_is_printed_by_the_command(
     def refuse(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("recovery.savepoint.create.write_last_savepoint", refuse)
+    monkeypatch.setattr("panekeeper.recovery.savepoint.create.write_last_savepoint", refuse)
     assert main(["savepoint", str(job.folder), "one", "--to", str(tmp_path / "s"), "--no-decode"]) == ExitCode.DONE
     printed = capsys.readouterr()
     assert "savepoint one of job readings" in printed.out
@@ -111,7 +111,9 @@ def test_what_the_library_warns_of_is_printed_by_the_command(
 
 def test_a_reader_that_has_enough_ends_the_command_silently(job: FakeCheckpoint) -> None:
     """As `panekeeper status ... | head -0` does."""
-    program = "import os, sys; from recovery.cli.main import main; os.close(1); r, w = os.pipe(); os.close(r); "
+    program = (
+        "import os, sys; from panekeeper.recovery.cli.main import main; os.close(1); r, w = os.pipe(); os.close(r); "
+    )
     program += f"os.dup2(w, 1); sys.exit(main(['status', {str(job.folder)!r}]))"
     ran = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stderr) == (ExitCode.FAILED, "")

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from recovery.cli.main import main
-from recovery.cli.subcommand import ExitCode
-from recovery.errors import ArchiveDenied, ArchiveError
-from recovery.storage.local_files import LocalFiles
-from recovery.storage.locations import open_archive
-from recovery.storage.s3_options import S3Options
-from state.checkpoint.layout import JOB_FILE
+from panekeeper.recovery.cli.main import main
+from panekeeper.recovery.cli.subcommand import ExitCode
+from panekeeper.recovery.errors import ArchiveDenied, ArchiveError
+from panekeeper.recovery.storage.local_files import LocalFiles
+from panekeeper.recovery.storage.locations import open_archive
+from panekeeper.recovery.storage.s3_options import S3Options
+from panekeeper.state.checkpoint.layout import JOB_FILE
 
 if TYPE_CHECKING:
     from tests.recovery.conftest import FakeCheckpoint

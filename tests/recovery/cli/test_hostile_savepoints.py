@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from recovery.cli.main import main
-from recovery.cli.subcommand import ExitCode
-from recovery.savepoint.signature import KEY_VARIABLE
-from state.checkpoint.layout import RESET_FILE
+from panekeeper.recovery.cli.main import main
+from panekeeper.recovery.cli.subcommand import ExitCode
+from panekeeper.recovery.savepoint.signature import KEY_VARIABLE
+from panekeeper.state.checkpoint.layout import RESET_FILE
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 
 Content = dict[str, Any]

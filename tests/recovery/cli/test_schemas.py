@@ -14,14 +14,14 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from framework.engine.job.lease import acquire
-from recovery.cli.main import SUBCOMMANDS, main
-from recovery.cli.output.schema import schema_of
-from recovery.drill.report import report_fields
-from recovery.drill.runner import Result
-from recovery.jobs.remote import drain
-from recovery.upgrade.rescale import Rescaled
-from state.checkpoint.layout import JOB_FILE
+from panekeeper.framework.engine.job.lease import acquire
+from panekeeper.recovery.cli.main import SUBCOMMANDS, main
+from panekeeper.recovery.cli.output.schema import schema_of
+from panekeeper.recovery.drill.report import report_fields
+from panekeeper.recovery.drill.runner import Result
+from panekeeper.recovery.jobs.remote import drain
+from panekeeper.recovery.upgrade.rescale import Rescaled
+from panekeeper.state.checkpoint.layout import JOB_FILE
 from tests.recovery.conftest import FakeCheckpoint
 
 ON_SPARK = {"plan", "rescale", "doctor"}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from recovery.cli.maintain import MAINTAIN
-from recovery.cli.status import JOBS
-from recovery.jobs.health import Limits, with_health
-from recovery.jobs.job_status import JobStatus, NewestSavepoint
-from recovery.upkeep.report import TableUpkeep, Upkeep
+from panekeeper.recovery.cli.maintain import MAINTAIN
+from panekeeper.recovery.cli.status import JOBS
+from panekeeper.recovery.jobs.health import Limits, with_health
+from panekeeper.recovery.jobs.job_status import JobStatus, NewestSavepoint
+from panekeeper.recovery.upkeep.report import TableUpkeep, Upkeep
 from tests.project.sources import ROOT, blocks_of
 
 

@@ -8,8 +8,8 @@ import pytest
 from pyspark import StatusTracker
 from pyspark.core.status import SparkStageInfo
 
-from recovery.drill.faults.barrier import BarrierFault, HoldingFault, OneTimeFault
-from recovery.drill.faults.kill import kill_until_task_fails
+from panekeeper.recovery.drill.faults.barrier import BarrierFault, HoldingFault, OneTimeFault
+from panekeeper.recovery.drill.faults.kill import kill_until_task_fails
 
 
 class Stages(StatusTracker):

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import recovery.drill
-from recovery.drill.expected.compare import ComparisonResult, TableComparison, compare_tables
+import panekeeper.recovery.drill
+from panekeeper.recovery.drill.expected.compare import ComparisonResult, TableComparison, compare_tables
 
 HOW = {"log": TableComparison(columns=("sensor", "first", "n"), identity=2)}
 ROWS = [("a", 1, 3), ("a", 4, 3), ("b", 2, 3)]
@@ -106,8 +106,8 @@ ORACLE = ("arrival_oracle", "compare", "history", "state_oracle")
 @pytest.mark.parametrize("name", ORACLE)
 def test_comparison_and_oracles_share_no_code_with_what_they_check(name: str) -> None:
     """They import nothing of `framework` or `state`, and of `recovery` only each other."""
-    tree = ast.parse((Path(recovery.drill.__file__).parent / "expected" / f"{name}.py").read_text())
+    tree = ast.parse((Path(panekeeper.recovery.drill.__file__).parent / "expected" / f"{name}.py").read_text())
     typed = [node for one in tree.body if isinstance(one, ast.If) for node in ast.walk(one)]
     imported = {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node not in typed}
-    own = {f"recovery.drill.expected.{one}" for one in ORACLE}
+    own = {f"panekeeper.recovery.drill.expected.{one}" for one in ORACLE}
     assert {one for one in imported if one.startswith(("framework", "state", "recovery"))} <= own

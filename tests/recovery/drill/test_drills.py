@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from framework.declarations.errors import DeclarationError
-from framework.engine.sink.fault_points import POINTS as FAULT_POINTS
-from recovery.cli.main import main
-from recovery.drill.actions import (
+from panekeeper.framework.declarations.errors import DeclarationError
+from panekeeper.framework.engine.sink.fault_points import POINTS as FAULT_POINTS
+from panekeeper.recovery.cli.main import main
+from panekeeper.recovery.drill.actions import (
     POINTS,
     FillWhileIdle,
     JumpClock,
@@ -23,14 +23,14 @@ from recovery.drill.actions import (
     Restore,
     RestoreForged,
 )
-from recovery.drill.faults.damage import FaultNotConfirmed, damage_state, fill_disk
-from recovery.drill.jobs import DRILL_JOBS
-from recovery.drill.process.messages import USER_JOB, ProgramRequest
-from recovery.drill.reduced_scenarios import REDUCED
-from recovery.drill.report import format_html, format_table, passed, report_fields
-from recovery.drill.runner import Drills, Result
-from recovery.drill.scenarios import SCENARIOS
-from recovery.savepoint.manifest import checked_name
+from panekeeper.recovery.drill.faults.damage import FaultNotConfirmed, damage_state, fill_disk
+from panekeeper.recovery.drill.jobs import DRILL_JOBS
+from panekeeper.recovery.drill.process.messages import USER_JOB, ProgramRequest
+from panekeeper.recovery.drill.reduced_scenarios import REDUCED
+from panekeeper.recovery.drill.report import format_html, format_table, passed, report_fields
+from panekeeper.recovery.drill.runner import Drills, Result
+from panekeeper.recovery.drill.scenarios import SCENARIOS
+from panekeeper.recovery.savepoint.manifest import checked_name
 
 GOOD = Result(scenario="kill", check="batched", outcome="passed", rows=9, recover_seconds=2.0)
 

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-import recovery
-from recovery.drill.faults.damage import ScenarioNotSupported
-from recovery.drill.faults.faulty_s3 import FaultyStore
+from panekeeper.recovery.drill.faults.damage import ScenarioNotSupported
+from panekeeper.recovery.drill.faults.faulty_s3 import FaultyStore
 
-ROOT = Path(recovery.__file__).parents[1]
+ROOT = Path(__file__).parents[3]
 INSTALLED = ("framework", "panekeeper", "recovery", "state")
 
 
@@ -43,7 +42,7 @@ def importers(*, in_functions: bool) -> set[str]:
     return {
         path.relative_to(ROOT).as_posix()
         for path in outside
-        if any(f"{name}.".startswith("recovery.drill.") for name in imports(path, in_functions=in_functions))
+        if any(f"{name}.".startswith("panekeeper.recovery.drill.") for name in imports(path, in_functions=in_functions))
     }
 
 
@@ -55,11 +54,11 @@ def test_only_the_subcommand_imports_the_drill_kit_and_only_when_it_runs() -> No
 
 @pytest.mark.parametrize("command", [["--help"], ["drill", "--help"], ["status", "--help"]])
 def test_help_needs_no_drill_kit(command: list[str]) -> None:
-    """Arguments are parsed where `recovery.drill` cannot be imported."""
+    """Arguments are parsed where `panekeeper.recovery.drill` cannot be imported."""
     program = f"""
 import sys
-sys.modules.update({{"recovery.drill": None, "moto": None, "boto3": None}})
-from recovery.cli.main import main
+sys.modules.update({{"panekeeper.recovery.drill": None, "moto": None, "boto3": None}})
+from panekeeper.recovery.cli.main import main
 main({command!r})
 """
     ran = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)

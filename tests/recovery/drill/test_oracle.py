@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from recovery.drill.expected.arrival_oracle import (
+from panekeeper.recovery.drill.expected.arrival_oracle import (
     HOUR,
     BatchedTime,
     PunctuationWindow,
@@ -15,9 +15,9 @@ from recovery.drill.expected.arrival_oracle import (
     SlidingTime,
     TumblingTime,
 )
-from recovery.drill.expected.history import FileArrived, HistoryEvent, JobDrained, Row, RunStarted, generate
-from recovery.drill.expected.state_oracle import EvictOnDrain, NaiveTimeInterval, RunningTotal
-from recovery.drill.jobs import DRILL_JOBS
+from panekeeper.recovery.drill.expected.history import FileArrived, HistoryEvent, JobDrained, Row, RunStarted, generate
+from panekeeper.recovery.drill.expected.state_oracle import EvictOnDrain, NaiveTimeInterval, RunningTotal
+from panekeeper.recovery.drill.jobs import DRILL_JOBS
 
 
 def arrive(*rows: tuple[int, int, int]) -> FileArrived:

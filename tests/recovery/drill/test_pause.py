@@ -11,15 +11,15 @@ from threading import Event
 
 import pytest
 
-from framework.engine.job.lease import acquire
-from framework.engine.sink.small_commits import FENCED
 from panekeeper import CheckpointInUse
-from recovery.drill.faults.damage import FaultNotConfirmed
-from recovery.drill.faults.pause import PausingFault, let_lease_expire
-from recovery.drill.faults.transactions import fence_problems
-from recovery.drill.process.started_program import StartedProgram
-from state.checkpoint.folder import LocalFolder
-from state.checkpoint.job_record import JobRecord
+from panekeeper.framework.engine.job.lease import acquire
+from panekeeper.framework.engine.sink.small_commits import FENCED
+from panekeeper.recovery.drill.faults.damage import FaultNotConfirmed
+from panekeeper.recovery.drill.faults.pause import PausingFault, let_lease_expire
+from panekeeper.recovery.drill.faults.transactions import fence_problems
+from panekeeper.recovery.drill.process.started_program import StartedProgram
+from panekeeper.state.checkpoint.folder import LocalFolder
+from panekeeper.state.checkpoint.job_record import JobRecord
 
 PAUSES = """
 import json, os, signal, subprocess, sys

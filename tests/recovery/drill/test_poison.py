@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from recovery.drill.expected import poison
-from recovery.drill.expected.history import FileArrived, generate
-from recovery.drill.jobs import drill_job
-from recovery.drill.scenario_input import input_files
-from recovery.drill.scenarios import SCENARIOS
+from panekeeper.recovery.drill.expected import poison
+from panekeeper.recovery.drill.expected.history import FileArrived, generate
+from panekeeper.recovery.drill.jobs import drill_job
+from panekeeper.recovery.drill.scenario_input import input_files
+from panekeeper.recovery.drill.scenarios import SCENARIOS
 
 FILES = generate(1, files=6)
 POISONED = poison.poisoned(FILES)

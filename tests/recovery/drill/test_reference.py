@@ -10,15 +10,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from framework.declarations.errors import DeclarationError
-from recovery.drill.drill_setup import DrillSetup
-from recovery.drill.faults.faulty_s3 import FaultyStore
-from recovery.drill.process.launcher import Launcher
-from recovery.drill.process.messages import USER_JOB
-from recovery.drill.reference import NOTHING_NEW, ReferenceTables, run_reference
-from recovery.drill.runner import Drills
-from recovery.drill.scenario import Scenario
-from recovery.drill.scenario_run import ScenarioRun
+from panekeeper.framework.declarations.errors import DeclarationError
+from panekeeper.recovery.drill.drill_setup import DrillSetup
+from panekeeper.recovery.drill.faults.faulty_s3 import FaultyStore
+from panekeeper.recovery.drill.process.launcher import Launcher
+from panekeeper.recovery.drill.process.messages import USER_JOB
+from panekeeper.recovery.drill.reference import NOTHING_NEW, ReferenceTables, run_reference
+from panekeeper.recovery.drill.runner import Drills
+from panekeeper.recovery.drill.scenario import Scenario
+from panekeeper.recovery.drill.scenario_run import ScenarioRun
 
 OLD, NEW = ("a", 1), ("a", 2)
 Lines = list[dict[str, Any]]

@@ -9,20 +9,20 @@ from typing import Any, ClassVar
 
 import pytest
 
-from framework.engine.sink.fault_points import IN_OTHER_THREADS
-from recovery.drill import actions as do
-from recovery.drill.drill_setup import DrillSetup
-from recovery.drill.expected.history import generate
-from recovery.drill.faults.damage import FaultNotConfirmed
-from recovery.drill.faults.faulty_s3 import FaultyStore
-from recovery.drill.jobs import DRILL_JOBS, drill_job
-from recovery.drill.process.launcher import Launcher
-from recovery.drill.reduced_scenarios import REDUCED
-from recovery.drill.runner import Drills
-from recovery.drill.scenario import Scenario
-from recovery.drill.scenario_input import FILES
-from recovery.drill.scenario_run import ScenarioRun
-from recovery.drill.scenarios import SCENARIOS
+from panekeeper.framework.engine.sink.fault_points import IN_OTHER_THREADS
+from panekeeper.recovery.drill import actions as do
+from panekeeper.recovery.drill.drill_setup import DrillSetup
+from panekeeper.recovery.drill.expected.history import generate
+from panekeeper.recovery.drill.faults.damage import FaultNotConfirmed
+from panekeeper.recovery.drill.faults.faulty_s3 import FaultyStore
+from panekeeper.recovery.drill.jobs import DRILL_JOBS, drill_job
+from panekeeper.recovery.drill.process.launcher import Launcher
+from panekeeper.recovery.drill.reduced_scenarios import REDUCED
+from panekeeper.recovery.drill.runner import Drills
+from panekeeper.recovery.drill.scenario import Scenario
+from panekeeper.recovery.drill.scenario_input import FILES
+from panekeeper.recovery.drill.scenario_run import ScenarioRun
+from panekeeper.recovery.drill.scenarios import SCENARIOS
 
 TWO = ("batched", "delta")
 Lines = list[dict[str, Any]]

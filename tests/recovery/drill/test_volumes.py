@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from recovery.drill.faults.damage import FaultNotConfirmed
-from recovery.drill.faults.volumes import MissingVolume
+from panekeeper.recovery.drill.faults.damage import FaultNotConfirmed
+from panekeeper.recovery.drill.faults.volumes import MissingVolume
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from state.checkpoint.folder import LocalFolder
-from state.checkpoint.job_record import JobRecord
-from state.checkpoint.layout import JOB_FILE
+from panekeeper.state.checkpoint.folder import LocalFolder
+from panekeeper.state.checkpoint.job_record import JobRecord
+from panekeeper.state.checkpoint.layout import JOB_FILE
 
 RECORD = JobRecord(name="readings", id="7f", declaration={}, group_ids=(3,), versions={})
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from recovery.jobs.fleet import list_jobs
-from recovery.jobs.status import status
-from recovery.repair.repair import repair
-from state.checkpoint.claims import newest_claim, unaccounted_after
-from state.checkpoint.layout import (
+from panekeeper.recovery.jobs.fleet import list_jobs
+from panekeeper.recovery.jobs.status import status
+from panekeeper.recovery.repair.repair import repair
+from panekeeper.state.checkpoint.claims import newest_claim, unaccounted_after
+from panekeeper.state.checkpoint.layout import (
     JOB_FILE,
     RUNNING_FILE,
     RUNS_FILE,
@@ -23,9 +23,9 @@ from state.checkpoint.layout import (
     UNACCOUNTED_FOLDER,
     claim_file,
 )
-from state.checkpoint.owner import previous_run, read_owner, written_tables
-from state.checkpoint.run_record import begin_run
-from state.errors import CheckpointError, CorruptState, PanekeeperError
+from panekeeper.state.checkpoint.owner import previous_run, read_owner, written_tables
+from panekeeper.state.checkpoint.run_record import begin_run
+from panekeeper.state.errors import CheckpointError, CorruptState, PanekeeperError
 from tests.recovery.conftest import FakeCheckpoint
 
 OWNER = {"name": "readings", "host": "other", "pid": 1, "started": 1, "token": "t", "since": 0, "seen": 0}

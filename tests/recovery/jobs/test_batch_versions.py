@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
-from recovery.errors import SavepointError
-from recovery.jobs.batch_versions import versions_after_batch
-from recovery.storage.local_files import LocalFiles
+from panekeeper.recovery.errors import SavepointError
+from panekeeper.recovery.jobs.batch_versions import versions_after_batch
+from panekeeper.recovery.storage.local_files import LocalFiles
 
 
 def commit(folder: Path, batch: int | None = None) -> None:

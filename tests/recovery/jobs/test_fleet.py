@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from framework.engine.job.lease import acquire
-from recovery.cli.main import main
-from recovery.cli.output.watch import watch
-from recovery.cli.subcommand import ExitCode
-from recovery.jobs.fleet import list_jobs
-from recovery.jobs.health import Limits, with_health
-from recovery.jobs.job_status import JobStatus
-from state.checkpoint.clock import now_us
-from state.checkpoint.layout import FLUSHED_FILE, JOB_FILE, RUNNING_FILE, RUNS_FILE
-from state.checkpoint.reset_intent import ResetIntent, write_reset_intent
+from panekeeper.framework.engine.job.lease import acquire
+from panekeeper.recovery.cli.main import main
+from panekeeper.recovery.cli.output.watch import watch
+from panekeeper.recovery.cli.subcommand import ExitCode
+from panekeeper.recovery.jobs.fleet import list_jobs
+from panekeeper.recovery.jobs.health import Limits, with_health
+from panekeeper.recovery.jobs.job_status import JobStatus
+from panekeeper.state.checkpoint.clock import now_us
+from panekeeper.state.checkpoint.layout import FLUSHED_FILE, JOB_FILE, RUNNING_FILE, RUNS_FILE
+from panekeeper.state.checkpoint.reset_intent import ResetIntent, write_reset_intent
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 
 if TYPE_CHECKING:
-    from recovery.jobs.job_status import NewestSavepoint
+    from panekeeper.recovery.jobs.job_status import NewestSavepoint
 
 PROGRESS = {"at": 60_000_000, "watermark": 50_000_000, "rows": 90, "rows_per_second": 1.5}
 REPORT = {"batch": 2, "open": {"panes": 4}, "progress": {**PROGRESS, "rows_behind": 7, "state_bytes": 1000}}

@@ -13,17 +13,17 @@ from typing import Any
 
 import pytest
 
-from framework.engine.job.lease import Lease, acquire
-from framework.engine.job.run_end import RunEnd
 from panekeeper import CheckpointError, DrainTimeout, ForeignCheckpoint, JobFailed, JobNotRunning
-from recovery.cli.main import main
-from recovery.jobs.job_status import JobStatus
-from recovery.jobs.remote import drain
-from recovery.jobs.status import status
-from state.checkpoint.control_files import ControlCommand, write_control_file
-from state.checkpoint.folder import LocalFolder
-from state.checkpoint.layout import JOB_FILE, RUNNING_FILE, STOPPED_FILE
-from state.checkpoint.owner import read_owner
+from panekeeper.framework.engine.job.lease import Lease, acquire
+from panekeeper.framework.engine.job.run_end import RunEnd
+from panekeeper.recovery.cli.main import main
+from panekeeper.recovery.jobs.job_status import JobStatus
+from panekeeper.recovery.jobs.remote import drain
+from panekeeper.recovery.jobs.status import status
+from panekeeper.state.checkpoint.control_files import ControlCommand, write_control_file
+from panekeeper.state.checkpoint.folder import LocalFolder
+from panekeeper.state.checkpoint.layout import JOB_FILE, RUNNING_FILE, STOPPED_FILE
+from panekeeper.state.checkpoint.owner import read_owner
 from tests.recovery.jobs.conftest import log_file
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -268,7 +268,8 @@ def test_exit_codes_and_json(checkpoint: LocalFolder, capsys: pytest.CaptureFixt
 def test_a_local_checkpoint_is_read_without_spark(checkpoint: LocalFolder) -> None:
     """Not even pyspark is imported."""
     program = (
-        "import sys; sys.modules.update(pyspark=None, delta=None, py4j=None); from recovery.cli.main import main; "
+        "import sys; sys.modules.update(pyspark=None, delta=None, py4j=None); "
+        "from panekeeper.recovery.cli.main import main; "
         f"sys.exit(main(['status', {checkpoint.root!r}]))"
     )
     ran = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)

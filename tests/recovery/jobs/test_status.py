@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from recovery.jobs.status import status
-from state.checkpoint.folder import LocalFolder
-from state.checkpoint.layout import FLUSHED_FILE
-from state.prepared import PreparedBatch, prepare
+from panekeeper.recovery.jobs.status import status
+from panekeeper.state.checkpoint.folder import LocalFolder
+from panekeeper.state.checkpoint.layout import FLUSHED_FILE
+from panekeeper.state.prepared import PreparedBatch, prepare
 from tests.recovery.jobs.conftest import RECORD, log_file
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from recovery.cli.main import main
-from recovery.errors import SavepointError
-from recovery.kafka.offsets import checkpoint_offsets
-from state.errors import CorruptState
+from panekeeper.recovery.cli.main import main
+from panekeeper.recovery.errors import SavepointError
+from panekeeper.recovery.kafka.offsets import checkpoint_offsets
+from panekeeper.state.errors import CorruptState
 
 SETTINGS = {"batchWatermarkMs": 0, "batchTimestampMs": 1, "conf": {"spark.sql.shuffle.partitions": "4"}}
 

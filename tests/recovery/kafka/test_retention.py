@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from panekeeper import SetupError
-from recovery.errors import BrokerUnavailable
-from recovery.kafka.offsets import SourceOffsets
-from recovery.kafka.retention import deleted_messages, read_config
+from panekeeper.recovery.errors import BrokerUnavailable
+from panekeeper.recovery.kafka.offsets import SourceOffsets
+from panekeeper.recovery.kafka.retention import deleted_messages, read_config
 
 OFFSETS = SourceOffsets(batch=3, sources={0: {"t": {"0": 5}}})
 

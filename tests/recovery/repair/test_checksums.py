@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from recovery.repair.repair import repair
+from panekeeper.recovery.repair.repair import repair
 from tests.recovery.conftest import FakeCheckpoint
 
 CONTENT = '{"id":"' + "123456789" * 100 + '"}'

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from recovery.jobs.lease import holding
-from recovery.repair import repair as repair_module
-from recovery.repair.repair import repair
-from recovery.savepoint.checkpoint_reader import read_checkpoint
-from state.checkpoint.layout import prepared_file
-from state.prepared import PreparedBatch
-from state.spark_logs.checksums import checksum_of
+from panekeeper.recovery.jobs.lease import holding
+from panekeeper.recovery.repair import repair as repair_module
+from panekeeper.recovery.repair.repair import repair
+from panekeeper.recovery.savepoint.checkpoint_reader import read_checkpoint
+from panekeeper.state.checkpoint.layout import prepared_file
+from panekeeper.state.prepared import PreparedBatch
+from panekeeper.state.spark_logs.checksums import checksum_of
 from tests.recovery.conftest import FakeCheckpoint
 from tests.recovery.repair.test_repair import delta_log
 

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from recovery.repair.repair import repair
-from state.checkpoint.layout import FLUSHED_FILE, prepared_file
-from state.prepared import PreparedBatch
+from panekeeper.recovery.repair.repair import repair
+from panekeeper.state.checkpoint.layout import FLUSHED_FILE, prepared_file
+from panekeeper.state.prepared import PreparedBatch
 from tests.recovery.conftest import FakeCheckpoint
 from tests.recovery.repair.test_repair import actions, delta_log, truncate
 

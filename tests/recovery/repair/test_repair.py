@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from recovery.cli.main import main
-from recovery.cli.subcommand import ExitCode
-from recovery.errors import SavepointError, SavepointRefused
-from recovery.repair.finding import Finding
-from recovery.repair.repair import repair
-from recovery.savepoint.checkpoint_reader import read_checkpoint
-from recovery.storage.local_files import LocalFiles
-from state.checkpoint.layout import (
+from panekeeper.recovery.cli.main import main
+from panekeeper.recovery.cli.subcommand import ExitCode
+from panekeeper.recovery.errors import SavepointError, SavepointRefused
+from panekeeper.recovery.repair.finding import Finding
+from panekeeper.recovery.repair.repair import repair
+from panekeeper.recovery.savepoint.checkpoint_reader import read_checkpoint
+from panekeeper.recovery.storage.local_files import LocalFiles
+from panekeeper.state.checkpoint.layout import (
     FLUSHED_FILE,
     JOB_FILE,
     RESET_FILE,
@@ -27,10 +27,10 @@ from state.checkpoint.layout import (
     TABLES_FILE,
     UNACCOUNTED_FOLDER,
 )
-from state.checkpoint.reset_intent import read_reset_intent
-from state.checkpoint.restore_markers import superseded_by
-from state.checkpoint.run_record import begin_run
-from state.errors import CorruptState
+from panekeeper.state.checkpoint.reset_intent import read_reset_intent
+from panekeeper.state.checkpoint.restore_markers import superseded_by
+from panekeeper.state.checkpoint.run_record import begin_run
+from panekeeper.state.errors import CorruptState
 from tests.recovery.conftest import FakeCheckpoint
 
 LEASE = json.dumps(

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from recovery.errors import SavepointRefused
-from recovery.jobs.lease import holding
-from recovery.repair.repair import repair
-from state.checkpoint.job_record import read_record
-from state.checkpoint.run_record import require_logs_agree
-from state.errors import CorruptState
+from panekeeper.recovery.errors import SavepointRefused
+from panekeeper.recovery.jobs.lease import holding
+from panekeeper.recovery.repair.repair import repair
+from panekeeper.state.checkpoint.job_record import read_record
+from panekeeper.state.checkpoint.run_record import require_logs_agree
+from panekeeper.state.errors import CorruptState
 from tests.recovery.conftest import FakeCheckpoint
 from tests.recovery.repair.test_repair import actions, delta_log
 

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from recovery.errors import SavepointRefused
-from recovery.restore.restore import restore
-from recovery.storage.locations import checkpoint_at
-from state.checkpoint.layout import JOB_FILE
+from panekeeper.recovery.errors import SavepointRefused
+from panekeeper.recovery.restore.restore import restore
+from panekeeper.recovery.storage.locations import checkpoint_at
+from panekeeper.state.checkpoint.layout import JOB_FILE
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 from tests.recovery.restore.test_restore import Killed, killed_at
 
 if TYPE_CHECKING:
-    from recovery.storage.blobs import TransferProgress
+    from panekeeper.recovery.storage.blobs import TransferProgress
     from tests.recovery.storage.memory_archive import MemoryArchive
 
 

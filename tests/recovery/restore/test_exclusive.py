@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from framework.engine.job.lease import acquire
 from panekeeper import CheckpointInUse
-from recovery.errors import SavepointRefused
-from recovery.restore.intent import read_intent
-from recovery.restore.restore import restore
-from recovery.savepoint.manifest import manifest_file
-from recovery.savepoint.restore_paths import RestorePaths
-from state.checkpoint.claims import note_takeover, unaccounted_after, unaccounted_files
-from state.checkpoint.layout import RUNNING_FILE, UNACCOUNTED_FOLDER, claim_file
-from state.checkpoint.owner import LeaseOwner, read_owner
+from panekeeper.framework.engine.job.lease import acquire
+from panekeeper.recovery.errors import SavepointRefused
+from panekeeper.recovery.restore.intent import read_intent
+from panekeeper.recovery.restore.restore import restore
+from panekeeper.recovery.savepoint.manifest import manifest_file
+from panekeeper.recovery.savepoint.restore_paths import RestorePaths
+from panekeeper.state.checkpoint.claims import note_takeover, unaccounted_after, unaccounted_files
+from panekeeper.state.checkpoint.layout import RUNNING_FILE, UNACCOUNTED_FOLDER, claim_file
+from panekeeper.state.checkpoint.owner import LeaseOwner, read_owner
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 from tests.recovery.storage.memory_archive import MemoryArchive
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from recovery.errors import DamagedSavepoint
-from recovery.restore.restore import restore
-from recovery.savepoint.checkpoint_reader import files_ahead
-from recovery.savepoint.create import Savepoint
-from state.checkpoint.layout import claim_file, control_file
-from state.errors import CorruptState
+from panekeeper.recovery.errors import DamagedSavepoint
+from panekeeper.recovery.restore.restore import restore
+from panekeeper.recovery.savepoint.checkpoint_reader import files_ahead
+from panekeeper.recovery.savepoint.create import Savepoint
+from panekeeper.state.checkpoint.layout import claim_file, control_file
+from panekeeper.state.errors import CorruptState
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 from tests.recovery.restore.test_foreign_savepoint import COPIES, add_file
 from tests.recovery.storage.memory_archive import MemoryArchive

@@ -12,22 +12,22 @@ from typing import Any
 
 import pytest
 
-from recovery.errors import DamagedSavepoint, SavepointRefused, UntrustedSavepoint
-from recovery.restore.clone import clone
-from recovery.restore.confirmed_tables import unconfirmed_tables
-from recovery.restore.intent import read_intent
-from recovery.restore.restore import restore
-from recovery.savepoint.catalog import show, verify
-from recovery.savepoint.checkpoint_copy import temporary_copy
-from recovery.savepoint.create import Savepoint
-from recovery.savepoint.manifest import manifest_file
-from recovery.savepoint.restore_paths import RestorePaths
-from recovery.savepoint.signature import KEY_VARIABLE
-from recovery.storage.archive import Archive
-from recovery.storage.local_files import LocalFiles
-from state.checkpoint.job_record import MAX_EPOCH
-from state.checkpoint.layout import JOB_FILE, RESET_FILE, TABLES_FILE
-from state.errors import CorruptState
+from panekeeper.recovery.errors import DamagedSavepoint, SavepointRefused, UntrustedSavepoint
+from panekeeper.recovery.restore.clone import clone
+from panekeeper.recovery.restore.confirmed_tables import unconfirmed_tables
+from panekeeper.recovery.restore.intent import read_intent
+from panekeeper.recovery.restore.restore import restore
+from panekeeper.recovery.savepoint.catalog import show, verify
+from panekeeper.recovery.savepoint.checkpoint_copy import temporary_copy
+from panekeeper.recovery.savepoint.create import Savepoint
+from panekeeper.recovery.savepoint.manifest import manifest_file
+from panekeeper.recovery.savepoint.restore_paths import RestorePaths
+from panekeeper.recovery.savepoint.signature import KEY_VARIABLE
+from panekeeper.recovery.storage.archive import Archive
+from panekeeper.recovery.storage.local_files import LocalFiles
+from panekeeper.state.checkpoint.job_record import MAX_EPOCH
+from panekeeper.state.checkpoint.layout import JOB_FILE, RESET_FILE, TABLES_FILE
+from panekeeper.state.errors import CorruptState
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 from tests.recovery.restore.test_restore import killed_at
 from tests.recovery.storage.memory_archive import MemoryArchive

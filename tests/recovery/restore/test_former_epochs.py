@@ -10,16 +10,16 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
-from recovery.restore.clone import clone
-from recovery.restore.former_epochs import epochs_to_fence, last_known_epochs
-from recovery.restore.restore import restore
-from recovery.savepoint.catalog import show
-from recovery.storage.delta_log import transactions_of
-from recovery.storage.local_files import LocalFiles
-from state.checkpoint.folder import LocalFolder
-from state.checkpoint.job_record import OWNER, JobRecord, last_epochs, read_record
-from state.checkpoint.layout import RESET_FILE
-from state.errors import CorruptState
+from panekeeper.recovery.restore.clone import clone
+from panekeeper.recovery.restore.former_epochs import epochs_to_fence, last_known_epochs
+from panekeeper.recovery.restore.restore import restore
+from panekeeper.recovery.savepoint.catalog import show
+from panekeeper.recovery.storage.delta_log import transactions_of
+from panekeeper.recovery.storage.local_files import LocalFiles
+from panekeeper.state.checkpoint.folder import LocalFolder
+from panekeeper.state.checkpoint.job_record import OWNER, JobRecord, last_epochs, read_record
+from panekeeper.state.checkpoint.layout import RESET_FILE
+from panekeeper.state.errors import CorruptState
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 from tests.recovery.storage.memory_archive import MemoryArchive
 

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from recovery.errors import SavepointRefused, TableVersionLost
-from recovery.restore.intent import RestoreIntent, read_intent, write_intent
-from recovery.restore.restore import _require_no_interrupted, restore
-from recovery.restore.superseded import mark_superseded
-from recovery.savepoint.restore_paths import RestorePaths
-from recovery.storage.delta_log import SavedTable
-from recovery.storage.local_files import LocalFiles
-from state.errors import CorruptState
+from panekeeper.recovery.errors import SavepointRefused, TableVersionLost
+from panekeeper.recovery.restore.intent import RestoreIntent, read_intent, write_intent
+from panekeeper.recovery.restore.restore import _require_no_interrupted, restore
+from panekeeper.recovery.restore.superseded import mark_superseded
+from panekeeper.recovery.savepoint.restore_paths import RestorePaths
+from panekeeper.recovery.storage.delta_log import SavedTable
+from panekeeper.recovery.storage.local_files import LocalFiles
+from panekeeper.state.errors import CorruptState
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 from tests.recovery.restore.test_restore import killed_at
 from tests.recovery.restore.test_restore_again import DELTA, job_with_versions

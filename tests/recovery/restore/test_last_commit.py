@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from recovery.restore.restore import restore
-from state.checkpoint.job_record import read_record, write_flushed
-from state.checkpoint.layout import COMMITS_FOLDER
-from state.prepared import has_other_offsets, read_prepared
+from panekeeper.recovery.restore.restore import restore
+from panekeeper.state.checkpoint.job_record import read_record, write_flushed
+from panekeeper.state.checkpoint.layout import COMMITS_FOLDER
+from panekeeper.state.prepared import has_other_offsets, read_prepared
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 
 if TYPE_CHECKING:

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from recovery.errors import DamagedSavepoint, TableVersionLost
-from recovery.restore.restore import restore
-from recovery.savepoint.catalog import show
-from recovery.savepoint.manifest import Manifest, manifest_file
-from recovery.storage.delta_log import saved_table
+from panekeeper.recovery.errors import DamagedSavepoint, TableVersionLost
+from panekeeper.recovery.restore.restore import restore
+from panekeeper.recovery.savepoint.catalog import show
+from panekeeper.recovery.savepoint.manifest import Manifest, manifest_file
+from panekeeper.recovery.storage.delta_log import saved_table
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 from tests.recovery.savepoint.test_manifest_fuzz import with_checksum
 from tests.recovery.storage.memory_archive import MemoryArchive

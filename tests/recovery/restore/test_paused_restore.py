@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 
 from panekeeper import CheckpointInUse
-from recovery.errors import SavepointRefused
-from recovery.restore.clone import clone
-from recovery.restore.exclusive import begin, without_jobs
-from recovery.restore.intent import STEPS, RestoreIntent, read_intent
-from recovery.restore.restore import restore
-from recovery.savepoint.catalog import show
-from recovery.savepoint.restore_paths import RestorePaths
-from recovery.storage.files import Files
-from state.checkpoint.job_record import read_record, write_record
-from state.checkpoint.layout import CLAIMS_FOLDER, LOCK_FILE, RUNNING_FILE
+from panekeeper.recovery.errors import SavepointRefused
+from panekeeper.recovery.restore.clone import clone
+from panekeeper.recovery.restore.exclusive import begin, without_jobs
+from panekeeper.recovery.restore.intent import STEPS, RestoreIntent, read_intent
+from panekeeper.recovery.restore.restore import restore
+from panekeeper.recovery.savepoint.catalog import show
+from panekeeper.recovery.savepoint.restore_paths import RestorePaths
+from panekeeper.recovery.storage.files import Files
+from panekeeper.state.checkpoint.job_record import read_record, write_record
+from panekeeper.state.checkpoint.layout import CLAIMS_FOLDER, LOCK_FILE, RUNNING_FILE
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 from tests.recovery.restore.test_restore import killed_at
 from tests.recovery.storage.memory_archive import MemoryArchive

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from recovery.errors import DamagedSavepoint, SavepointError, SavepointRefused
-from recovery.restore.clone import clone
-from recovery.restore.intent import STEPS
-from recovery.restore.restore import restore
-from recovery.restore.superseded import mark_superseded
-from recovery.storage.delta_log import SavedTable
-from recovery.storage.local_files import LocalFiles
-from recovery.storage.locations import checkpoint_at
-from state.checkpoint.job_record import JobRecord, read_record
-from state.checkpoint.layout import FLUSHED_FILE, JOB_FILE, SAVEPOINT_FILE, SUPERSEDED_FILE
-from state.errors import CorruptState
+from panekeeper.recovery.errors import DamagedSavepoint, SavepointError, SavepointRefused
+from panekeeper.recovery.restore.clone import clone
+from panekeeper.recovery.restore.intent import STEPS
+from panekeeper.recovery.restore.restore import restore
+from panekeeper.recovery.restore.superseded import mark_superseded
+from panekeeper.recovery.storage.delta_log import SavedTable
+from panekeeper.recovery.storage.local_files import LocalFiles
+from panekeeper.recovery.storage.locations import checkpoint_at
+from panekeeper.state.checkpoint.job_record import JobRecord, read_record
+from panekeeper.state.checkpoint.layout import FLUSHED_FILE, JOB_FILE, SAVEPOINT_FILE, SUPERSEDED_FILE
+from panekeeper.state.errors import CorruptState
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 
 if TYPE_CHECKING:

@@ -11,17 +11,17 @@ from typing import Any
 
 import pytest
 
-from recovery.errors import DamagedSavepoint, NoSuchSavepoint, SavepointRefused, TableVersionLost
-from recovery.restore.intent import STEPS, read_intent, write_intent
-from recovery.restore.restore import restore
-from recovery.savepoint.manifest import manifest_file
-from recovery.savepoint.restore_paths import RestorePaths
-from recovery.storage.local_files import LocalFiles
-from recovery.storage.locations import checkpoint_at
-from recovery.upgrade.rescale import rescale
-from state.checkpoint.job_record import read_record
-from state.checkpoint.last_savepoint import read_last_savepoint
-from state.checkpoint.layout import RESET_FILE
+from panekeeper.recovery.errors import DamagedSavepoint, NoSuchSavepoint, SavepointRefused, TableVersionLost
+from panekeeper.recovery.restore.intent import STEPS, read_intent, write_intent
+from panekeeper.recovery.restore.restore import restore
+from panekeeper.recovery.savepoint.manifest import manifest_file
+from panekeeper.recovery.savepoint.restore_paths import RestorePaths
+from panekeeper.recovery.storage.local_files import LocalFiles
+from panekeeper.recovery.storage.locations import checkpoint_at
+from panekeeper.recovery.upgrade.rescale import rescale
+from panekeeper.state.checkpoint.job_record import read_record
+from panekeeper.state.checkpoint.last_savepoint import read_last_savepoint
+from panekeeper.state.checkpoint.layout import RESET_FILE
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 from tests.recovery.restore.test_restore import Killed, killed_at, without_record
 from tests.recovery.storage.memory_archive import MemoryArchive

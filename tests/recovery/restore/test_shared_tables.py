@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
-from recovery.errors import SavepointRefused
-from recovery.restore.confirmed_tables import other_jobs, unchanged_tables, unconfirmed_tables
-from recovery.restore.intent import RestoreIntent
-from recovery.restore.restore import restore
-from recovery.savepoint.catalog import show
-from recovery.savepoint.restore_paths import RestorePaths
+from panekeeper.recovery.errors import SavepointRefused
+from panekeeper.recovery.restore.confirmed_tables import other_jobs, unchanged_tables, unconfirmed_tables
+from panekeeper.recovery.restore.intent import RestoreIntent
+from panekeeper.recovery.restore.restore import restore
+from panekeeper.recovery.savepoint.catalog import show
+from panekeeper.recovery.savepoint.restore_paths import RestorePaths
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 from tests.recovery.storage.memory_archive import MemoryArchive
 

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from recovery.errors import DamagedSavepoint
-from recovery.savepoint.checkpoint_copy import _is_within, _renamed, with_new_path, write_checkpoint
-from recovery.savepoint.manifest import Manifest
-from recovery.savepoint.manifest_rules import MAX_SMALL_BYTES
-from recovery.storage.archive import ByteSink
-from recovery.storage.blobs import SavedFile
-from recovery.storage.local_files import LocalFiles
+from panekeeper.recovery.errors import DamagedSavepoint
+from panekeeper.recovery.savepoint.checkpoint_copy import _is_within, _renamed, with_new_path, write_checkpoint
+from panekeeper.recovery.savepoint.manifest import Manifest
+from panekeeper.recovery.savepoint.manifest_rules import MAX_SMALL_BYTES
+from panekeeper.recovery.storage.archive import ByteSink
+from panekeeper.recovery.storage.blobs import SavedFile
+from panekeeper.recovery.storage.local_files import LocalFiles
 from tests.recovery.savepoint.test_manifest import MANIFEST
 from tests.recovery.storage.memory_archive import MemoryArchive
 

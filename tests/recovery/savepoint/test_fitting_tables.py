@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
-from framework.declarations.errors import CheckpointError, SinkError
-from framework.engine.sink.small_commits import FENCED, SmallCommits
-from recovery.errors import SavepointRefused
-from state.checkpoint.job_record import OWNER, read_tables
-from state.checkpoint.layout import (
+from panekeeper.framework.declarations.errors import CheckpointError, SinkError
+from panekeeper.framework.engine.sink.small_commits import FENCED, SmallCommits
+from panekeeper.recovery.errors import SavepointRefused
+from panekeeper.state.checkpoint.job_record import OWNER, read_tables
+from panekeeper.state.checkpoint.layout import (
     FLUSHED_FILE,
     INPUTS_FILE,
     RUNNING_FILE,
@@ -21,7 +21,7 @@ from state.checkpoint.layout import (
     TABLES_FILE,
     prepared_file,
 )
-from state.prepared import PreparedBatch, TableWrite
+from panekeeper.state.prepared import PreparedBatch, TableWrite
 from tests.recovery.upkeep.conftest import SCHEMA, JobWithTable
 
 ID = "0123456789ab"

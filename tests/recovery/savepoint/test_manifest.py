@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from recovery.errors import DamagedSavepoint, ForeignManifest, NewerSavepoint, SavepointError
-from recovery.savepoint.manifest import Manifest
-from recovery.storage.blobs import SavedFile
-from recovery.storage.delta_log import SavedTable
+from panekeeper.recovery.errors import DamagedSavepoint, ForeignManifest, NewerSavepoint, SavepointError
+from panekeeper.recovery.savepoint.manifest import Manifest
+from panekeeper.recovery.storage.blobs import SavedFile
+from panekeeper.recovery.storage.delta_log import SavedTable
 
 FILES = ("commits/7", "metadata", "offsets/7", "panekeeper/job.json")
 MANIFEST = Manifest(

@@ -10,9 +10,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recovery.errors import SavepointError
-from recovery.savepoint.manifest import Manifest
-from recovery.savepoint.manifest_rules import ROLES
+from panekeeper.recovery.errors import SavepointError
+from panekeeper.recovery.savepoint.manifest import Manifest
+from panekeeper.recovery.savepoint.manifest_rules import ROLES
 from tests.recovery.savepoint.test_manifest import MANIFEST
 
 VALUES = st.recursive(

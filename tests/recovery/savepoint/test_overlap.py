@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from recovery.errors import SavepointRefused
-from recovery.restore.restore import restore
-from recovery.savepoint.catalog import verify
-from recovery.storage.locations import open_archive
-from recovery.upgrade.rescale import rescale
+from panekeeper.recovery.errors import SavepointRefused
+from panekeeper.recovery.restore.restore import restore
+from panekeeper.recovery.savepoint.catalog import verify
+from panekeeper.recovery.storage.locations import open_archive
+from panekeeper.recovery.upgrade.rescale import rescale
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 
 SPARK: Any = object()

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recovery.errors import NoSuchSavepoint, SavepointRefused
-from recovery.savepoint.catalog import prune, savepoints, show, verify
-from recovery.savepoint.manifest import manifest_file
-from recovery.savepoint.signature import KEY_VARIABLE
-from recovery.storage.archive import ByteSink
+from panekeeper.recovery.errors import NoSuchSavepoint, SavepointRefused
+from panekeeper.recovery.savepoint.catalog import prune, savepoints, show, verify
+from panekeeper.recovery.savepoint.manifest import manifest_file
+from panekeeper.recovery.savepoint.signature import KEY_VARIABLE
+from panekeeper.recovery.storage.archive import ByteSink
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 from tests.recovery.storage.memory_archive import MemoryArchive
 

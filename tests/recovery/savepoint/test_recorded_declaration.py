@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from recovery.errors import SavepointRefused
-from recovery.savepoint.checkpoint_reader import read_checkpoint
-from state.checkpoint.layout import prepared_file
-from state.prepared import PreparedBatch
-from state.upgrade.history import BEFORE, HISTORY
+from panekeeper.recovery.errors import SavepointRefused
+from panekeeper.recovery.savepoint.checkpoint_reader import read_checkpoint
+from panekeeper.state.checkpoint.layout import prepared_file
+from panekeeper.state.prepared import PreparedBatch
+from panekeeper.state.upgrade.history import BEFORE, HISTORY
 from tests.recovery.conftest import FakeCheckpoint
 
 DECLARED = {"window.kind": "timeInterval"}

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from recovery.cli.main import main
-from recovery.savepoint.retention import short_retention
-from recovery.storage.delta_log import SavedTable
+from panekeeper.recovery.cli.main import main
+from panekeeper.recovery.savepoint.retention import short_retention
+from panekeeper.recovery.storage.delta_log import SavedTable
 from tests.recovery.conftest import FakeCheckpoint
 from tests.recovery.upgrade.test_check import SAVED
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from recovery.errors import DamagedSavepoint, NoSuchSavepoint, SavepointError, SavepointRefused
-from recovery.savepoint.catalog import savepoints, show, verify
-from recovery.savepoint.checkpoint_copy import with_new_path
-from recovery.savepoint.checkpoint_reader import CheckpointSnapshot, read_checkpoint
-from recovery.savepoint.create import _copy_with_retry
-from recovery.savepoint.manifest import Manifest
-from recovery.storage.delta_log import SavedTable
-from state.checkpoint.layout import FLUSHED_FILE, RESET_FILE, RUNNING_FILE, prepared_file
+from panekeeper.recovery.errors import DamagedSavepoint, NoSuchSavepoint, SavepointError, SavepointRefused
+from panekeeper.recovery.savepoint.catalog import savepoints, show, verify
+from panekeeper.recovery.savepoint.checkpoint_copy import with_new_path
+from panekeeper.recovery.savepoint.checkpoint_reader import CheckpointSnapshot, read_checkpoint
+from panekeeper.recovery.savepoint.create import _copy_with_retry
+from panekeeper.recovery.savepoint.manifest import Manifest
+from panekeeper.recovery.storage.delta_log import SavedTable
+from panekeeper.state.checkpoint.layout import FLUSHED_FILE, RESET_FILE, RUNNING_FILE, prepared_file
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 from tests.recovery.storage.memory_archive import MemoryArchive
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from recovery.errors import SavepointError, SavepointRefused
-from recovery.savepoint.checkpoint_reader import CheckpointSnapshot, read_checkpoint
-from recovery.savepoint.create import _copy_with_retry, table_versions
-from recovery.storage.delta_log import SavedTable, has_version
-from recovery.storage.local_files import LocalFiles
-from state.checkpoint.layout import RESET_FILE, RESTORING_SUFFIX, SUPERSEDED_FILE
+from panekeeper.recovery.errors import SavepointError, SavepointRefused
+from panekeeper.recovery.savepoint.checkpoint_reader import CheckpointSnapshot, read_checkpoint
+from panekeeper.recovery.savepoint.create import _copy_with_retry, table_versions
+from panekeeper.recovery.storage.delta_log import SavedTable, has_version
+from panekeeper.recovery.storage.local_files import LocalFiles
+from panekeeper.state.checkpoint.layout import RESET_FILE, RESTORING_SUFFIX, SUPERSEDED_FILE
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 from tests.recovery.storage.memory_archive import MemoryArchive
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from threading import RLock
 
-from recovery.storage.archive import Archive, ByteSink
+from panekeeper.recovery.storage.archive import Archive, ByteSink
 
 
 class MemoryArchive(Archive):

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from recovery.cli.main import main
-from recovery.errors import ArchiveError, NoSuchSavepoint
-from recovery.restore.restore import restore
-from recovery.savepoint.catalog import prune, savepoints, show, verify
-from recovery.storage import locations
-from recovery.storage.archive import Archive
-from recovery.storage.locations import open_archive, register_archive
+from panekeeper.recovery.cli.main import main
+from panekeeper.recovery.errors import ArchiveError, NoSuchSavepoint
+from panekeeper.recovery.restore.restore import restore
+from panekeeper.recovery.savepoint.catalog import prune, savepoints, show, verify
+from panekeeper.recovery.storage import locations
+from panekeeper.recovery.storage.archive import Archive
+from panekeeper.recovery.storage.locations import open_archive, register_archive
 from tests.recovery.conftest import savepoint
 from tests.recovery.storage.memory_archive import MemoryArchive
 

@@ -11,11 +11,17 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
-from framework.engine.sink.small_commit_checks import UnsupportedTable
-from recovery.errors import SavepointError
-from recovery.storage.delta_log import SavedTable, has_version, newest_version, table_metadata, transactions_of
-from recovery.storage.delta_versions import missing_files, restore
-from recovery.storage.local_files import LocalFiles
+from panekeeper.framework.engine.sink.small_commit_checks import UnsupportedTable
+from panekeeper.recovery.errors import SavepointError
+from panekeeper.recovery.storage.delta_log import (
+    SavedTable,
+    has_version,
+    newest_version,
+    table_metadata,
+    transactions_of,
+)
+from panekeeper.recovery.storage.delta_versions import missing_files, restore
+from panekeeper.recovery.storage.local_files import LocalFiles
 
 SAVED = 2
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from recovery.storage.local_files import LocalFiles
-from state.checkpoint.folder import LocalFolder
+from panekeeper.recovery.storage.local_files import LocalFiles
+from panekeeper.state.checkpoint.folder import LocalFolder
 
 
 def test_a_small_file_is_on_the_disk_before_it_has_its_name(

@@ -8,13 +8,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from recovery.errors import ArchiveError, ArchiveUnreachable
-from recovery.jobs.fleet import list_jobs
-from recovery.jobs.status import status
-from recovery.savepoint.catalog import prune, savepoints, show
-from recovery.storage import s3_bucket
-from recovery.storage.locations import checkpoint_at
-from recovery.storage.s3_options import S3Options
+from panekeeper.recovery.errors import ArchiveError, ArchiveUnreachable
+from panekeeper.recovery.jobs.fleet import list_jobs
+from panekeeper.recovery.jobs.status import status
+from panekeeper.recovery.savepoint.catalog import prune, savepoints, show
+from panekeeper.recovery.storage import s3_bucket
+from panekeeper.recovery.storage.locations import checkpoint_at
+from panekeeper.recovery.storage.s3_options import S3Options
 
 LIST = "<ListBucketResult><Name>b</Name><IsTruncated>false</IsTruncated>{}</ListBucketResult>"
 PAGES = {

@@ -13,18 +13,18 @@ import boto3
 import pytest
 from moto.core import set_initial_no_auth_action_count
 
-from recovery.cli.main import main
-from recovery.cli.subcommand import ExitCode
-from recovery.errors import ArchiveDenied, ArchiveNotFound, SavepointRefused
-from recovery.jobs.remote import checkpoint_folder
-from recovery.jobs.status import status
-from recovery.restore.clone import clone
-from recovery.restore.restore import restore
-from recovery.savepoint.catalog import verify
-from recovery.savepoint.checkpoint_copy import with_new_path
-from recovery.storage.locations import checkpoint_at, open_archive
-from state.checkpoint.job_record import read_record
-from state.checkpoint.layout import JOB_FILE, SAVEPOINT_FILE, prepared_file
+from panekeeper.recovery.cli.main import main
+from panekeeper.recovery.cli.subcommand import ExitCode
+from panekeeper.recovery.errors import ArchiveDenied, ArchiveNotFound, SavepointRefused
+from panekeeper.recovery.jobs.remote import checkpoint_folder
+from panekeeper.recovery.jobs.status import status
+from panekeeper.recovery.restore.clone import clone
+from panekeeper.recovery.restore.restore import restore
+from panekeeper.recovery.savepoint.catalog import verify
+from panekeeper.recovery.savepoint.checkpoint_copy import with_new_path
+from panekeeper.recovery.storage.locations import checkpoint_at, open_archive
+from panekeeper.state.checkpoint.job_record import read_record
+from panekeeper.state.checkpoint.layout import JOB_FILE, SAVEPOINT_FILE, prepared_file
 from tests.recovery.conftest import SECRET, FakeCheckpoint, savepoint
 from tests.recovery.storage.memory_archive import MemoryArchive
 

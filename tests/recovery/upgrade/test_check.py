@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 
 from panekeeper import Batched, Count, Sliding, Time, TimeInterval, Tumbling
-from recovery.cli.subcommand import ExitCode
-from recovery.cli.upgrade import PLAN
-from recovery.savepoint.manifest import Manifest
-from recovery.storage.blobs import SavedFile
-from recovery.storage.delta_log import SavedTable
-from recovery.upgrade.check import DeclaredJob, UpgradeReport, compare_savepoint
-from state.checkpoint.compatibility import Compatibility, as_recorded
-from state.checkpoint.job_record import installed_versions
-from state.checkpoint.layout import FLUSHED_FILE
-from state.codec import STATE_VERSION
+from panekeeper.recovery.cli.subcommand import ExitCode
+from panekeeper.recovery.cli.upgrade import PLAN
+from panekeeper.recovery.savepoint.manifest import Manifest
+from panekeeper.recovery.storage.blobs import SavedFile
+from panekeeper.recovery.storage.delta_log import SavedTable
+from panekeeper.recovery.upgrade.check import DeclaredJob, UpgradeReport, compare_savepoint
+from panekeeper.state.checkpoint.compatibility import Compatibility, as_recorded
+from panekeeper.state.checkpoint.job_record import installed_versions
+from panekeeper.state.checkpoint.layout import FLUSHED_FILE
+from panekeeper.state.codec import STATE_VERSION
 
 WINDOW = Tumbling(Time(30)).declaration()
 DECLARED: dict[str, Any] = {

@@ -9,13 +9,15 @@ from typing import Any
 import pytest
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from framework.builder.outputs import Computation, DeltaJob
-from framework.declarations.errors import DeclarationError
-from recovery.errors import JobFileError
-from recovery.upgrade.job_file import load_job
+from panekeeper.framework.builder.outputs import Computation, DeltaJob
+from panekeeper.framework.declarations.errors import DeclarationError
+from panekeeper.recovery.errors import JobFileError
+from panekeeper.recovery.upgrade.job_file import load_job
 
 SPARK: Any = object()
-HEAD = "from framework.builder.outputs import Computation, DeltaJob\nfrom panekeeper import DeclarationError\n"
+HEAD = (
+    "from panekeeper.framework.builder.outputs import Computation, DeltaJob\nfrom panekeeper import DeclarationError\n"
+)
 
 
 @pytest.fixture

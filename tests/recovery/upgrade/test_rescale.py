@@ -12,16 +12,16 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from recovery.cli.upgrade import RESCALE
-from recovery.errors import SavepointRefused
-from recovery.savepoint.checkpoint_copy import rewrite_paths
-from recovery.savepoint.checkpoint_reader import read_checkpoint
-from recovery.savepoint.manifest import manifest_file
-from recovery.upgrade.rescale import _savepoint_before, keep_in_force, rescale
-from state.checkpoint.job_record import read_record, write_record
-from state.checkpoint.layout import JOB_FILE, RESTORING_SUFFIX, prepared_file
-from state.checkpoint.run_record import last_batches
-from state.upgrade.history import BEFORE, in_force
+from panekeeper.recovery.cli.upgrade import RESCALE
+from panekeeper.recovery.errors import SavepointRefused
+from panekeeper.recovery.savepoint.checkpoint_copy import rewrite_paths
+from panekeeper.recovery.savepoint.checkpoint_reader import read_checkpoint
+from panekeeper.recovery.savepoint.manifest import manifest_file
+from panekeeper.recovery.upgrade.rescale import _savepoint_before, keep_in_force, rescale
+from panekeeper.state.checkpoint.job_record import read_record, write_record
+from panekeeper.state.checkpoint.layout import JOB_FILE, RESTORING_SUFFIX, prepared_file
+from panekeeper.state.checkpoint.run_record import last_batches
+from panekeeper.state.upgrade.history import BEFORE, in_force
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 from tests.recovery.storage.memory_archive import MemoryArchive
 
@@ -105,7 +105,7 @@ def test_a_savepoint_of_before_rows_were_deleted_is_not_what_a_rescaling_goes_ba
     job: FakeCheckpoint, archive: MemoryArchive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An interrupted rescaling has left it: the tables would go back with the state, and have the rows again."""
-    monkeypatch.setattr("recovery.upgrade.rescale.savepoint", savepoint)
+    monkeypatch.setattr("panekeeper.recovery.upgrade.rescale.savepoint", savepoint)
     log = str(tmp_path / "log")
     write_deltalake(log, pa.table({"n": [1, 2]}))
     job.tables(log=log, view=None)
@@ -124,7 +124,7 @@ def test_a_savepoint_of_another_job_under_the_name_of_that_before_a_rescaling_is
     job: FakeCheckpoint, archive: MemoryArchive, change: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A clone has the name of its original, and may have its epoch and batch; a rescaling takes no name from a user."""
-    monkeypatch.setattr("recovery.upgrade.rescale.savepoint", savepoint)
+    monkeypatch.setattr("panekeeper.recovery.upgrade.rescale.savepoint", savepoint)
     found = read_checkpoint(job.files)
     names = [_savepoint_before(found, archive, None, SPARK, None) for _ in range(2)]
     assert names == ["readings-before-rescale-0-2"] * 2

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from framework.engine.sink.small_commits import SmallCommits
-from recovery.savepoint.manifest import Manifest
+from panekeeper.framework.engine.sink.small_commits import SmallCommits
+from panekeeper.recovery.savepoint.manifest import Manifest
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 
 SCHEMA = pa.schema([("sensor", pa.string()), ("n", pa.int64())])

@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from framework.engine.sink.small_commits import SmallCommits
-from recovery.cli.main import main
-from recovery.cli.subcommand import ExitCode
-from recovery.errors import NoSuchSavepoint, SavepointRefused
-from recovery.savepoint.catalog import prune
-from recovery.upkeep.maintain import maintain
-from recovery.upkeep.report import TableUpkeep
-from state.checkpoint.job_record import OWNER
-from state.checkpoint.layout import RESET_FILE
+from panekeeper.framework.engine.sink.small_commits import SmallCommits
+from panekeeper.recovery.cli.main import main
+from panekeeper.recovery.cli.subcommand import ExitCode
+from panekeeper.recovery.errors import NoSuchSavepoint, SavepointRefused
+from panekeeper.recovery.savepoint.catalog import prune
+from panekeeper.recovery.upkeep.maintain import maintain
+from panekeeper.recovery.upkeep.report import TableUpkeep
+from panekeeper.state.checkpoint.job_record import OWNER
+from panekeeper.state.checkpoint.layout import RESET_FILE
 from tests.recovery.upkeep.conftest import JobWithTable
 
 

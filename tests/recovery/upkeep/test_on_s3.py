@@ -11,11 +11,11 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from moto.server import ThreadedMotoServer
 
-from framework.engine.sink.small_commit_checks import UnsupportedTable
-from framework.engine.sink.small_commits import SmallCommits
-from recovery.storage.delta_options import delta_options
-from recovery.storage.s3_options import S3Options
-from recovery.upkeep.maintain import maintain
+from panekeeper.framework.engine.sink.small_commit_checks import UnsupportedTable
+from panekeeper.framework.engine.sink.small_commits import SmallCommits
+from panekeeper.recovery.storage.delta_options import delta_options
+from panekeeper.recovery.storage.s3_options import S3Options
+from panekeeper.recovery.upkeep.maintain import maintain
 from tests.recovery.conftest import SECRET, FakeCheckpoint
 from tests.recovery.upkeep.conftest import SCHEMA
 

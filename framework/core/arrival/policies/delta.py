@@ -8,14 +8,14 @@ from itertools import pairwise
 
 import numpy as np
 
-from framework.core.arrival.event_table import Cause, EventTable, Phase, row_events
-from framework.core.arrival.partitions import Partitions
-from framework.core.arrival.policies.protocol import AllRows, NewValues, RoundEviction, RunningPolicy
-from framework.core.arrival.policies.row_eviction import RowEviction
-from framework.core.arrival.policies.tumbles import Tumbles, make_tumbles
-from framework.core.arrival.round import RoundRows, count_new_rows
-from framework.declarations.events import EventType, Reason
-from framework.declarations.policies import Delta
+from panekeeper.framework.core.arrival.event_table import Cause, EventTable, Phase, row_events
+from panekeeper.framework.core.arrival.partitions import Partitions
+from panekeeper.framework.core.arrival.policies.protocol import AllRows, NewValues, RoundEviction, RunningPolicy
+from panekeeper.framework.core.arrival.policies.row_eviction import RowEviction
+from panekeeper.framework.core.arrival.policies.tumbles import Tumbles, make_tumbles
+from panekeeper.framework.core.arrival.round import RoundRows, count_new_rows
+from panekeeper.framework.declarations.events import EventType, Reason
+from panekeeper.framework.declarations.policies import Delta
 
 
 class DeltaPolicy(RunningPolicy):

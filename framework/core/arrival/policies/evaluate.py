@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from framework.core.arrival import batched
-from framework.core.arrival.event_table import EventTable
-from framework.core.arrival.partitions import NEVER, Partitions
-from framework.core.arrival.policies.protocol import AllRows, RunningPolicy
-from framework.core.arrival.policies.registry import running_policy
-from framework.core.arrival.round import RoundRows
-from framework.declarations.windows import ArrivalWindow, Batched, Sliding, Tumbling
+from panekeeper.framework.core.arrival import batched
+from panekeeper.framework.core.arrival.event_table import EventTable
+from panekeeper.framework.core.arrival.partitions import NEVER, Partitions
+from panekeeper.framework.core.arrival.policies.protocol import AllRows, RunningPolicy
+from panekeeper.framework.core.arrival.policies.registry import running_policy
+from panekeeper.framework.core.arrival.round import RoundRows
+from panekeeper.framework.declarations.windows import ArrivalWindow, Batched, Sliding, Tumbling
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from framework.core.arrival.policies.protocol import RunningPolicy
-from framework.declarations.policies import PartitionAge
+from panekeeper.framework.core.arrival.policies.protocol import RunningPolicy
+from panekeeper.framework.declarations.policies import PartitionAge
 
 
 class PartitionAgePolicy(RunningPolicy):
-    """Evict partitions by the clock; how is in `framework.core.arrival.partition_eviction`."""
+    """Evict partitions by the clock; how is in `panekeeper.framework.core.arrival.partition_eviction`."""
 
     def __init__(self, declared: PartitionAge) -> None:
         self.partition_age_us = declared.us

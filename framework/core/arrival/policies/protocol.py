@@ -1,6 +1,6 @@
 """What a policy is at run time: the roles that it may have in a window in arrival order.
 
-A declared policy (`framework.declarations.policies`) is a value. Its implementation computes on all partitions of a key
+A declared policy (`declarations/policies.py`) is a value. Its implementation computes on all partitions of a key
 group at once, on columns, and holds no data: what must be stored for a partition is in `Partitions`. A subclass
 defines the methods of the roles that the policy can have; the others raise.
 """
@@ -13,11 +13,11 @@ from typing import NoReturn, Protocol
 
 import numpy as np
 
-from framework.core.arrival.event_table import EventTable
-from framework.core.arrival.partitions import NEVER, Partitions
-from framework.core.arrival.policies.tumbles import Tumbles
-from framework.core.arrival.round import RoundRows
-from framework.declarations.errors import DeclarationError
+from panekeeper.framework.core.arrival.event_table import EventTable
+from panekeeper.framework.core.arrival.partitions import NEVER, Partitions
+from panekeeper.framework.core.arrival.policies.tumbles import Tumbles
+from panekeeper.framework.core.arrival.round import RoundRows
+from panekeeper.framework.declarations.errors import DeclarationError
 
 NewValues = Callable[[str], np.ndarray]
 """Returns the values of a column, one for each new row of the round, in the order of `RoundRows`."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from framework.core.arrival.event_table import Cause, Phase
-from framework.core.arrival.partitions import Partitions
-from framework.core.arrival.policies.protocol import NewValues, RunningPolicy
-from framework.core.arrival.policies.tumbles import Tumbles, make_tumbles
-from framework.core.arrival.round import RoundRows
-from framework.declarations.events import Reason
-from framework.declarations.policies import Punctuation
+from panekeeper.framework.core.arrival.event_table import Cause, Phase
+from panekeeper.framework.core.arrival.partitions import Partitions
+from panekeeper.framework.core.arrival.policies.protocol import NewValues, RunningPolicy
+from panekeeper.framework.core.arrival.policies.tumbles import Tumbles, make_tumbles
+from panekeeper.framework.core.arrival.round import RoundRows
+from panekeeper.framework.declarations.events import Reason
+from panekeeper.framework.declarations.policies import Punctuation
 
 
 class PunctuationPolicy(RunningPolicy):

@@ -5,20 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from framework.core.arrival.policies.count import CountPolicy
-from framework.core.arrival.policies.delta import DeltaPolicy
-from framework.core.arrival.policies.partition_age import PartitionAgePolicy
-from framework.core.arrival.policies.partition_count import PartitionCountPolicy
-from framework.core.arrival.policies.protocol import RunningPolicy
-from framework.core.arrival.policies.punctuation import PunctuationPolicy
-from framework.core.arrival.policies.time import TimePolicy
-from framework.core.arrival.policies.tuple_count import TupleCountPolicy
-from framework.core.arrival.policies.user import UserRunningPolicy
-from framework.declarations.errors import DeclarationError
-from framework.declarations.policies import Count, Delta, PartitionAge, PartitionCount, Punctuation, Time, TupleCount
-from framework.declarations.policy import Policy
-from framework.declarations.user_policy import UserPolicy
-from framework.declarations.windows import ArrivalWindow, row_policies
+from panekeeper.framework.core.arrival.policies.count import CountPolicy
+from panekeeper.framework.core.arrival.policies.delta import DeltaPolicy
+from panekeeper.framework.core.arrival.policies.partition_age import PartitionAgePolicy
+from panekeeper.framework.core.arrival.policies.partition_count import PartitionCountPolicy
+from panekeeper.framework.core.arrival.policies.protocol import RunningPolicy
+from panekeeper.framework.core.arrival.policies.punctuation import PunctuationPolicy
+from panekeeper.framework.core.arrival.policies.time import TimePolicy
+from panekeeper.framework.core.arrival.policies.tuple_count import TupleCountPolicy
+from panekeeper.framework.core.arrival.policies.user import UserRunningPolicy
+from panekeeper.framework.declarations.errors import DeclarationError
+from panekeeper.framework.declarations.policies import (
+    Count,
+    Delta,
+    PartitionAge,
+    PartitionCount,
+    Punctuation,
+    Time,
+    TupleCount,
+)
+from panekeeper.framework.declarations.policy import Policy
+from panekeeper.framework.declarations.user_policy import UserPolicy
+from panekeeper.framework.declarations.windows import ArrivalWindow, row_policies
 
 RUNNING_POLICIES: dict[type[Policy], Callable[[Any], RunningPolicy]] = {
     Count: CountPolicy,

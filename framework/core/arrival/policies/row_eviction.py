@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from framework.core.arrival.event_table import EventTable, Phase, row_events
-from framework.core.arrival.round import RoundRows
-from framework.declarations.events import EventType
+from panekeeper.framework.core.arrival.event_table import EventTable, Phase, row_events
+from panekeeper.framework.core.arrival.round import RoundRows
+from panekeeper.framework.declarations.events import EventType
 
 
 class RowEviction:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from framework.core.arrival.event_table import Cause, EventTable, Phase, timer_events
-from framework.core.arrival.partitions import Partitions
-from framework.core.arrival.policies.protocol import AllRows, NewValues, RoundEviction, RunningPolicy
-from framework.core.arrival.policies.tumbles import Tumbles, make_tumbles
-from framework.core.arrival.round import RoundRows, count_before, count_new_rows, due_timers
-from framework.declarations.events import EventType, Reason
-from framework.declarations.policies import Time
+from panekeeper.framework.core.arrival.event_table import Cause, EventTable, Phase, timer_events
+from panekeeper.framework.core.arrival.partitions import Partitions
+from panekeeper.framework.core.arrival.policies.protocol import AllRows, NewValues, RoundEviction, RunningPolicy
+from panekeeper.framework.core.arrival.policies.tumbles import Tumbles, make_tumbles
+from panekeeper.framework.core.arrival.round import RoundRows, count_before, count_new_rows, due_timers
+from panekeeper.framework.declarations.events import EventType, Reason
+from panekeeper.framework.declarations.policies import Time
 
 _MILLISECOND_US = 1000
 """A row is evicted when it is strictly older than T: one millisecond after (docs/semantics.md section 3.5)."""

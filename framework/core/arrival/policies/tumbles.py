@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from framework.core.arrival.event_table import Cause, EventTable, Phase
-from framework.declarations.events import EventType, Reason
+from panekeeper.framework.core.arrival.event_table import Cause, EventTable, Phase
+from panekeeper.framework.declarations.events import EventType, Reason
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from framework.core.arrival.partitions import Partitions
-from framework.core.arrival.policies.protocol import RunningPolicy
-from framework.declarations.policies import TupleCount
+from panekeeper.framework.core.arrival.partitions import Partitions
+from panekeeper.framework.core.arrival.policies.protocol import RunningPolicy
+from panekeeper.framework.declarations.policies import TupleCount
 
 
 class TupleCountPolicy(RunningPolicy):

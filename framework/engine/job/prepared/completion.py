@@ -16,39 +16,39 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from framework.declarations.errors import (
+from panekeeper.framework.declarations.errors import (
     CheckpointError,
     CheckpointInUse,
     CorruptState,
     IncompatibleCheckpoint,
     SinkError,
 )
-from framework.engine.delta_log.read import is_delta_table, table_metadata, unreadable_table
-from framework.engine.job.tables.table_checks import require_no_later_batch
-from framework.engine.job.tables.table_record import is_accepted, require_same
-from framework.engine.job.tables.whole_tables import require_whole_batch, require_whole_tables
-from framework.engine.session.required_settings import session_of_its_own
-from framework.engine.session.spark_errors import translate
-from framework.engine.sink.batch.large_rows import read_large_rows, rows_and_hashes
-from framework.engine.sink.batch.table_writer import RESULTS
-from framework.engine.sink.fencing import require_owned
-from state.checkpoint.claims import unaccounted_files
-from state.checkpoint.folder import damaged, place_of
-from state.checkpoint.job_record import read_tables, write_flushed
-from state.checkpoint.layout import COMMITS_FOLDER, prepared_file
-from state.checkpoint.run_record import last_batches
-from state.log import logger
-from state.prepared import PreparedBatch, TableWrite, not_needed, read_prepared, require_begun
-from state.upgrade.history import corrected
+from panekeeper.framework.engine.delta_log.read import is_delta_table, table_metadata, unreadable_table
+from panekeeper.framework.engine.job.tables.table_checks import require_no_later_batch
+from panekeeper.framework.engine.job.tables.table_record import is_accepted, require_same
+from panekeeper.framework.engine.job.tables.whole_tables import require_whole_batch, require_whole_tables
+from panekeeper.framework.engine.session.required_settings import session_of_its_own
+from panekeeper.framework.engine.session.spark_errors import translate
+from panekeeper.framework.engine.sink.batch.large_rows import read_large_rows, rows_and_hashes
+from panekeeper.framework.engine.sink.batch.table_writer import RESULTS
+from panekeeper.framework.engine.sink.fencing import require_owned
+from panekeeper.state.checkpoint.claims import unaccounted_files
+from panekeeper.state.checkpoint.folder import damaged, place_of
+from panekeeper.state.checkpoint.job_record import read_tables, write_flushed
+from panekeeper.state.checkpoint.layout import COMMITS_FOLDER, prepared_file
+from panekeeper.state.checkpoint.run_record import last_batches
+from panekeeper.state.log import logger
+from panekeeper.state.prepared import PreparedBatch, TableWrite, not_needed, read_prepared, require_begun
+from panekeeper.state.upgrade.history import corrected
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from framework.engine.job.lease import Lease
-    from framework.engine.session.checkpoint_files import CheckpointFiles
-    from framework.engine.sink.protocol import BatchWriter
-    from state.checkpoint.folder import LocalFolder
-    from state.checkpoint.job_record import JobRecord
+    from panekeeper.framework.engine.job.lease import Lease
+    from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
+    from panekeeper.framework.engine.sink.protocol import BatchWriter
+    from panekeeper.state.checkpoint.folder import LocalFolder
+    from panekeeper.state.checkpoint.job_record import JobRecord
 
 _log = logger("job")
 

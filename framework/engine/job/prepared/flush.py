@@ -13,11 +13,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from framework.engine.delta_log.written_files import WrittenFiles
-from state.checkpoint.folder import WRITTEN_BY_S, LocalFolder, local_path, modified_s, sync_files
-from state.checkpoint.layout import STATE_FOLDER
-from state.spark_logs.batch_files import begun_with
-from state.spark_logs.checksums import checksum_of
+from panekeeper.framework.engine.delta_log.written_files import WrittenFiles
+from panekeeper.state.checkpoint.folder import WRITTEN_BY_S, LocalFolder, local_path, modified_s, sync_files
+from panekeeper.state.checkpoint.layout import STATE_FOLDER
+from panekeeper.state.spark_logs.batch_files import begun_with
+from panekeeper.state.spark_logs.checksums import checksum_of
 
 
 @dataclass

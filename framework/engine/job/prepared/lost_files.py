@@ -9,19 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from framework.declarations.errors import CheckpointError
-from framework.engine.sources.streams import is_there, options_of, sources_of
-from state.checkpoint.folder import batch_numbers
-from state.checkpoint.layout import OFFSETS_FOLDER
-from state.checkpoint.run_record import last_batches
-from state.spark_logs.lines import LogFolder
-from state.spark_logs.offsets import source_ends
-from state.spark_logs.source_logs import files_between
+from panekeeper.framework.declarations.errors import CheckpointError
+from panekeeper.framework.engine.sources.streams import is_there, options_of, sources_of
+from panekeeper.state.checkpoint.folder import batch_numbers
+from panekeeper.state.checkpoint.layout import OFFSETS_FOLDER
+from panekeeper.state.checkpoint.run_record import last_batches
+from panekeeper.state.spark_logs.lines import LogFolder
+from panekeeper.state.spark_logs.offsets import source_ends
+from panekeeper.state.spark_logs.source_logs import files_between
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from framework.engine.session.checkpoint_files import CheckpointFiles
+    from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
 
 
 def require_files_of_unfinished_batch(files: CheckpointFiles, accepted: int | None) -> None:

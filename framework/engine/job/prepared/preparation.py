@@ -8,22 +8,22 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from framework.declarations.errors import CheckpointInUse, JobFailed
-from framework.engine.job.prepared.flush import Flush
-from framework.engine.job.prepared.spark_commit import begun_ms, spark_commit
-from framework.engine.sink.batch.large_rows import read_large_rows, rows_and_hashes, write_large_rows
-from state.checkpoint.folder import LocalFolder
-from state.checkpoint.layout import prepared_file
-from state.prepared import PreparedBatch, TableWrite, not_needed, prepare
+from panekeeper.framework.declarations.errors import CheckpointInUse, JobFailed
+from panekeeper.framework.engine.job.prepared.flush import Flush
+from panekeeper.framework.engine.job.prepared.spark_commit import begun_ms, spark_commit
+from panekeeper.framework.engine.sink.batch.large_rows import read_large_rows, rows_and_hashes, write_large_rows
+from panekeeper.state.checkpoint.folder import LocalFolder
+from panekeeper.state.checkpoint.layout import prepared_file
+from panekeeper.state.prepared import PreparedBatch, TableWrite, not_needed, prepare
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from framework.engine.job.lease import Lease
-    from framework.engine.session.checkpoint_files import CheckpointFiles
-    from framework.engine.sink.batch.output import BatchOutput
-    from framework.engine.sink.protocol import BatchContext, JobSink
+    from panekeeper.framework.engine.job.lease import Lease
+    from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
+    from panekeeper.framework.engine.sink.batch.output import BatchOutput
+    from panekeeper.framework.engine.sink.protocol import BatchContext, JobSink
 
 
 @dataclass(kw_only=True)

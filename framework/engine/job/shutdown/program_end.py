@@ -11,7 +11,7 @@ import sys
 import threading
 from typing import Protocol, TypeVar
 
-from framework.declarations.errors import PanekeeperError
+from panekeeper.framework.declarations.errors import PanekeeperError
 
 
 class AwaitedJob(Protocol):

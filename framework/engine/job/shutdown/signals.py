@@ -9,9 +9,9 @@ from contextlib import suppress
 from types import FrameType
 from typing import Any, Self
 
-from framework.declarations.errors import JobNotRunning
-from state.checkpoint.clock import Deadline
-from state.log import logger
+from panekeeper.framework.declarations.errors import JobNotRunning
+from panekeeper.state.checkpoint.clock import Deadline
+from panekeeper.state.log import logger
 
 _log = logger("job")
 _MESSAGES = {

@@ -12,9 +12,9 @@ import threading
 import weakref
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from framework.declarations.errors import PanekeeperError
-from framework.engine.session.java.submitted import is_submitted
-from state.log import logger
+from panekeeper.framework.declarations.errors import PanekeeperError
+from panekeeper.framework.engine.session.java.submitted import is_submitted
+from panekeeper.state.log import logger
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

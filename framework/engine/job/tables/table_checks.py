@@ -9,19 +9,19 @@ from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from framework.declarations.errors import CheckpointError, SinkError
-from framework.engine.job.tables.table_record import TableRecord, require_all_batches, with_last_batch
-from framework.engine.sink.fencing import require_owned
-from framework.engine.sink.small_commits import FENCED
-from state.checkpoint.folder import place_of
-from state.checkpoint.run_record import is_new, last_batches
-from state.prepared import last_prepared
+from panekeeper.framework.declarations.errors import CheckpointError, SinkError
+from panekeeper.framework.engine.job.tables.table_record import TableRecord, require_all_batches, with_last_batch
+from panekeeper.framework.engine.sink.fencing import require_owned
+from panekeeper.framework.engine.sink.small_commits import FENCED
+from panekeeper.state.checkpoint.folder import place_of
+from panekeeper.state.checkpoint.run_record import is_new, last_batches
+from panekeeper.state.prepared import last_prepared
 
 if TYPE_CHECKING:
-    from framework.engine.session.checkpoint_files import CheckpointFiles
-    from framework.engine.sink.small_tables import SmallTables
-    from state.checkpoint.folder import CheckpointFolder
-    from state.checkpoint.job_record import JobRecord
+    from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
+    from panekeeper.framework.engine.sink.small_tables import SmallTables
+    from panekeeper.state.checkpoint.folder import CheckpointFolder
+    from panekeeper.state.checkpoint.job_record import JobRecord
 
 
 def require_fitting_tables(

@@ -21,13 +21,13 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from framework.declarations.errors import SinkError
-from framework.engine.sink.small_commits import FENCED
-from state.checkpoint.folder import place_of
+from panekeeper.framework.declarations.errors import SinkError
+from panekeeper.framework.engine.sink.small_commits import FENCED
+from panekeeper.state.checkpoint.folder import place_of
 
 if TYPE_CHECKING:
-    from state.checkpoint.job_record import JobRecord
-    from state.prepared import PreparedBatch
+    from panekeeper.state.checkpoint.job_record import JobRecord
+    from panekeeper.state.prepared import PreparedBatch
 
 ACCEPTED = "panekeeper.acceptedUpToBatch"
 """Property of a table by which its owner says that what it has of the batches up to this one is as it should be: the

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from framework.engine.delta_log.damage import damaged_batch, damaged_log
-from state.prepared import PreparedBatch
+from panekeeper.framework.engine.delta_log.damage import damaged_batch, damaged_log
+from panekeeper.state.prepared import PreparedBatch
 
 
 def require_whole_tables(paths: Iterable[str]) -> None:

@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from framework.declarations.errors import CheckpointError, CheckpointInUse
-from framework.engine.session.spark_errors import first_line
-from state.checkpoint.folder import LocalFolder, sync_files
-from state.checkpoint.job_record import JobRecord, create_record, installed_versions, write_record
-from state.log import logger
-from state.upgrade.history import begun_again
+from panekeeper.framework.declarations.errors import CheckpointError, CheckpointInUse
+from panekeeper.framework.engine.session.spark_errors import first_line
+from panekeeper.state.checkpoint.folder import LocalFolder, sync_files
+from panekeeper.state.checkpoint.job_record import JobRecord, create_record, installed_versions, write_record
+from panekeeper.state.log import logger
+from panekeeper.state.upgrade.history import begun_again
 
 if TYPE_CHECKING:
-    from framework.engine.session.checkpoint_files import CheckpointFiles
+    from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
 
 
 def first_record(
@@ -54,7 +54,7 @@ def write_first_record(files: CheckpointFiles, record: JobRecord, numbers: str, 
 
     A process may be paused here until another one has written its own, and run batches. The first record of a folder
     is never replaced by another one's; of a later one, whatever depends on it is taken from the record of the batch
-    that was computed last (`state.prepared.as_computed`).
+    that was computed last (`panekeeper.state.prepared.as_computed`).
 
     Args:
         files: the checkpoint.

@@ -17,25 +17,29 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from framework.engine.job.upgrade.table_columns import Metadata, add_missing_columns, without_columns_of_no_table
-from framework.engine.session.stored_state import format_of_state, stored_state
-from framework.engine.sink.fault_points import fault_point
-from state.checkpoint.compatibility import compare_declarations
-from state.checkpoint.job_record import JobRecord, read_record, write_record, write_tables
-from state.checkpoint.run_record import last_batches
-from state.codec import STATE_VERSION
-from state.log import logger
-from state.records import IntervalRecord
-from state.spark_logs.offsets import offset_lines
-from state.spark_store import HEADER
-from state.upgrade.history import History, aggregates_of, declared_part, in_force, upgraded
-from state.upgrade.rules import StoredForm, stored_form
+from panekeeper.framework.engine.job.upgrade.table_columns import (
+    Metadata,
+    add_missing_columns,
+    without_columns_of_no_table,
+)
+from panekeeper.framework.engine.session.stored_state import format_of_state, stored_state
+from panekeeper.framework.engine.sink.fault_points import fault_point
+from panekeeper.state.checkpoint.compatibility import compare_declarations
+from panekeeper.state.checkpoint.job_record import JobRecord, read_record, write_record, write_tables
+from panekeeper.state.checkpoint.run_record import last_batches
+from panekeeper.state.codec import STATE_VERSION
+from panekeeper.state.log import logger
+from panekeeper.state.records import IntervalRecord
+from panekeeper.state.spark_logs.offsets import offset_lines
+from panekeeper.state.spark_store import HEADER
+from panekeeper.state.upgrade.history import History, aggregates_of, declared_part, in_force, upgraded
+from panekeeper.state.upgrade.rules import StoredForm, stored_form
 
 if TYPE_CHECKING:
-    from framework.engine.flow.pipeline import Pipeline
-    from framework.engine.session.checkpoint_files import CheckpointFiles
-    from framework.engine.sink.delta_sink import DeltaSink
-    from state.spark_logs.lines import LogFolder
+    from panekeeper.framework.engine.flow.pipeline import Pipeline
+    from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
+    from panekeeper.framework.engine.sink.delta_sink import DeltaSink
+    from panekeeper.state.spark_logs.lines import LogFolder
 
 _log = logger("job")
 

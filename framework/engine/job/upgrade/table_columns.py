@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Any
 from pyspark.errors import AnalysisException, IllegalArgumentException
 from pyspark.sql.types import StructType
 
-from framework.declarations.errors import SinkError
-from framework.engine.delta_log.read import table_metadata
-from framework.engine.session.columns import quoted
-from framework.engine.session.spark_errors import first_line
-from framework.engine.sink.fault_points import fault_point
-from state.checkpoint.job_record import JobRecord
-from state.upgrade.history import HISTORY
+from panekeeper.framework.declarations.errors import SinkError
+from panekeeper.framework.engine.delta_log.read import table_metadata
+from panekeeper.framework.engine.session.columns import quoted
+from panekeeper.framework.engine.session.spark_errors import first_line
+from panekeeper.framework.engine.sink.fault_points import fault_point
+from panekeeper.state.checkpoint.job_record import JobRecord
+from panekeeper.state.upgrade.history import HISTORY
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from framework.core.job_spec import JobSpec
-    from framework.engine.sink.small_tables import SmallTables
-    from framework.engine.sink.tables import Tables
+    from panekeeper.framework.core.job_spec import JobSpec
+    from panekeeper.framework.engine.sink.small_tables import SmallTables
+    from panekeeper.framework.engine.sink.tables import Tables
 
 Metadata = Mapping[str, Any]
 """Metadata of a table, as its log has it."""

@@ -14,9 +14,9 @@ from zipfile import is_zipfile
 
 import pyspark
 
-from framework.declarations.errors import SetupError
-from framework.engine.session.environment import DELTA_VERSION, SPARK_SERIES
-from framework.engine.session.java.local_cache import cached_folder
+from panekeeper.framework.declarations.errors import SetupError
+from panekeeper.framework.engine.session.environment import DELTA_VERSION, SPARK_SERIES
+from panekeeper.framework.engine.session.java.local_cache import cached_folder
 
 HADOOP_VERSION = "3.5.0"  # Spark 4.2's own
 _AWS_VERSION = "2.35.4"  # what this Hadoop was built with

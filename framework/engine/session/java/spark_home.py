@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyspark
 
-from framework.engine.session.java.local_cache import cached_folder
+from panekeeper.framework.engine.session.java.local_cache import cached_folder
 
 _LINKED_FOLDERS = ("bin", "conf", "data", "jars", "sbin")  # `conf` is the user's to make, now or later
 

@@ -12,12 +12,12 @@ from typing import Any
 
 from pyspark import SparkConf, SparkContext, __version__
 
-from framework.declarations.errors import SetupError
-from framework.engine.session.environment import DELTA_VERSION, SPARK_SERIES, class_is_loadable
-from framework.engine.session.java.jars import HADOOP_VERSION
-from framework.engine.session.kafka import KAFKA_CONNECTOR
-from framework.engine.session.required_settings import DELTA_EXTENSION
-from framework.engine.session.s3_settings import S3_CLASSES
+from panekeeper.framework.declarations.errors import SetupError
+from panekeeper.framework.engine.session.environment import DELTA_VERSION, SPARK_SERIES, class_is_loadable
+from panekeeper.framework.engine.session.java.jars import HADOOP_VERSION
+from panekeeper.framework.engine.session.kafka import KAFKA_CONNECTOR
+from panekeeper.framework.engine.session.required_settings import DELTA_EXTENSION
+from panekeeper.framework.engine.session.s3_settings import S3_CLASSES
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Any
 
 from pyspark.sql.types import BooleanType, DoubleType, LongType, StringType, StructField, StructType, TimestampType
 
-from framework.declarations.durations import to_datetime
+from panekeeper.framework.declarations.durations import to_datetime
 
 DOWNTIME = StructType(
     [

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
-from framework.engine.sink.batch.output import hash_of_packed
-from state.checkpoint.folder import local_path, sync_file, sync_folder
+from panekeeper.framework.engine.sink.batch.output import hash_of_packed
+from panekeeper.state.checkpoint.folder import local_path, sync_file, sync_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession

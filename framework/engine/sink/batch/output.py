@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
-from framework.engine.flow.packing import from_segment
-from framework.engine.sink.tables import ROW_COUNT_COLUMNS
+from panekeeper.framework.engine.flow.packing import from_segment
+from panekeeper.framework.engine.sink.tables import ROW_COUNT_COLUMNS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from deltalake.transaction import AddAction
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
-from framework.engine.sink.batch.large_rows import read_whole
-from state.log import logger
+from panekeeper.framework.engine.sink.batch.large_rows import read_whole
+from panekeeper.state.log import logger
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -18,29 +18,29 @@ import pyarrow as pa
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
-from framework.declarations.errors import SchemaMismatch
-from framework.engine.flow.pipeline import frame_of, spark_schema, unpack
-from framework.engine.session.columns import column, quoted
-from framework.engine.session.s3_settings import is_s3
-from framework.engine.session.spark_errors import first_line
-from framework.engine.sink import spark_commits
-from framework.engine.sink.batch.spark_files import write_files
-from framework.engine.sink.fault_points import (
+from panekeeper.framework.declarations.errors import SchemaMismatch
+from panekeeper.framework.engine.flow.pipeline import frame_of, spark_schema, unpack
+from panekeeper.framework.engine.session.columns import column, quoted
+from panekeeper.framework.engine.session.s3_settings import is_s3
+from panekeeper.framework.engine.session.spark_errors import first_line
+from panekeeper.framework.engine.sink import spark_commits
+from panekeeper.framework.engine.sink.batch.spark_files import write_files
+from panekeeper.framework.engine.sink.fault_points import (
     fault_point,
     fault_point_before_commit,
     gather_before_commits,
     hold_between_tables,
 )
-from framework.engine.sink.fencing import OWNED
-from framework.engine.sink.small_commit_table import lowest
-from framework.engine.sink.small_tables import SmallTables
-from state.log import logger
+from panekeeper.framework.engine.sink.fencing import OWNED
+from panekeeper.framework.engine.sink.small_commit_table import lowest
+from panekeeper.framework.engine.sink.small_tables import SmallTables
+from panekeeper.state.log import logger
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from framework.engine.user_sinks.protocol import Sink
-    from state.prepared import PreparedBatch, TableWrite
+    from panekeeper.framework.engine.user_sinks.protocol import Sink
+    from panekeeper.state.prepared import PreparedBatch, TableWrite
 
 _AT_ONCE = ("log", "quarantine", "view")
 """Tables that are written at the same time; the others follow one by one, the metrics last."""

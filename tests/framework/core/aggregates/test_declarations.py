@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from framework.core.aggregates.binding import bind
-from framework.declarations.errors import DeclarationError, InputError
 from panekeeper import agg
+from panekeeper.framework.core.aggregates.binding import bind
+from panekeeper.framework.declarations.errors import DeclarationError, InputError
 
 SCHEMA = pa.schema(
     {

@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from framework.core.aggregates.binding import bind
-from framework.core.aggregates.hashing import stable_hashes
-from framework.core.aggregates.protocol import Accumulator, State
-from framework.declarations.errors import InputError
 from panekeeper import agg
+from panekeeper.framework.core.aggregates.binding import bind
+from panekeeper.framework.core.aggregates.hashing import stable_hashes
+from panekeeper.framework.core.aggregates.protocol import Accumulator, State
+from panekeeper.framework.declarations.errors import InputError
 
 GOLDEN: dict[str, list[int]] = {
     "int": [

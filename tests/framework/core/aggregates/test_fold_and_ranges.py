@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from framework.core.aggregates.binding import bind
-from framework.core.aggregates.protocol import Accumulator, State
 from panekeeper import agg
+from panekeeper.framework.core.aggregates.binding import bind
+from panekeeper.framework.core.aggregates.protocol import Accumulator, State
 
 SCHEMA = pa.schema(
     {

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from framework.core.job_spec import JobSpec
-from framework.core.steps import Rows
 from panekeeper import TimeInterval, agg
-from state.store import MemoryStore
+from panekeeper.framework.core.job_spec import JobSpec
+from panekeeper.framework.core.steps import Rows
+from panekeeper.state.store import MemoryStore
 from tests.framework.core.quarantine_batches import COLUMNS, END, KEYS, S, bad, rows, run, values
 
 

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framework.core.job_spec import JobSpec
-from framework.core.key_group import KeyGroupRunner
-from framework.core.steps import Step, Watermark
-from framework.testing.vector import parse
 from panekeeper import agg
-from state.store import MemoryStore
+from panekeeper.framework.core.job_spec import JobSpec
+from panekeeper.framework.core.key_group import KeyGroupRunner
+from panekeeper.framework.core.steps import Step, Watermark
+from panekeeper.framework.testing.vector import parse
+from panekeeper.state.store import MemoryStore
 from tests.framework.core.aggregate_rows import VALUES, comparable, merged, spec, step, text_keys, us_of
 from tests.framework.core.declared_aggregates import CONTENT, PARTIAL
 from tests.model.aggregates import firings

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framework.core.aggregates.ranges import are_short, extremes_of_ranges
+from panekeeper.framework.core.aggregates.ranges import are_short, extremes_of_ranges
 
 
 @pytest.mark.parametrize("largest", [True, False])

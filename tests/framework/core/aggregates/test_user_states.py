@@ -10,13 +10,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from framework.core.aggregates.user import as_stored
-from framework.core.job_spec import JobSpec
-from framework.core.key_group import KeyGroupRunner
-from framework.core.steps import Rows, Step, Tick
-from framework.declarations.windows import Window
 from panekeeper import Count, Sliding, TimeInterval, Tumbling, agg
-from state.store import MemoryStore
+from panekeeper.framework.core.aggregates.user import as_stored
+from panekeeper.framework.core.job_spec import JobSpec
+from panekeeper.framework.core.key_group import KeyGroupRunner
+from panekeeper.framework.core.steps import Rows, Step, Tick
+from panekeeper.framework.declarations.windows import Window
+from panekeeper.state.store import MemoryStore
 from tests.framework.core.quarantine_batches import END, S, bad, job, rows, run, values
 
 MONEY = pa.struct([("sum", pa.decimal128(10, 2)), ("n", pa.int32())])

@@ -13,16 +13,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from framework.core.aggregates.binding import bind
-from framework.core.job_spec import JobSpec
-from framework.core.key_group import KeyGroupRunner
-from framework.core.steps import Rows, Step
-from framework.declarations.windows import Batched, BatchedOutput
-from framework.testing.batching import split_into_batches
-from framework.testing.memory_run import MemoryRun
-from framework.testing.recorder import TUPLE
-from framework.testing.vector import Vector, parse
 from panekeeper import agg
+from panekeeper.framework.core.aggregates.binding import bind
+from panekeeper.framework.core.job_spec import JobSpec
+from panekeeper.framework.core.key_group import KeyGroupRunner
+from panekeeper.framework.core.steps import Rows, Step
+from panekeeper.framework.declarations.windows import Batched, BatchedOutput
+from panekeeper.framework.testing.batching import split_into_batches
+from panekeeper.framework.testing.memory_run import MemoryRun
+from panekeeper.framework.testing.recorder import TUPLE
+from panekeeper.framework.testing.vector import Vector, parse
 from tests.framework.core.declared_aggregates import CONTENT, PARTIAL
 from tests.model.aggregates import NAIVE
 from tests.model.arrival_cases import POOLS, Pools, scripts

@@ -8,15 +8,15 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pytest
 
-from framework.core.arrival import timers
-from framework.core.job_spec import ARRIVAL_TIME, JobSpec
-from framework.core.key_group import KeyGroupRunner
-from framework.core.state_handlers import BatchCheckpoint
-from framework.core.steps import Rows, Step, Tick
-from framework.declarations.errors import InputError
-from framework.declarations.operator import Emit
 from panekeeper import Batched, Count, Event, EventType, Operator, PartitionAge, Sliding, Time, Tumbling, agg
-from state.store import MemoryStore
+from panekeeper.framework.core.arrival import timers
+from panekeeper.framework.core.job_spec import ARRIVAL_TIME, JobSpec
+from panekeeper.framework.core.key_group import KeyGroupRunner
+from panekeeper.framework.core.state_handlers import BatchCheckpoint
+from panekeeper.framework.core.steps import Rows, Step, Tick
+from panekeeper.framework.declarations.errors import InputError
+from panekeeper.framework.declarations.operator import Emit
+from panekeeper.state.store import MemoryStore
 from tests.framework.core.quarantine_batches import job, rows, run, values
 
 SECOND = 1_000_000

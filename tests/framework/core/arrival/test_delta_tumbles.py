@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framework.core.arrival.policies.delta import _tumbles_by_scan, _tumbles_by_search
-from framework.core.job_spec import ARRIVAL_TIME, JobSpec
-from framework.core.key_group import KeyGroupRunner
-from framework.core.steps import Rows
 from panekeeper import Count, Delta, Sliding, Tumbling, agg
-from state.store import MemoryStore
+from panekeeper.framework.core.arrival.policies.delta import _tumbles_by_scan, _tumbles_by_search
+from panekeeper.framework.core.job_spec import ARRIVAL_TIME, JobSpec
+from panekeeper.framework.core.key_group import KeyGroupRunner
+from panekeeper.framework.core.steps import Rows
+from panekeeper.state.store import MemoryStore
 
 NUMBERS = st.one_of(
     st.integers(-(2**62), 2**62), st.integers(-9, 9), st.floats(allow_nan=False), st.sampled_from([0.1, 0.2, 0.3])

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from framework.core.job_spec import JobSpec
-from framework.core.key_group import KeyGroupRunner
-from framework.core.steps import Flush, Rows, Step, Tick
-from framework.declarations.windows import ArrivalWindow
 from panekeeper import Batched, Count, Emit, Event, EventType, Operator, Sliding, Time
-from state.store import MemoryStore
+from panekeeper.framework.core.job_spec import JobSpec
+from panekeeper.framework.core.key_group import KeyGroupRunner
+from panekeeper.framework.core.steps import Flush, Rows, Step, Tick
+from panekeeper.framework.declarations.windows import ArrivalWindow
+from panekeeper.state.store import MemoryStore
 
 COLUMNS = pa.schema({"k": pa.string(), "n": pa.int64()})
 WINDOWS = {

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from framework.declarations.errors import InputError
-from framework.declarations.windows import Window
 from panekeeper import Batched, Count, Sliding, Time, Tumbling, agg
-from state.store import MemoryStore
+from panekeeper.framework.declarations.errors import InputError
+from panekeeper.framework.declarations.windows import Window
+from panekeeper.state.store import MemoryStore
 from tests.framework.core.quarantine_batches import S, job, rows, run
 
 YEAR = 365 * 24 * 3600 * S

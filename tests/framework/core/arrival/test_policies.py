@@ -12,12 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framework.core.job_spec import ARRIVAL_TIME, JobSpec, OnError
-from framework.core.key_group import KeyGroupRunner
-from framework.core.steps import Flush, Rows, Step
-from framework.declarations.errors import InputError
-from framework.declarations.policy import Policy
-from framework.declarations.windows import ArrivalWindow
 from panekeeper import (
     Batched,
     Count,
@@ -31,7 +25,13 @@ from panekeeper import (
     UserPolicy,
     agg,
 )
-from state.store import MemoryStore
+from panekeeper.framework.core.job_spec import ARRIVAL_TIME, JobSpec, OnError
+from panekeeper.framework.core.key_group import KeyGroupRunner
+from panekeeper.framework.core.steps import Flush, Rows, Step
+from panekeeper.framework.declarations.errors import InputError
+from panekeeper.framework.declarations.policy import Policy
+from panekeeper.framework.declarations.windows import ArrivalWindow
+from panekeeper.state.store import MemoryStore
 
 COLUMNS = pa.schema([("key", pa.string()), ("v", pa.int64())])
 KEYS = pa.schema([("key", pa.string())])

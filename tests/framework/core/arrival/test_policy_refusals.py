@@ -8,9 +8,6 @@ from typing import Any, ClassVar
 
 import pytest
 
-from framework.core.arrival.policies.registry import RUNNING_POLICIES, require_implementations
-from framework.declarations.policy import Policy, Role
-from framework.declarations.windows import ArrivalWindow
 from panekeeper import (
     Batched,
     Count,
@@ -23,7 +20,10 @@ from panekeeper import (
     UserPolicy,
     agg,
 )
-from state.store import MemoryStore
+from panekeeper.framework.core.arrival.policies.registry import RUNNING_POLICIES, require_implementations
+from panekeeper.framework.declarations.policy import Policy, Role
+from panekeeper.framework.declarations.windows import ArrivalWindow
+from panekeeper.state.store import MemoryStore
 from tests.framework.core.quarantine_batches import job, rows, run
 
 
@@ -56,7 +56,7 @@ def places_of(policy: Any) -> list[Callable[[], ArrivalWindow]]:
 
 def declared_policies(base: type[Policy] = Policy) -> set[type[Policy]]:
     """The classes of the package that say what a policy of them can do."""
-    found = {each for each in base.__subclasses__() if each.__module__.startswith("framework.")}
+    found = {each for each in base.__subclasses__() if each.__module__.startswith("panekeeper.framework.")}
     return {each for each in found if each.policy_roles} | {
         deeper for each in found for deeper in declared_policies(each)
     }

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from framework.core.job_spec import ARRIVAL_TIME
-from framework.core.steps import Flush, Rows, Step, Tick
-from framework.testing.batching import split_into_batches
-from framework.testing.memory_run import MemoryRun
-from framework.testing.vector import parse
+from panekeeper.framework.core.job_spec import ARRIVAL_TIME
+from panekeeper.framework.core.steps import Flush, Rows, Step, Tick
+from panekeeper.framework.testing.batching import split_into_batches
+from panekeeper.framework.testing.memory_run import MemoryRun
+from panekeeper.framework.testing.vector import parse
+from panekeeper.state.records import SequenceRecord
 from panekeeper.testing import difference, play
-from state.records import SequenceRecord
 from tests.model.arrival_cases import EVERY_KIND, KEYS, Kind, scripts
 from tests.model.interval_cases import BATCH_SPLITS, restarts
 from tests.model.window_kinds import play_naively

@@ -7,13 +7,13 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pytest
 
-from framework.core.job_spec import ARRIVAL_TIME, JobSpec
-from framework.core.key_group import KeyGroupRunner
-from framework.core.outcome import BatchOutcome
-from framework.core.state_handlers import BatchCheckpoint
-from framework.core.steps import Rows, Step, Tick
 from panekeeper import Batched, Emit, Event, EventType, Operator, Sliding, Time, Tumbling, agg
-from state.store import MemoryStore
+from panekeeper.framework.core.job_spec import ARRIVAL_TIME, JobSpec
+from panekeeper.framework.core.key_group import KeyGroupRunner
+from panekeeper.framework.core.outcome import BatchOutcome
+from panekeeper.framework.core.state_handlers import BatchCheckpoint
+from panekeeper.framework.core.steps import Rows, Step, Tick
+from panekeeper.state.store import MemoryStore
 
 SECOND = 1_000_000
 HOUR = 3600

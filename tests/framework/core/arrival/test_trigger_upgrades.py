@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framework.core.job_spec import JobSpec
-from framework.core.key_group import KeyGroupRunner
-from framework.core.steps import Flush, Rows, Step, Tick
 from panekeeper import Count, Delta, Sliding, Time, agg
-from state.checkpoint.compatibility import Compatibility, as_recorded, compare_declarations
-from state.store import MemoryStore
+from panekeeper.framework.core.job_spec import JobSpec
+from panekeeper.framework.core.key_group import KeyGroupRunner
+from panekeeper.framework.core.steps import Flush, Rows, Step, Tick
+from panekeeper.state.checkpoint.compatibility import Compatibility, as_recorded, compare_declarations
+from panekeeper.state.store import MemoryStore
 
 COLUMNS = pa.schema({"n": pa.int64()})
 SIZES = st.lists(st.integers(1, 4), min_size=1, max_size=4)

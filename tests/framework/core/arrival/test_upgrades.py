@@ -12,15 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framework.core.aggregates.binding import bind
-from framework.core.job_spec import EVENT_TIME, JobSpec
-from framework.core.key_group import KeyGroupRunner
-from framework.core.steps import Rows, Step, Tick, Watermark
-from framework.declarations.windows import ArrivalWindow, Window
 from panekeeper import Count, Event, EventType, Operator, Sliding, TimeInterval, Tumbling, agg
-from state.checkpoint.compatibility import Compatibility, as_recorded, compare_declarations
-from state.store import MemoryStore
-from state.upgrade.history import History, upgraded
+from panekeeper.framework.core.aggregates.binding import bind
+from panekeeper.framework.core.job_spec import EVENT_TIME, JobSpec
+from panekeeper.framework.core.key_group import KeyGroupRunner
+from panekeeper.framework.core.steps import Rows, Step, Tick, Watermark
+from panekeeper.framework.declarations.windows import ArrivalWindow, Window
+from panekeeper.state.checkpoint.compatibility import Compatibility, as_recorded, compare_declarations
+from panekeeper.state.store import MemoryStore
+from panekeeper.state.upgrade.history import History, upgraded
 from tests.framework.core.declared_aggregates import CONTENT
 from tests.model.aggregates import NAIVE
 

@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pytest
 
-from framework.core.job_spec import ARRIVAL_TIME, JobSpec
-from framework.core.key_group import KeyGroupRunner
-from framework.core.steps import Mark, Rows, Step
 from panekeeper import Count, Emit, Event, EventType, Operator, Punctuation, Tumbling, agg
-from state.store import MemoryStore
+from panekeeper.framework.core.job_spec import ARRIVAL_TIME, JobSpec
+from panekeeper.framework.core.key_group import KeyGroupRunner
+from panekeeper.framework.core.steps import Mark, Rows, Step
+from panekeeper.state.store import MemoryStore
 
 OUTPUT = pa.schema([("n", pa.int64())])
 KEYS = pa.schema([("key", pa.string())])

@@ -6,11 +6,11 @@ import sys
 import tracemalloc
 from typing import Any
 
-from framework.core.job_spec import JobSpec
-from framework.core.key_group import KeyGroupRunner
-from framework.core.outcome import BatchOutcome
-from framework.core.steps import Step
-from state.store import MemoryStore
+from panekeeper.framework.core.job_spec import JobSpec
+from panekeeper.framework.core.key_group import KeyGroupRunner
+from panekeeper.framework.core.outcome import BatchOutcome
+from panekeeper.framework.core.steps import Step
+from panekeeper.state.store import MemoryStore
 
 
 class Cost:

@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from framework.core.job_spec import EVENT_TIME, JobSpec
-from framework.core.key_group import KeyGroupRunner
-from framework.core.steps import Rows, Watermark
 from panekeeper import TimeInterval, agg
-from state.store import MemoryStore
+from panekeeper.framework.core.job_spec import EVENT_TIME, JobSpec
+from panekeeper.framework.core.key_group import KeyGroupRunner
+from panekeeper.framework.core.steps import Rows, Watermark
+from panekeeper.state.store import MemoryStore
 from tests.framework.core.panes.batch_cost import Cost
 
 S = 1_000_000

@@ -8,13 +8,13 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pytest
 
-from framework.core.job_spec import ARRIVAL_TIME, EVENT_TIME, JobSpec
-from framework.core.key_group import KeyGroupRunner
-from framework.core.state_handlers import BatchCheckpoint
-from framework.core.steps import Rows, Watermark
 from panekeeper import Emit, Event, EventType, Operator, StateHandler, TimeInterval
-from state.handler import StateContext
-from state.store import MemoryStore
+from panekeeper.framework.core.job_spec import ARRIVAL_TIME, EVENT_TIME, JobSpec
+from panekeeper.framework.core.key_group import KeyGroupRunner
+from panekeeper.framework.core.state_handlers import BatchCheckpoint
+from panekeeper.framework.core.steps import Rows, Watermark
+from panekeeper.state.handler import StateContext
+from panekeeper.state.store import MemoryStore
 from tests.framework.core.quarantine_batches import COLUMNS, KEYS, S, bad, rows
 
 LATE = Watermark(50 * S)

@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framework.declarations.events import Event, EventType
-from framework.declarations.operator import Emit, Operator
-from framework.testing.batching import split_into_batches
-from framework.testing.memory_run import MemoryRun
-from framework.testing.recorder import describe_event
-from framework.testing.vector import parse
+from panekeeper.framework.declarations.events import Event, EventType
+from panekeeper.framework.declarations.operator import Emit, Operator
+from panekeeper.framework.testing.batching import split_into_batches
+from panekeeper.framework.testing.memory_run import MemoryRun
+from panekeeper.framework.testing.recorder import describe_event
+from panekeeper.framework.testing.vector import parse
 from panekeeper.testing import difference, play
 from tests.model.interval_cases import BATCH_SPLITS, restarts, vectors
 from tests.model.time_intervals import NaiveTimeInterval

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framework.core.job_spec import EVENT_TIME, JobSpec
-from framework.core.key_group import KeyGroupRunner
-from framework.core.panes.geometry import Geometry
-from framework.core.panes.pane_index import CellIndex
-from framework.core.steps import Rows, Step, Watermark
-from framework.declarations.events import Event, EventType
-from framework.declarations.operator import Emit, Operator
 from panekeeper import TimeInterval, agg
-from state.store import MemoryStore
+from panekeeper.framework.core.job_spec import EVENT_TIME, JobSpec
+from panekeeper.framework.core.key_group import KeyGroupRunner
+from panekeeper.framework.core.panes.geometry import Geometry
+from panekeeper.framework.core.panes.pane_index import CellIndex
+from panekeeper.framework.core.steps import Rows, Step, Watermark
+from panekeeper.framework.declarations.events import Event, EventType
+from panekeeper.framework.declarations.operator import Emit, Operator
+from panekeeper.state.store import MemoryStore
 from tests.framework.core.panes.batch_cost import Cost
 
 S = 1_000_000

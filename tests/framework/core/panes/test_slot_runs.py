@@ -14,14 +14,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framework.core.aggregates.binding import bind
-from framework.core.job_spec import EVENT_TIME, JobSpec
-from framework.core.key_group import KeyGroupRunner
-from framework.core.panes.slot_runs import ROWS_KIND, SLICES_KIND, SliceStorage
-from framework.core.steps import Rows, Step, Watermark
 from panekeeper import TimeInterval, agg
-from state.codec import decode_header, decode_table, encode_header, encode_table
-from state.store import MemoryStore
+from panekeeper.framework.core.aggregates.binding import bind
+from panekeeper.framework.core.job_spec import EVENT_TIME, JobSpec
+from panekeeper.framework.core.key_group import KeyGroupRunner
+from panekeeper.framework.core.panes.slot_runs import ROWS_KIND, SLICES_KIND, SliceStorage
+from panekeeper.framework.core.steps import Rows, Step, Watermark
+from panekeeper.state.codec import decode_header, decode_table, encode_header, encode_table
+from panekeeper.state.store import MemoryStore
 
 RUN = 2**15
 S = 1_000_000

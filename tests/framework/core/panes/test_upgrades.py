@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framework.core.job_spec import EVENT_TIME, JobSpec
-from framework.core.key_group import KeyGroupRunner
-from framework.core.panes.partial_rows import RowFolding
-from framework.core.steps import PartialRows, Rows, Step, Watermark
-from framework.testing.vector import parse
 from panekeeper import TimeInterval, agg
-from state.checkpoint.compatibility import Compatibility, as_recorded, compare_declarations
-from state.records import NO_WATERMARK, IntervalRecord
-from state.store import MemoryStore
-from state.upgrade.history import History, declared_part, in_force, upgraded
+from panekeeper.framework.core.job_spec import EVENT_TIME, JobSpec
+from panekeeper.framework.core.key_group import KeyGroupRunner
+from panekeeper.framework.core.panes.partial_rows import RowFolding
+from panekeeper.framework.core.steps import PartialRows, Rows, Step, Watermark
+from panekeeper.framework.testing.vector import parse
+from panekeeper.state.checkpoint.compatibility import Compatibility, as_recorded, compare_declarations
+from panekeeper.state.records import NO_WATERMARK, IntervalRecord
+from panekeeper.state.store import MemoryStore
+from panekeeper.state.upgrade.history import History, declared_part, in_force, upgraded
 from tests.framework.core.aggregate_rows import COLUMNS, VALUES, comparable, merged, spec, step, text_keys, us_of
 from tests.framework.core.declared_aggregates import CONTENT, PARTIAL
 from tests.model.interval_cases import vectors

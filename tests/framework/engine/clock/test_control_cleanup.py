@@ -8,12 +8,12 @@ from typing import Any, cast
 
 import pytest
 
-from framework.engine.clock.control_cleanup import ControlCleanup
-from framework.engine.session.checkpoint_files import CheckpointFiles
-from state.checkpoint.control_files import write_control_file
-from state.checkpoint.folder import LocalFolder
-from state.checkpoint.layout import CONTROL_FOLDER, control_file
-from state.control_log import control_files_read, newest_control_file_read
+from panekeeper.framework.engine.clock.control_cleanup import ControlCleanup
+from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
+from panekeeper.state.checkpoint.control_files import write_control_file
+from panekeeper.state.checkpoint.folder import LocalFolder
+from panekeeper.state.checkpoint.layout import CONTROL_FOLDER, control_file
+from panekeeper.state.control_log import control_files_read, newest_control_file_read
 
 TICKS = 1_000_000
 TICKS_A_BATCH = 1000

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from framework.engine.clock.tick_scheduler import TickScheduler
-from state.checkpoint.folder import LocalFolder
-from state.checkpoint.layout import CONTROL_FOLDER, control_file
+from panekeeper.framework.engine.clock.tick_scheduler import TickScheduler
+from panekeeper.state.checkpoint.folder import LocalFolder
+from panekeeper.state.checkpoint.layout import CONTROL_FOLDER, control_file
 
 START_US = 1_700_000_000_000_000
 SECOND_US = 1_000_000

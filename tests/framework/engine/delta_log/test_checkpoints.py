@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from framework.engine.delta_log.damage import damaged_log
+from panekeeper.framework.engine.delta_log.damage import damaged_log
 
 NAME = f"{2:020d}.checkpoint.parquet"
 LISTED = f"{2:020d}.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11"

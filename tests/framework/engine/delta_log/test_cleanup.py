@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from framework.engine.delta_log.cleanup import clean_up, kept_seconds, old_files
-from framework.engine.delta_log.damage import damaged_log
-from framework.engine.delta_log.written_files import WrittenFiles
-from state.checkpoint.folder import LocalFolder
+from panekeeper.framework.engine.delta_log.cleanup import clean_up, kept_seconds, old_files
+from panekeeper.framework.engine.delta_log.damage import damaged_log
+from panekeeper.framework.engine.delta_log.written_files import WrittenFiles
+from panekeeper.state.checkpoint.folder import LocalFolder
 
 NOW, DAY = 1_800_000_000, 86_400
 RETENTIONS = [(None, 30 * DAY), ("interval 3 days", 3 * DAY), ("interval 7 seconds", 7)]

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
-from framework.declarations.errors import SinkError
-from framework.engine.delta_log.commits import NOTE, note_of
-from framework.engine.delta_log.damage import damaged_log
-from framework.engine.sink.small_commits import SmallCommits
+from panekeeper.framework.declarations.errors import SinkError
+from panekeeper.framework.engine.delta_log.commits import NOTE, note_of
+from panekeeper.framework.engine.delta_log.damage import damaged_log
+from panekeeper.framework.engine.sink.small_commits import SmallCommits
 
 
 @pytest.mark.parametrize("kept", [0, 20], ids=["empty", "cut short"])

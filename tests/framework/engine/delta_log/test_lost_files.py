@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from framework.engine.delta_log.damage import damaged_batch, damaged_log
-from framework.engine.sink.small_commits import SmallCommits
+from panekeeper.framework.engine.delta_log.damage import damaged_batch, damaged_log
+from panekeeper.framework.engine.sink.small_commits import SmallCommits
 
 JOB = "j/log@0123456789ab#0"
 

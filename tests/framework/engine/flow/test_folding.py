@@ -15,18 +15,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framework.core.job_spec import EVENT_TIME, TIMESTAMP, JobSpec
-from framework.core.key_group import KeyGroupRunner
-from framework.core.outcome import BatchOutcome
-from framework.core.panes.partial_rows import RowFolding
-from framework.core.steps import PartialRows, Watermark
-from framework.declarations.aggregates import Aggregate
-from framework.engine.flow.batch_checkpoint import BatchWatermark
-from framework.engine.flow.ordering import PortOrdering, to_steps
-from framework.engine.flow.packing import EVENT_TIME_COLUMN, KEY_GROUP_COLUMN, REJECT_COLUMN, Packer
 from panekeeper import TimeInterval, agg
-from state.records import NO_WATERMARK
-from state.store import MemoryStore
+from panekeeper.framework.core.job_spec import EVENT_TIME, TIMESTAMP, JobSpec
+from panekeeper.framework.core.key_group import KeyGroupRunner
+from panekeeper.framework.core.outcome import BatchOutcome
+from panekeeper.framework.core.panes.partial_rows import RowFolding
+from panekeeper.framework.core.steps import PartialRows, Watermark
+from panekeeper.framework.declarations.aggregates import Aggregate
+from panekeeper.framework.engine.flow.batch_checkpoint import BatchWatermark
+from panekeeper.framework.engine.flow.ordering import PortOrdering, to_steps
+from panekeeper.framework.engine.flow.packing import EVENT_TIME_COLUMN, KEY_GROUP_COLUMN, REJECT_COLUMN, Packer
+from panekeeper.state.records import NO_WATERMARK
+from panekeeper.state.store import MemoryStore
 
 S = 1_000_000
 KEYS = pa.schema([("key", pa.float64())])

@@ -13,22 +13,6 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from framework.core.job_spec import ARRIVAL_TIME, TIMESTAMP, JobSpec
-from framework.core.key_group import KeyGroupRunner
-from framework.core.steps import Watermark
-from framework.declarations.windows import Window
-from framework.engine.flow.ordering import PortOrdering, to_steps
-from framework.engine.flow.packing import (
-    ARRIVAL_TIME_COLUMN,
-    EVENT_TIME_COLUMN,
-    KEY_GROUP_COLUMN,
-    MARK,
-    MARK_AFTER_ROW,
-    MARK_TEXT,
-    MARK_VALUE,
-    REJECT_COLUMN,
-    Packer,
-)
 from panekeeper import (
     Batched,
     Count,
@@ -44,7 +28,23 @@ from panekeeper import (
     TimeInterval,
     Tumbling,
 )
-from state.store import MemoryStore
+from panekeeper.framework.core.job_spec import ARRIVAL_TIME, TIMESTAMP, JobSpec
+from panekeeper.framework.core.key_group import KeyGroupRunner
+from panekeeper.framework.core.steps import Watermark
+from panekeeper.framework.declarations.windows import Window
+from panekeeper.framework.engine.flow.ordering import PortOrdering, to_steps
+from panekeeper.framework.engine.flow.packing import (
+    ARRIVAL_TIME_COLUMN,
+    EVENT_TIME_COLUMN,
+    KEY_GROUP_COLUMN,
+    MARK,
+    MARK_AFTER_ROW,
+    MARK_TEXT,
+    MARK_VALUE,
+    REJECT_COLUMN,
+    Packer,
+)
+from panekeeper.state.store import MemoryStore
 
 KEYS = "abcdefg"
 COLUMNS = pa.schema([("key", pa.string()), ("v", pa.int64())])

@@ -7,9 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from framework.core.steps import Flush, Step, Tick
-from framework.engine.flow.control_stream import AFTER_ALL_PARTITIONS, BEFORE_ALL_PARTITIONS
-from framework.engine.flow.ordering import PortOrdering, to_steps
+from panekeeper.framework.core.steps import Flush, Step, Tick
+from panekeeper.framework.engine.flow.control_stream import AFTER_ALL_PARTITIONS, BEFORE_ALL_PARTITIONS
+from panekeeper.framework.engine.flow.ordering import PortOrdering, to_steps
 
 Packed = namedtuple("Packed", "kind pos n part port lot body")  # noqa: PYI024 -- as Spark's rows: fields by name
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from framework.core.job_spec import REJECTED_SCHEMA, JobSpec
-from framework.core.outcome import BatchOutcome
-from framework.engine.flow.packing import from_segment, to_segment
-from framework.engine.flow.processor import _SEGMENT_BYTES, _output
-from framework.engine.sink.batch.output import add_up
 from panekeeper import TimeInterval, agg
+from panekeeper.framework.core.job_spec import REJECTED_SCHEMA, JobSpec
+from panekeeper.framework.core.outcome import BatchOutcome
+from panekeeper.framework.engine.flow.packing import from_segment, to_segment
+from panekeeper.framework.engine.flow.processor import _SEGMENT_BYTES, _output
+from panekeeper.framework.engine.sink.batch.output import add_up
 
 ROW_COUNTS = {"rows_in": 0, "admitted": 0, "refined_late": 0, "dropped_late": 0, "outside": 0}
 SPEC = JobSpec(

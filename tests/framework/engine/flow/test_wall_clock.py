@@ -15,14 +15,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from framework.core.job_spec import ARRIVAL_TIME, JobSpec
-from framework.core.key_group import KeyGroupRunner
-from framework.declarations.windows import CatchUp, Window
-from framework.engine.flow.control_stream import AFTER_ALL_PARTITIONS, BEFORE_ALL_PARTITIONS
-from framework.engine.flow.ordering import PortOrdering, to_steps
-from framework.engine.flow.packing import to_segment
 from panekeeper import Batched, Count, PartitionAge, Punctuation, Sliding, Time, Tumbling, agg
-from state.store import MemoryStore
+from panekeeper.framework.core.job_spec import ARRIVAL_TIME, JobSpec
+from panekeeper.framework.core.key_group import KeyGroupRunner
+from panekeeper.framework.declarations.windows import CatchUp, Window
+from panekeeper.framework.engine.flow.control_stream import AFTER_ALL_PARTITIONS, BEFORE_ALL_PARTITIONS
+from panekeeper.framework.engine.flow.ordering import PortOrdering, to_steps
+from panekeeper.framework.engine.flow.packing import to_segment
+from panekeeper.state.store import MemoryStore
 from tests.framework.engine.flow.test_key_groups import COLUMNS, KEYS, Narrator
 
 SECOND = 1_000_000

@@ -6,9 +6,9 @@ import json
 from dataclasses import asdict
 from typing import Any
 
-from framework.engine.job.lease import acquire
-from state.checkpoint.layout import RUNNING_FILE
-from state.checkpoint.owner import LeaseOwner
+from panekeeper.framework.engine.job.lease import acquire
+from panekeeper.state.checkpoint.layout import RUNNING_FILE
+from panekeeper.state.checkpoint.owner import LeaseOwner
 
 SECOND = 1_000_000
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from framework.engine.job.lease import Lease, acquire
-from state.checkpoint.folder import LocalFolder
-from state.checkpoint.layout import RUNNING_FILE, STOPPED_FILE
-from state.checkpoint.owner import PreviousRun
+from panekeeper.framework.engine.job.lease import Lease, acquire
+from panekeeper.state.checkpoint.folder import LocalFolder
+from panekeeper.state.checkpoint.layout import RUNNING_FILE, STOPPED_FILE
+from panekeeper.state.checkpoint.owner import PreviousRun
 
 
 class Runs:

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from framework.declarations.errors import DeclarationError
-from framework.engine.job.callbacks import BatchCallbacks
-from framework.engine.job.run_totals import BatchReport
+from panekeeper.framework.declarations.errors import DeclarationError
+from panekeeper.framework.engine.job.callbacks import BatchCallbacks
+from panekeeper.framework.engine.job.run_totals import BatchReport
 
 
 def test_a_later_callback_receives_earlier_reports() -> None:

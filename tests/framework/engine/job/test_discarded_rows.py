@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from framework.declarations.errors import CheckpointInUse, SinkError
-from framework.engine.job import reset
-from framework.engine.job.reset import complete_reset
-from framework.engine.job.tables.table_checks import require_no_discarded_rows, require_no_other_batch
-from framework.engine.sink.small_commits import FENCED, SmallCommits
-from state.checkpoint.folder import LocalFolder
-from state.checkpoint.reset_intent import ResetIntent, read_reset_intent, write_reset_intent
+from panekeeper.framework.declarations.errors import CheckpointInUse, SinkError
+from panekeeper.framework.engine.job import reset
+from panekeeper.framework.engine.job.reset import complete_reset
+from panekeeper.framework.engine.job.tables.table_checks import require_no_discarded_rows, require_no_other_batch
+from panekeeper.framework.engine.sink.small_commits import FENCED, SmallCommits
+from panekeeper.state.checkpoint.folder import LocalFolder
+from panekeeper.state.checkpoint.reset_intent import ResetIntent, read_reset_intent, write_reset_intent
 from tests.framework.engine.job.test_table_record import RECORD, Tables, last_transaction, tables
 from tests.framework.engine.sink.test_small_commits import log_rows
 

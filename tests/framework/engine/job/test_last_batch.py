@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from framework.declarations.errors import SinkError
-from framework.engine.job.tables.table_record import with_last_batch
-from framework.engine.job.tables.whole_tables import require_whole_batch
-from state.checkpoint.folder import LocalFolder
-from state.prepared import PreparedBatch, TableWrite, last_prepared, prepare
+from panekeeper.framework.declarations.errors import SinkError
+from panekeeper.framework.engine.job.tables.table_record import with_last_batch
+from panekeeper.framework.engine.job.tables.whole_tables import require_whole_batch
+from panekeeper.state.checkpoint.folder import LocalFolder
+from panekeeper.state.prepared import PreparedBatch, TableWrite, last_prepared, prepare
 from tests.framework.engine.job.test_table_record import RECORD, Tables, written_tables
 
 

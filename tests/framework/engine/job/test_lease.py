@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from framework.engine.job.lease import acquire
 from panekeeper import CheckpointError, CheckpointInUse
-from state.checkpoint.claims import unaccounted_files
-from state.checkpoint.layout import CLAIMS_FOLDER, RUNNING_FILE, STOPPED_FILE, claim_file
-from state.checkpoint.owner import PreviousRun, read_owner
-from state.checkpoint.process import is_alive, started_at
+from panekeeper.framework.engine.job.lease import acquire
+from panekeeper.state.checkpoint.claims import unaccounted_files
+from panekeeper.state.checkpoint.layout import CLAIMS_FOLDER, RUNNING_FILE, STOPPED_FILE, claim_file
+from panekeeper.state.checkpoint.owner import PreviousRun, read_owner
+from panekeeper.state.checkpoint.process import is_alive, started_at
 from tests.framework.engine.job.lease_fakes import SECOND, Clock, Memory, left_by
 
 

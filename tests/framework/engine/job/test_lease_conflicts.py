@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from framework.engine.job.lease import Lease, acquire
 from panekeeper import CheckpointInUse
-from state.checkpoint.folder import LocalFolder
-from state.checkpoint.layout import LOCK_FILE, STOPPED_FILE
-from state.checkpoint.owner import read_owner
+from panekeeper.framework.engine.job.lease import Lease, acquire
+from panekeeper.state.checkpoint.folder import LocalFolder
+from panekeeper.state.checkpoint.layout import LOCK_FILE, STOPPED_FILE
+from panekeeper.state.checkpoint.owner import read_owner
 
 ROOT = Path(__file__).resolve().parents[4]
 
@@ -24,8 +24,8 @@ STARTER = """
 import sys
 from pathlib import Path
 from panekeeper import CheckpointInUse
-from state.checkpoint.folder import LocalFolder
-from framework.engine.job.lease import acquire
+from panekeeper.state.checkpoint.folder import LocalFolder
+from panekeeper.framework.engine.job.lease import acquire
 print("ready", flush=True)
 sys.stdin.readline()
 try:

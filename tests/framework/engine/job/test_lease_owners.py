@@ -7,12 +7,12 @@ from dataclasses import asdict
 
 import pytest
 
-from framework.engine.job.lease import acquire
 from panekeeper import CheckpointInUse
-from recovery.errors import SavepointRefused
-from recovery.jobs.lease import holding, require_stopped
-from state.checkpoint.layout import RUNNING_FILE, claim_file
-from state.checkpoint.process import started_at
+from panekeeper.framework.engine.job.lease import acquire
+from panekeeper.recovery.errors import SavepointRefused
+from panekeeper.recovery.jobs.lease import holding, require_stopped
+from panekeeper.state.checkpoint.layout import RUNNING_FILE, claim_file
+from panekeeper.state.checkpoint.process import started_at
 from tests.framework.engine.job.lease_fakes import SECOND, Clock, Memory, left_by
 
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from framework.engine.job.lease import Lease, acquire
 from panekeeper import CheckpointInUse
-from state.checkpoint.claims import make_claim
-from state.checkpoint.folder import LocalFolder
-from state.checkpoint.layout import CLAIMS_FOLDER, LOCK_FILE, RUNNING_FILE, STOPPED_FILE, claim_file
-from state.checkpoint.owner import LeaseOwner, read_owner
+from panekeeper.framework.engine.job.lease import Lease, acquire
+from panekeeper.state.checkpoint.claims import make_claim
+from panekeeper.state.checkpoint.folder import LocalFolder
+from panekeeper.state.checkpoint.layout import CLAIMS_FOLDER, LOCK_FILE, RUNNING_FILE, STOPPED_FILE, claim_file
+from panekeeper.state.checkpoint.owner import LeaseOwner, read_owner
 
 
 def started_in(folder: LocalFolder) -> tuple[Lease, LeaseOwner]:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from framework.engine.job.startup_checks import require_separate_folders
 from panekeeper import CheckpointError, SinkError
-from state.control_log import require_same_folder
+from panekeeper.framework.engine.job.startup_checks import require_separate_folders
+from panekeeper.state.control_log import require_same_folder
 
 
 def test_folders_beside_each_other_are_taken() -> None:

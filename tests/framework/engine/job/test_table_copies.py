@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from framework.declarations.errors import SinkError
+from panekeeper.framework.declarations.errors import SinkError
 from tests.framework.engine.job.test_table_record import Tables, written_tables
 from tests.framework.engine.sink.test_small_commits import LOG, make
 

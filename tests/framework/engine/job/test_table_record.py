@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from framework.declarations.errors import CheckpointError, SinkError
-from framework.engine.job.lease import acquire
-from framework.engine.job.tables.table_checks import require_no_later_batch, require_same_roles
-from framework.engine.job.tables.table_record import ACCEPTED, require_all_batches, with_batch
-from framework.engine.sink.small_commits import FENCED, SmallCommits
-from state.checkpoint.folder import LocalFolder
-from state.checkpoint.job_record import JobRecord
-from state.checkpoint.layout import RUNNING_FILE
+from panekeeper.framework.declarations.errors import CheckpointError, SinkError
+from panekeeper.framework.engine.job.lease import acquire
+from panekeeper.framework.engine.job.tables.table_checks import require_no_later_batch, require_same_roles
+from panekeeper.framework.engine.job.tables.table_record import ACCEPTED, require_all_batches, with_batch
+from panekeeper.framework.engine.sink.small_commits import FENCED, SmallCommits
+from panekeeper.state.checkpoint.folder import LocalFolder
+from panekeeper.state.checkpoint.job_record import JobRecord
+from panekeeper.state.checkpoint.layout import RUNNING_FILE
 from tests.framework.engine.sink.test_small_commits import LOG, log_rows, make
 
 RECORD = JobRecord(name="readings", id="0123456789ab", declaration={}, group_ids=(0,), epoch=0, versions={})

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from framework.engine.job.upgrade.first_record import first_record, write_first_record
-from framework.engine.job.upgrade.start import record_upgrade, upgraded_record
-from framework.engine.job.upgrade.table_columns import without_columns_of_no_table
 from panekeeper import CheckpointInUse, TimeInterval, agg
-from state.checkpoint.compatibility import Compatibility, as_recorded, compare_declarations
-from state.checkpoint.folder import LocalFolder
-from state.checkpoint.job_record import JobRecord, read_record, write_record
-from state.codec import STATE_VERSION
-from state.errors import CorruptState, StateVersionError
-from state.upgrade.history import BEFORE, HISTORY, History, begun_again, in_force, upgraded
+from panekeeper.framework.engine.job.upgrade.first_record import first_record, write_first_record
+from panekeeper.framework.engine.job.upgrade.start import record_upgrade, upgraded_record
+from panekeeper.framework.engine.job.upgrade.table_columns import without_columns_of_no_table
+from panekeeper.state.checkpoint.compatibility import Compatibility, as_recorded, compare_declarations
+from panekeeper.state.checkpoint.folder import LocalFolder
+from panekeeper.state.checkpoint.job_record import JobRecord, read_record, write_record
+from panekeeper.state.codec import STATE_VERSION
+from panekeeper.state.errors import CorruptState, StateVersionError
+from panekeeper.state.upgrade.history import BEFORE, HISTORY, History, begun_again, in_force, upgraded
 
 
 def declared(age: int = 60, **aggregates: str) -> dict[str, Any]:

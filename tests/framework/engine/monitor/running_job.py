@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from framework.engine.job.callbacks import BatchCallbacks
-from framework.engine.job.progress import report_fields
-from framework.engine.job.run_totals import BatchReport, RunTotals, StageClock
-from framework.engine.job.status import JobState, Status
-from framework.engine.sink.batch.output import BatchOutput
-from framework.engine.sink.tables import ROW_COUNT_COLUMNS
-from state.checkpoint.clock import now_us
-from state.checkpoint.last_savepoint import LastSavepoint
+from panekeeper.framework.engine.job.callbacks import BatchCallbacks
+from panekeeper.framework.engine.job.progress import report_fields
+from panekeeper.framework.engine.job.run_totals import BatchReport, RunTotals, StageClock
+from panekeeper.framework.engine.job.status import JobState, Status
+from panekeeper.framework.engine.sink.batch.output import BatchOutput
+from panekeeper.framework.engine.sink.tables import ROW_COUNT_COLUMNS
+from panekeeper.state.checkpoint.clock import now_us
+from panekeeper.state.checkpoint.last_savepoint import LastSavepoint
 
 
 class Seconds:

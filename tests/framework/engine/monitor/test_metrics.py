@@ -15,15 +15,15 @@ import yaml
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
-from framework.declarations.errors import SetupError
-from framework.engine.clock.tick_scheduler import TickFailure
-from framework.engine.job.progress import report_fields
-from framework.engine.job.run_totals import RunTotals
-from framework.engine.job.status import JobState
-from framework.engine.monitor.endpoint import serve_metrics
-from framework.engine.monitor.instruments import publish_metrics
-from state.checkpoint.clock import now_us
-from state.checkpoint.last_savepoint import LastSavepoint
+from panekeeper.framework.declarations.errors import SetupError
+from panekeeper.framework.engine.clock.tick_scheduler import TickFailure
+from panekeeper.framework.engine.job.progress import report_fields
+from panekeeper.framework.engine.job.run_totals import RunTotals
+from panekeeper.framework.engine.job.status import JobState
+from panekeeper.framework.engine.monitor.endpoint import serve_metrics
+from panekeeper.framework.engine.monitor.instruments import publish_metrics
+from panekeeper.state.checkpoint.clock import now_us
+from panekeeper.state.checkpoint.last_savepoint import LastSavepoint
 from tests.framework.engine.monitor.running_job import RunningJob
 from tests.project.sources import ROOT
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from framework.engine.session.cluster_size import default_key_groups, default_partitions
-from state.key_groups import MAX_KEY_GROUPS, group_ids, spark_hash
+from panekeeper.framework.engine.session.cluster_size import default_key_groups, default_partitions
+from panekeeper.state.key_groups import MAX_KEY_GROUPS, group_ids, spark_hash
 
 
 @pytest.mark.parametrize(

@@ -10,13 +10,13 @@ import pytest
 from pyspark import TaskContext
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-from framework.engine.session.deferred_processor import DeferredProcessor
+from panekeeper.framework.engine.session.deferred_processor import DeferredProcessor
 from tests.project.sources import ROOT
 
 DRIVER = """
 import sys
 import pyspark.sql.streaming.transform_with_state_driver_worker
-import framework.engine.session.deferred_processor
+import panekeeper.framework.engine.session.deferred_processor
 print(sorted({"numpy", "pandas", "pyarrow"} & sys.modules.keys()))
 """
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from framework.declarations.errors import JobFailed
-from framework.engine.session.spark_errors import translate
+from panekeeper.framework.declarations.errors import JobFailed
+from panekeeper.framework.engine.session.spark_errors import translate
 
 LOST = """org.apache.spark.sql.kafka010.KafkaIllegalStateException: Some data may have been lost because they are not \
 available in Kafka any more;

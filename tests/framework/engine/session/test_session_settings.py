@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from framework.builder.places import qualified_path
-from framework.declarations.errors import DeclarationError
-from framework.engine.session.java.local_cache import cache_folder
-from framework.engine.session.s3_settings import s3_settings
-from framework.engine.session.session import _fits_socket_names, session, spark_settings
+from panekeeper.framework.builder.places import qualified_path
+from panekeeper.framework.declarations.errors import DeclarationError
+from panekeeper.framework.engine.session.java.local_cache import cache_folder
+from panekeeper.framework.engine.session.s3_settings import s3_settings
+from panekeeper.framework.engine.session.session import _fits_socket_names, session, spark_settings
 
 GIB = 1024**3
 

@@ -7,8 +7,8 @@ import os
 
 import pytest
 
-from framework.declarations.errors import CorruptState, InputError, JobFailed, OutputNotWritable
-from framework.engine.session.spark_errors import is_worker_timeout, translate, translate_full_disk
+from panekeeper.framework.declarations.errors import CorruptState, InputError, JobFailed, OutputNotWritable
+from panekeeper.framework.engine.session.spark_errors import is_worker_timeout, translate, translate_full_disk
 
 WORKER = """An exception was thrown from the Python worker. Please see the stack trace below.
 Traceback (most recent call last):
@@ -25,11 +25,14 @@ Caused by: java.io.IOException: broken pipe
 
 def test_our_own_errors_are_found_in_the_text_of_a_worker() -> None:
     """The class and its message come back, without the traceback around them."""
-    error = translate(RuntimeError(WORKER.format(raised="state.errors.CorruptState: segment 3 is missing")), "x")
+    error = translate(
+        RuntimeError(WORKER.format(raised="panekeeper.state.errors.CorruptState: segment 3 is missing")), "x"
+    )
     assert type(error) is CorruptState
     assert str(error) == "segment 3 is missing"
     error = translate(
-        RuntimeError(WORKER.format(raised="framework.declarations.errors.InputError: 1 bad row(s): a: b")), "x"
+        RuntimeError(WORKER.format(raised="panekeeper.framework.declarations.errors.InputError: 1 bad row(s): a: b")),
+        "x",
     )
     assert type(error) is InputError
     assert str(error) == "1 bad row(s): a: b"
@@ -39,7 +42,7 @@ def test_a_name_in_the_message_of_our_error_is_a_part_of_the_message() -> None:
     """The first name in a line decides, unless it is that of the Java exception around ours."""
     for message in ("StateError: is what x raised", "ValueError: 3", "JobFailed: a: b"):
         for before in ("", "org.apache.spark.api.python.PythonException: "):
-            raised = f"{before}framework.declarations.errors.InputError: {message}"
+            raised = f"{before}panekeeper.framework.declarations.errors.InputError: {message}"
             error = translate(RuntimeError(WORKER.format(raised=raised)), "x")
             assert type(error) is InputError
             assert str(error) == message

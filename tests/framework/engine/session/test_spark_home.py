@@ -8,11 +8,11 @@ from zipfile import ZipFile
 import pyspark
 import pytest
 
-from framework.engine.session.file_manager import ON_DISK, file_manager
-from framework.engine.session.java import jars
-from framework.engine.session.java.jars import JavaLibraries, cached_jars
-from framework.engine.session.java.spark_home import spark_home
-from framework.engine.session.s3_settings import FILE_MANAGER
+from panekeeper.framework.engine.session.file_manager import ON_DISK, file_manager
+from panekeeper.framework.engine.session.java import jars
+from panekeeper.framework.engine.session.java.jars import JavaLibraries, cached_jars
+from panekeeper.framework.engine.session.java.spark_home import spark_home
+from panekeeper.framework.engine.session.s3_settings import FILE_MANAGER
 
 
 @pytest.fixture(autouse=True)

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from framework.engine.sink import fault_points
-from framework.engine.sink.fault_points import (
+from panekeeper.framework.engine.sink import fault_points
+from panekeeper.framework.engine.sink.fault_points import (
     POINTS,
     arm,
     disarm,
@@ -26,7 +26,7 @@ from framework.engine.sink.fault_points import (
     hold_between_tables,
     release_commits,
 )
-from framework.engine.sink.small_commits import SmallCommits
+from panekeeper.framework.engine.sink.small_commits import SmallCommits
 
 TABLES = ("log", "quarantine", "view")
 
@@ -100,8 +100,8 @@ def test_a_process_can_be_paused_once_no_commit_checks_its_lease_any_more() -> N
 def test_an_environment_variable_alone_does_nothing() -> None:
     """A process that has the variable in its environment passes every fault point."""
     program = """
-from framework.engine.sink import fault_points
-from framework.engine.sink.fault_points import POINTS, fault_point, fault_point_in_tasks, hold_between_tables
+from panekeeper.framework.engine.sink import fault_points
+from panekeeper.framework.engine.sink.fault_points import POINTS, fault_point, fault_point_in_tasks, hold_between_tables
 for point in POINTS:
     fault_point(point, 2)
     fault_point_in_tasks(point, 2)
@@ -182,8 +182,8 @@ def test_a_kill_between_a_file_and_its_commit_leaves_the_one_and_not_the_other(t
     program = """
 import os, signal, sys
 import pyarrow as pa
-from framework.engine.sink.fault_points import arm, fault_point_before_commit
-from framework.engine.sink.small_commits import SmallCommits
+from panekeeper.framework.engine.sink.fault_points import arm, fault_point_before_commit
+from panekeeper.framework.engine.sink.small_commits import SmallCommits
 class Kill:
     def matches(self, point, batch):
         return (point, batch) == ("between-file-and-commit", 2)

@@ -13,8 +13,8 @@ import pytest
 from deltalake import DeltaTable
 from deltalake.transaction import AddAction
 
-from framework.engine.sink.small_commit_checks import UnsupportedTable
-from framework.engine.sink.small_commits import SmallCommits
+from panekeeper.framework.engine.sink.small_commit_checks import UnsupportedTable
+from panekeeper.framework.engine.sink.small_commits import SmallCommits
 
 APP = "readings/view@0123456789ab#0"
 TIME = pa.timestamp("us", tz="UTC")

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from framework.engine.sink.small_commit_checks import NEW_TABLE, UnsupportedTable
-from framework.engine.sink.small_commit_storage import local_folder, storage_options
-from framework.engine.sink.small_commits import SmallCommits
-from framework.engine.sink.small_tables import create_table
+from panekeeper.framework.engine.sink.small_commit_checks import NEW_TABLE, UnsupportedTable
+from panekeeper.framework.engine.sink.small_commit_storage import local_folder, storage_options
+from panekeeper.framework.engine.sink.small_commits import SmallCommits
+from panekeeper.framework.engine.sink.small_tables import create_table
 
 COLUMN: dict[str, Any] = {"name": "id", "type": "long", "nullable": True, "metadata": {}}
 

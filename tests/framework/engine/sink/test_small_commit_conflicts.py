@@ -11,9 +11,9 @@ import pytest
 from deltalake import DeltaTable, Field, write_deltalake
 from deltalake.schema import PrimitiveType
 
-from framework.declarations.errors import OutputNotWritable, SchemaMismatch, SinkError
-from framework.engine.sink.small_commits import PAUSES_S, SmallCommits
-from framework.engine.sink.small_tables import SmallTables
+from panekeeper.framework.declarations.errors import OutputNotWritable, SchemaMismatch, SinkError
+from panekeeper.framework.engine.sink.small_commits import PAUSES_S, SmallCommits
+from panekeeper.framework.engine.sink.small_tables import SmallTables
 from tests.framework.engine.sink.test_small_commits import (
     APP,
     LOG,

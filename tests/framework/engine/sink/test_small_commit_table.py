@@ -15,8 +15,8 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from framework.engine.sink.small_commit_checks import UnsupportedTable
-from framework.engine.sink.small_commits import SmallCommits
+from panekeeper.framework.engine.sink.small_commit_checks import UnsupportedTable
+from panekeeper.framework.engine.sink.small_commits import SmallCommits
 
 APP = "readings/log@0123456789ab#0"
 TIME = pa.timestamp("us", tz="UTC")

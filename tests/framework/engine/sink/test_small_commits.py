@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from framework.declarations.errors import SinkError
-from framework.engine.sink.small_commit_checks import UnsupportedTable
-from framework.engine.sink.small_commits import FENCED, SmallCommits
+from panekeeper.framework.declarations.errors import SinkError
+from panekeeper.framework.engine.sink.small_commit_checks import UnsupportedTable
+from panekeeper.framework.engine.sink.small_commits import FENCED, SmallCommits
 
 APP = "readings/log@0123456789ab#0"
 TIME = pa.timestamp("us", tz="UTC")

@@ -13,10 +13,10 @@ from botocore.exceptions import ClientError
 from deltalake import DeltaTable
 from moto.server import ThreadedMotoServer
 
-from framework.declarations.errors import SinkError
-from framework.engine.sink.small_commit_checks import UnreachableTable, UnsupportedTable
-from framework.engine.sink.small_commit_storage import storage_options
-from framework.engine.sink.small_commits import FENCED, SmallCommits
+from panekeeper.framework.declarations.errors import SinkError
+from panekeeper.framework.engine.sink.small_commit_checks import UnreachableTable, UnsupportedTable
+from panekeeper.framework.engine.sink.small_commit_storage import storage_options
+from panekeeper.framework.engine.sink.small_commits import FENCED, SmallCommits
 
 SCHEMA = pa.schema([("sensor", pa.string()), ("firing", pa.int64())])
 

@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from framework.declarations.errors import OutputNotWritable
-from framework.engine.sink.batch.table_writer import TableWriter
-from framework.engine.sink.small_commit_checks import UnreachableTable, UnsupportedTable
-from framework.engine.sink.small_commits import FENCED, SmallCommits
-from framework.engine.sink.small_tables import SmallTables, create_table
-from state.prepared import PreparedBatch, TableWrite
+from panekeeper.framework.declarations.errors import OutputNotWritable
+from panekeeper.framework.engine.sink.batch.table_writer import TableWriter
+from panekeeper.framework.engine.sink.small_commit_checks import UnreachableTable, UnsupportedTable
+from panekeeper.framework.engine.sink.small_commits import FENCED, SmallCommits
+from panekeeper.framework.engine.sink.small_tables import SmallTables, create_table
+from panekeeper.state.prepared import PreparedBatch, TableWrite
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

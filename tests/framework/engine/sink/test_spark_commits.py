@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 from delta import exceptions
 
-from framework.declarations.errors import SinkError
-from framework.engine.sink.small_commits import PAUSES_S
-from framework.engine.sink.spark_commits import repeat_while_others_commit
+from panekeeper.framework.declarations.errors import SinkError
+from panekeeper.framework.engine.sink.small_commits import PAUSES_S
+from panekeeper.framework.engine.sink.spark_commits import repeat_while_others_commit
 
 
 class Commits:

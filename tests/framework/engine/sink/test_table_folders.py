@@ -8,11 +8,11 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, Schema
 
-from framework.engine.sink.small_commit_checks import NEW_TABLE
-from framework.engine.sink.small_commits import SmallCommits
-from framework.engine.sink.small_tables import create_table
-from framework.engine.sink.tables import is_free
-from state.checkpoint.folder import LocalFolder
+from panekeeper.framework.engine.sink.small_commit_checks import NEW_TABLE
+from panekeeper.framework.engine.sink.small_commits import SmallCommits
+from panekeeper.framework.engine.sink.small_tables import create_table
+from panekeeper.framework.engine.sink.tables import is_free
+from panekeeper.state.checkpoint.folder import LocalFolder
 
 PROBE = ".panekeeper-can-write"
 SCHEMA = Schema.from_arrow(pa.schema({"n": pa.int64()}))

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from framework.declarations.errors import SinkError
-from framework.engine.sink.fencing import own
-from framework.engine.sink.small_commits import SmallCommits
-from state.checkpoint.job_record import JobRecord
+from panekeeper.framework.declarations.errors import SinkError
+from panekeeper.framework.engine.sink.fencing import own
+from panekeeper.framework.engine.sink.small_commits import SmallCommits
+from panekeeper.state.checkpoint.job_record import JobRecord
 from tests.framework.engine.sink.test_small_commits import LOG, log_rows, make
 
 OWNER = "panekeeper/owner"

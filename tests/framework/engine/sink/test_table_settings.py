@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from framework.declarations.errors import SinkError
-from framework.engine.sink.table_settings import require_exact_partitions, require_usable_settings
+from panekeeper.framework.declarations.errors import SinkError
+from panekeeper.framework.engine.sink.table_settings import require_exact_partitions, require_usable_settings
 
 WANTED = StructType([StructField("sensor", StringType(), nullable=False), StructField("total", LongType())])
 

@@ -10,11 +10,11 @@ from typing import Any, Literal
 
 import pytest
 
-from framework.declarations.errors import JobFailed
-from framework.engine.sources.inputs_record import InputsRecord
-from framework.engine.sources.topics import TopicIds
-from state.checkpoint.folder import LocalFolder
-from state.checkpoint.run_record import Input, read_inputs
+from panekeeper.framework.declarations.errors import JobFailed
+from panekeeper.framework.engine.sources.inputs_record import InputsRecord
+from panekeeper.framework.engine.sources.topics import TopicIds
+from panekeeper.state.checkpoint.folder import LocalFolder
+from panekeeper.state.checkpoint.run_record import Input, read_inputs
 
 
 class Cluster:

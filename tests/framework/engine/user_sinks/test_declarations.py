@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from framework.engine.user_sinks.kafka_sink import KafkaSink
 from panekeeper import DeclarationError, Sink
+from panekeeper.framework.engine.user_sinks.kafka_sink import KafkaSink
 
 SERVERS = {"kafka.bootstrap.servers": "broker:9092"}
 

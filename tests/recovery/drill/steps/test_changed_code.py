@@ -9,15 +9,15 @@ from typing import Any, ClassVar
 
 import pytest
 
-from recovery.drill import actions as do
-from recovery.drill.expected.history import OperatorChanged, generate
-from recovery.drill.process.operator_file import load_operator, write_operator
-from recovery.drill.scenario import Scenario
-from recovery.drill.scenario_input import FILES
-from recovery.drill.scenario_run import ScenarioRun
-from state.checkpoint.folder import LocalFolder
-from state.checkpoint.job_record import JobRecord, write_record
-from state.checkpoint.layout import prepared_file
+from panekeeper.recovery.drill import actions as do
+from panekeeper.recovery.drill.expected.history import OperatorChanged, generate
+from panekeeper.recovery.drill.process.operator_file import load_operator, write_operator
+from panekeeper.recovery.drill.scenario import Scenario
+from panekeeper.recovery.drill.scenario_input import FILES
+from panekeeper.recovery.drill.scenario_run import ScenarioRun
+from panekeeper.state.checkpoint.folder import LocalFolder
+from panekeeper.state.checkpoint.job_record import JobRecord, write_record
+from panekeeper.state.checkpoint.layout import prepared_file
 from tests.recovery.drill.test_scenario_run import TWO, FakeLauncher, Lines, drill_setup
 
 

@@ -8,14 +8,14 @@ from typing import Any, ClassVar
 
 import pytest
 
-from framework.declarations.errors import PanekeeperError
-from recovery.drill import actions as do
-from recovery.drill.faults.damage import FaultNotConfirmed
-from recovery.drill.faults.forged import PATHS, PLANTED, REFUSAL, contents, forge
-from recovery.drill.scenario import Scenario
-from recovery.drill.scenario_run import ScenarioRun
-from recovery.restore.restore import restore
-from recovery.savepoint.catalog import show
+from panekeeper.framework.declarations.errors import PanekeeperError
+from panekeeper.recovery.drill import actions as do
+from panekeeper.recovery.drill.faults.damage import FaultNotConfirmed
+from panekeeper.recovery.drill.faults.forged import PATHS, PLANTED, REFUSAL, contents, forge
+from panekeeper.recovery.drill.scenario import Scenario
+from panekeeper.recovery.drill.scenario_run import ScenarioRun
+from panekeeper.recovery.restore.restore import restore
+from panekeeper.recovery.savepoint.catalog import show
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 from tests.recovery.drill.test_scenario_run import TWO, FakeLauncher, Lines, drill_setup
 

@@ -7,21 +7,21 @@ from typing import Any, ClassVar
 
 import pytest
 
-from framework.engine.job.lease import acquire
-from framework.engine.sink.small_commits import FENCED
-from recovery.drill import actions as do
-from recovery.drill.expected.epochs import expected_tables
-from recovery.drill.expected.history import FileArrived, JobReset, generate
-from recovery.drill.faults.damage import FaultNotConfirmed
-from recovery.drill.jobs import drill_job
-from recovery.drill.process.launcher import Launcher
-from recovery.drill.process.started_program import StartedProgram
-from recovery.drill.scenario import Scenario
-from recovery.drill.scenario_input import FILES
-from recovery.drill.scenario_run import ScenarioRun
-from recovery.drill.steps.savepoint_runs import RESTORED
-from state.checkpoint.folder import LocalFolder
-from state.checkpoint.job_record import JobRecord, write_record, write_tables
+from panekeeper.framework.engine.job.lease import acquire
+from panekeeper.framework.engine.sink.small_commits import FENCED
+from panekeeper.recovery.drill import actions as do
+from panekeeper.recovery.drill.expected.epochs import expected_tables
+from panekeeper.recovery.drill.expected.history import FileArrived, JobReset, generate
+from panekeeper.recovery.drill.faults.damage import FaultNotConfirmed
+from panekeeper.recovery.drill.jobs import drill_job
+from panekeeper.recovery.drill.process.launcher import Launcher
+from panekeeper.recovery.drill.process.started_program import StartedProgram
+from panekeeper.recovery.drill.scenario import Scenario
+from panekeeper.recovery.drill.scenario_input import FILES
+from panekeeper.recovery.drill.scenario_run import ScenarioRun
+from panekeeper.recovery.drill.steps.savepoint_runs import RESTORED
+from panekeeper.state.checkpoint.folder import LocalFolder
+from panekeeper.state.checkpoint.job_record import JobRecord, write_record, write_tables
 from tests.recovery.drill.test_pause import table
 from tests.recovery.drill.test_scenario_run import TWO, FakeLauncher, Lines, drill_setup
 

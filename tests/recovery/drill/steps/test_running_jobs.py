@@ -9,15 +9,15 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from recovery.drill import actions as do
-from recovery.drill.expected.history import RunStarted, generate
-from recovery.drill.process import running_jobs
-from recovery.drill.process.messages import ProgramRequest
-from recovery.drill.scenario import Scenario
-from recovery.drill.scenario_input import FILES
-from recovery.drill.scenario_run import ScenarioRun
-from state.checkpoint import control_files
-from state.checkpoint.clock import now_us
+from panekeeper.recovery.drill import actions as do
+from panekeeper.recovery.drill.expected.history import RunStarted, generate
+from panekeeper.recovery.drill.process import running_jobs
+from panekeeper.recovery.drill.process.messages import ProgramRequest
+from panekeeper.recovery.drill.scenario import Scenario
+from panekeeper.recovery.drill.scenario_input import FILES
+from panekeeper.recovery.drill.scenario_run import ScenarioRun
+from panekeeper.state.checkpoint import control_files
+from panekeeper.state.checkpoint.clock import now_us
 from tests.recovery.drill.test_scenario_run import FakeLauncher, Lines, drill_setup
 
 JOBS = ("clock-sliding", "time-interval")
@@ -106,7 +106,7 @@ class FakeJob:
 def test_each_file_arrives_after_its_jump(tmp_path: Path, monkeypatch: Any) -> None:
     """The clock that is set is that of the control stream and of the ticks."""
     monkeypatch.setattr(control_files, "now_us", now_us)
-    monkeypatch.setattr("framework.engine.clock.tick_scheduler.now_us", now_us)
+    monkeypatch.setattr("panekeeper.framework.engine.clock.tick_scheduler.now_us", now_us)
     for folder, name in (("in", "0"), ("held", "1"), ("held", "2")):
         (tmp_path / folder).mkdir(exist_ok=True)
         (tmp_path / folder / name).touch()

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from framework.declarations.errors import SinkError
-from framework.engine.job.prepared.completion import Completion
-from state.checkpoint.folder import LocalFolder
-from state.checkpoint.layout import TABLES_FILE
+from panekeeper.framework.declarations.errors import SinkError
+from panekeeper.framework.engine.job.prepared.completion import Completion
+from panekeeper.state.checkpoint.folder import LocalFolder
+from panekeeper.state.checkpoint.layout import TABLES_FILE
 
 
 @pytest.mark.parametrize("declared", ["log", "another"])

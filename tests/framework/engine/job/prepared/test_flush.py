@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from framework.engine.job.prepared.flush import Flush
-from state.checkpoint.folder import LocalFolder
+from panekeeper.framework.engine.job.prepared.flush import Flush
+from panekeeper.state.checkpoint.folder import LocalFolder
 
 
 class Disk:

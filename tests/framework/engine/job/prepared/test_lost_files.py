@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from framework.engine.job.prepared.lost_files import files_of_batch
-from state.checkpoint.folder import LocalFolder
+from panekeeper.framework.engine.job.prepared.lost_files import files_of_batch
+from panekeeper.state.checkpoint.folder import LocalFolder
 
 
 def _log(*entries: int) -> str:

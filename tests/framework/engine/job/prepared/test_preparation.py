@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from framework.declarations.errors import CheckpointInUse
-from framework.engine.job.lease import Lease, acquire
-from framework.engine.job.prepared import preparation
-from framework.engine.job.prepared.preparation import Preparation
-from framework.engine.sink.protocol import BatchContext
-from recovery.drill.faults.pause import let_lease_expire
-from state.checkpoint.folder import LocalFolder
-from state.checkpoint.layout import LOCK_FILE
-from state.prepared import PreparedBatch, prepare, read_prepared
+from panekeeper.framework.declarations.errors import CheckpointInUse
+from panekeeper.framework.engine.job.lease import Lease, acquire
+from panekeeper.framework.engine.job.prepared import preparation
+from panekeeper.framework.engine.job.prepared.preparation import Preparation
+from panekeeper.framework.engine.sink.protocol import BatchContext
+from panekeeper.recovery.drill.faults.pause import let_lease_expire
+from panekeeper.state.checkpoint.folder import LocalFolder
+from panekeeper.state.checkpoint.layout import LOCK_FILE
+from panekeeper.state.prepared import PreparedBatch, prepare, read_prepared
 
 BATCH = PreparedBatch(number=0, epoch=0, spark_commit="v2\n{}")
 NEXT = PreparedBatch(number=1, epoch=0, spark_commit="v2\n{}")

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from framework.declarations.errors import JobFailed, PanekeeperError
-from framework.engine.job.shutdown.program_end import UnattendedJobs
+from panekeeper.framework.declarations.errors import JobFailed, PanekeeperError
+from panekeeper.framework.engine.job.shutdown.program_end import UnattendedJobs
 
 
 class FakeJob:

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from framework.engine.job.shutdown.signals import SignalRequests
+from panekeeper.framework.engine.job.shutdown.signals import SignalRequests
 
 
 def test_the_first_ctrl_c_is_a_request_and_the_second_an_interrupt(caplog: pytest.LogCaptureFixture) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from framework.engine.job.shutdown.spark_shutdown import SparkShutdown
 from panekeeper import JobNotRunning
+from panekeeper.framework.engine.job.shutdown.spark_shutdown import SparkShutdown
 
 
 class RecordedJob:
