@@ -1,4 +1,4 @@
-"""A million ticks against a folder, with a log of them as Spark writes it: files and bytes stay those of day one."""
+"""Ticks of days against a folder, with a log of them as Spark writes it: files and bytes stay those of day one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from panekeeper.state.checkpoint.folder import LocalFolder
 from panekeeper.state.checkpoint.layout import CONTROL_FOLDER, control_file
 from panekeeper.state.control_log import control_files_read, newest_control_file_read
 
-TICKS = 1_000_000
+TICKS = 200_000
 TICKS_A_BATCH = 1000
 COMPACT_EVERY = 10
 
@@ -61,8 +61,8 @@ class SparkLog:
         return self._file(entry).read_text().splitlines()[1:]
 
 
-def test_a_million_ticks_cost_no_more_than_the_first_thousands(tmp_path: Path) -> None:
-    """Of a tick a second that is twelve days, after which Spark's log alone would have 119 MB in each compact file."""
+def test_many_ticks_cost_no_more_than_the_first_thousands(tmp_path: Path) -> None:
+    """Of a tick a second that is two days, after which Spark's log alone would have 24 MB in each compact file."""
     folder = DiskFolder(tmp_path)
     spark, cleanup = SparkLog(folder), ControlCleanup(cast("CheckpointFiles", folder))
     (tmp_path / CONTROL_FOLDER).mkdir()
