@@ -10,7 +10,7 @@ import pytest
 
 from integration_tests.class_archive import java_options
 from panekeeper.framework.engine.session.session import session
-from panekeeper.framework.engine.sink import fault_points
+from panekeeper.recovery.drill.faults import armed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,12 +55,12 @@ class FailOnce:
 @pytest.fixture
 def fail_at() -> Iterator[Callable[[str, int], None]]:
     """Make a batch fail, once, when it reaches a point of the commit protocol."""
-    armed: list[FailOnce] = []
+    faults: list[FailOnce] = []
 
     def arm(point: str, batch: int) -> None:
-        armed.append(FailOnce(point, batch))
-        fault_points.arm(armed[-1])
+        faults.append(FailOnce(point, batch))
+        armed.arm(faults[-1])
 
     yield arm
-    for fault in armed:
-        fault_points.disarm(fault)
+    for fault in faults:
+        armed.disarm(fault)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from panekeeper import TimeInterval, agg, session, windowed
-from panekeeper.framework.engine.sink import fault_points
+from panekeeper.recovery.drill.faults import armed
 
 
 def main(folder: Path, how: str) -> None:
@@ -52,11 +52,11 @@ class Kill:
         return f"{point}:{batch}" == self.place
 
     def trigger(self) -> None:
-        fault_points.kill_process()
+        armed.kill_process()
 
 
 if __name__ == "__main__":
     folder, how = (*sys.argv[1:], "")[:2]
     if ":" in how:
-        fault_points.arm(Kill(how))
+        armed.arm(Kill(how))
     main(Path(folder), how)

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from panekeeper import session
 from panekeeper.framework.core.steps import Tick
-from panekeeper.framework.engine.sink.fault_points import kill_process
 from panekeeper.framework.testing.recorder import job_spec_for
 from panekeeper.framework.testing.spark_run import ListSink, SparkRun
 from panekeeper.framework.testing.steps import items_to_steps
 from panekeeper.framework.testing.vector import ResetItem, parse
+from panekeeper.recovery.drill.faults.armed import kill_process
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from integration_tests.engine.readings import FILES, LOG
-from panekeeper.framework.engine.sink.fault_points import POINTS, release_commits
 from panekeeper.recovery.cli import main as cli
+from panekeeper.recovery.drill.faults.armed import POINTS, release_commits
 
 if TYPE_CHECKING:
     from integration_tests.engine.conftest import Readings

@@ -19,7 +19,7 @@ from integration_tests.selection import first_before_release
 from panekeeper import CheckpointError, CorruptState, IncompatibleCheckpoint, JobFailed, SinkError
 from panekeeper.framework.engine.job import query
 from panekeeper.framework.engine.session.file_manager import FORMAT_SETTING
-from panekeeper.framework.engine.sink.fault_points import IN_OTHER_THREADS, POINTS
+from panekeeper.recovery.drill.faults.armed import IN_OTHER_THREADS, POINTS
 from panekeeper.recovery.repair.repair import repair
 from panekeeper.recovery.savepoint.state_reader import digests
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from integration_tests.engine.conftest import shown
 from integration_tests.engine.readings import FILES, LOG
-from panekeeper.framework.engine.sink import fault_points
+from panekeeper.recovery.drill.faults import armed
 
 if TYPE_CHECKING:
     from integration_tests.engine.conftest import Readings
@@ -53,12 +53,12 @@ class OnS3:
     def run_through(self, *outages: Outage) -> None:
         """Run with these outages; each of them must have refused what it should."""
         for outage in outages:
-            fault_points.arm(outage)
+            armed.arm(outage)
         try:
             self.run()
         finally:
             for outage in outages:
-                fault_points.disarm(outage)
+                armed.disarm(outage)
                 assert outage.times == 1, outage.place
 
     def require_right_tables(self) -> None:

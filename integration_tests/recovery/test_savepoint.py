@@ -14,7 +14,7 @@ from integration_tests.recovery.table_upkeep import Upkeep
 from integration_tests.selection import first_before_release
 from panekeeper import CheckpointError, JobFailed
 from panekeeper.framework.declarations.errors import CorruptState
-from panekeeper.framework.engine.sink import fault_points
+from panekeeper.recovery.drill.faults import armed
 from panekeeper.recovery.errors import DamagedSavepoint, SavepointRefused, TableVersionLost
 from panekeeper.recovery.restore.clone import clone
 from panekeeper.recovery.restore.intent import STEPS
@@ -270,7 +270,7 @@ def test_savepoints_are_restored_after_upkeep_beside_the_job(
     readings = saved.readings
     metrics, flushed = readings.folder / "log_metrics/_delta_log", set[Path]()
     monkeypatch.setattr(os, "sync", lambda: flushed.add(max(metrics.glob("*.json"))))
-    fault_points.arm(upkeep)
+    armed.arm(upkeep)
     try:
         saved.run(0, 1)
         saved.save("one", decode=False)
@@ -280,7 +280,7 @@ def test_savepoints_are_restored_after_upkeep_beside_the_job(
         os.utime(orphan, (0, 0))
         saved.run(2, 3)
     finally:
-        fault_points.disarm(upkeep)
+        armed.disarm(upkeep)
     saved.require_undisturbed()
     assert not orphan.exists()
     assert upkeep.total("removed", "log") == 1

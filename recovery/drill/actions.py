@@ -28,7 +28,7 @@ POINTS: dict[Point, str | None] = {
     "between two Delta commits": "between-delta",
     "after Delta, before Spark's commit": "after-delta-commit",
 }
-"""The names that scenarios use for the points of `panekeeper.framework.engine.sink.fault_points`."""
+"""The names that scenarios use for the points of `panekeeper.recovery.drill.faults.armed`."""
 
 PausePoint = Literal["before it records a batch", "before its commits", "in its commits"]
 PAUSE_POINTS: dict[PausePoint, str] = {

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
-from panekeeper.framework.engine.sink.fault_points import IN_OTHER_THREADS, release_commits
 from panekeeper.recovery.drill import actions as do
 from panekeeper.recovery.drill.expected.history import HistoryEvent, JobDrained, JobReset
+from panekeeper.recovery.drill.faults.armed import IN_OTHER_THREADS, release_commits
 from panekeeper.recovery.drill.faults.damage import SmallDisk, damage_state
 from panekeeper.recovery.drill.faults.evidence import CheckpointEvidence
 from panekeeper.recovery.drill.faults.volumes import MissingVolume

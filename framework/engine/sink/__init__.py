@@ -2,7 +2,7 @@
 
 batch/                   What does one micro-batch do, and how does it get into each table?
 delta_sink.py            How is a micro-batch written to Delta exactly once, through a crash at any point?
-fault_points.py          Where can a drill end a process or delay a commit?
+fault_points.py          At which steps is the hook of tests and drills called?
 fencing.py               How are commits of earlier epochs and other checkpoints refused?
 protocol.py              What must a sink do, the job's and one of the user's own?
 small_commits.py         How are a few rows committed to a Delta table without a Spark job?

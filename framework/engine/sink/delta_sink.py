@@ -23,7 +23,7 @@ The commit protocol of a batch:
 
 A crash before 3 makes Spark run the same batch again, from the same state and with the same offsets and commands; no
 table has anything of it. A crash after 3 runs nothing again: the next start does 4 as it is recorded, which skips what
-is already there, and 5. `framework/engine/sink/fault_points.py` names the places where a drill stops a batch.
+is already there, and 5. `framework/engine/sink/fault_points.py` names the steps where a test or drill stops a batch.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from panekeeper.framework.declarations.errors import PanekeeperError
 from panekeeper.framework.engine.sink.batch.downtime import DOWNTIME
 from panekeeper.framework.engine.sink.batch.output import BatchOutput, run_and_collect
 from panekeeper.framework.engine.sink.batch.table_writer import RESULTS, TableWriter
-from panekeeper.framework.engine.sink.fault_points import fault_point, fault_point_in_tasks
+from panekeeper.framework.engine.sink.fault_points import fault_point
 from panekeeper.framework.engine.sink.fencing import fence, own
 from panekeeper.framework.engine.sink.tables import METRICS, Tables
 from panekeeper.state.checkpoint.clock import now_us
@@ -70,7 +70,6 @@ class DeltaSink:
     def run_plan(self, packed: DataFrame, number: int) -> BatchOutput:
         """Step 2: run the stateful plan once. `packed` must be persisted; step 3 reads again what is large."""
         fault_point("before-plan", number)
-        fault_point_in_tasks("mid-batch", number)
         batch = run_and_collect(packed, number)
         if not batch.balanced:
             raise PanekeeperError(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from integration_tests.engine.readings import FILES, LOG
-from panekeeper.framework.engine.sink import fault_points
+from panekeeper.recovery.drill.faults import armed
 
 if TYPE_CHECKING:
     from integration_tests.engine.conftest import Readings
@@ -55,9 +55,9 @@ def disk(readings: Readings, on_fsync: Callable[[Callable[[Path], None]], None])
     for rows in FILES:
         readings.put(*rows)
     found = Disk(readings, on_fsync)
-    fault_points.arm(found)
+    armed.arm(found)
     yield found
-    fault_points.disarm(found)
+    armed.disarm(found)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,8 @@ from integration_tests.selection import first_before_release
 from panekeeper import Count, SinkError, Tumbling, agg, windowed
 from panekeeper.framework.engine.flow import processor
 from panekeeper.framework.engine.session.required_settings import session_settings
-from panekeeper.framework.engine.sink import fault_points, spark_commits
+from panekeeper.framework.engine.sink import spark_commits
+from panekeeper.recovery.drill.faults import armed
 from panekeeper.recovery.upkeep.maintain import maintain
 from tests.framework.engine.sink.test_small_commit_conflicts import replace_newest_commit
 
@@ -61,11 +62,11 @@ def test_a_job_goes_on_beside_optimize_and_alter(readings: Readings, monkeypatch
     if way == "Spark":
         monkeypatch.setattr(processor, "DRIVER_BYTES", 0)
     maintenance = Maintenance(readings)
-    fault_points.arm(maintenance)
+    armed.arm(maintenance)
     try:
         readings.run()
     finally:
-        fault_points.disarm(maintenance)
+        armed.disarm(maintenance)
     assert maintenance.times == 1
     assert readings.log() == LOG
     assert readings.log("view") == LOG[1:]
@@ -242,11 +243,11 @@ def test_a_commit_that_another_process_replaces_is_made_again(readings: Readings
     for rows in FILES:
         readings.put(*rows)
     replacement = Replacement(str(readings.folder / "log"))
-    fault_points.arm(replacement)
+    armed.arm(replacement)
     try:
         readings.run()
     finally:
-        fault_points.disarm(replacement)
+        armed.disarm(replacement)
     assert replacement.times > 1
     theirs = {f"theirs {number + 1}" for number in range(replacement.times)}
     assert [row for row in readings.log() if row[0] not in theirs] == LOG

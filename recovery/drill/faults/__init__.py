@@ -1,5 +1,6 @@
 """What breaks the jobs of a drill, and what shows that a fault hit them.
 
+armed.py         At which points of a batch a fault is triggered in this process
 barrier.py       When a fault is triggered: once all jobs of a process are at its point, or at the first job
 damage.py        How state files are damaged and disks are filled
 defects.py       How our own code is made defective on purpose, to test that drills find it

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from panekeeper.framework.engine.sink.fault_points import kill_process
+from panekeeper.recovery.drill.faults.armed import kill_process
 
 if TYPE_CHECKING:
     from collections.abc import Callable

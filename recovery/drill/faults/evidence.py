@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from panekeeper.framework.engine.sink.fault_points import IN_OTHER_THREADS
 from panekeeper.recovery.drill.actions import POINTS
+from panekeeper.recovery.drill.faults.armed import IN_OTHER_THREADS
 from panekeeper.recovery.drill.faults.damage import FaultNotConfirmed
 from panekeeper.state.checkpoint.folder import LocalFolder, batch_numbers
 from panekeeper.state.checkpoint.job_record import read_record

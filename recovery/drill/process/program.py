@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from panekeeper.framework.declarations.errors import PanekeeperError
-from panekeeper.framework.engine.sink import fault_points
+from panekeeper.recovery.drill.faults import armed
 from panekeeper.recovery.drill.faults.barrier import (
     BarrierFault,
     HoldingFault,
@@ -69,7 +69,7 @@ class Program:
             return 0
         if request.point is not None:
             self.fault = self.make_fault(request.point)
-            fault_points.arm(self.fault)
+            armed.arm(self.fault)
         if request.defect is not None:
             from panekeeper.recovery.drill.faults.defects import inject_defect
 
@@ -92,8 +92,8 @@ class Program:
             return HoldingFault(point, request.batch, len(request.job_names), self.maintain_all)
         if request.victim != "program":
             return OneTimeFault(point, request.batch, 1, self.kill_victims)
-        kind = ImmediateFault if point in fault_points.IN_OTHER_THREADS else BarrierFault
-        return kind(point, request.batch, len(request.job_names), fault_points.kill_process)
+        kind = ImmediateFault if point in armed.IN_OTHER_THREADS else BarrierFault
+        return kind(point, request.batch, len(request.job_names), armed.kill_process)
 
     def maintain_all(self) -> None:
         """Run the statements on the tables of every job."""
@@ -190,7 +190,7 @@ class Program:
             if self.request.do == "drain":
                 running.drain()
             elif not self.failed:
-                fault_points.kill_process()
+                armed.kill_process()
 
     def log_failure(self, name: str, error: Exception) -> None:
         """Log the error of a job, or of its savepoint."""

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from panekeeper.framework.declarations.errors import DeclarationError
-from panekeeper.framework.engine.sink.fault_points import POINTS as FAULT_POINTS
 from panekeeper.recovery.cli.main import main
 from panekeeper.recovery.drill.actions import (
     POINTS,
@@ -23,6 +22,7 @@ from panekeeper.recovery.drill.actions import (
     Restore,
     RestoreForged,
 )
+from panekeeper.recovery.drill.faults.armed import POINTS as FAULT_POINTS
 from panekeeper.recovery.drill.faults.damage import FaultNotConfirmed, damage_state, fill_disk
 from panekeeper.recovery.drill.jobs import DRILL_JOBS
 from panekeeper.recovery.drill.process.messages import USER_JOB, ProgramRequest

@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 
 import pytest
 
-from panekeeper.framework.engine.sink.fault_points import IN_OTHER_THREADS
 from panekeeper.recovery.drill import actions as do
 from panekeeper.recovery.drill.drill_setup import DrillSetup
 from panekeeper.recovery.drill.expected.history import generate
+from panekeeper.recovery.drill.faults.armed import IN_OTHER_THREADS
 from panekeeper.recovery.drill.faults.damage import FaultNotConfirmed
 from panekeeper.recovery.drill.faults.faulty_s3 import FaultyStore
 from panekeeper.recovery.drill.jobs import DRILL_JOBS, drill_job

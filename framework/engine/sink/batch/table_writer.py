@@ -25,12 +25,7 @@ from panekeeper.framework.engine.session.s3_settings import is_s3
 from panekeeper.framework.engine.session.spark_errors import first_line
 from panekeeper.framework.engine.sink import spark_commits
 from panekeeper.framework.engine.sink.batch.spark_files import write_files
-from panekeeper.framework.engine.sink.fault_points import (
-    fault_point,
-    fault_point_before_commit,
-    gather_before_commits,
-    hold_between_tables,
-)
+from panekeeper.framework.engine.sink.fault_points import fault_point
 from panekeeper.framework.engine.sink.fencing import OWNED
 from panekeeper.framework.engine.sink.small_commit_table import lowest
 from panekeeper.framework.engine.sink.small_tables import SmallTables
@@ -80,24 +75,19 @@ class TableWriter:
             SinkError: a table does not take its rows, as its columns were changed. The others may have theirs; all may
                 be repeated.
         """
-        fault_point("before-delta", batch.number)
-        first = [one for one in batch.writes if one.role in _AT_ONCE]
-        for one in first:
-            if one.role == "log":
-                fault_point_before_commit("between-file-and-commit", batch.number, one.path)
-        commits: list[_Commit] = [partial(self._commit, spark, batch, one, packed) for one in first]
+        at_once = [one for one in batch.writes if one.role in _AT_ONCE]
+        fault_point("before-delta", batch.number, at_once[0].path if at_once else "")
+        commits: list[_Commit] = [
+            partial(self._checked_commit, spark, batch, one, packed, require_lease) for one in at_once
+        ]
         if batch.sink_writer is not None and self.user_sink is not None:
-            commits.append(partial(self._commit_to_user_sink, spark, batch, packed))
+            commits.append(partial(self._commit_to_user_sink, spark, batch, packed, require_lease))
         elif batch.sink_writer is not None:
             _log.warning("batch %s has results for a sink that is declared no more, and may lack them", batch.number)
-        gathered = gather_before_commits(commits, batch.number)
-        _commit_in_parallel(
-            spark, hold_between_tables([_checked(require_lease, commit) for commit in gathered], batch.number)
-        )
+        _commit_in_parallel(spark, commits)
         for one in batch.writes:
             if one.role not in _AT_ONCE:
-                require_lease()
-                self._commit(spark, batch, one, packed)
+                self._checked_commit(spark, batch, one, packed, require_lease)
         fault_point("after-delta-commit", batch.number)
         return [one.role for one in batch.writes if one.keys is None or self.has(spark, one, batch.number)]
 
@@ -113,6 +103,19 @@ class TableWriter:
     def last_transaction(self, spark: SparkSession, path: str, transaction: str) -> int:
         """Return the last version that a table has of a transaction id; -1 if there is none."""
         return self.small.last_transaction(spark, path, transaction)
+
+    def _checked_commit(
+        self,
+        spark: SparkSession,
+        batch: PreparedBatch,
+        one: TableWrite,
+        packed: DataFrame | None,
+        require_lease: _Commit,
+    ) -> None:
+        require_lease()
+        fault_point("before-commit", batch.number, one.path)
+        self._commit(spark, batch, one, packed)
+        fault_point("after-commit", batch.number, one.path)
 
     def _commit(self, spark: SparkSession, batch: PreparedBatch, one: TableWrite, packed: DataFrame | None) -> None:
         rows = _rows(batch, one.rows, packed)
@@ -180,7 +183,10 @@ class TableWriter:
             )
         self.small.reopen(to.path)
 
-    def _commit_to_user_sink(self, spark: SparkSession, batch: PreparedBatch, packed: DataFrame | None) -> None:
+    def _commit_to_user_sink(
+        self, spark: SparkSession, batch: PreparedBatch, packed: DataFrame | None, require_lease: _Commit
+    ) -> None:
+        require_lease()
         assert self.user_sink is not None
         assert batch.sink_writer is not None
         rows = _as_frame(spark, _rows(batch, RESULTS, packed))
@@ -204,14 +210,6 @@ def _commit_in_parallel(spark: SparkSession, commits: Sequence[_Commit]) -> None
 def _replaces_others(to: TableWrite) -> bool:
     """Return whether Spark's commit may replace one of another job: on S3, where jobs may share the table."""
     return to.role not in OWNED and is_s3(to.path)
-
-
-def _checked(require_lease: _Commit, commit: _Commit) -> _Commit:
-    def check_and_commit() -> None:
-        require_lease()
-        commit()
-
-    return check_and_commit
 
 
 def _rows(batch: PreparedBatch, name: str, packed: DataFrame | None) -> pa.Table | DataFrame:
