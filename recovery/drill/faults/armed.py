@@ -106,24 +106,27 @@ class _ArmedFaults:
     def on_step(self, step: str, number: int, table: str) -> None:
         """Trigger the faults whose points are at this step. This is the engine's hook."""
         job = (str(Path(table).parent), number)
+        commits = self._commits.get(job)
         if step == "before-commit":
-            if job in self._commits:
-                self._commits[job].before(table)
-            if table.endswith("/log"):
-                for fault in self._matching("between-file-and-commit", number):
-                    _hold_next_commit(Path(local_folder(table) or ""), fault.trigger)
+            if commits is not None:
+                commits.before(table)
+            for fault in self._matching("between-file-and-commit", number) if table.endswith("/log") else ():
+                _hold_next_commit(Path(local_folder(table) or ""), fault.trigger)
         elif step == "after-commit":
-            if job in self._commits:
-                self._commits[job].after(table)
+            if commits is not None:
+                commits.after(table)
         else:
-            for fault in self._matching(step, number):
-                fault.trigger()
-            if step == "before-plan":
-                for fault in self._matching("mid-batch", number):
-                    _in_thread(_wait_for_tasks, fault.trigger)
-            elif step == "before-delta":
-                faults = (self._matching(point, number) for point in ("lease-checked", "between-delta"))
-                self._commits[job] = _Commits(table, *faults)
+            self._on_step_of_all_tables(step, number)
+        if step == "before-delta":
+            self._commits[job] = _Commits(
+                table, self._matching("lease-checked", number), self._matching("between-delta", number)
+            )
+
+    def _on_step_of_all_tables(self, step: str, number: int) -> None:
+        for fault in self._matching(step, number):
+            fault.trigger()
+        for fault in self._matching("mid-batch", number) if step == "before-plan" else ():
+            _in_thread(_wait_for_tasks, fault.trigger)
 
     def _matching(self, point: str, batch: int) -> list[Fault]:
         return [fault for fault in self.faults if fault.matches(point, batch)]
