@@ -22,6 +22,7 @@ from panekeeper.framework.declarations.window_events import require_possible_eve
 from panekeeper.framework.declarations.windows import Window
 from panekeeper.framework.engine.flow.intake import Intake
 from panekeeper.framework.engine.flow.pipeline import Pipeline
+from panekeeper.framework.engine.session.columns import arrow_schema
 from panekeeper.state.codec import that_may_be_null
 from panekeeper.state.handler import StateHandler
 
@@ -172,11 +173,10 @@ def _output_schema(output: pa.Schema | str) -> pa.Schema:
     """Return what an operator emits; a row may lack any column, as that of a window mark does."""
     if isinstance(output, pa.Schema):
         return that_may_be_null(output)
-    from pyspark.sql.pandas.types import to_arrow_schema
     from pyspark.sql.types import StructType
 
     try:
-        declared = to_arrow_schema(StructType([*StructType.fromDDL(output)]), timezone="UTC")  # type: ignore[misc]
+        declared = arrow_schema(StructType([*StructType.fromDDL(output)]))  # type: ignore[misc]
     except Exception as error:
         raise DeclarationError(f'output is {output!r}; write columns as SQL does: "spread double, n bigint"') from error
     return that_may_be_null(declared)

@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PARTITIONS = "spark.sql.shuffle.partitions"
+_REPARTITIONER = "_streamingCheckpointManager"
+"""What distributes state again is public in Scala; Python reaches it by this name only, from Spark 4.2 on."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,10 +98,11 @@ def rescale(
 
     Raises:
         SavepointRefused: the job is running, or has run since this call began; a restore was interrupted; it has this
-            number already; or the savepoints would lie in its folder.
+            number already; the savepoints would lie in its folder; or Spark is older than 4.2.
         SavepointError: Spark could not distribute the state again. Nothing was changed.
         CorruptState: the state cannot be read. Nothing was changed.
     """
+    _require_repartition()
     folder, archive = checkpoint_at(checkpoint, s3), open_archive(to, s3)
     found = _check_can_rescale(folder, partitions, archive, s3)
     running = _session(found, spark, s3)
@@ -118,6 +121,13 @@ def rescale(
         busiest=max(groups.values()),
         idle=partitions - len(groups),
     )
+
+
+def _require_repartition() -> None:
+    from pyspark.sql import SparkSession
+
+    if not hasattr(SparkSession, _REPARTITIONER):
+        raise SavepointRefused("a checkpoint is rescaled by pyspark 4.2: Spark 4.1 cannot distribute its state again")
 
 
 def _check_can_rescale(folder: Files, partitions: int, archive: Archive, s3: S3Options | None) -> CheckpointSnapshot:
@@ -151,8 +161,7 @@ class _Repartitioner:
     def __call__(self, copy: Files) -> None:
         before, batch = digests(self._spark, copy.root), last_batches(copy)[1]
         try:
-            # The manager is public in Scala; from Python 4.2 reaches it by this name only.
-            self._spark._streamingCheckpointManager.repartition(copy.root, self._partitions)  # noqa: SLF001
+            getattr(self._spark, _REPARTITIONER).repartition(copy.root, self._partitions)
         except Exception as error:
             raise SavepointError(
                 f"Spark could not distribute the state again ({first_line(error)}); nothing was changed. "

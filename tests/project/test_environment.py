@@ -29,9 +29,10 @@ def versions(*, python: tuple[int, int] = (3, 11), java: int | None = 17, **pack
 
 
 @pytest.mark.parametrize("java", [17, 21])
-def test_a_machine_that_fits_has_no_problem(java: int) -> None:
-    """Java 17 and 21 are both welcome."""
-    assert find_problem(versions(java=java)) is None
+@pytest.mark.parametrize("pyspark", ["4.1.0", "4.1.4", "4.2.0"])
+def test_a_machine_that_fits_has_no_problem(java: int, pyspark: str) -> None:
+    """Java 17 and 21 are both welcome, and so are Spark 4.1 and 4.2."""
+    assert find_problem(versions(java=java, pyspark=pyspark)) is None
 
 
 @pytest.mark.parametrize(
@@ -43,8 +44,9 @@ def test_a_machine_that_fits_has_no_problem(java: int) -> None:
         (versions(python=(3, 10)), ["Python 3.10", "3.11"]),
         (versions(protobuf=None), ["protobuf", "pip install"]),
         (versions(pandas="3.0.1"), ["pandas 3.0.1", "pandas<3"]),
-        (versions(pyspark="4.1.3"), ["pyspark 4.1.3", "delta-spark 4.4.0", "pyspark 4.2.x"]),
-        (versions(pyspark="4.20.0"), ["pyspark 4.20.0", "pyspark 4.2.x"]),
+        (versions(pyspark="4.0.1"), ["pyspark 4.0.1", "delta-spark 4.4.0", "pyspark 4.1 and 4.2"]),
+        (versions(pyspark="4.3.0"), ["pyspark 4.3.0", "pyspark 4.1 and 4.2", "pip install 'pyspark==4.2.*'"]),
+        (versions(pyspark="4.20.0"), ["pyspark 4.20.0", "pyspark 4.1 and 4.2"]),
         (versions(delta_spark="4.4.1"), ["pyspark 4.2.0", "delta-spark 4.4.1", "delta-spark 4.4.0"]),
     ],
 )

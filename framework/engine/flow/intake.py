@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
     BooleanType,
@@ -31,7 +30,7 @@ from panekeeper.framework.declarations.suggestions import did_you_mean
 from panekeeper.framework.engine.flow import arrival_time, packing
 from panekeeper.framework.engine.flow.input_checks import require_no_watermark, require_subtractable, require_timestamp
 from panekeeper.framework.engine.flow.row_checks import RowChecks
-from panekeeper.framework.engine.session.columns import AS_JSON, column
+from panekeeper.framework.engine.session.columns import AS_JSON, arrow_schema, column
 from panekeeper.state.key_groups import MAX_KEY_GROUPS
 
 if TYPE_CHECKING:
@@ -168,7 +167,7 @@ class Intake:
                 )
         spark_schema = self.df.select(*[column(name) for name in names]).schema
         try:
-            return to_arrow_schema(spark_schema, timezone="UTC")
+            return arrow_schema(spark_schema)
         except Exception as error:
             raise DeclarationError(f"a column has a type that Arrow cannot carry: {error}") from error
 

@@ -1,13 +1,17 @@
-"""Columns as Spark takes them, by names that may have to be quoted, and as JSON."""
+"""Columns as Spark takes them, by names that may have to be quoted, and as JSON; their types in Arrow."""
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
+from pyspark.sql.pandas.types import to_arrow_schema
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import Column
+    from pyspark.sql.types import StructType
 
 AS_JSON: dict[str, Any] = {
     "ignoreNullFields": "false",
@@ -31,3 +35,10 @@ def quoted(name: str) -> str:
 def column(name: str) -> Column:
     """Return the top-level column of exactly this name, dots and all."""
     return F.col(quoted(name))
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """Return the Arrow types of Spark's columns; a timestamp is in UTC, whatever the zone of the session."""
+    if "timezone" in inspect.signature(to_arrow_schema).parameters:
+        return to_arrow_schema(schema, timezone="UTC")
+    return to_arrow_schema(schema)  # Spark 4.1: always UTC

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 JAVA_VERSIONS = (17, 21)
 PYTHON_MINIMUM = (3, 11)
-SPARK_SERIES = "4.2"
+SPARK_SERIES = ("4.1", "4.2")
+"""Delta has Java libraries for these, in `DELTA_VERSION`."""
 DELTA_VERSION = "4.4.0"
 PANDAS_BELOW = 3
 
@@ -112,6 +113,15 @@ def can_name(place: str, encoding: str) -> bool:
     return True
 
 
+def spark_series(version: str) -> str:
+    """Return the series of a version of Spark, by which Java libraries for it are named.
+
+    >>> spark_series("4.2.0")
+    '4.2'
+    """
+    return ".".join(version.split(".")[:2])
+
+
 def class_is_loadable(jvm: Any, name: str) -> bool:
     """Return whether the Java side of a session, or of a program that was submitted, has a class."""
     return bool(jvm.org.apache.spark.util.Utils.classIsLoadable(name))
@@ -129,7 +139,7 @@ def find_problem(versions: Versions, *, given_delta: bool = False) -> str | None
     if versions.java is None:
         return "Java is missing: install Java 17 or 21 (a JRE is enough), or set JAVA_HOME to one."
     if versions.java not in JAVA_VERSIONS:
-        return f"Java {versions.java} was found, but Spark {SPARK_SERIES} runs on Java 17 or 21: set JAVA_HOME to one."
+        return f"Java {versions.java} was found, but Spark runs on Java 17 or 21: set JAVA_HOME to one."
     return _package_problem(versions.packages, given_delta=given_delta)
 
 
@@ -138,16 +148,15 @@ def _package_problem(packages: Mapping[str, str], *, given_delta: bool) -> str |
         if name not in packages and not (given_delta and name == _DELTA):
             return f"The Python package {name} is missing: run `pip install panekeeper` in this environment."
     spark, delta = packages["pyspark"], packages.get(_DELTA)
-    if not spark.startswith(SPARK_SERIES + ".") or (delta != DELTA_VERSION and not given_delta):
+    if spark_series(spark) not in SPARK_SERIES or (delta != DELTA_VERSION and not given_delta):
         return (
-            f"pyspark {spark} with delta-spark {delta} was found; Panekeeper runs on the pair pyspark {SPARK_SERIES}.x "
-            f"with delta-spark {DELTA_VERSION}: "
-            f"run `pip install 'pyspark=={SPARK_SERIES}.*' delta-spark=={DELTA_VERSION}`."
+            f"pyspark {spark} with delta-spark {delta} was found; Panekeeper runs on pyspark "
+            f"{' and '.join(SPARK_SERIES)} with delta-spark {DELTA_VERSION}: "
+            f"run `pip install 'pyspark=={SPARK_SERIES[-1]}.*' delta-spark=={DELTA_VERSION}`."
         )
     if int(packages["pandas"].partition(".")[0]) >= PANDAS_BELOW:
         return (
-            f"pandas {packages['pandas']} was found, which Spark {SPARK_SERIES} cannot use: "
-            f"run `pip install 'pandas<{PANDAS_BELOW}'`."
+            f"pandas {packages['pandas']} was found, which Spark cannot use: run `pip install 'pandas<{PANDAS_BELOW}'`."
         )
     return None
 

@@ -54,7 +54,7 @@ def session(
 
     A session that is already running is handed out again, with `conf` applied. A program started by `spark-submit`
     keeps the settings given there, and must be given Delta there, too, as nothing is fetched then
-    (docs/clusters.md): `--packages io.delta:delta-spark_4.2_2.13:4.4.0`.
+    (docs/clusters.md): `--packages io.delta:delta-spark_4.2_2.13:4.4.0`, or `delta-spark_4.1_2.13` on Spark 4.1.
 
     Jobs run in a session of your own, too, if it has Delta. Rows then reach Python fastest with the limits of Arrow
     batches that are set here: `spark.sql.execution.arrow.maxBytesPerBatch=2147483647` and

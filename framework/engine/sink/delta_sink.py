@@ -33,11 +33,11 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from panekeeper.framework.core.job_spec import PORT, JobSpec
 from panekeeper.framework.declarations.durations import to_datetime, to_datetime_if_any
 from panekeeper.framework.declarations.errors import PanekeeperError
+from panekeeper.framework.engine.session.columns import arrow_schema
 from panekeeper.framework.engine.sink.batch.downtime import DOWNTIME
 from panekeeper.framework.engine.sink.batch.output import BatchOutput, run_and_collect
 from panekeeper.framework.engine.sink.batch.table_writer import RESULTS, TableWriter
@@ -193,4 +193,4 @@ def _metrics(batch: BatchOutput, context: BatchContext) -> pa.Table:
 
 def _one_row(schema: StructType, values: tuple[Any, ...]) -> pa.Table:
     row = dict(zip(schema.names, values, strict=True))
-    return pa.Table.from_pylist([row], schema=to_arrow_schema(schema, timezone="UTC"))
+    return pa.Table.from_pylist([row], schema=arrow_schema(schema))

@@ -11,13 +11,13 @@ import pyarrow as pa
 import pytest
 from delta.tables import DeltaTable
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from integration_tests.engine.readings import FILES, LOG
 from integration_tests.selection import first_before_release
 from panekeeper import Count, Event, EventType, JobFailed, Operator, TimeInterval, Tumbling, agg, windowed
 from panekeeper.framework.declarations.errors import DeclarationError, SinkError
 from panekeeper.framework.engine.flow import processor
+from panekeeper.framework.engine.session.columns import arrow_schema
 from panekeeper.framework.engine.session.required_settings import session_settings
 from panekeeper.framework.engine.sink import spark_commits
 from panekeeper.framework.engine.sink.small_commits import SmallCommits
@@ -173,7 +173,7 @@ def test_both_write_the_same_values_of_every_type(spark: SparkSession, tmp_path:
     empty = spark.sql("SELECT 2 AS key").join(filled.drop("key").where("false"), F.lit(True), "left")
     filled.unionByName(empty).write.parquet(str(tmp_path / "rows"))
     frame = spark.read.parquet(str(tmp_path / "rows"))  # where every field may be null, as in a table
-    schema = to_arrow_schema(frame.schema, timezone="UTC")
+    schema = arrow_schema(frame.schema)
     rows = frame.toArrow().cast(schema)
     newer = frame.withColumn("firing", F.lit(1).cast("long")).withColumn("key", F.col("key") + 1).toArrow().cast(schema)
     by_library, by_spark = str(tmp_path / "library"), str(tmp_path / "spark")

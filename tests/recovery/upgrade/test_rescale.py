@@ -51,6 +51,14 @@ def test_rescaling_is_refused_before_anything_is_saved(job: FakeCheckpoint, arch
     assert not archive.files
 
 
+def test_spark_4_1_cannot_rescale(job: FakeCheckpoint, archive: MemoryArchive, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before anything is saved the message says which pyspark can."""
+    monkeypatch.setattr("panekeeper.recovery.upgrade.rescale._REPARTITIONER", "what_this_pyspark_lacks")
+    with pytest.raises(SavepointRefused, match=r"rescaled by pyspark 4\.2"):
+        rescale(job.folder, 4, to=archive, spark=SPARK)
+    assert not archive.files
+
+
 def test_the_name_of_the_folder_is_rewritten_in_a_copy(job: FakeCheckpoint) -> None:
     """Hadoop's checksums of the old content are removed; other files are not changed."""
     new = Path("/some/where/else")

@@ -15,11 +15,14 @@ from zipfile import is_zipfile
 import pyspark
 
 from panekeeper.framework.declarations.errors import SetupError
-from panekeeper.framework.engine.session.environment import DELTA_VERSION, SPARK_SERIES
+from panekeeper.framework.engine.session.environment import DELTA_VERSION, spark_series
 from panekeeper.framework.engine.session.java.local_cache import cached_folder
 
-HADOOP_VERSION = "3.5.0"  # Spark 4.2's own
-_AWS_VERSION = "2.35.4"  # what this Hadoop was built with
+SERIES = spark_series(pyspark.__version__)
+HADOOP_VERSION = "3.4.2" if SERIES == "4.1" else "3.5.0"  # Spark's own
+_AWS_VERSION = "2.29.52" if SERIES == "4.1" else "2.35.4"  # what this Hadoop was built with
+# Spark's own, with the Kafka client that Spark was built with. Of 4.1.2 to 4.1.4 Maven Central lacks parts; 4.1.1 works.
+KAFKA_VERSION = "4.1.1" if SERIES == "4.1" else pyspark.__version__
 
 # Libraries that others name although Spark ships them itself, most in newer versions; Spark's own would win on the
 # class path anyway.
@@ -70,9 +73,9 @@ class JavaLibraries:
 # Without what Spark ships, 14 MB instead of 87.
 _DELTA = JavaLibraries(
     what="Delta's Java libraries",
-    folder=f"delta-{DELTA_VERSION}-spark-{SPARK_SERIES}",
+    folder=f"delta-{DELTA_VERSION}-spark-{SERIES}",
     main="delta-spark",
-    coordinates=(f"io.delta:delta-spark_{SPARK_SERIES}_2.13:{DELTA_VERSION}",),
+    coordinates=(f"io.delta:delta-spark_{SERIES}_2.13:{DELTA_VERSION}",),
     left_out=("org.apache.hadoop:*",),
 )
 # hadoop-aws names a bundle of all of Amazon's services, 690 MB; the parts that it uses are 10 MB. spark-hadoop-cloud is
@@ -98,12 +101,11 @@ _S3 = JavaLibraries(
         "software.amazon.awssdk:bundle",
     ),
 )
-# Spark's own version of it, for the Kafka client that Spark was built with.
 _KAFKA = JavaLibraries(
     what="the Java libraries for Kafka",
-    folder=f"kafka-spark-{pyspark.__version__}",
+    folder=f"kafka-spark-{KAFKA_VERSION}",
     main="spark-sql-kafka",
-    coordinates=(f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}",),
+    coordinates=(f"org.apache.spark:spark-sql-kafka-0-10_2.13:{KAFKA_VERSION}",),
     left_out=("at.yawk.lz4:*", "org.scala-lang.modules:*"),
 )
 

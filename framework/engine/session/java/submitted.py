@@ -10,11 +10,11 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark import SparkConf, SparkContext, __version__
+from pyspark import SparkConf, SparkContext
 
 from panekeeper.framework.declarations.errors import SetupError
-from panekeeper.framework.engine.session.environment import DELTA_VERSION, SPARK_SERIES, class_is_loadable
-from panekeeper.framework.engine.session.java.jars import HADOOP_VERSION
+from panekeeper.framework.engine.session.environment import DELTA_VERSION, class_is_loadable
+from panekeeper.framework.engine.session.java.jars import HADOOP_VERSION, KAFKA_VERSION, SERIES
 from panekeeper.framework.engine.session.kafka import KAFKA_CONNECTOR
 from panekeeper.framework.engine.session.required_settings import DELTA_EXTENSION
 from panekeeper.framework.engine.session.s3_settings import S3_CLASSES
@@ -29,13 +29,13 @@ class _Given:
     packages: str
 
 
-_DELTA = _Given("Delta", (DELTA_EXTENSION,), f"io.delta:delta-spark_{SPARK_SERIES}_2.13:{DELTA_VERSION}")
+_DELTA = _Given("Delta", (DELTA_EXTENSION,), f"io.delta:delta-spark_{SERIES}_2.13:{DELTA_VERSION}")
 _S3 = _Given(
     "access to S3",
     S3_CLASSES,
     f"org.apache.hadoop:hadoop-aws:{HADOOP_VERSION},org.apache.spark:spark-hadoop-cloud_2.13:4.1.2",
 )
-_KAFKA = _Given("Kafka", (KAFKA_CONNECTOR,), f"org.apache.spark:spark-sql-kafka-0-10_2.13:{__version__}")
+_KAFKA = _Given("Kafka", (KAFKA_CONNECTOR,), f"org.apache.spark:spark-sql-kafka-0-10_2.13:{KAFKA_VERSION}")
 
 
 def is_submitted() -> bool:
