@@ -9,7 +9,6 @@ jobs/       Does a job run on a checkpoint, and how is it drained from another p
 savepoint/  How is a job saved, and what is in a location of savepoints?
 kafka/      Where does a job continue in Kafka, and are its messages still there?
 restore/    How does a job go back to a savepoint, or become another job?
-repair/     Which damaged files of a checkpoint can be repaired without a savepoint?
 upkeep/     How are the tables of a job compacted and vacuumed, so that its savepoints can still be restored?
 upgrade/    Can a stopped job resume with another declaration, or with another number of shuffle partitions?
 drill/      Do the tables of a job stay right when it is broken on purpose?

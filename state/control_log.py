@@ -1,4 +1,4 @@
-"""Spark's log of the control stream: which control files has it read, are they there, and how does it stay small?
+"""Spark's log of the control stream: which control files has it read, and how does it stay small?
 
 The log has a file for each entry, `sources/<source>/<entry>`, with a line for each control file that Spark found then.
 Every tenth file is a compact one, with all lines before it, for ever: 119 bytes for each tick of the job's life. Spark
@@ -12,18 +12,15 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 from urllib.parse import unquote
 
-from panekeeper.state.checkpoint.folder import batch_numbers, damaged, parse_json, plain_url, read_object
+from panekeeper.state.checkpoint.folder import parse_json, plain_url, read_object
 from panekeeper.state.checkpoint.layout import (
-    COMMITS_FOLDER,
     CONTROL_FOLDER,
-    OFFSETS_FOLDER,
     SOURCES_FOLDER,
     control_file,
     control_file_number,
 )
-from panekeeper.state.errors import CheckpointError, CorruptState
-from panekeeper.state.spark_logs.lines import LogFolder, damaged_log, log_lines, text_lines
-from panekeeper.state.spark_logs.offsets import has_read, require_readable_offsets, source_ends
+from panekeeper.state.errors import CheckpointError
+from panekeeper.state.spark_logs.offsets import LogFolder, has_read, log_lines, text_lines, unreadable
 from panekeeper.state.spark_logs.source_logs import needed_entries
 
 _COMPACT = ".compact"
@@ -100,15 +97,6 @@ def require_same_folder(now: str, before: str | None, root: str) -> None:
     )
 
 
-def control_files_up_to(folder: LogFolder, batch: int) -> set[int]:
-    """Return the numbers of the control files that a batch, or one before it, reads; as far as Spark's log names them.
-
-    Raises:
-        CorruptState: the offsets of the batch, or a line of the log, are truncated or altered.
-    """
-    return _within_batch(folder, control_files_read(folder), batch)
-
-
 def control_files_within(read: Mapping[int, tuple[int, int]], ends: Sequence[int | None]) -> set[int]:
     """Return the numbers of the control files that were read up to some entries of the sources' logs.
 
@@ -117,53 +105,6 @@ def control_files_within(read: Mapping[int, tuple[int, int]], ends: Sequence[int
         ends: what `source_ends` returns.
     """
     return {number for number, (source, entry) in read.items() if has_read(ends, source, entry)}
-
-
-def lost_control_files(folder: LogFolder, batch: int) -> list[str]:
-    """Return the control files that a batch reads, and those before it have not, and that cannot be read any more.
-
-    Spark leaves out a file that is gone, without an error: the batch would run at another time, or without a command.
-
-    Args:
-        folder: the checkpoint.
-        batch: one that was begun and is not committed. Later the files of a batch are removed, as they were processed.
-    """
-    read = control_files_read(folder)
-    new = _within_batch(folder, read, batch)
-    if batch - 1 in batch_numbers(folder, OFFSETS_FOLDER):
-        new -= _within_batch(folder, read, batch - 1)
-    return [name for name in map(control_file, sorted(new)) if not _is_control_file(folder, name)]
-
-
-def require_control_files(folder: LogFolder) -> None:
-    """Raise `CorruptState` if a batch that is to be run again has lost a control file."""
-    begun, commits = batch_numbers(folder, OFFSETS_FOLDER), batch_numbers(folder, COMMITS_FOLDER)
-    if not begun or begun[-1:] == commits[-1:]:
-        return
-    for name in lost_control_files(folder, begun[-1]):
-        raise damaged(
-            folder,
-            name,
-            f"it is gone or cut short, and batch {begun[-1]}, which is run again, was begun with the time or command "
-            "in it. Put the file back, if you have a copy",
-        )
-
-
-def remove_damaged_unread(folder: LogFolder, before_each: Callable[[], None] = lambda: None) -> list[str]:
-    """Remove control files that were cut short and that no batch has read: the batch that reads one would fail.
-
-    Args:
-        folder: the checkpoint. No query may run on it.
-        before_each: as for `remove_unread_entries`.
-
-    Returns:
-        The removed files.
-    """
-    removed = [control_file(one) for one in _unread(folder) if not _is_control_file(folder, control_file(one))]
-    for name in removed:
-        before_each()
-        folder.remove(name)
-    return removed
 
 
 def remove_unread_flushes(
@@ -175,7 +116,7 @@ def remove_unread_flushes(
 
     Args:
         folder: the checkpoint. No query may run on it.
-        before_each: as for `remove_unread_entries`.
+        before_each: raises if a query may run by now, which may have read it.
         before: number of the control file with which this run began.
 
     Returns:
@@ -233,19 +174,6 @@ def _prune(folder: PrunableFolder, name: str, before: int, present: Collection[i
     return len(lines) - len(kept)
 
 
-def _within_batch(folder: LogFolder, read: Mapping[int, tuple[int, int]], batch: int) -> set[int]:
-    require_readable_offsets(folder, batch)
-    return control_files_within(read, source_ends(folder, batch))
-
-
-def _is_control_file(folder: LogFolder, name: str) -> bool:
-    try:
-        value = read_object(folder, name)
-    except CorruptState:
-        return False
-    return value is not None and {"kind", "us", "number"} <= set(value)
-
-
 def _sources(folder: LogFolder) -> list[str]:
     return sorted(filter(str.isdecimal, folder.names(SOURCES_FOLDER)), key=int, reverse=True)
 
@@ -257,7 +185,7 @@ def _numbers_in(folder: LogFolder, source: str, choose: Callable[[list[str]], li
         try:
             lines = text_lines(folder.read(f"{log}/{name}"))
         except UnicodeDecodeError as error:
-            raise damaged_log(folder, f"{log}/{name}") from error
+            raise unreadable(folder, f"{log}/{name}") from error
         for line in lines:
             value = _parsed(folder, f"{log}/{name}", line)
             number = _control_number(value)
@@ -269,9 +197,9 @@ def _parsed(folder: LogFolder, name: str, line: str) -> dict[str, Any]:
     try:
         found = dict(parse_json(line.encode())) if line.lstrip().startswith("{") else {}
     except ValueError as error:
-        raise damaged_log(folder, name) from error
+        raise unreadable(folder, name) from error
     if "path" in found and not (isinstance(found["path"], str) and isinstance(found.get("batchId"), int)):
-        raise damaged_log(folder, name)
+        raise unreadable(folder, name)
     return found
 
 

@@ -24,16 +24,13 @@ from panekeeper.state.checkpoint.folder import CheckpointFolder, batch_numbers, 
 from panekeeper.state.checkpoint.job_record import JobRecord
 from panekeeper.state.checkpoint.layout import (
     COMMITS_FOLDER,
-    OFFSETS_FOLDER,
     PREPARED_FOLDER,
-    prepared_batch,
     prepared_file,
 )
 from panekeeper.state.codec import decode_header, encode_header
 from panekeeper.state.errors import CorruptState, StateVersionError
 from panekeeper.state.log import logger
-from panekeeper.state.spark_logs.lines import LogFolder
-from panekeeper.state.spark_logs.offsets import begun_ms
+from panekeeper.state.spark_logs.offsets import LogFolder
 from panekeeper.state.upgrade.history import corrected
 
 _log = logger("job")
@@ -94,7 +91,6 @@ class PreparedBatch:
         declaration: by which it was computed, as it is recorded; empty if an earlier version wrote this.
         drain_file: number of the control file with the newest drain that it has processed; None if there was none.
         resumed_us: when the run was started whose first batch this is, us since the epoch; None for any other batch.
-        begun_ms: when Spark began it, ms since the epoch, as its offsets say; None if an earlier version wrote this.
         identity: what the job is by which its state is found (`IDENTITY`); empty if an earlier version wrote this.
         tables: what the job knew of its tables before it, as the lease has it; empty if an earlier version wrote this.
     """
@@ -114,7 +110,6 @@ class PreparedBatch:
     is_flush: bool = False
     drain_file: int | None = None
     resumed_us: int | None = None
-    begun_ms: int | None = None
     identity: Mapping[str, Any] = field(default_factory=dict, repr=False)
     tables: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
@@ -159,7 +154,6 @@ _FIELDS = (
     "is_flush",
     "drain_file",
     "resumed_us",
-    "begun_ms",
     "identity",
     "tables",
 )
@@ -251,51 +245,6 @@ def as_computed(folder: LogFolder, record: JobRecord, batch: int | None) -> JobR
 
 def _same(one: Any, other: Any) -> bool:
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
-
-
-def require_begun(folder: LogFolder, record: JobRecord, begun: int | None) -> None:
-    """Refuse a checkpoint in which Spark has not begun a batch that is recorded: its offsets are gone, or others.
-
-    Args:
-        folder: the checkpoint.
-        record: what it says of the job.
-        begun: the last batch that Spark has begun; None: none.
-
-    Raises:
-        CorruptState: there is such a batch.
-    """
-    numbers = prepared_numbers(folder, record.epoch)
-    if numbers and (begun is None or numbers[-1] > begun):
-        why = f"the offsets of that batch are gone: Spark has begun none after {begun}"
-        raise damaged(folder, prepared_file(record.epoch, numbers[-1]), why)
-    for number in numbers:
-        if has_other_offsets(folder, record, number):
-            why = "it is not what the batch was begun with, but an older copy, or of another batch"
-            raise damaged(folder, f"{OFFSETS_FOLDER}/{number}", why)
-
-
-def has_other_offsets(folder: LogFolder, record: JobRecord, number: int) -> bool:
-    """Return whether the offsets of a recorded batch are not those that it was begun with: rows would be read twice.
-
-    Offsets that are gone, or cannot be read, are none of these, nor is any if the record is damaged.
-
-    Args:
-        folder: the checkpoint.
-        record: what it says of the job.
-        number: of the batch.
-    """
-    try:
-        batch = read_prepared(folder, record.epoch, number, job=record.id)
-        found = begun_ms(folder, number)
-    except (CorruptState, FileNotFoundError):
-        return False
-    return batch is not None and batch.begun_ms not in (None, found)
-
-
-def prepared_numbers(folder: LogFolder, epoch: int) -> list[int]:
-    """Return the batches of an epoch that are recorded, in ascending order."""
-    found = [prepared_batch(name) for name in folder.names(PREPARED_FOLDER)]
-    return sorted(number for one, number in filter(None, found) if one == epoch)
 
 
 def not_needed(folder: LogFolder, needed: Collection[PreparedBatch]) -> Iterator[str]:

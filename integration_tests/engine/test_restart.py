@@ -7,20 +7,18 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import pytest
 
 from integration_tests.engine.readings import FILES, LOG
-from integration_tests.recovery.power_cut import PowerCut, what_is
 from integration_tests.selection import first_before_release
-from panekeeper import CheckpointError, CorruptState, IncompatibleCheckpoint, JobFailed, SinkError
+from panekeeper import CheckpointError, IncompatibleCheckpoint, JobFailed
 from panekeeper.framework.engine.job import query
 from panekeeper.framework.engine.session.file_manager import FORMAT_SETTING
 from panekeeper.recovery.drill.faults.armed import IN_OTHER_THREADS, POINTS
-from panekeeper.recovery.repair.repair import repair
 from panekeeper.recovery.savepoint.state_reader import digests
 
 if TYPE_CHECKING:
@@ -181,61 +179,6 @@ def test_a_running_job_takes_what_is_available_and_then_a_flush(readings: Readin
     assert job.finished
     assert readings.log() == [("a", "10:00", 3, 2, 0, "FLUSH")]
     assert readings.numbers("offsets") == readings.numbers("commits")
-
-
-@pytest.mark.extended
-def test_files_that_a_power_cut_shortened_are_named_and_repaired(readings: Readings) -> None:
-    """Each of them, by one line with the command, and no query begins; once repaired each row stands once."""
-    for rows in FILES[:2]:
-        readings.put(*rows)
-    readings.run()
-    checkpoint, newest = readings.checkpoint, readings.numbers("commits")[-1]
-    entry = max(int(path.name) for path in (checkpoint / "sources/0").iterdir() if path.name.isdigit())
-    repairable = [f"commits/{newest}", "metadata", "panekeeper/tables.json"]
-    for file in (f"offsets/{newest}", f"sources/0/{entry}", "panekeeper/job.json", *repairable):
-        content = (checkpoint / file).read_bytes()
-        for kept in (0, len(content) // 2):
-            (checkpoint / file).write_bytes(content[:kept])
-            with pytest.raises(CorruptState, match=rf"^{file} in .*panekeeper repair .*{checkpoint}"):
-                readings.start()
-        (checkpoint / file).write_bytes(content)
-    commit = sorted((readings.folder / "log" / "_delta_log").glob("*.json"))[-2]
-    content = commit.read_bytes()
-    commit.write_bytes(b"")
-    with pytest.raises(SinkError, match=rf"^_delta_log/{commit.name} in .*log was cut short"):
-        readings.start()
-    commit.write_bytes(content)
-    for file in repairable:
-        (checkpoint / file).write_bytes(b"")
-    done = repair(checkpoint)
-    assert done.is_complete
-    assert {one.file for one in done.findings} == {*repairable}
-    for rows in FILES[2:]:
-        readings.put(*rows)
-    readings.run()
-    assert readings.log() == LOG
-    assert sum(row["rows_in"] for row in readings.rows("log_metrics")) == 8
-
-
-@pytest.fixture
-def cut(readings: Readings) -> Iterator[PowerCut]:
-    """A job with one key group and one shuffle partition, whose sources have compacted their logs."""
-    settings = {"spark.sql.shuffle.partitions": "1", "spark.sql.streaming.fileSource.log.compactInterval": "2"}
-    before = {name: readings.spark.conf.get(name, None) for name in settings}
-    for name, value in settings.items():
-        readings.spark.conf.set(name, value)
-    yield PowerCut(readings)
-    for name, old in before.items():
-        if old is None:
-            readings.spark.conf.unset(name)
-        else:
-            readings.spark.conf.set(name, old)
-
-
-@pytest.mark.parametrize("what", first_before_release(("half",), ("first line",), ("nothing",)))
-def test_a_file_that_a_power_cut_left_short_is_named_or_not_needed(cut: PowerCut, what: str) -> None:
-    """Each file that is there, whatever it is for: never a stack trace, never wrong tables."""
-    assert cut.problems(lambda _, left: what == what_is(left)) == {}
 
 
 @pytest.mark.parametrize("first", first_before_release(("1",), ("2",)))

@@ -9,7 +9,6 @@ drain.py       `drain`.
 savepoint.py   `savepoint`, `savepoints`, `show`, `verify` and `prune`.
 offsets.py     `offsets`.
 restore.py     `restore` and `clone`.
-repair.py      `repair`.
 maintain.py    `maintain`.
 upgrade.py     `plan` and `rescale`.
 drill.py       `drill`.

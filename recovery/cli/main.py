@@ -23,7 +23,6 @@ from panekeeper.recovery.cli.output.failures import describe_failure
 from panekeeper.recovery.cli.output.schema import output_schema
 from panekeeper.recovery.cli.output.streams import printable, printable_lines, to_the_end
 from panekeeper.recovery.cli.output.watch import watch
-from panekeeper.recovery.cli.repair import REPAIR
 from panekeeper.recovery.cli.restore import CLONE, RESTORE
 from panekeeper.recovery.cli.savepoint import PRUNE, SAVEPOINT, SAVEPOINTS, SHOW, VERIFY
 from panekeeper.recovery.cli.status import JOBS, STATUS
@@ -44,7 +43,6 @@ SUBCOMMANDS: tuple[Subcommand, ...] = (
     RESTORE,
     CLONE,
     OFFSETS,
-    REPAIR,
     MAINTAIN,
     PLAN,
     RESCALE,

@@ -23,7 +23,7 @@ from panekeeper.state.checkpoint.folder import CheckpointFolder
 from panekeeper.state.checkpoint.job_record import is_flushed
 from panekeeper.state.checkpoint.owner import LeaseOwner, read_end, read_owner
 from panekeeper.state.checkpoint.run_record import last_batches
-from panekeeper.state.spark_logs.lines import LogFolder
+from panekeeper.state.spark_logs.offsets import LogFolder
 
 _POLL_SECONDS = 0.2
 

@@ -19,16 +19,13 @@ from panekeeper.recovery.storage.local_files import LocalFiles
 from panekeeper.recovery.storage.s3_files import S3Files
 from panekeeper.state.checkpoint.clock import LAST_US, format_time, now_us
 from panekeeper.state.checkpoint.folder import CheckpointFolder
-from panekeeper.state.checkpoint.job_record import is_flushed, read_record
+from panekeeper.state.checkpoint.job_record import is_flushed
 from panekeeper.state.checkpoint.last_savepoint import read_last_savepoint
 from panekeeper.state.checkpoint.layout import JOB_FILE, RESET_FILE, RESTORING_SUFFIX
 from panekeeper.state.checkpoint.owner import LeaseOwner, read_end, read_owner, read_report
 from panekeeper.state.checkpoint.restore_markers import superseded_by
 from panekeeper.state.checkpoint.run_record import last_batches
-from panekeeper.state.errors import StateError
-from panekeeper.state.prepared import require_begun
-from panekeeper.state.spark_logs.lines import LogFolder
-from panekeeper.state.spark_logs.startup import require_readable_batches
+from panekeeper.state.spark_logs.offsets import LogFolder
 
 
 def status(folder: LogFolder, *, limits: Limits | None = None, now: Callable[[], int] = now_us) -> JobStatus:
@@ -53,8 +50,6 @@ def status(folder: LogFolder, *, limits: Limits | None = None, now: Callable[[],
     offset, commit = last_batches(folder)
     flushed = is_flushed(folder)
     why_not = _not_resumable_reason(folder, offset, commit, flushed=flushed)
-    if why_not is None and not running:
-        why_not = _damage(folder, offset)
     found = JobStatus(
         checkpoint=folder.root,
         job=name,
@@ -169,18 +164,6 @@ def _not_resumable_reason(
     begun, committed = -1 if offset is None else offset, -1 if commit is None else commit
     if not 0 <= begun - committed <= 1:  # a batch that was begun and not committed is run again
         return "its offsets and commits do not belong together: restore it from a savepoint"
-    return None
-
-
-def _damage(folder: LogFolder, begun: int | None) -> str | None:
-    """Return which of the newest small files a start could not read, or misses; None: it could go on."""
-    try:
-        require_readable_batches(folder)
-        record = read_record(folder)
-        if record is not None:
-            require_begun(folder, record, begun)
-    except StateError as error:
-        return str(error)
     return None
 
 

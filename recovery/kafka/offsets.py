@@ -14,8 +14,7 @@ from panekeeper.recovery.storage.locations import Location, LocationOrArchive, f
 from panekeeper.recovery.storage.s3_options import S3Options
 from panekeeper.state.checkpoint.folder import batch_numbers
 from panekeeper.state.checkpoint.layout import COMMITS_FOLDER, OFFSETS_FOLDER
-from panekeeper.state.spark_logs.lines import parsed_lines
-from panekeeper.state.spark_logs.offsets import offset_lines
+from panekeeper.state.spark_logs.offsets import offset_lines, parsed_lines
 
 Offsets = Mapping[str, Mapping[str, int]]
 """Topic -> number of the Kafka partition -> offset of the next message: as Spark's `startingOffsets` takes it."""

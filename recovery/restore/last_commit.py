@@ -16,7 +16,6 @@ from panekeeper.state.checkpoint.job_record import JobRecord, is_flushed
 from panekeeper.state.checkpoint.layout import COMMITS_FOLDER, prepared_file
 from panekeeper.state.checkpoint.run_record import last_batches
 from panekeeper.state.prepared import PreparedBatch
-from panekeeper.state.spark_logs.offsets import begun_ms
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,13 +31,11 @@ def record_last_commit(copy: Files, record: JobRecord) -> None:
     last = last_batches(copy)[1]
     assert last is not None  # that of the savepoint, or one that a change of the number of partitions has added
     commit = copy.read(f"{COMMITS_FOLDER}/{last}").decode()
-    began = begun_ms(copy, last)
     batch = PreparedBatch(
         number=last,
         epoch=record.epoch,
         spark_commit=commit,
         job=record.id,
-        begun_ms=began,
         is_flush=is_flushed(copy),
     )
     copy.put_bytes(prepared_file(record.epoch, last), batch.to_bytes())

@@ -27,15 +27,13 @@ from panekeeper.state.checkpoint.layout import (
 )
 from panekeeper.state.control_log import control_files_read, control_files_within
 from panekeeper.state.prepared import as_computed
-from panekeeper.state.spark_logs.lines import damaged_log, log_lines
 from panekeeper.state.spark_logs.offsets import (
     has_read,
+    log_lines,
     offset_lines,
-    require_readable_commit,
-    require_readable_offsets,
     source_ends,
+    unreadable,
 )
-from panekeeper.state.spark_logs.source_logs import require_all_entries
 
 COPIED = (*layout.SPARK_NAMES, layout.OWN_FOLDER, layout.CONTROL_FOLDER)
 NOT_COPIED = (RUNNING_FILE, RESET_FILE, SAVEPOINT_FILE, SUPERSEDED_FILE)
@@ -167,15 +165,12 @@ def _settings(folder: Files, batch: int) -> dict[str, str]:
     """Return the Spark settings that a committed batch pins.
 
     Raises:
-        CorruptState: a file of Spark's logs of that batch is truncated or altered.
+        CorruptState: the offsets of that batch are unreadable.
     """
     if not folder.exists(f"offsets/{batch}"):
         raise SavepointError(
             f"{folder.root} is incomplete: it has commits/{batch} and no offsets/{batch}; restore it from a savepoint"
         )
-    require_readable_commit(folder, batch)
-    require_readable_offsets(folder, batch)
-    require_all_entries(folder, batch)
     return dict(offset_lines(folder, batch)[0]["conf"])
 
 
@@ -236,7 +231,6 @@ def files_ahead(folder: Files, batch: int) -> list[str]:
     paths = sorted(path for path in _walk(folder) if path.startswith(read_by_start))
     if not paths:
         return []
-    require_readable_offsets(folder, batch)
     ends = source_ends(folder, batch)
     processed = control_files_within(control_files_read(folder), ends)
     return [path for path in paths if not _is_part_of_batch(folder, path, batch, ends, processed)]
@@ -250,14 +244,8 @@ def _state_version(parts: tuple[str, ...]) -> int:
     return 0 if version is None else int(version[1])
 
 
-def has_state_of(folder: Files, batch: int) -> bool:
-    """Return whether a file of the state that a batch writes is there: a task of that batch had finished."""
-    names = map(PurePosixPath, folder.sizes("state/"))
-    return any("_metadata" not in path.parts and _state_version(path.parts) == batch + 1 for path in names)
-
-
 def _flushed_batch(folder: CheckpointFolder) -> int:
     found = (read_object(folder, FLUSHED_FILE) or {}).get("batch")
     if not isinstance(found, int):
-        raise damaged_log(folder, FLUSHED_FILE)
+        raise unreadable(folder, FLUSHED_FILE)
     return found

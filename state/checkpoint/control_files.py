@@ -14,7 +14,7 @@ from panekeeper.state.checkpoint.folder import CheckpointFolder, read_object
 from panekeeper.state.checkpoint.layout import CONTROL_FOLDER, control_file, control_file_number
 from panekeeper.state.control_log import newest_control_file_read
 from panekeeper.state.log import logger
-from panekeeper.state.spark_logs.lines import LogFolder
+from panekeeper.state.spark_logs.offsets import LogFolder
 
 ControlKind = Literal["resume", "tick", "drain", "savepoint", "flush"]
 """`resume`: the job was started. `tick`: an instant of the wall clock has come. The others are commands."""

@@ -158,11 +158,8 @@ def parse_json(content: bytes) -> Any:
 
 
 def damaged(folder: CheckpointFolder, name: str, why: str) -> CorruptState:
-    """Return the error for a small file that cannot be read, as after a power cut."""
-    return CorruptState(
-        f"{name} in {folder.root} is damaged: {why}; `panekeeper repair {folder.root} --dry-run` says whether it can "
-        "be repaired, else restore this checkpoint from a savepoint"
-    )
+    """Return the error for a small file that does not say what was written."""
+    return CorruptState(f"{name} in {folder.root} is damaged: {why}; restore this checkpoint from a savepoint")
 
 
 def read_object(folder: CheckpointFolder, name: str) -> dict[str, Any] | None:

@@ -142,7 +142,5 @@ def require_logs_agree(folder: CheckpointFolder) -> None:
     if not 0 <= begun - committed <= 1:
         raise CorruptState(
             f"Spark's logs in {folder.root} do not agree: batch {begun} was begun, and the last committed one is "
-            f"{committed}. A process that was paused may have written here after a job had taken over, or files are "
-            f"lost. `panekeeper repair {folder.root} --dry-run` says whether it can be repaired, else restore this "
-            "checkpoint from a savepoint"
+            f"{committed}. Restore this checkpoint from a savepoint"
         )

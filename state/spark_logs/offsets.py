@@ -1,93 +1,93 @@
 """What does Spark log of a batch: where each of its sources has come to, and what it pins.
 
-Spark pins some settings by the offsets of each batch, and restores them at a start, whatever the session says. In which
-format its state is stored it does not pin; that is the version of its commits.
+Each file of these logs begins with a line that is its version; the others are JSON, or `-`. Spark pins some settings by
+the offsets of each batch, and restores them at a start, whatever the session says. In which format its state is stored
+it does not pin; that is the version of its commits.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
 
-from panekeeper.state.checkpoint.folder import batch_numbers, damaged
+from panekeeper.state.checkpoint.folder import CheckpointFolder, batch_numbers, damaged, parse_json
 from panekeeper.state.checkpoint.layout import COMMITS_FOLDER, OFFSETS_FOLDER
-from panekeeper.state.checkpoint.run_record import read_inputs
 from panekeeper.state.errors import CorruptState
-from panekeeper.state.spark_logs.lines import LogFolder, damaged_log, log_lines, parsed_lines, text_lines
 
 NO_OFFSET = "-"
 """What Spark logs of a source that had nothing yet."""
+LINE_END = re.compile(r"\r\n?|\n")
+"""Where a line ends for Java. Python knows more such places, which JSON may hold."""
+
+_END = re.compile(LINE_END.pattern.encode())
+_VERSION = re.compile(r"v(\d+)")
 _LOG_OFFSET = re.compile(r'\s*\{\s*"logOffset"\s*:\s*(\d{1,18})\s*\}\s*', re.ASCII)
 
 
-def require_readable_commit(folder: LogFolder, batch: int) -> None:
-    """Raise `CorruptState` if Spark could not read its commit of a batch, or would find no watermark in it."""
-    name = f"{COMMITS_FOLDER}/{batch}"
-    if not any(isinstance(line, dict) for line in [*log_lines(folder, name)]):  # each is read, not up to the first one
-        raise damaged_log(folder, name)
+class LogFolder(CheckpointFolder, Protocol):
+    """A checkpoint folder whose files of any kind can be read."""
+
+    def read(self, name: str) -> bytes:
+        """Return the content of a small file. Raises `FileNotFoundError` if there is none of that name."""
 
 
-def require_readable_offsets(folder: LogFolder, batch: int) -> None:
-    """Raise `CorruptState` if Spark could not read its offsets of a batch, or if they lack a source."""
-    _, *sources = offset_lines(folder, batch)
-    if len(sources) < _recorded_sources(folder):
-        raise damaged_log(folder, f"{OFFSETS_FOLDER}/{batch}")
-
-
-def _recorded_sources(folder: LogFolder) -> int:
-    """Return how many sources a batch has at least: those of the job's inputs, and its control stream."""
+def log_lines(folder: LogFolder, name: str) -> Iterator[Any]:
+    """Yield the lines of a file below its version; those that are JSON objects, parsed. Raises `CorruptState`."""
     try:
-        inputs = read_inputs(folder)
-    except CorruptState:  # a start names that file
-        return 0
-    return 0 if inputs is None else len(inputs) + 1
+        lines = parsed_lines(folder.read(name))
+        next(lines)
+        yield from lines  # not at once: a file source has one for each file that it has ever read
+    except ValueError as error:
+        raise unreadable(folder, name) from error
 
 
-def require_later_offsets(folder: LogFolder, batch: int) -> None:
-    """Raise `CorruptState` if Spark could not read its offsets of a batch, or if a source ends before the batch before.
+def parsed_lines(content: bytes) -> Iterator[Any]:
+    """Yield the version of a file, then its lines as `log_lines` does. Raises `ValueError` if it is no log of Spark."""
+    lines = _each_line(content.removeprefix(b"\0"))  # a Kafka source's begins with a zero byte, for Spark 2.1
+    version = _VERSION.fullmatch(first := next(lines, ""))
+    if version is None:
+        raise ValueError(first)
+    yield version[1]
+    yield from (parse_json(line.encode()) if line.lstrip().startswith("{") else line for line in lines)
 
-    They are an older copy then. Spark would read nothing, and in the next batch what it has read before.
-    """
-    require_readable_offsets(folder, batch)
-    if batch and folder.exists(f"{OFFSETS_FOLDER}/{batch - 1}"):
-        try:
-            before_it = source_ends(folder, batch - 1)
-        except ValueError:  # its checksum is another one; if Spark needs it, it is looked at for its own sake
-            return
-        ends = zip(before_it, source_ends(folder, batch), strict=False)
-        if any(None not in (before, end) and end < before for before, end in ends):  # type: ignore[operator]
-            raise damaged(
-                folder, f"{OFFSETS_FOLDER}/{batch}", "it ends before those of the batch before: an older copy"
-            )
+
+def text_lines(content: bytes) -> list[str]:
+    """Return the lines of a file as Spark reads it."""
+    return [*_each_line(content)]
+
+
+def _each_line(content: bytes) -> Iterator[str]:
+    begin = 0
+    for end in _END.finditer(content):
+        yield content[begin : end.start()].decode()
+        begin = end.end()
+    if begin < len(content):
+        yield content[begin:].decode()
+
+
+def unreadable(folder: CheckpointFolder, name: str) -> CorruptState:
+    """Return the error for a file that does not say what Spark writes there."""
+    return damaged(folder, name, "it is no log as Spark writes it")
 
 
 def offset_lines(folder: LogFolder, batch: int) -> list[Any]:
     """Return what the offsets of a batch say: what it pins, then a value for each source. Raises `CorruptState`."""
     name = f"{OFFSETS_FOLDER}/{batch}"
     lines = [*log_lines(folder, name)]
-    pinned, *sources = lines or [None]
-    if not sources or not isinstance(pinned, dict) or not isinstance(pinned.get("conf"), dict):
-        raise damaged_log(folder, name)
+    if not lines or not isinstance(lines[0], dict) or not isinstance(lines[0].get("conf"), dict):
+        raise unreadable(folder, name)
     return lines
 
 
-def begun_ms(folder: LogFolder, batch: int) -> int | None:
-    """Return when Spark began a batch, ms since the epoch; None: its offsets do not say. Raises `CorruptState`."""
-    found = offset_lines(folder, batch)[0].get("batchTimestampMs")
-    return found if isinstance(found, int) else None
-
-
 def source_ends(folder: LogFolder, batch: int) -> list[int | None]:
-    """Return, for each source, the last entry of its log that a batch has read; None for one without a log.
-
-    A line that cannot be read stands for a source without a log: `require_readable_offsets` reports it.
-    """
+    """Return, for each source, the last entry of its log that a batch has read; None for one without a log."""
     return [log_offset(line) for line in source_lines(folder, batch)]
 
 
 def source_lines(folder: LogFolder, batch: int) -> list[str]:
-    """Return the lines of the sources in the offsets of a batch, as they are."""
+    """Return the lines of the sources in the offsets of a batch, as they are. Raises `CorruptState`."""
+    offset_lines(folder, batch)
     return text_lines(folder.read(f"{OFFSETS_FOLDER}/{batch}"))[2:]
 
 
@@ -109,5 +109,5 @@ def state_format(folder: LogFolder) -> str | None:
         try:
             return str(next(parsed_lines(folder.read(name))))
         except ValueError as error:
-            raise damaged_log(folder, name) from error
+            raise unreadable(folder, name) from error
     return None

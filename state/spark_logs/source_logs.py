@@ -9,12 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from panekeeper.state.checkpoint.folder import batch_numbers, damaged
+from panekeeper.state.checkpoint.folder import batch_numbers
 from panekeeper.state.checkpoint.layout import OFFSETS_FOLDER, SOURCES_FOLDER
-from panekeeper.state.errors import CorruptState
-from panekeeper.state.spark_logs.checksums import agreement, checksum_of
-from panekeeper.state.spark_logs.lines import LogFolder, damaged_log, log_lines
-from panekeeper.state.spark_logs.offsets import NO_OFFSET, log_offset, source_ends, source_lines
+from panekeeper.state.spark_logs.offsets import NO_OFFSET, LogFolder, log_lines, log_offset, source_lines
 
 _ENTRY = re.compile(r"(\d+)(?:\.compact)?")
 
@@ -35,112 +32,8 @@ def _numbers(names: Iterable[str]) -> dict[str, int]:
     return {name: int(match[1]) for name in names if (match := _ENTRY.fullmatch(name))}
 
 
-def require_whole_entry(folder: LogFolder, name: str) -> None:
-    """Check a file of a source's log: a copy of another one names files that were read before, or lacks some.
-
-    Raises:
-        CorruptState: it cannot be read, has no line, or has the files of another entry.
-    """
-    entry, is_compact = int(name.rpartition("/")[2].partition(".")[0]), name.endswith(".compact")
-    newest, line = None, None
-    for line in log_lines(folder, name):
-        if isinstance(line, dict) and _is_file_entry(line):
-            newest = max(line["batchId"], line["batchId"] if newest is None else newest)
-            if newest > entry or (line["batchId"] < entry and not is_compact):
-                raise _other_entry(folder, name, line["batchId"])
-    if newest not in (None, entry):
-        raise _other_entry(folder, name, newest)
-    if line is None:  # Spark writes none without a file, or without where topics of Kafka begin
-        raise damaged_log(folder, name)
-
-
-def _other_entry(folder: LogFolder, name: str, entry: int) -> CorruptState:
-    return damaged(folder, name, f"it has the files of entry {entry}: it is a copy of another one")
-
-
-def require_all_entries(folder: LogFolder, batch: int) -> None:
-    """Check that the logs of the file sources have all that a batch, and those before it, have read.
-
-    Spark would give the number of a lost entry to the files that it finds next, and take them for read. So it is with a
-    copy that was made while the job ran, or after a power cut.
-
-    Raises:
-        CorruptState: an entry is gone.
-    """
-    for name in lost_entries(folder, batch):
-        raise damaged(folder, name, "it is gone, and Spark would take the files that it finds next for those in it")
-
-
-def lost_entries(folder: LogFolder, batch: int) -> Iterator[str]:
-    """Yield the first file that each source's log lacks, of those that a batch, or one before it, has read."""
-    for source, end in enumerate(source_ends(folder, batch)):
-        log = f"{SOURCES_FOLDER}/{source}"
-        at = _first_lost(folder.names(log))
-        if end is not None and at <= end:
-            yield f"{log}/{at}"
-
-
-def _is_whole_entry(folder: LogFolder, name: str) -> bool:
-    try:
-        require_whole_entry(folder, name)
-        sums = b"" if "://" in folder.root else folder.read(checksum_of(name))
-    except CorruptState:
-        return False
-    except FileNotFoundError:
-        return True
-    return agreement(folder.read(name), sums) in ("agrees", "checksum is cut short")
-
-
-def _sources(folder: LogFolder) -> list[int]:
-    return sorted(map(int, filter(str.isdecimal, folder.names(SOURCES_FOLDER))))
-
-
-def _end_of(offsets: Sequence[str] | None, source: int) -> int | None:
-    """Return the last entry of a source's log that a batch has read; -1: none; None: the source has no such log.
-
-    Args:
-        offsets: the lines of the sources in the offsets of the batch; None: no batch was begun.
-        source: its number.
-    """
-    if offsets is None:
-        return -1
-    line = offsets[source] if source < len(offsets) else ""
-    return -1 if line == NO_OFFSET else log_offset(line)
-
-
-def _first_lost(names: Iterable[str]) -> int:
-    """Return the first entry that the files of a source's log lack."""
-    there = _numbers(names)
-    needed = needed_entries(there)
-    at = there[needed[0]] if needed and needed[0].endswith(".compact") else 0
-    for name in needed:
-        at += there[name] == at
-    return at
-
-
-def damaged_entries(folder: LogFolder) -> list[str]:
-    """Return the files of the sources' logs that cannot be read."""
-    logs = [f"{SOURCES_FOLDER}/{source}" for source in _sources(folder)]
-    files = [f"{log}/{name}" for log in logs for name in needed_entries(folder.names(log))]
-    return [file for file in files if not _is_whole_entry(folder, file)]
-
-
-def is_unread(folder: LogFolder, file: str, batch: int) -> bool:
-    """Return whether nothing that a batch has read is lost with a file of a source's log.
-
-    Args:
-        folder: the checkpoint.
-        file: of the log.
-        batch: one that was begun, and has read what those before it have, too; -1: none was.
-    """
-    log, _, name = file.rpartition("/")
-    end = _end_of(source_lines(folder, batch) if batch >= 0 else None, int(log.rpartition("/")[2]))
-    others = [one for one in folder.names(log) if one != name]
-    return end is not None and _numbers([name])[name] > end and _first_lost(others) > end
-
-
 def remove_unread_entries(folder: LogFolder, before_each: Callable[[], None] = lambda: None) -> list[str]:
-    """Remove from the logs of file sources what no batch has read, so that the next batch finds it anew.
+    """Remove from the logs of file sources what no batch has read, so that the next batch finds it anew (A1).
 
     Spark logs the files that it has found for a batch, and then the offsets of the batch. Killed between the two, it
     would find more files at the next start and read both lots in one batch, whatever `maxFilesPerTrigger` says: the
@@ -156,10 +49,23 @@ def remove_unread_entries(folder: LogFolder, before_each: Callable[[], None] = l
     batches = batch_numbers(folder, OFFSETS_FOLDER)
     newest = source_lines(folder, batches[-1]) if batches else None
     removed: list[str] = []
-    for source in _sources(folder):
+    for source in sorted(map(int, filter(str.isdecimal, folder.names(SOURCES_FOLDER)))):
         if (end := _end_of(newest, source)) is not None:
             removed += _remove_after(folder, f"{SOURCES_FOLDER}/{source}", end, before_each)
     return removed
+
+
+def _end_of(offsets: Sequence[str] | None, source: int) -> int | None:
+    """Return the last entry of a source's log that a batch has read; -1: none; None: the source has no such log.
+
+    Args:
+        offsets: the lines of the sources in the offsets of the batch; None: no batch was begun.
+        source: its number.
+    """
+    if offsets is None:
+        return -1
+    line = offsets[source] if source < len(offsets) else ""
+    return -1 if line == NO_OFFSET else log_offset(line)
 
 
 def _remove_after(folder: LogFolder, log: str, end: int, before_each: Callable[[], None]) -> list[str]:
@@ -167,7 +73,7 @@ def _remove_after(folder: LogFolder, log: str, end: int, before_each: Callable[[
     earlier = needed_entries(name for name, number in numbers.items() if number <= end)
     later = sorted((name for name, number in numbers.items() if number > end), key=numbers.__getitem__, reverse=True)
     first = numbers[earlier[0]] if earlier and earlier[0].endswith(".compact") else 0
-    if [numbers[name] for name in earlier] != list(range(first, end + 1)):
+    if [numbers[name] for name in earlier] != list(range(first, end + 1)):  # the newest compact one is needed
         return []
     files = [f"{log}/{name}" for name in later]
     if not all(_is_file_entry(line) for file in files for line in log_lines(folder, file)):
@@ -175,10 +81,6 @@ def _remove_after(folder: LogFolder, log: str, end: int, before_each: Callable[[
     for file in files:  # the newest first: what is left is a log at any moment
         before_each()
         folder.remove(file)
-    if "://" not in folder.root:  # a process that was paused may have left a checksum of a file that is gone
-        before_each()
-        for name in (f"{log}/{end + 1}", f"{log}/{end + 1}.compact"):
-            folder.remove(name)
     return files
 
 

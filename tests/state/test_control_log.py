@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,14 +12,10 @@ from panekeeper.state.checkpoint.folder import LocalFolder
 from panekeeper.state.checkpoint.layout import control_file
 from panekeeper.state.control_log import (
     control_files_read,
-    control_files_up_to,
     control_folder_read,
-    lost_control_files,
     newest_control_file_read,
     prune_control_log,
-    remove_damaged_unread,
     remove_unread_flushes,
-    require_control_files,
 )
 from panekeeper.state.errors import CheckpointError, CorruptState
 
@@ -55,15 +50,6 @@ def test_each_control_file_has_the_entry_that_names_it(folder: LocalFolder) -> N
     assert control_folder_read(folder) == "file:///jobs/a/pulse"
 
 
-def test_a_control_file_that_is_named_again_was_read_before(folder: LocalFolder) -> None:
-    """The batch that is run again has lost nothing: the file was processed, and removed."""
-    put(folder, "sources/1/12", line(1, 12))
-    put(folder, "offsets/4", '{"conf":{}}', "-", json.dumps({"logOffset": 11}))
-    put(folder, "offsets/5", '{"conf":{}}', "-", json.dumps({"logOffset": 12}))
-    assert control_files_read(folder)[1] == (1, 0)
-    assert lost_control_files(folder, 5) == []
-
-
 def test_lines_of_removed_control_files_are_dropped(folder: LocalFolder) -> None:
     """Those of files that are there stay, and so do those of the entry that the compact file is itself."""
     assert prune_control_log(folder, before=12, present=[4, 12]) == 8
@@ -96,9 +82,9 @@ def test_a_damaged_log_is_not_written_again(folder: LocalFolder) -> None:
 
 
 def test_a_log_that_is_no_text_is_damaged(folder: LocalFolder) -> None:
-    """As any other damage: no error of Python's, which a repair and a savepoint would end by."""
+    """No error of Python's, by which a savepoint would end."""
     folder.write("sources/1/11", b"\xff\xfe", replace=True)
-    with pytest.raises(CorruptState, match=r"sources/1/11 .* is truncated or altered"):
+    with pytest.raises(CorruptState, match=r"sources/1/11 .* is damaged"):
         control_files_read(folder)
 
 
@@ -110,7 +96,7 @@ def test_a_log_that_is_no_text_is_damaged(folder: LocalFolder) -> None:
 def test_a_line_that_spark_never_writes_is_damage(folder: LocalFolder, content: str) -> None:
     """It may come with a savepoint, whoever made that."""
     put(folder, "sources/1/11", content)
-    with pytest.raises(CorruptState, match=r"sources/1/11 .* is truncated or altered"):
+    with pytest.raises(CorruptState, match=r"sources/1/11 .* is damaged"):
         control_files_read(folder)
 
 
@@ -162,57 +148,6 @@ def planned(folder: LocalFolder) -> LocalFolder:
     return folder
 
 
-def test_a_batch_that_is_run_again_needs_its_control_files(planned: LocalFolder) -> None:
-    """Those of batches before are gone, as they were processed; once it is committed, nothing is needed."""
-    assert control_files_up_to(planned, 7) == set(range(1, 11))
-    assert control_files_up_to(planned, 8) == set(range(1, 13))
-    assert lost_control_files(planned, 8) == []
-    require_control_files(planned)
-    planned.remove("pulse/000000000012.json")
-    put(planned, "commits/8", "{}")
-    require_control_files(planned)
-
-
-@pytest.mark.parametrize("content", [None, "", '{"kind"', "{}", '{"kind":"tick"}'])
-def test_a_control_file_that_was_removed_or_cut_short_is_named(planned: LocalFolder, content: str | None) -> None:
-    """Spark would leave it out of the batch silently: it would be at another time, or without its command."""
-    name = "pulse/000000000011.json"
-    planned.remove(name)
-    if content is not None:
-        planned.write(name, content.encode())
-    assert lost_control_files(planned, 8) == [name]
-    with pytest.raises(
-        CorruptState, match=rf"^{name} in .* batch 8, which is run again, .* Put the file back, .*repair"
-    ):
-        require_control_files(planned)
-
-
-def test_the_first_batch_of_all_needs_them_too(folder: LocalFolder) -> None:
-    """There are no offsets before it."""
-    begin(folder, 0, 11)
-    assert len(lost_control_files(folder, 0)) == 12
-
-
-@pytest.mark.parametrize("content", ["", '{"kind": "drain", "us"', "{}"])
-def test_a_control_file_that_was_cut_short_and_never_read_is_removed(planned: LocalFolder, content: str) -> None:
-    """As by a power cut: the batch that reads it would fail, at each start. What a batch was begun with stays."""
-    row = {"kind": "drain", "us": 14, "number": 14}
-    planned.write_json("pulse/000000000014.json", row)
-    for number in (12, 13):
-        planned.write(f"pulse/{number:012d}.json", content.encode(), replace=True)
-    assert remove_damaged_unread(planned) == ["pulse/000000000013.json"]
-    assert planned.names("pulse") == [f"{number:012d}.json" for number in (11, 12, 14)]
-    assert remove_damaged_unread(planned) == []
-
-
-def test_before_the_first_batch_no_control_file_is_read(tmp_path: Path) -> None:
-    """The first start was killed as it wrote one."""
-    folder = LocalFolder(tmp_path)
-    folder.write("pulse/000000000001.json", b"")
-    assert remove_damaged_unread(folder) == ["pulse/000000000001.json"]
-    assert control_folder_read(folder) is None
-
-
 def test_a_flush_of_an_earlier_run_that_no_batch_has_read_is_removed(planned: LocalFolder) -> None:
     """That run ended before it: the next batch would finish the job, with whatever it has read. Other commands stay."""
     for number, kind in ((13, "flush"), (14, "drain"), (15, "resume"), (16, "flush")):
@@ -230,8 +165,6 @@ def test_a_start_that_has_lost_its_lease_removes_no_control_file(planned: LocalF
         raise CheckpointError("another job has taken over")
 
     planned.write_json("pulse/000000000013.json", {"kind": "flush", "us": 13, "number": 13}, replace=True)
-    planned.write("pulse/000000000017.json", b"")
-    for remove in (remove_damaged_unread, partial(remove_unread_flushes, before=15)):
-        with pytest.raises(CheckpointError):
-            remove(planned, lost)
-    assert {"000000000013.json", "000000000017.json"} <= {*planned.names("pulse")}
+    with pytest.raises(CheckpointError):
+        remove_unread_flushes(planned, lost, before=15)
+    assert "000000000013.json" in planned.names("pulse")

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pytest
 
 from panekeeper.state.checkpoint.folder import LocalFolder
-from panekeeper.state.checkpoint.layout import prepared_file
+from panekeeper.state.checkpoint.layout import PREPARED_FOLDER, prepared_file
 from panekeeper.state.codec import encode_header
 from panekeeper.state.errors import CorruptState
-from panekeeper.state.prepared import PreparedBatch, TableWrite, not_needed, prepare, prepared_numbers, read_prepared
+from panekeeper.state.prepared import PreparedBatch, TableWrite, not_needed, prepare, read_prepared
 
 ROWS = pa.table(
     {
@@ -61,8 +61,6 @@ def test_a_batch_is_read_as_it_was_prepared(folder: LocalFolder, batch: Prepared
     assert found is not None
     for name, rows in batch.rows.items():
         assert found.rows[name].schema == rows.schema
-    assert prepared_numbers(folder, batch.epoch) == [batch.number]
-    assert prepared_numbers(folder, batch.epoch + 1) == []
 
 
 def test_one_of_two_processes_prepares_a_batch(folder: LocalFolder) -> None:
@@ -87,17 +85,15 @@ def test_a_process_that_was_paused_until_the_next_batch_is_refused(folder: Local
     prepare(folder, replace(BATCH, number=8))
     with pytest.raises(FileExistsError):
         prepare(folder, BATCH)
-    assert prepared_numbers(folder, 2) == [8]
+    assert folder.names(PREPARED_FOLDER) == ["2-8"]
 
 
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 0.999])
-def test_a_record_that_was_cut_short_is_an_error_with_the_command_that_repairs_it(
-    folder: LocalFolder, share: float
-) -> None:
+def test_a_record_that_is_not_whole_is_refused(folder: LocalFolder, share: float) -> None:
     """It is never read as a smaller one."""
     content = BATCH.to_bytes()
     folder.write(prepared_file(2, 7), content[: int(len(content) * share)])
-    with pytest.raises(CorruptState, match=r"panekeeper/prepared/2-7 .* is damaged.*panekeeper repair"):
+    with pytest.raises(CorruptState, match=r"panekeeper/prepared/2-7 .* is damaged.*from a savepoint"):
         read_prepared(folder, 2, 7, job="7f")
 
 

@@ -13,7 +13,7 @@ from panekeeper.state.checkpoint.layout import CONTROL_FOLDER, control_file
 from panekeeper.state.log import logger
 
 if TYPE_CHECKING:
-    from panekeeper.state.spark_logs.lines import LogFolder
+    from panekeeper.state.spark_logs.offsets import LogFolder
 
 _LOOK_SECONDS = 5.0
 """The clock is looked at at least so often."""

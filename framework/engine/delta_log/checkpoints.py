@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-    from panekeeper.state.spark_logs.lines import LogFolder
+    from panekeeper.state.spark_logs.offsets import LogFolder
 
 _PARQUET = b"PAR1"
 _SIDECAR, _SIDECARS = "sidecar", "_sidecars"

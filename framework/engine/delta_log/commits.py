@@ -11,7 +11,7 @@ from panekeeper.state.checkpoint.folder import parse_json
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from panekeeper.state.spark_logs.lines import LogFolder
+    from panekeeper.state.spark_logs.offsets import LogFolder
 
 LOG = "_delta_log"
 POINTER = f"{LOG}/_last_checkpoint"

@@ -34,7 +34,7 @@ from panekeeper.state.spark_logs.checksums import Agreement, agreement
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from panekeeper.state.spark_logs.lines import LogFolder
+    from panekeeper.state.spark_logs.offsets import LogFolder
 
 _LINES: Mapping[str, Sequence[str]] = {
     "add": (

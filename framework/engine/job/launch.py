@@ -24,7 +24,7 @@ from panekeeper.state.checkpoint.layout import STATE_FOLDER
 from panekeeper.state.checkpoint.owner import PreviousRun
 from panekeeper.state.checkpoint.reset_intent import read_reset_intent
 from panekeeper.state.checkpoint.run_record import last_batches
-from panekeeper.state.control_log import remove_damaged_unread, remove_unread_flushes
+from panekeeper.state.control_log import remove_unread_flushes
 from panekeeper.state.log import logger
 from panekeeper.state.spark_logs.source_logs import remove_unread_entries
 
@@ -173,8 +173,6 @@ class JobLaunch:
         held = self.lease.require_held
         for file in remove_unread_entries(folder, held):
             _log.info("%s is removed: the process was killed before a batch read what it names", file)
-        for file in remove_damaged_unread(folder, held):
-            _log.warning("%s was cut short, and is removed: a command in it has to be given again", file)
         for file in remove_unread_flushes(folder, held, before=self.resume_file):
             _log.warning("%s is removed: the run that was to be flushed ended before that; flush the job again", file)
         if last_batches(folder) == (None, None):  # Spark may write state in the background after a reset removed it
@@ -200,7 +198,6 @@ class JobLaunch:
             query: the one that runs the batch.
         """
         self.lease.require_held()
-        self.preparation.begin(number)
         self.inputs.before_reading(number)
         if last_control_file is not None:
             self.control_cleanup.remove_processed(last_control_file, None if "availableNow" in self.trigger else query)

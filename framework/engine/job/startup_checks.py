@@ -53,10 +53,9 @@ from panekeeper.state.checkpoint.job_record import JobRecord, is_flushed, read_r
 from panekeeper.state.checkpoint.layout import CONTROL_FOLDER, JOB_FILE, REPLACED_SUFFIX, TABLES_FILE
 from panekeeper.state.checkpoint.restore_markers import restore_intent_path, superseded_by
 from panekeeper.state.checkpoint.run_record import is_new, require_logs_agree
-from panekeeper.state.control_log import control_folder_read, require_control_files, require_same_folder
+from panekeeper.state.control_log import control_folder_read, require_same_folder
 from panekeeper.state.key_groups import group_ids
-from panekeeper.state.prepared import as_computed, require_begun
-from panekeeper.state.spark_logs.startup import require_readable_start
+from panekeeper.state.prepared import as_computed
 from panekeeper.state.upgrade.history import in_force
 
 if TYPE_CHECKING:
@@ -126,8 +125,7 @@ def open_checkpoint(
         _require_sound_logs(files)
         require_recorded_settings(files, known)
         complete(known)
-        require_control_files(files)  # not before: a batch that is recorded is not run again, and needs none of them
-        _require_not_flushed(files, name)  # not before: of its last batch, too, a power cut may have taken commits
+        _require_not_flushed(files, name)
         require_files_of_unfinished_batch(files, accepted)
         return upgraded_record(files, known, new)
     numbers = task_numbers(files.spark, key_groups, own_query=own_query)
@@ -145,8 +143,6 @@ def open_checkpoint(
 def _is_started(files: CheckpointFiles, known: JobRecord | None) -> bool:
     """Return whether a batch was begun here, by this job; refuse a checkpoint that lacks a part of what says so."""
     started = not is_new(files)
-    if known is not None and not started:
-        require_begun(files.without_java(), known, None)
     if known is None and (started or files.exists("metadata")):
         if files.exists(TABLES_FILE):
             raise damaged(files, JOB_FILE, "it is gone")
@@ -181,7 +177,6 @@ def _require_none_set_aside(files: CheckpointFiles) -> None:
 
 def _require_sound_logs(files: CheckpointFiles) -> None:
     require_logs_agree(files)
-    require_readable_start(files)
     require_same_folder(files.uri(CONTROL_FOLDER), control_folder_read(files), files.root)
 
 

@@ -14,7 +14,7 @@ from panekeeper.state.log import logger
 from panekeeper.state.spark_logs.offsets import offset_lines
 
 if TYPE_CHECKING:
-    from panekeeper.state.spark_logs.lines import LogFolder
+    from panekeeper.state.spark_logs.offsets import LogFolder
 
 _log = logger("job")
 

@@ -18,10 +18,7 @@ from panekeeper.framework.engine.session.file_manager import FORMAT_SETTING
 from panekeeper.framework.engine.session.required_settings import session_settings
 from panekeeper.framework.engine.sink import spark_commits
 from panekeeper.framework.engine.sink.batch import large_rows
-from panekeeper.recovery.cli.main import main
-from panekeeper.state.checkpoint.folder import LocalFolder
 from panekeeper.state.errors import CorruptState
-from panekeeper.state.spark_logs.offsets import begun_ms
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,7 +63,7 @@ def test_a_recorded_batch_has_its_rows_once_whatever_the_program_is_now(
 def test_a_recorded_batch_needs_no_control_file_that_it_was_begun_with(
     story: Readings, fail_at: Callable[[str, int], None]
 ) -> None:
-    """As after a power cut. It is not run again, so what is lost of it does no harm."""
+    """It is not run again, so what is lost of it does no harm."""
     fail_at("between-delta", 0)
     with pytest.raises(JobFailed):
         story.run()
@@ -106,8 +103,6 @@ def test_what_is_recorded_as_the_commit_of_a_batch_is_what_spark_logs(readings: 
         assert batch is not None
         assert batch.spark_commit == (readings.checkpoint / "commits" / str(last)).read_text()
         assert batch.spark_commit.startswith(f"v{state_format}\n")
-        assert batch.begun_ms is not None
-        assert batch.begun_ms == begun_ms(LocalFolder(readings.checkpoint), last)
         assert [path.name for path in (readings.checkpoint / "panekeeper" / "prepared").iterdir()] == [f"0-{last}"]
         assert number <= last
     assert readings.log() == LOG
@@ -117,7 +112,6 @@ def test_rows_that_are_too_many_for_the_driver_are_recorded_beside_it(
     story: Readings,
     fail_at: Callable[[str, int], None],
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """They are completed from there, and removed with the record; also in a folder whose name looks like a pattern."""
     monkeypatch.setattr(type(story), "checkpoint", story.folder / "check[1]{a,b}point")
@@ -131,13 +125,11 @@ def test_rows_that_are_too_many_for_the_driver_are_recorded_beside_it(
     monkeypatch.setattr(processor, "DRIVER_BYTES", 2**24)
     part = next(story.checkpoint / name for name in batch.large_files if name.endswith(".parquet"))
     away = part.rename(story.folder / part.name)
-    with pytest.raises(CorruptState, match=r"part-\S+ in .* is damaged: it is gone; `panekeeper repair"):
+    with pytest.raises(CorruptState, match=r"part-\S+ in .* is damaged: it is gone; restore this checkpoint from"):
         story.start()
     part.touch()  # to Spark, a file without a byte has no rows
     with pytest.raises(CorruptState, match=r"is damaged: it has .* rows, not .*'results': "):
         story.start()
-    assert main(["repair", str(story.checkpoint), "--no-sink", "--dry-run"]) == 0
-    assert "panekeeper/prepared/0-2" in capsys.readouterr().out
     away.rename(part)
     story.run(reject=LATE)
     assert story.log() == LOG

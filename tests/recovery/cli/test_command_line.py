@@ -133,7 +133,6 @@ def commands_with_a_wrong_folder(folder: str) -> dict[str, list[str]]:
         "prune": ["prune", folder, "--keep", "1"],
         "restore": ["restore", folder, "one", "--checkpoint", f"{folder}-restored"],
         "clone": ["clone", folder, "one", "--into", f"{folder}-clone"],
-        "repair": ["repair", folder],
         "maintain": ["maintain", folder],
         "plan": ["plan", folder, "one", f"{folder}.py"],
         "rescale": ["rescale", folder, "--partitions", "4", "--to", f"{folder}-saved"],

@@ -56,7 +56,6 @@ COMMANDS: dict[str, Callable[[FakeCheckpoint, str], list[list[str]]]] = {
     "prune": lambda _, to: [["prune", to, "--keep", "1"]],
     "restore": lambda _, to: [["restore", to, "one", "--dry-run"], ["restore", to, "one"]],
     "clone": lambda _, to: [["clone", to, "one", "--into", f"{to}-clone"]],
-    "repair": lambda job, _: [["repair", job.root, "--dry-run"]],
     "maintain": lambda job, to: [["maintain", job.root, "--savepoints", to], ["maintain", job.root, "--dry-run"]],
     "offsets": lambda job, _: [["offsets", job.root]],
     "drill": lambda *_: [["drill", "--list", "--only", "no fault*"]],
@@ -72,7 +71,7 @@ def test_what_a_command_prints_fits_its_schema(
     assert main(["savepoint", job.root, "one", "--to", to, "--no-decode"]) == 0
     (tmp_path / "savepoints/savepoints/bad.json").write_text("{")
     FakeCheckpoint(tmp_path / "damaged").run(1).put(JOB_FILE, "{")
-    if name in {"status", "jobs", "repair"}:
+    if name in {"status", "jobs"}:
         job.run().put("commits/3", "")
     if name == "offsets":
         job.put("offsets/2", 'v1\n{"batchWatermarkMs": 0, "conf": {}}\n{"topic": {"0": 5}}')

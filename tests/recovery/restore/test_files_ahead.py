@@ -93,6 +93,6 @@ def test_offsets_that_spark_never_writes_are_refused_before_anything_is_changed(
     """What the batch has read is not known then."""
     before = job.contents()
     add_file(archive, f"offsets/{job.batch}", content)
-    with pytest.raises(CorruptState, match=rf"offsets/{job.batch} in .* is truncated or altered"):
+    with pytest.raises(CorruptState, match=rf"offsets/{job.batch} in .* is damaged"):
         restore(archive, "one")
     assert job.contents() == before

@@ -38,7 +38,7 @@ from panekeeper.state.checkpoint.job_record import read_tables, write_flushed
 from panekeeper.state.checkpoint.layout import COMMITS_FOLDER, prepared_file
 from panekeeper.state.checkpoint.run_record import last_batches
 from panekeeper.state.log import logger
-from panekeeper.state.prepared import PreparedBatch, TableWrite, not_needed, read_prepared, require_begun
+from panekeeper.state.prepared import PreparedBatch, TableWrite, not_needed, read_prepared
 from panekeeper.state.upgrade.history import corrected
 
 if TYPE_CHECKING:
@@ -117,7 +117,6 @@ class Completion:
         """
         require_whole_tables(self._tables)
         begun, committed = last_batches(self._folder)
-        require_begun(self._folder, self.record, begun)
         unfinished = None if begun == committed else begun
         batch = self._recorded(unfinished)
         if batch is not None:

@@ -2,8 +2,8 @@
 
 Neither Spark nor the library that writes tables makes the operating system write through, so a power cut takes what is
 younger than half a minute, or a part of it. The record of a batch has its rows, and what Spark logs as its commit. It
-has neither its state nor what it was begun with, and when it is there the record of the batch before goes. So before
-that, both are flushed, with the files of the tables that got the batch before.
+does not have its state, and when it is there the record of the batch before goes. So before that, it is flushed, with
+the files of the tables that got the batch before.
 """
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ from pathlib import Path
 from panekeeper.framework.engine.delta_log.written_files import WrittenFiles
 from panekeeper.state.checkpoint.folder import WRITTEN_BY_S, LocalFolder, local_path, modified_s, sync_files
 from panekeeper.state.checkpoint.layout import STATE_FOLDER
-from panekeeper.state.spark_logs.batch_files import begun_with
-from panekeeper.state.spark_logs.checksums import checksum_of
 
 
 @dataclass
@@ -29,20 +27,8 @@ class Flush:
     """
 
     folder: LocalFolder
-    _logs: set[str] = field(default_factory=set)
     _state: set[str] = field(default_factory=set)
     _tables: dict[Path, WrittenFiles] = field(default_factory=dict)
-
-    def begun(self, batch: int) -> None:
-        """Flush what a batch was begun with, before its plan runs.
-
-        Args:
-            batch: its number.
-        """
-        logs = begun_with(self.folder, batch, is_first=not self._logs)
-        logs |= {*map(checksum_of, logs)}
-        sync_files({self.folder.path / name for name in logs - self._logs} | (set() if self._logs else self._folders()))
-        self._logs = logs
 
     def before_record(self, tables: Iterable[str]) -> None:
         """Flush the state of a batch whose plan has run, and what the tables got before it.
@@ -57,11 +43,6 @@ class Flush:
             files |= {local / name for name in written.names()}
         sync_files(files)
         self._state = state
-
-    def _folders(self) -> set[Path]:
-        """Return the folders of the checkpoint, which Spark has made, and those that it is in."""
-        root = self.folder.path
-        return {root, *root.parents, *(Path(parent, name) for parent, names, _ in os.walk(root) for name in names)}
 
     def _state_files(self) -> set[str]:
         """Return the names of the files and folders of the state, also hidden ones."""

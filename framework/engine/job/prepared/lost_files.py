@@ -14,8 +14,7 @@ from panekeeper.framework.engine.sources.streams import is_there, options_of, so
 from panekeeper.state.checkpoint.folder import batch_numbers
 from panekeeper.state.checkpoint.layout import OFFSETS_FOLDER
 from panekeeper.state.checkpoint.run_record import last_batches
-from panekeeper.state.spark_logs.lines import LogFolder
-from panekeeper.state.spark_logs.offsets import source_ends
+from panekeeper.state.spark_logs.offsets import LogFolder, source_ends
 from panekeeper.state.spark_logs.source_logs import files_between
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from panekeeper.framework.declarations.errors import CheckpointInUse, JobFailed
 from panekeeper.framework.engine.job.prepared.flush import Flush
-from panekeeper.framework.engine.job.prepared.spark_commit import begun_ms, spark_commit
+from panekeeper.framework.engine.job.prepared.spark_commit import spark_commit
 from panekeeper.framework.engine.sink.batch.large_rows import read_large_rows, rows_and_hashes, write_large_rows
 from panekeeper.state.checkpoint.folder import LocalFolder
 from panekeeper.state.checkpoint.layout import prepared_file
@@ -51,11 +51,6 @@ class Preparation:
     def _flush(self) -> Flush | None:
         return Flush(self._folder) if isinstance(self._folder, LocalFolder) else None
 
-    def begin(self, batch: int) -> None:
-        """Take note that a batch begins: what Spark has logged of it is on the disk before its plan runs."""
-        if self._flush is not None:
-            self._flush.begun(batch)
-
     def prepare(
         self,
         packed: DataFrame,
@@ -92,7 +87,7 @@ class Preparation:
         )
         self.flush(prepared.writes)
         large_files = [] if rows is None else self._files_in(folder)
-        prepared = replace(prepared, large_files=large_files, begun_ms=begun_ms(query))
+        prepared = replace(prepared, large_files=large_files)
         self.lease.require_held()
         try:
             prepare(self._folder, prepared)

@@ -44,15 +44,6 @@ def spark_commit(spark: SparkSession, query: StreamingQuery) -> str:
     return f"v{state_format}\n{json.dumps(metadata, separators=(',', ':'))}"
 
 
-def begun_ms(query: StreamingQuery) -> int:
-    """Return when Spark began the batch that a query runs, ms since the epoch, as its offsets say.
-
-    To be called in the thread of the query. Not read from the file, which another process may have written by now.
-    """
-    execution = query._jsq.streamingQuery()  # noqa: SLF001 -- as above
-    return int(execution.getLatestExecutionContext().offsetSeqMetadata().batchTimestampMs())
-
-
 def _operators(plan: Any) -> Iterator[Any]:
     yield plan
     children = plan.children()

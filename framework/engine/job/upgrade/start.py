@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from panekeeper.framework.engine.flow.pipeline import Pipeline
     from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
     from panekeeper.framework.engine.sink.delta_sink import DeltaSink
-    from panekeeper.state.spark_logs.lines import LogFolder
+    from panekeeper.state.spark_logs.offsets import LogFolder
 
 _log = logger("job")
 

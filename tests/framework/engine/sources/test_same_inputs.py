@@ -209,7 +209,7 @@ def test_before_the_first_batch_any_input_is_taken(checkpoint: Checkpoint) -> No
     other = [checkpoint.files("in/b")]
     check(checkpoint, other)
     checkpoint.write_json(INPUTS_FILE, {"sources": [7]})
-    with pytest.raises(CorruptState, match=r"inputs.json .* is damaged: it names no sources; `panekeeper repair"):
+    with pytest.raises(CorruptState, match=r"inputs.json .* is damaged: it names no sources; restore this checkpoint"):
         check(checkpoint, other)
     checkpoint.remove("offsets/0")
     check(checkpoint, other)

@@ -64,17 +64,6 @@ def test_the_state_of_a_batch_is_flushed_with_the_names_of_its_files(tmp_path: P
     assert disk.flushed() == set()
 
 
-def test_the_first_batch_of_a_run_flushes_the_names_of_folders(tmp_path: Path, disk: Disk) -> None:
-    """Those that Spark has made in the checkpoint, and all that the checkpoint is in: without its name all is lost."""
-    logs = put(tmp_path, "cp/sources/0/0", "cp/offsets/0", "cp/offsets/.0.crc")
-    flush = Flush(LocalFolder(tmp_path / "cp"))
-    flush.begun(0)
-    assert {".", "cp", "cp/sources", "cp/sources/0", "cp/offsets"} | (logs - {"cp/sources/0/0"}) <= disk.flushed()
-    assert {*tmp_path.parents} <= disk.folders_around
-    flush.begun(1)
-    assert disk.flushed() == {"cp/offsets"}
-
-
 def test_a_run_does_not_flush_the_state_of_long_ago(tmp_path: Path, disk: Disk) -> None:
     """The operating system has written it, and there may be very many files. That of just now is the last run's."""
     old = put(tmp_path, "cp/state/0/0/1_a.changelog", seconds_ago=300)

@@ -1,8 +1,7 @@
-"""A batch is recorded once, and when what it was begun with is on the disk."""
+"""A batch is recorded once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -51,34 +50,10 @@ def test_the_record_of_the_process_that_has_taken_over_stays(tmp_path: Path, mon
     assert read_prepared(folder, 0, 1, job="job") is not None
 
 
-@pytest.mark.usefixtures("_spark")
-def test_what_a_batch_was_begun_with_is_on_the_disk_before_its_plan_runs(
-    tmp_path: Path, on_fsync: Callable[[Callable[[Path], None]], None]
-) -> None:
-    """A power cut must not take a part of what a table may have rows of: with the name of a file, what is in it."""
-    folder: Any = OnDisk(tmp_path)
-    lease = acquire(folder, "readings")
-    files = {"offsets/0": b'v1\n{}\n{"logOffset":0}', "sources/0/0": b"v1\n{}"}
-    for name, content in files.items():
-        folder.write(name, content)
-    flushed = {}
-
-    def record(path: Path) -> None:
-        if path.is_relative_to(tmp_path):
-            flushed[str(path.relative_to(tmp_path))] = [*folder.names("panekeeper/prepared")]
-
-    on_fsync(record)
-    _prepare(folder, lease)
-    for name in (*files, "offsets", "sources/0"):
-        assert flushed[name] == [], f"{name} is flushed while nothing is recorded"
-    assert flushed["panekeeper/prepared"] == ["0-0"]
-
-
 @pytest.fixture
 def _spark(monkeypatch: pytest.MonkeyPatch) -> None:
     """What Spark says of the batch."""
     monkeypatch.setattr(preparation, "spark_commit", lambda *_: BATCH.spark_commit)
-    monkeypatch.setattr(preparation, "begun_ms", lambda *_: None)
 
 
 def _prepare(folder: Any, lease: Lease) -> None:
@@ -86,5 +61,4 @@ def _prepare(folder: Any, lease: Lease) -> None:
     output: Any = SimpleNamespace(number=0, rows={}, large_tags=[])
     nothing: Any = SimpleNamespace(sparkSession=None)
     batches = Preparation(files=folder, sink=sink, lease=lease, epoch=0)
-    batches.begin(0)
     batches.prepare(nothing, output, nothing, BatchContext(started_us=0, open_panes=None))
