@@ -208,9 +208,6 @@ class ListSink:
         """There are no tables."""
         return -1
 
-    def confirm(self) -> None:
-        """There is nothing that somebody could have replaced."""
-
 
 def step_to_rows(step: Step, schema: pa.Schema) -> pa.Table:
     """Return the input rows of one step: rows as they are, anything else as a mark."""

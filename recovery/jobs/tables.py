@@ -6,13 +6,10 @@ the tables know nothing yet, and a job that starts in it would lack batches, or 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
-from panekeeper.framework.declarations.errors import SinkError
 from panekeeper.framework.engine.job.tables.table_checks import require_no_later_batch
-from panekeeper.framework.engine.job.tables.table_record import is_accepted, require_all_batches, with_last_batch
-from panekeeper.framework.engine.job.tables.whole_tables import require_whole_batch, require_whole_tables
+from panekeeper.framework.engine.job.tables.table_record import require_all_batches, with_last_batch
 from panekeeper.framework.engine.sink.fencing import OWNED
 from panekeeper.recovery.errors import SavepointRefused
 from panekeeper.recovery.storage.delta_log import (
@@ -26,10 +23,10 @@ from panekeeper.recovery.storage.files import Files
 from panekeeper.recovery.storage.locations import files_at
 from panekeeper.recovery.storage.s3_options import S3Options
 from panekeeper.state.checkpoint.job_record import JobRecord
-from panekeeper.state.checkpoint.layout import FLUSHED_FILE, INPUTS_FILE, TABLES_FILE
+from panekeeper.state.checkpoint.layout import INPUTS_FILE, TABLES_FILE
 from panekeeper.state.checkpoint.owner import read_owner, written_tables
 from panekeeper.state.checkpoint.run_record import last_batches
-from panekeeper.state.prepared import PreparedBatch, last_prepared
+from panekeeper.state.prepared import last_prepared
 
 
 def require_fitting_tables(folder: Files, record: JobRecord, tables: Mapping[str, str], s3: S3Options | None) -> None:
@@ -42,11 +39,10 @@ def require_fitting_tables(folder: Files, record: JobRecord, tables: Mapping[str
         s3: how S3 is reached. Tables that only Spark reaches are not checked.
 
     Raises:
-        SavepointRefused: a table belongs to another checkpoint, has lost the last batch, or a file of it; or which
-            tables there are is not known.
+        SavepointRefused: a table belongs to another checkpoint; or which tables there are is not known.
         CheckpointError: the checkpoint is older than a table.
         SinkError: a table is older than the checkpoint.
-        SavepointError: the log of a table is damaged.
+        SavepointError: the log of a table cannot be read.
     """
     if not folder.exists(TABLES_FILE) and folder.exists(INPUTS_FILE):
         raise SavepointRefused(
@@ -69,41 +65,6 @@ def require_fitting_tables(folder: Files, record: JobRecord, tables: Mapping[str
     batch = last_prepared(folder, record, committed)
     recorded = with_last_batch(stored, batch)
     require_all_batches(recorded, record, known, metadata, last_transaction, committed=committed)
-    if batch is not None:
-        _require_last_batch(folder, batch, known, metadata, last_transaction)
-    _require_whole_tables(known, batch)
-
-
-def _require_whole_tables(tables: Mapping[str, str], batch: PreparedBatch | None) -> None:
-    """Refuse tables that lack rows, which a start can write again as long as their batch is recorded."""
-    try:
-        require_whole_tables(tables.values())
-        if batch is not None:
-            require_whole_batch(batch)
-    except SinkError as error:
-        raise SavepointRefused(str(error)) from error
-
-
-def _require_last_batch(
-    folder: Files,
-    batch: PreparedBatch,
-    tables: Mapping[str, str],
-    metadata: Mapping[str, Mapping[str, Any]],
-    last_transaction: Callable[[str, str], int],
-) -> None:
-    """Refuse tables that lack the last batch: its record, by which a start writes it again, is in no savepoint."""
-    if batch.is_flush and not folder.exists(FLUSHED_FILE):
-        raise SavepointRefused(
-            f"{FLUSHED_FILE} in {folder.root} is gone, which says that batch {batch.number} has finished the job. "
-            "Start the job once, which writes it again, and try again"
-        )
-    for one in batch.writes:
-        is_lost = tables.get(one.role) == one.path and last_transaction(one.path, one.transaction) < batch.number
-        if is_lost and not is_accepted(metadata[one.role], one.transaction, batch.number):
-            raise SavepointRefused(
-                f"the {one.role} {one.path} has lost batch {batch.number} of {folder.root}, as a power cut may take "
-                "it. Start the job once, which writes it again, and try again"
-            )
 
 
 def require_of_this_epoch(

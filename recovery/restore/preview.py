@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
-from panekeeper.framework.engine.delta_log.damage import cut_short_commit
 from panekeeper.recovery.errors import (
     ArchiveError,
     DamagedSavepoint,
@@ -190,8 +189,6 @@ def _table_changes(
     changes = {}
     for role, table in manifest.tables.items():
         files = files_at(table.path, s3)
-        if files is not None and (damage := cut_short_commit(files)) is not None:
-            raise SavepointError(f"{damage}, and run the same restore again")
         is_back = is_completed and files is not None and was_restored_last(files, table.version)
         # With the commit of a RESTORE Delta may have cleaned up the log, and the version in it.
         if not (tables_are_back or is_back or table.path in unchanged):

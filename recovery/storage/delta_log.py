@@ -14,10 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from panekeeper.framework.engine.delta_log.commits import CHECKPOINT, LOG, actions_of, parts
-from panekeeper.framework.engine.delta_log.damage import cut_short_commit
 from panekeeper.recovery.errors import SavepointError
 from panekeeper.recovery.storage.files import Files
-from panekeeper.state.checkpoint.folder import parse_json
 from panekeeper.state.checkpoint.job_record import OWNER, TRANSACTION
 
 _COMMIT = re.compile(r"(\d{20})\.json")
@@ -51,8 +49,6 @@ def newest_version(table: Files) -> int:
             f"{table.root} holds no Delta table ({LOG} has no commit), and the checkpoint names it as one; "
             "bring the table back, or restore the job from a savepoint"
         )
-    if (damage := cut_short_commit(table)) is not None:
-        raise SavepointError(f"{damage}, and start the job again")
     return max(versions)
 
 
@@ -171,12 +167,12 @@ def time_of(table: Files, version: int) -> int:
 def _checkpointed(table: Files, checkpoint: str, action: str) -> list[dict[str, Any]]:
     """Return the actions of a kind in a checkpoint of the log; the commits that have them may have been cleaned up."""
     if checkpoint.endswith(".json"):
-        return parts(actions_of(table.read(f"{LOG}/{checkpoint}")) or [], action)
+        return parts(actions_of(table.read(f"{LOG}/{checkpoint}")), action)
     try:
         with table.local_copy(f"{LOG}/{checkpoint}") as file:
             column = pq.read_table(file, columns=[action]).column(action)
     except (pa.ArrowException, KeyError):
-        return []  # cut short, as by a power cut: Spark reads the commits instead
+        return []
     return [one for one in column.to_pylist() if one is not None]
 
 
@@ -193,10 +189,12 @@ def newest_first(table: Files) -> Iterator[tuple[int, list[dict[str, Any]]]]:
     for version in sorted(_versions(table.names(LOG), _COMMIT), reverse=True):
         name = _commit_file(version)
         try:
-            commit = [dict(parse_json(line)) for line in table.read(name).splitlines() if line]
-        except (TypeError, ValueError) as error:
-            what = cut_short_commit(table) or f"{name} in {table.root} is no commit of Delta's: put a copy of it back"
-            raise SavepointError(f"{what}, and start the job again") from error
+            commit = actions_of(table.read(name))
+        except ValueError as error:
+            raise SavepointError(
+                f"{name} in {table.root} is no commit of Delta's ({error}); restore the job from a savepoint, or put a "
+                "copy of the table back"
+            ) from error
         yield version, commit
 
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from delta.tables import DeltaTable
 
-from panekeeper.framework.engine.delta_log.damage import first_cut_short
 from panekeeper.framework.engine.session.required_settings import READ_SETTINGS, WRITE_SETTINGS, session_settings
 from panekeeper.framework.engine.session.s3_settings import is_s3, s3_settings
 from panekeeper.framework.engine.session.session import session
@@ -86,8 +85,6 @@ def require_version(session: Callable[[], SparkSession], table: SavedTable, s3: 
     if folder is not None:
         if not has_version(folder, table.version):
             raise _version_lost(table, "its log does not reach back that far, or the table is gone")
-        if (commit := first_cut_short(folder, table.version)) is not None:  # Delta takes an empty one for no change
-            raise _version_lost(table, f"{commit} in its log was cut short, as by a power cut")
         if table.sha256 not in (None, commit_checksum(folder, table.version)):
             raise _other_version(table)
         try:
@@ -189,7 +186,7 @@ def _file_exists(spark: SparkSession, file: str) -> bool:
 
 def _require_none_missing(table: SavedTable, missing: int, total: int) -> None:
     if missing:
-        raise _version_lost(table, f"{missing} of its {total} files were vacuumed, or cut short")
+        raise _version_lost(table, f"{missing} of its {total} files were vacuumed")
 
 
 def _other_version(table: SavedTable) -> TableVersionLost:

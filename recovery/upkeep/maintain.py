@@ -15,7 +15,6 @@ takes: it is at least seven days.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -175,7 +174,6 @@ def _optimize(table: DeltaFiles | None, files: Files | None, report: TableUpkeep
         with _stopped(wanted.checkpoint, wanted.record, is_held=is_exclusive):
             spark = session_for([files.root if files else report.path], wanted.spark, wanted.s3)
             compacted, added = compact(spark, report.path)
-        os.sync()  # the files that it has added may hold all rows of the table, and nobody writes those again
     except SavepointRefused as running:
         return replace(
             report, compacted=0, problem=f"not compacted, as its commits on S3 take a stopped job: {running}"
@@ -200,7 +198,6 @@ def _vacuum(table: DeltaFiles, files: Files | None, report: TableUpkeep, wanted:
     unused = table.unused(hours, needed)
     notes += [f"version {one} is gone, and with it {', '.join(needed[one])}" for one in unused.lost]
     if not wanted.dry_run and unused.sizes:
-        os.sync()  # a power cut must not take what somebody has put in their place
         table.remove(unused.sizes)
     return replace(
         report,

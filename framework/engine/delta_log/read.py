@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from panekeeper.framework.declarations.errors import SinkError
-from panekeeper.framework.engine.delta_log.damage import damaged_log
 from panekeeper.framework.engine.session.spark_errors import first_line
 
 if TYPE_CHECKING:
@@ -39,9 +38,9 @@ def unreadable_table(path: str, error: Exception) -> SinkError:
         path: its folder.
         error: of Spark.
     """
-    return damaged_log(path) or SinkError(
+    return SinkError(
         f"the Delta table {path} cannot be read: {first_line(error)}. If a newer program has changed it, take a "
-        "version of Delta that has the table's features, or remove the feature; it has kept its rows"
+        "version of Delta that has its features; if its log is damaged, restore a savepoint or put the table back"
     )
 
 

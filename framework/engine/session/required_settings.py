@@ -54,7 +54,7 @@ STATE_SETTINGS = {
 """How state is stored. A query copies them from its session when it starts, and a job sets them for its start."""
 
 WRITE_SETTINGS = {
-    # Times before 1678 or after 2261 in INT96, the default, are misread (`framework/engine/sink/readable_times.py`).
+    # The library of small commits misreads far times in INT96, the default.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     # Spark alone knows which files have days and times of the Julian calendar.
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",

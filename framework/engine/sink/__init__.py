@@ -7,8 +7,7 @@ fencing.py               How are commits of earlier epochs and other checkpoints
 protocol.py              What must a sink do, the job's and one of the user's own?
 small_commits.py         How are a few rows committed to a Delta table without a Spark job?
 small_commit_checks.py   Can the library that makes these commits write a table: protocol, properties, columns?
-small_commit_storage.py  How does that library reach a table, on local disks and on S3, and is a commit still there?
-readable_times.py        Which files of a table hold times that this library would misread?
+small_commit_storage.py  How does that library reach a table, on local disks and on S3?
 small_commit_table.py    What does one Delta table that this library has open look like?
 small_tables.py          Which tables of a job take such commits, and which are left to Spark?
 spark_commits.py         How does Spark commit to a table, and what if another writer comes first?

@@ -138,10 +138,6 @@ class DeltaSink:
         earlier = self.record.earlier_epochs(before=self.record.epoch)
         fence(spark, tables, earlier, small, joined=self.record if earlier else None)
 
-    def confirm(self) -> None:
-        """At the end of a run: commit again what another process has replaced. Raises `SinkError` if it cannot."""
-        self.writer.small.confirm()
-
     def _writes(self, rows: Mapping[str, pa.Table], known: Mapping[str, Mapping[str, Any]]) -> Iterator[TableWrite]:
         outputs = {
             "log": RESULTS,

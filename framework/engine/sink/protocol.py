@@ -85,7 +85,3 @@ class JobSink(Protocol):
             context: what the job knows of it.
         """
         ...
-
-    def confirm(self) -> None:
-        """See to it that what was committed is still there. Called when a run ends, while the job holds its lease."""
-        ...

@@ -1,27 +1,18 @@
 """How the library that commits small outputs reaches a table: on a local disk, or on S3 as Hadoop's `s3a` does.
 
-On any other file system a table is written by Spark. Spark may replace a commit that was just made, so it is looked at
-again later.
+On any other file system a table is written by Spark.
 """
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import lru_cache
-from importlib.util import find_spec
-from pathlib import Path
-from typing import Any
-from urllib.parse import urlsplit
+from collections.abc import Mapping
 
 from deltalake.exceptions import CommitFailedError
 
 from panekeeper.framework.declarations.errors import OutputNotWritable, SinkError
 from panekeeper.framework.engine.sink.small_commit_checks import UnreachableTable, UnsupportedTable
 from panekeeper.state.checkpoint.folder import local_path
-from panekeeper.state.log import logger
 
 S3A_SETTINGS = (
     "endpoint",
@@ -50,77 +41,12 @@ _PROVIDERS = frozenset(
     }
 )
 
-_READ_WITHIN_S = 5
 _NOT_TEXT = re.compile(r"\x1b\[\d*m|\u21b3")  # colours and arrows in the library's errors
 _LONGEST_REASON = 400
 _AGAIN_AND_AGAIN = re.compile(r"after \d+ retries")
 """Of the library's errors: a store that is away, or overloaded. What it refuses is not tried again."""
-_log = logger("sink")
 _MISREAD = re.compile(r"[\x00-\x1f\x7f%\[\\\]^|]")
 _ENDS_A_URL = re.compile(r"[#?]|\s$")
-
-
-@dataclass(frozen=True)
-class MadeCommit:
-    """A commit to a table, as it was made, which another process may replace.
-
-    Spark looks whether the log has a commit of the version, and if not, renames its own to that name, or on S3 writes
-    it there without a condition: over one that was made in between.
-
-    Attributes:
-        table: its folder, as the library names it.
-        options: of the library, for a table on S3.
-        number: of the commit in the table's log.
-        app_id: its transaction id.
-        version: its transaction version.
-        again: commits the same once more, unless the table has this version; returns whether it lacked it.
-    """
-
-    table: str
-    options: Mapping[str, str]
-    number: int
-    app_id: str
-    version: int
-    again: Callable[[], bool]
-
-    @property
-    def file(self) -> str:
-        """The name of its file in the table."""
-        return f"_delta_log/{self.number:020d}.json"
-
-    def is_replaced(self) -> bool:
-        """Return whether its file is another commit now. One that is gone says nothing: logs are cleaned up.
-
-        On S3 it is read by boto3, which a job need not have: then nobody looks.
-
-        Raises:
-            OSError: it cannot be read just now.
-        """
-        if self.options and find_spec("boto3") is None:
-            return False
-        try:
-            actions = [json.loads(line) for line in self._content().splitlines() if line]
-        except (FileNotFoundError, ValueError):
-            return False
-        made = [(one["txn"]["appId"], one["txn"]["version"]) for one in actions if "txn" in one]
-        return (self.app_id, self.version) not in made
-
-    def _content(self) -> bytes:
-        if not self.options:
-            return Path(self.table, self.file).read_bytes()
-        return _read_object(f"{self.table}/{self.file}", frozenset(self.options.items()))
-
-    def repeat(self) -> None:
-        """Commit the same again. Raises `SinkError` if only Spark could do that."""
-        lost = f"batch {self.version} was lost: another process has replaced {self.table}/{self.file}"
-        try:
-            if self.again():
-                _log.warning("%s; the batch is committed again", lost)
-        except UnsupportedTable as reason:
-            raise SinkError(
-                f"{lost}, and the batch cannot be committed again ({reason}). Start the job again: the start says what "
-                "can be done"
-            ) from reason
 
 
 def not_opened(error: Exception) -> UnsupportedTable:
@@ -153,42 +79,6 @@ def not_committed(url: str, version: int, error: Exception, attempts: int) -> Si
 
 def _one_line(error: Exception) -> str:
     return " ".join(_NOT_TEXT.sub(" ", str(error)).split())[:_LONGEST_REASON]
-
-
-def _read_object(url: str, options: frozenset[tuple[str, str]]) -> bytes:
-    """Return an object on S3. Not by the library, in which nothing else of this process runs meanwhile.
-
-    Raises:
-        FileNotFoundError: it is not there.
-        OSError: it cannot be read just now.
-    """
-    from botocore.exceptions import BotoCoreError, ClientError
-
-    place, client = urlsplit(url), _s3_client(options)
-    try:
-        found = client.get_object(Bucket=place.netloc, Key=place.path.lstrip("/"))
-        return bytes(found["Body"].read())
-    except client.exceptions.NoSuchKey as error:
-        raise FileNotFoundError(url) from error
-    except (BotoCoreError, ClientError) as error:
-        raise OSError(f"{url} cannot be read: {error}") from error
-
-
-@lru_cache(maxsize=8)
-def _s3_client(options: frozenset[tuple[str, str]]) -> Any:
-    import boto3
-    from botocore.config import Config
-
-    given = dict(options)
-    style = "path" if given.get("aws_virtual_hosted_style_request") == "false" else "auto"
-    names = {"endpoint_url": "aws_endpoint", "region_name": "aws_region", "aws_session_token": "aws_session_token"}
-    names |= {name: name for name in ("aws_access_key_id", "aws_secret_access_key")}
-    limits = {"connect_timeout": _READ_WITHIN_S, "read_timeout": _READ_WITHIN_S, "retries": {"total_max_attempts": 5}}
-    return boto3.session.Session().client(
-        "s3",
-        config=Config(s3={"addressing_style": style}, **limits),
-        **{name: given[option] for name, option in names.items() if option in given},
-    )
 
 
 def require_plain_name(url: str) -> None:

@@ -5,8 +5,10 @@ It decides nothing about repeats and conflicts; `framework/engine/sink/small_com
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import UTC, date, datetime
 from functools import cached_property
 
 import pyarrow as pa
@@ -23,9 +25,6 @@ from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction
 
 from panekeeper.framework.declarations.errors import SchemaMismatch
-from panekeeper.framework.engine.delta_log.cleanup import clean_up, kept_seconds
-from panekeeper.framework.engine.delta_log.written_files import WrittenFiles
-from panekeeper.framework.engine.sink.readable_times import require_readable_times
 from panekeeper.framework.engine.sink.small_commit_checks import (
     UnsupportedTable,
     require_metadata,
@@ -33,14 +32,17 @@ from panekeeper.framework.engine.sink.small_commit_checks import (
     schema_of,
 )
 from panekeeper.framework.engine.sink.small_commit_storage import not_opened, require_plain_name
-from panekeeper.state.checkpoint.clock import now_us
 from panekeeper.state.codec import with_columns
 
 _COMMITS_AN_OPEN = 50  # a table kept open takes longer with each commit: 8 ms at first, 25 after a hundred
 NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 """A commit is only a commit: by itself the library cleans up the log after each, by rules that are not the table's."""
 _STATS_ARE_WHOLE_MS = pa.scalar(1000, pa.duration("us"))
+_READ_DURATION = re.compile(r"interval \d+ (second|minute|hour|day|week)s?")
 _FAR_DAYS = 73_000_000  # some 200,000 years
+_NEAR_TIMES = tuple(pa.scalar(datetime(year, 1, 1, tzinfo=UTC), pa.timestamp("us", tz="UTC")) for year in (1901, 2262))
+_NEAR_DAYS = (pa.scalar(date(1583, 1, 1), pa.date32()), pa.scalar(date(9999, 12, 31), pa.date32()))
+_NAMED_BY_THE_LIBRARY = r"-c\d+\.[a-z0-9.]*parquet$"  # Spark writes a dot before the c
 _EXACT_DIGITS = 15  # a decimal of so many digits is the same one after it was a double
 
 
@@ -50,18 +52,17 @@ class OpenTable:
     Args:
         url: as `open_table`.
         options: as `open_table`.
-        readable: names of files that were found to be readable when it was open before, as `require_readable_times`.
     """
 
-    def __init__(self, url: str, options: dict[str, str], readable: set[str]) -> None:
+    def __init__(self, url: str, options: dict[str, str]) -> None:
         self._url, self._delta = url, open_table(url, options)
         self._properties = self._delta.metadata().configuration
         self._schema = pa.schema(self._delta.schema().to_arrow())
         self._known: dict[str, int] = {}
         self._ends: dict[str | None, pa.Scalar | None] = {}
-        self._readable, self._is_readable = readable, False
         self._opened_at = self._delta.version()
         self._commits = 0
+        self._others_may_have_written = True
 
     def version_of(self, app_id: str) -> int:
         """Return the last transaction version under an id; -1 if there is none."""
@@ -136,18 +137,22 @@ class OpenTable:
             [*files], "append", schema, commit_properties=once, post_commithook_properties=hooks
         )
 
-    def write_checkpoint(self, written: WrittenFiles | None) -> None:
-        """Write a checkpoint of the log, and remove commits that need not be kept; `written` is as for `clean_up`."""
+    def write_checkpoint(self) -> None:
+        """Write a checkpoint of the log, and remove commits that need not be kept, if the table's owner permits that.
+
+        For a duration that it cannot read, the library would take 30 days, without an error.
+        """
         self._delta.create_checkpoint()
-        if written is not None:
-            clean_up(written, self._properties, now_us())
-        elif kept_seconds(self._properties) is not None:
+        is_wanted = self._properties.get("delta.enableExpiredLogCleanup", "true").lower() == "true"
+        if is_wanted and _READ_DURATION.fullmatch(
+            self._properties.get("delta.logRetentionDuration", "interval 30 days")
+        ):
             self._delta.cleanup_metadata()
 
     def _merge(self, rows: pa.Table, once: CommitProperties, conditions: list[str], newer_by: str) -> None:
-        if not self._is_readable:  # what is added while it is open, the library has written
-            require_readable_times(self._delta, self._files, self._schema, self._readable)
-            self._is_readable = True
+        if self._others_may_have_written:  # by the log of the table as it was opened; since then the library writes
+            _require_near_times(self._files, self._schema)
+            self._others_may_have_written = False
         every = {f"t.{_quoted(name)}": f"s.{_quoted(name)}" for name in rows.column_names}
         merge = self._delta.merge(
             rows,
@@ -233,6 +238,33 @@ def files_of(delta: DeltaTable) -> pa.Table:
     if any(path.startswith(("/", "file:")) or "://" in path for path in files.column("path").to_pylist()):
         raise UnsupportedTable("it has files in the folders of other tables, as a shallow clone has")
     return files
+
+
+def _require_near_times(files: pa.Table, schema: pa.Schema) -> None:
+    """Raise `UnsupportedTable` if a file of Spark's may hold a time that the library reads as another one (A5).
+
+    An OPTIMIZE by others writes timestamps as INT96, which the library reads as nanoseconds since 1970 in 64 bits; with
+    `datetimeRebaseModeInWrite=LEGACY` it writes days before 1582, and times before 1900, of the Julian calendar. What
+    the statistics of such files do not show to be near is merged by Spark.
+    """
+    by_others = files.filter(pc.invert(pc.match_substring_regex(files.column("path"), _NAMED_BY_THE_LIBRARY)))
+    for field in (one for one in schema if by_others.num_rows and _has_time(one.type)):
+        low, high, nulls = (f"{what}.{field.name}" for what in ("min", "max", "null_count"))
+        first, end = _NEAR_DAYS if pa.types.is_date(field.type) else _NEAR_TIMES
+        if not pa.types.is_nested(field.type) and {low, high, nulls, "num_records"} <= {*by_others.column_names}:
+            least, greatest = (by_others.column(name).cast(first.type) for name in (low, high))
+            is_near = pc.fill_null(pc.and_(pc.greater_equal(least, first), pc.less(greatest, end)), False)
+            is_null = pc.fill_null(pc.equal(by_others.column(nulls), by_others.column("num_records")), False)
+            if pc.all(pc.or_(is_near, is_null)).as_py():
+                continue
+        raise UnsupportedTable(f"its column {field.name!r} may hold times that the library misreads")
+
+
+def _has_time(kind: pa.DataType) -> bool:
+    """Return whether a type is one of days or of timestamps with a zone, or has some within: no others are changed."""
+    if pa.types.is_nested(kind):
+        return any(_has_time(kind.field(number).type) for number in range(kind.num_fields))
+    return bool(pa.types.is_date(kind) or (pa.types.is_timestamp(kind) and kind.tz is not None))
 
 
 def lowest(rows: pa.Table, column: str) -> pa.Scalar | None:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -23,14 +22,10 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction
 
 from panekeeper.framework.declarations.errors import SinkError
-from panekeeper.framework.engine.delta_log.commits import NOTE, POINTER, note_of
-from panekeeper.framework.engine.delta_log.written_files import WrittenFiles
 from panekeeper.framework.engine.sink.small_commit_checks import UnsupportedTable
-from panekeeper.framework.engine.sink.small_commit_storage import MadeCommit, local_folder, not_committed, table_url
+from panekeeper.framework.engine.sink.small_commit_storage import local_folder, not_committed, table_url
 from panekeeper.framework.engine.sink.small_commit_table import OpenTable, panic_as_unsupported
-from panekeeper.state.checkpoint.folder import LocalFolder
 from panekeeper.state.log import logger
-from panekeeper.state.spark_logs.checksums import checksum_of
 
 FENCED = 2**62
 """Transaction version of an id under which nothing may be committed any more; no batch has such a number."""
@@ -65,14 +60,9 @@ class SmallCommits:
         Raises:
             UnsupportedTable: the library cannot write it, or not there.
         """
-        folder = local_folder(path)
-        self._written = None if folder is None else WrittenFiles(LocalFolder(Path(folder)))
-        self._url = table_url(path)
+        self._url, self._folder = table_url(path), local_folder(path)
         self._options, self._sleep = dict(options or {}), sleep
-        self._readable: set[str] = set()
         self._open: OpenTable | None = None
-        self._made: MadeCommit | None = None  # the last one
-        self._is_checkpoint_due = False
         self._table()
 
     def last_transaction(self, app_id: str) -> int:
@@ -98,12 +88,10 @@ class SmallCommits:
         Returns:
             Whether rows were committed now; False if the table had this version.
         """
-        self.confirm()
         return self._commit(app_id, version, lambda table, once: table.append(rows, once))
 
     def append_files(self, files: list[AddAction], app_id: str, version: int) -> bool:
         """Append the rows of files that are in its folder, once; as `append`."""
-        self.confirm()
         return self._commit(app_id, version, lambda table, once: table.commit_files(files, once))
 
     def merge(
@@ -139,7 +127,6 @@ class SmallCommits:
         for key in keys:
             if pa.types.is_floating(rows.schema.field(key).type):
                 raise UnsupportedTable(f"its key {key!r} is a floating-point number")
-        self.confirm()
         return self._commit(
             app_id, version, lambda table, once: table.merge(rows, once, keys=keys, newer_by=newer_by, since=since)
         )
@@ -179,19 +166,6 @@ class SmallCommits:
         """Open the table again for the next commit. To be called when the same job has committed to it by Spark."""
         self._open = None
 
-    def confirm(self) -> None:
-        """Commit the last batch again if another process has replaced its commit in the log.
-
-        Done before each commit. To be called before a commit by Spark, too, and at the end of a run. A checkpoint of
-        the log comes after it: it would hide a commit that was replaced, or that a power cut has taken.
-        """
-        if self._made is not None and self._made.is_replaced():
-            self.reopen()
-            self._made.repeat()
-        if self._is_checkpoint_due:
-            self._is_checkpoint_due = False
-            self._write_checkpoint()
-
     def _commit_missing(self, missing: Callable[[], list[Transaction]]) -> bool:
         """Commit transactions without rows, those that the table does not have; return whether there were any."""
         for pause in (*PAUSES_S, None):
@@ -211,15 +185,11 @@ class SmallCommits:
         raise AssertionError
 
     def _commit(self, app_id: str, version: int, act: Callable[[OpenTable, CommitProperties], None]) -> bool:
-        once = CommitProperties({NOTE: note_of(app_id, version)}, app_transactions=[Transaction(app_id, version)])
-        again = partial(self._commit, app_id, version, act)
+        once = CommitProperties(app_transactions=[Transaction(app_id, version)])
         for pause in (*PAUSES_S, None):
             done, table = self.last_transaction(app_id), self._table()
-            before = table.version
             self._require_not_fenced(done, version)
             if done >= version:
-                if pause != PAUSES_S[0]:  # a store has lost the response to our own commit, the newest one or before it
-                    self._made = MadeCommit(self._url, self._options, table.version, app_id, version, again)
                 return False
             try:
                 with panic_as_unsupported():
@@ -235,9 +205,8 @@ class SmallCommits:
                 raise
             else:
                 table.committed(app_id, version)
-                if table.version > before:  # a merge may have had nothing to commit
-                    self._made = MadeCommit(self._url, self._options, table.version, app_id, version, again)
-                self._is_checkpoint_due |= table.is_checkpoint_due
+                if table.is_checkpoint_due:
+                    self._write_checkpoint(table)
                 if table.is_stale or table.is_checkpoint_due:
                     self.reopen()
                 return True
@@ -253,16 +222,14 @@ class SmallCommits:
 
     def _table(self) -> OpenTable:
         if self._open is None:
-            self._open = OpenTable(self._url, self._options, self._readable)
+            self._open = OpenTable(self._url, self._options)
         return self._open
 
-    def _write_checkpoint(self) -> None:
+    def _write_checkpoint(self, table: OpenTable) -> None:
         """Write a checkpoint of the log, and remove old commits: an error here only costs time."""
         try:
-            table = self._table()
-            if self._written is not None:  # an object store has what it has taken
-                self._written.flush()  # what the checkpoint names, also what other jobs have committed just now
-                self._written.table.remove(checksum_of(POINTER))  # by which Spark would take a new one for damaged
-            table.write_checkpoint(self._written)
+            if self._folder is not None:  # Spark's checksum of the last one would make it take the new one for damaged
+                Path(self._folder, "_delta_log", "._last_checkpoint.crc").unlink(missing_ok=True)
+            table.write_checkpoint()
         except (DeltaError, OSError) as error:
             _log.warning("%s: no checkpoint of the Delta log was written: %s", self._url, error)

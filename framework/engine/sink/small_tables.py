@@ -146,20 +146,6 @@ class SmallTables:
             return False
         return True
 
-    def confirm(self, path: str | None = None) -> None:
-        """Commit again what another process has replaced in the log of a table, or of each: `SmallCommits.confirm`.
-
-        Args:
-            path: the table's folder; None: all.
-
-        Raises:
-            SinkError: a batch is lost, and only Spark could commit it again.
-        """
-        with panic_as_unsupported():
-            for table in self._tables.values() if path is None else [self._tables.get(path)]:
-                if table is not None:
-                    table.confirm()
-
     def reopen(self, path: str) -> None:
         """Take note that Spark has committed to a table."""
         table = self._tables.get(path)

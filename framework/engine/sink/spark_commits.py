@@ -10,7 +10,6 @@ from delta import exceptions
 from delta.tables import DeltaTable
 
 from panekeeper.framework.declarations.errors import SinkError
-from panekeeper.framework.engine.delta_log.commits import NOTE, note_of
 from panekeeper.framework.engine.session.columns import quoted
 from panekeeper.framework.engine.session.required_settings import READ_SETTINGS, session_settings
 from panekeeper.framework.engine.session.spark_errors import first_line
@@ -46,7 +45,7 @@ def append(frame: DataFrame, path: str, transaction: str, number: int) -> None:
         SinkError: other writers came first at each attempt.
     """
     writer = frame.write.format("delta").mode("append")
-    writer = writer.options(txnAppId=transaction, txnVersion=number, **{NOTE: note_of(transaction, number)})
+    writer = writer.options(txnAppId=transaction, txnVersion=number)
     repeat_while_others_commit(path, lambda: writer.save(path))
 
 
@@ -180,5 +179,4 @@ def _settings_of(transaction: str, number: int) -> dict[str, str]:
     return {
         "spark.databricks.delta.write.txnAppId": transaction,
         "spark.databricks.delta.write.txnVersion": str(number),
-        f"spark.databricks.delta.commitInfo.{NOTE}": note_of(transaction, number),
     }

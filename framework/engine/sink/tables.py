@@ -7,7 +7,7 @@ holds something else, is an error before the first row is read.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -24,8 +24,6 @@ from pyspark.sql.types import (
 
 from panekeeper.framework.core.job_spec import JobSpec
 from panekeeper.framework.declarations.errors import OutputNotWritable, SchemaMismatch, SinkError
-from panekeeper.framework.engine.delta_log.commits import LOG
-from panekeeper.framework.engine.delta_log.damage import damaged_log
 from panekeeper.framework.engine.delta_log.read import is_delta_table, table_metadata, unreadable_table
 from panekeeper.framework.engine.flow.pipeline import spark_schema
 from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
@@ -40,7 +38,7 @@ from panekeeper.framework.engine.sink.table_settings import (
     require_usable_settings,
     stored_schema,
 )
-from panekeeper.state.checkpoint.folder import LocalFolder, local_path, place_of, sync_files
+from panekeeper.state.checkpoint.folder import place_of
 
 if TYPE_CHECKING:
     from delta.tables import DeltaTableBuilder
@@ -196,15 +194,7 @@ def create_or_check(
         require_exact_partitions(roles[path], path, metadata, zone)
         if exists and fresh:
             _require_no_rows(spark, roles[path], path, small)
-    _flush(path for path in roles if path is not None and place_of(path) not in own)
     return described
-
-
-def _flush(paths: Iterable[str]) -> None:
-    """Flush the logs of tables that the job has not written to: a power cut would leave nothing to write to."""
-    for local in filter(None, map(local_path, paths)):
-        table = LocalFolder(local)
-        sync_files([*(local / LOG / name for name in table.names(LOG)), local / LOG, local, *local.parents])
 
 
 def without_missing(wanted: StructType, found: StructType, spec: JobSpec) -> StructType:
@@ -240,12 +230,9 @@ def _require_no_rows(spark: SparkSession, role: str, path: str, small: SmallTabl
 
 def _metadata(spark: SparkSession, path: str) -> Mapping[str, Any]:
     try:
-        metadata = table_metadata(spark, path)
+        return table_metadata(spark, path)
     except Exception as error:
         raise unreadable_table(path, error) from error
-    if (damage := damaged_log(path)) is not None:  # Delta takes an empty commit for no change
-        raise damage
-    return metadata
 
 
 def is_free(files: CheckpointFolder) -> bool:

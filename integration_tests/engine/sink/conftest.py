@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -36,17 +35,6 @@ def recorded(readings: Readings, number: int) -> PreparedBatch | None:
 def reasons(readings: Readings) -> list[str]:
     """The reasons in the quarantine."""
     return sorted(row["reason"] for row in readings.rows("log_quarantine"))
-
-
-def take_last_commit(table: Path) -> str:
-    """Take its last commit from a table, as a power cut may do, and return it."""
-    last = max((table / "_delta_log").glob("*.json"))
-    taken = last.read_text()
-    assert '"txn"' in taken
-    last.unlink()
-    for path in last.parent.glob(f".{last.name}.crc"):
-        path.unlink()
-    return taken
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from integration_tests.engine.readings import LOG
-from integration_tests.engine.sink.conftest import fail_in_batch_2, recorded, take_last_commit
+from integration_tests.engine.sink.conftest import fail_in_batch_2, recorded
 from panekeeper import JobFailed, JobFinished, SchemaMismatch, SinkError
 from panekeeper.framework.engine.flow import processor
 from panekeeper.framework.engine.user_sinks.foreach_batch import ForeachBatch
@@ -36,39 +35,6 @@ def test_rows_of_a_table_that_is_gone_are_left_out_only_if_one_insists(
     with pytest.raises(SinkError, match="log_quarantine is gone"):  # it has others of this job, which nothing replaces
         job.start(checkpoint=story.checkpoint, trigger="available_now", accept_batch=2)
     assert story.log() == [row for row in LOG if row in story.log()]
-
-
-@pytest.mark.parametrize("next_is_begun", [False, pytest.param(True, marks=pytest.mark.extended)])
-def test_a_commit_that_a_power_cut_took_from_a_table_is_made_again(
-    story: Readings, fail_at: Callable[[str, int], None], *, next_is_begun: bool
-) -> None:
-    """The record of the last batch is kept until the next one has its own."""
-    story.run()
-    if next_is_begun:
-        story.put(("c", "10:09:31", 1))
-        fail_at("before-prepare", story.numbers("offsets")[-1] + 1)
-        with pytest.raises(JobFailed):
-            story.run()
-    take_last_commit(story.folder / "log")
-    assert story.log() != LOG
-    story.run()
-    assert story.log() == LOG
-
-
-@pytest.mark.extended
-def test_a_table_that_its_owner_has_confirmed_gets_no_batch_again(story: Readings) -> None:
-    """The rows that it had lost are there already, by the owner's own statement."""
-    story.run()
-    had = story.rows("log")
-    taken = take_last_commit(story.folder / "log")
-    transaction, last = re.findall(r'"appId":"([^"]+)","version":(\d+)', taken)[0]
-    lost = [row for row in had if row not in story.rows("log")]
-    assert lost
-    log = f"delta.`{story.folder}/log`"
-    story.spark.createDataFrame(lost, story.spark.table(log).schema).write.insertInto(log)
-    story.spark.sql(f"ALTER TABLE {log} SET TBLPROPERTIES ('panekeeper.acceptedUpToBatch' = '{transaction}:{last}')")
-    story.run()
-    assert story.log() == LOG
 
 
 @pytest.mark.extended
@@ -125,15 +91,12 @@ def test_a_column_that_is_renamed_while_a_batch_is_recorded_is_named(
 def test_a_flush_that_was_interrupted_is_finished_by_the_next_start(
     story: Readings, fail_at: Callable[[str, int], None]
 ) -> None:
-    """Its batch is recorded, so there is nothing left to run. So is a commit that a table has lost after that."""
+    """Its batch is recorded, so there is nothing left to run."""
     job = story.run()
     fail_at("between-delta", story.numbers("offsets")[-1] + 1)
     with pytest.raises(JobFailed):
         job.flush()
     assert not job.finished
-    with pytest.raises(JobFinished):
-        story.start()
-    take_last_commit(story.folder / "log")
     with pytest.raises(JobFinished):
         story.start()
     assert {row["reason"] for row in story.rows("log")} == {"WATERMARK", "LATE", "FLUSH"}

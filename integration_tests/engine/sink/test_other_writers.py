@@ -11,7 +11,6 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
@@ -24,7 +23,6 @@ from panekeeper.framework.engine.session.required_settings import session_settin
 from panekeeper.framework.engine.sink import spark_commits
 from panekeeper.recovery.drill.faults import armed
 from panekeeper.recovery.upkeep.maintain import maintain
-from tests.framework.engine.sink.test_small_commit_conflicts import replace_newest_commit
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -167,9 +165,6 @@ def test_a_table_that_this_version_of_delta_cannot_read_is_an_error_that_names_i
     (log / f"{newest + 1:020d}.json").write_text(line)
     with pytest.raises(SinkError, match=r"/view cannot be read: .*fromTheFuture"):
         readings.start()
-    (log / f"{newest + 1:020d}.json").write_text(line[:20])
-    with pytest.raises(SinkError, match=rf"/view was cut short, .* number is {newest + 1} or greater"):
-        readings.start()
     shutil.rmtree(log)
     (readings.folder / "view" / "data.csv").write_text("1,2")
     with pytest.raises(SinkError, match=r"the table .*/view is gone, and this checkpoint has written to it"):
@@ -216,39 +211,3 @@ def stored_types(table: Path) -> set[str]:
     files = DeltaTable(table).to_pyarrow_dataset().get_fragments()
     schemas = [file.metadata.schema for file in files]
     return {one.column(one.names.index("until")).physical_type for one in schemas}
-
-
-class Replacement:
-    """Another process puts its own commit in the place of each commit to the log, once the batch is in all tables."""
-
-    def __init__(self, log: str) -> None:
-        self.log = log
-        self.rows = self.times = 0
-
-    def matches(self, point: str, _: int) -> bool:
-        return point == "after-delta-commit" and self.count() > self.rows
-
-    def trigger(self) -> None:
-        self.times += 1
-        row = DeltaTable(self.log).to_pyarrow_table().slice(0, 1)
-        replace_newest_commit(self.log, row.set_column(0, "sensor", pa.array([f"theirs {self.times}"])))
-        self.rows = self.count()
-
-    def count(self) -> int:
-        return len(DeltaTable(self.log).to_pyarrow_table())
-
-
-def test_a_commit_that_another_process_replaces_is_made_again(readings: Readings) -> None:
-    """Before the next one to the table, and that of the last batch before the job has ended."""
-    for rows in FILES:
-        readings.put(*rows)
-    replacement = Replacement(str(readings.folder / "log"))
-    armed.arm(replacement)
-    try:
-        readings.run()
-    finally:
-        armed.disarm(replacement)
-    assert replacement.times > 1
-    theirs = {f"theirs {number + 1}" for number in range(replacement.times)}
-    assert [row for row in readings.log() if row[0] not in theirs] == LOG
-    assert theirs == {row[0] for row in readings.log()} - {row[0] for row in LOG}

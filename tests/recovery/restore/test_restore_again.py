@@ -217,16 +217,6 @@ def test_another_restore_takes_the_place_of_one_whose_tables_have_lost_its_versi
     assert restore(archive, "two", dry_run=True, spark=DELTA).epoch == 2
 
 
-def test_a_version_whose_log_was_cut_short_is_lost(job: FakeCheckpoint, archive: MemoryArchive) -> None:
-    """A later checkpoint hides that, and Delta takes an empty commit for no change: the table would lack its rows."""
-    table = job_with_versions(job, archive)
-    table.put_bytes(f"_delta_log/{1:020d}.checkpoint.parquet", b"")
-    table.put_bytes(f"_delta_log/{0:020d}.json", b"")
-    os.utime(table.path / f"_delta_log/{0:020d}.json", (0, 0))  # one of the last minutes a start would name, too
-    with pytest.raises(TableVersionLost, match=r"0000\.json in its log was cut short"):
-        restore(archive, "one", spark=DELTA)
-
-
 def test_tables_that_are_restored_already_may_lose_the_version(job: FakeCheckpoint, archive: MemoryArchive) -> None:
     """What is left of the restore needs it no more."""
     table, paths = job_with_versions(job, archive), RestorePaths(checkpoint=job.files)

@@ -14,14 +14,11 @@ from panekeeper.framework.engine.sink.small_commits import FENCED, SmallCommits
 from panekeeper.recovery.errors import SavepointRefused
 from panekeeper.state.checkpoint.job_record import OWNER, read_tables
 from panekeeper.state.checkpoint.layout import (
-    FLUSHED_FILE,
     INPUTS_FILE,
     RUNNING_FILE,
     STOPPED_FILE,
     TABLES_FILE,
-    prepared_file,
 )
-from panekeeper.state.prepared import PreparedBatch, TableWrite
 from tests.recovery.upkeep.conftest import SCHEMA, JobWithTable
 
 ID = "0123456789ab"
@@ -84,31 +81,6 @@ def test_a_table_that_was_put_back_from_a_backup_is_not_saved(tabled: JobWithTab
     backup.rename(tabled.table)
     with pytest.raises(SinkError, match=r"the log .*log is an older copy: batch 2 is the newest"):
         tabled.save("one")
-
-
-def test_a_table_that_has_lost_the_last_batch_is_not_saved(tabled: JobWithTable) -> None:
-    """Its record, by which a start writes it again, is in no savepoint, and a heartbeat knows less."""
-    write = TableWrite(role="log", path=str(tabled.table), table="", transaction=WRITER, after=1, rows="log")
-    batch = PreparedBatch(number=2, epoch=0, spark_commit="{}", writes=[write], job=ID)
-    tabled.checkpoint.files.put_bytes(prepared_file(0, 2), batch.to_bytes())
-    tabled.save("whole")
-    last = max((tabled.table / "_delta_log").glob("*.json"))
-    content = last.read_bytes()
-    last.unlink()
-    with pytest.raises(SavepointRefused, match=r"the log .* has lost batch 2 .* Start the job once"):
-        tabled.save("one")
-    last.write_bytes(content)
-    tabled.save("one")
-
-
-def test_a_finished_job_that_does_not_say_so_any_more_is_not_saved(tabled: JobWithTable) -> None:
-    """The record of the batch says so, and is in no savepoint: restored, the job would be neither open nor finished."""
-    batch = PreparedBatch(number=2, epoch=0, spark_commit="{}", job=ID, is_flush=True)
-    tabled.checkpoint.files.put_bytes(prepared_file(0, 2), batch.to_bytes())
-    with pytest.raises(SavepointRefused, match=r"flushed\.json in .* is gone, .* batch 2 has finished the job"):
-        tabled.save("one")
-    tabled.checkpoint.put(FLUSHED_FILE, '{"batch": 2}')
-    tabled.save("one")
 
 
 def test_a_table_that_was_made_again_is_not_saved(tabled: JobWithTable) -> None:

@@ -84,11 +84,3 @@ def test_the_command_warns_and_succeeds(
     assert len(json.loads(printed.out)["warnings"]) == 1
     assert main(["savepoint", str(job.folder), "two", *to, "--keep-for", "30m"]) == 0
     assert not capsys.readouterr().err
-
-
-@pytest.mark.parametrize("content", [b"", b"PAR1 and not its end"])
-def test_a_checkpoint_of_the_log_that_was_cut_short_gives_no_warning(tmp_path: Path, content: bytes) -> None:
-    """The savepoint is made by then, and Spark reads such a table by its commits."""
-    path = table(tmp_path / "log", {FILES: "interval 1 day"}, None)
-    (tmp_path / "log" / "_delta_log" / f"{1:020d}.checkpoint.parquet").write_bytes(content)
-    assert warned(path) == []

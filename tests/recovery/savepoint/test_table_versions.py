@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from panekeeper.recovery.errors import SavepointError, SavepointRefused
+from panekeeper.recovery.errors import SavepointRefused
 from panekeeper.recovery.savepoint.checkpoint_reader import CheckpointSnapshot, read_checkpoint
 from panekeeper.recovery.savepoint.create import _copy_with_retry, table_versions
 from panekeeper.recovery.storage.delta_log import SavedTable, has_version
@@ -122,42 +122,6 @@ def test_a_log_that_was_cleaned_up_no_longer_has_its_old_versions(tmp_path: Path
         (tmp_path / "_delta_log" / f"{version:020d}.json").unlink()
     (tmp_path / "_delta_log" / f"{4:020d}.checkpoint.parquet").touch()
     assert [version for version in range(7) if has_version(LocalFiles(tmp_path), version)] == [4, 5]
-
-
-@pytest.mark.parametrize("content", [b"", b"\0" * 40, b'{"commitInfo": {"timest'], ids=["empty", "zeros", "half"])
-@pytest.mark.parametrize("begin", [False, True], ids=["stopped", "interrupted"])
-def test_a_commit_that_a_power_cut_left_short_is_named_with_what_to_do(
-    job: FakeCheckpoint, archive: MemoryArchive, tmp_path: Path, content: bytes, *, begin: bool
-) -> None:
-    """No savepoint is made of such a table, which none could be restored to; the commits before it are read again."""
-    for version in range(4):
-        commit(tmp_path / "log", version, at=version)
-    (tmp_path / "log/_delta_log" / f"{2:020d}.json").write_bytes(content)
-    job.tables(log=str(tmp_path / "log"), view=None)
-    if begin:
-        job.begin()
-    with pytest.raises(SavepointError, match=r"0002.json in .*log was cut short.* number is 2 or greater, .*and start"):
-        savepoint(job.folder, "one", to=archive)
-    for version in (2, 3):
-        (tmp_path / "log/_delta_log" / f"{version:020d}.json").unlink()
-    assert savepoint(job.folder, "one", to=archive).manifest.tables["log"].version == 1
-
-
-@pytest.mark.parametrize("checkpoint", [None, 2], ids=["after a commit", "after a checkpoint of the log"])
-def test_a_commit_that_is_missing_amid_others_is_named_with_what_to_do(
-    job: FakeCheckpoint, archive: MemoryArchive, tmp_path: Path, checkpoint: int | None
-) -> None:
-    """As in a copy that is not complete, or if a later one is no commit of the table: Spark cannot read it either."""
-    log = tmp_path / "log" / "_delta_log"
-    for version in (0, 1, 2, 4):
-        commit(tmp_path / "log", version, at=version)
-    if checkpoint is not None:
-        (log / f"{checkpoint:020d}.checkpoint.parquet").touch()
-    job.tables(log=str(tmp_path / "log"), view=None)
-    with pytest.raises(SavepointError, match=r"0003.json in .*log is missing, .* number is 3 or greater, .*and start"):
-        savepoint(job.folder, "one", to=archive)
-    (log / f"{4:020d}.json").unlink()
-    assert savepoint(job.folder, "one", to=archive).manifest.tables["log"].version == 2
 
 
 @pytest.mark.parametrize("begun", ["a restore", "a restore elsewhere", "a reset"])

@@ -12,11 +12,9 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from panekeeper.framework.engine.sink.small_commit_checks import UnsupportedTable
-from panekeeper.recovery.errors import SavepointError
 from panekeeper.recovery.storage.delta_log import (
     SavedTable,
     has_version,
-    newest_version,
     table_metadata,
     transactions_of,
 )
@@ -104,20 +102,6 @@ def test_a_table_at_its_version_gets_no_commit(table: SavedTable) -> None:
     newest = SavedTable(path=table.path, version=4)
     restore(folder_of(newest), newest)
     assert DeltaTable(table.path).version() == 4
-
-
-def test_a_newest_commit_that_only_a_checkpoint_of_the_log_has_is_lost(table: SavedTable) -> None:
-    """Delta reads no such version; and a savepoint of the one before would lack a batch that the job has committed."""
-    folder, last = Path(table.path) / "_delta_log", 5
-    append(Path(table.path), last)
-    DeltaTable(table.path).create_checkpoint()
-    (folder / f"{last:020d}.json").unlink()
-    with pytest.raises(SavepointError, match=rf"{last:020d}\.json in .* is missing.*whose number is 5 or greater"):
-        newest_version(folder_of(table))
-    for file in [folder / "_last_checkpoint", *folder.glob(f"{last:020d}*")]:
-        file.unlink()
-    assert newest_version(folder_of(table)) == 4
-    assert rows_of(table) == [0, 1, 2, 3, 4]
 
 
 def test_files_that_are_gone_are_counted(table: SavedTable) -> None:

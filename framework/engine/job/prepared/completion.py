@@ -4,8 +4,8 @@ If it was prepared, everything that it writes is recorded, and some tables may h
 recorded, and logs its commit for Spark, which goes on with the next batch. If it was not prepared, nothing has anything
 of it, and Spark runs it again: by whatever code there is now, in whatever order its sources give its rows.
 
-The record of the last batch that is committed is kept until the next one is prepared. So a start also finds out that a
-table has lost its last commit, as a power cut may take it, and writes that again.
+The record of the last batch that is committed is kept until the next one is prepared: by it a start knows what each
+table must have.
 """
 
 from __future__ import annotations
@@ -19,14 +19,12 @@ from typing import TYPE_CHECKING, Any
 from panekeeper.framework.declarations.errors import (
     CheckpointError,
     CheckpointInUse,
-    CorruptState,
     IncompatibleCheckpoint,
     SinkError,
 )
 from panekeeper.framework.engine.delta_log.read import is_delta_table, table_metadata, unreadable_table
 from panekeeper.framework.engine.job.tables.table_checks import require_no_later_batch
-from panekeeper.framework.engine.job.tables.table_record import is_accepted, require_same
-from panekeeper.framework.engine.job.tables.whole_tables import require_whole_batch, require_whole_tables
+from panekeeper.framework.engine.job.tables.table_record import require_same
 from panekeeper.framework.engine.session.required_settings import session_of_its_own
 from panekeeper.framework.engine.session.spark_errors import translate
 from panekeeper.framework.engine.sink.batch.large_rows import read_large_rows, rows_and_hashes
@@ -38,7 +36,7 @@ from panekeeper.state.checkpoint.job_record import read_tables, write_flushed
 from panekeeper.state.checkpoint.layout import COMMITS_FOLDER, prepared_file
 from panekeeper.state.checkpoint.run_record import last_batches
 from panekeeper.state.log import logger
-from panekeeper.state.prepared import PreparedBatch, TableWrite, not_needed, read_prepared
+from panekeeper.state.prepared import PreparedBatch, TableWrite, last_prepared, not_needed, read_prepared
 from panekeeper.state.upgrade.history import corrected
 
 if TYPE_CHECKING:
@@ -111,14 +109,13 @@ class Completion:
                 declaration.
             CorruptState: what was prepared is damaged, or Spark's offsets are older, or of another batch.
             IncompatibleCheckpoint: a table has a batch that is not finished, and what was prepared of it is gone.
-            SinkError: a table is damaged; or one that gets the batch is gone, or older than the batch, or does not take
-                it.
+            SinkError: a table that gets the batch is gone, or older than the batch, or does not take it.
             JobFailed: a table cannot be written now.
         """
-        require_whole_tables(self._tables)
         begun, committed = last_batches(self._folder)
         unfinished = None if begun == committed else begun
-        batch = self._recorded(unfinished)
+        known = self.record
+        batch = None if unfinished is None else read_prepared(self._folder, known.epoch, unfinished, job=known.id)
         if batch is not None:
             completed = self._complete(batch)
             self._require_same_declaration(completed)
@@ -126,10 +123,7 @@ class Completion:
             return completed
         if unfinished is not None:
             self._require_in_no_table(unfinished)
-        batch = self._recorded(committed, is_needed=False)  # kept until the next one is recorded
-        if batch is not None:
-            self._write_again(batch)
-        self._remove_others(batch, unfinished)
+        self._remove_others(last_prepared(self._folder, self.record, committed), unfinished)  # the next one replaces it
         return None
 
     def _remove_others(self, needed: PreparedBatch | None, unfinished: int | None = None) -> None:
@@ -155,27 +149,8 @@ class Completion:
         return bool(unaccounted_files(self._folder))
 
     @cached_property
-    def _tables(self) -> set[str]:
-        """The paths of the tables, also of the last start: the last batch may be theirs, and is in no other table."""
-        return {*filter(None, self.declared.values()), *read_tables(self.files).values()}
-
-    @cached_property
     def _folder(self) -> LocalFolder | CheckpointFiles:
         return self.files.without_java()
-
-    def _recorded(self, number: int | None, *, is_needed: bool = True) -> PreparedBatch | None:
-        """Return what is recorded of a batch; None if nothing is, or it is damaged and not needed."""
-        try:
-            known = self.record
-            found = None if number is None else read_prepared(self._folder, known.epoch, number, job=known.id)
-        except CorruptState as error:
-            if is_needed:
-                raise
-            _log.warning("%s; the batch is committed, so a start does not need it", error)
-            return None
-        if found is not None:
-            require_whole_batch(found, self._tables)
-        return found
 
     def _require_in_no_table(self, number: int) -> None:
         """Refuse to run a batch again that a table has: it might be computed otherwise now."""
@@ -269,23 +244,6 @@ class Completion:
             f"{what} is gone, or is another table now. Mount its volume, or put it back; or restore a savepoint. If it "
             f"is lost, start(..., accept_batch={number}) leaves these rows out, which are in no table then"
         )
-
-    def _write_again(self, batch: PreparedBatch) -> None:
-        """Write to a table what it lacks of a batch that is committed, if it lacks nothing before."""
-        if batch.is_flush:
-            write_flushed(self.files, batch.number)
-        lost = [
-            one
-            for one in batch.writes
-            if is_delta_table(self.files.spark, one.path)
-            and self._last(one.path, one.transaction) == one.after
-            and (metadata := self._same_table(one, one.path)) is not None
-            and not is_accepted(metadata, one.transaction, batch.number)  # its owner has filled it, or needs no more
-        ]
-        for role in self._write(replace(batch, sink_writer=None), lost) if lost else ():
-            _log.warning(
-                "the %s had lost batch %s, as a power cut may take it: it is written again", role, batch.number
-            )
 
     def _last(self, path: str, transaction: str) -> int:
         return self.writer.last_transaction(self.files.spark, path, transaction)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from panekeeper.framework.declarations.errors import CheckpointInUse, JobFailed
-from panekeeper.framework.engine.job.prepared.flush import Flush
 from panekeeper.framework.engine.job.prepared.spark_commit import spark_commit
 from panekeeper.framework.engine.sink.batch.large_rows import read_large_rows, rows_and_hashes, write_large_rows
 from panekeeper.state.checkpoint.folder import LocalFolder
 from panekeeper.state.checkpoint.layout import prepared_file
-from panekeeper.state.prepared import PreparedBatch, TableWrite, not_needed, prepare
+from panekeeper.state.prepared import PreparedBatch, not_needed, prepare
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -46,10 +44,6 @@ class Preparation:
     @cached_property
     def _folder(self) -> LocalFolder | CheckpointFiles:
         return self.files.without_java()
-
-    @cached_property
-    def _flush(self) -> Flush | None:
-        return Flush(self._folder) if isinstance(self._folder, LocalFolder) else None
 
     def prepare(
         self,
@@ -85,7 +79,6 @@ class Preparation:
             known=self.lease.tables or {},
             context=context,
         )
-        self.flush(prepared.writes)
         large_files = [] if rows is None else self._files_in(folder)
         prepared = replace(prepared, large_files=large_files)
         self.lease.require_held()
@@ -105,16 +98,6 @@ class Preparation:
             self._folder.remove(prepared_file(self._before.epoch, self._before.number))
         self._before = replace(prepared, rows={})
         return prepared, rows
-
-    def flush(self, writes: Iterable[TableWrite] = ()) -> None:
-        """Flush what the tables have got: before a record, and at the end of a run, after which others change them.
-
-        Args:
-            writes: of the next batch; all tables that are known are looked at in any case.
-        """
-        known = (self.lease.tables or {}).values()
-        if self._flush is not None:
-            self._flush.before_record({*(one.path for one in writes), *(one["path"] for one in known)})
 
     def _write_large(self, packed: DataFrame, batch: BatchOutput) -> tuple[str, DataFrame | None]:
         """Write the outputs that are not in the driver to a folder of the checkpoint; return it, and what it has."""

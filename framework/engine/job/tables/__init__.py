@@ -2,5 +2,4 @@
 
 table_checks.py  Are they its own, in their roles, with its batches and no others?
 table_record.py  Do they have what the checkpoint has written to them?
-whole_tables.py  Has a power cut damaged one?
 """

@@ -8,9 +8,6 @@ table its id and the newest batch that was written to it (`LeaseOwner.tables`): 
 the end, never for its own sake. After a kill it is as old as the last heartbeat, a few seconds; the record of the last
 batch (`PreparedBatch.tables`) has what was known then.
 
-A batch that is not committed is run again, so a table may have lost that one: in a power cut, which may take the last
-commit of a table and of the checkpoint, but not this record. What counts then is the batch before it.
-
 What somebody does to the rows by a commit of Delta's (DELETE, OPTIMIZE, VACUUM, RESTORE) leaves the transactions in the
 log of the table, and is no business of a start.
 """
@@ -28,10 +25,6 @@ from panekeeper.state.checkpoint.folder import place_of
 if TYPE_CHECKING:
     from panekeeper.state.checkpoint.job_record import JobRecord
     from panekeeper.state.prepared import PreparedBatch
-
-ACCEPTED = "panekeeper.acceptedUpToBatch"
-"""Property of a table by which its owner says that what it has of the batches up to this one is as it should be: the
-transaction id under which they are committed, which names the epoch, a colon, and the number of the batch."""
 
 TableRecord = dict[str, dict[str, Any]]
 """Role -> what the checkpoint knows of the table: path, id, transaction (the id under which the job commits to it),
@@ -169,17 +162,6 @@ def _is_from_before(
     return known["batch"] < 0 and last_transaction(path, record.joined(role)) < record.epoch
 
 
-def is_accepted(metadata: Mapping[str, Any], transaction: str, batch: int) -> bool:
-    """Return whether the owner of a table has confirmed what it has of the batches up to this one (`ACCEPTED`).
-
-    Args:
-        metadata: as its log has it.
-        transaction: the id under which the job commits to it.
-        batch: the number of the newest one.
-    """
-    return bool((metadata.get("configuration") or {}).get(ACCEPTED) == f"{transaction}:{batch}")
-
-
 def require_same(
     role: str,
     known: Mapping[str, Any],
@@ -190,7 +172,7 @@ def require_same(
     may_have_rows: bool = False,
     is_older: bool = False,
 ) -> None:
-    """Refuse a table that lacks what the job has written to it, unless its owner has accepted that.
+    """Refuse a table that lacks what the job has written to it.
 
     Args:
         role: of the table.
@@ -205,8 +187,6 @@ def require_same(
         SinkError: it is an older copy, or another table.
     """
     path, id_ = known["path"], metadata["id"]
-    if is_accepted(metadata, known["transaction"], last):
-        return
     if known["id"] != id_ and (last >= 0 or may_have_rows):
         what = f"is another table than the one that this checkpoint has written to: its id is {id_}, not {known['id']}"
     elif batch < last:
@@ -220,7 +200,5 @@ def require_same(
     raise SinkError(
         f"the {role} {path} {what}. {results} would be missing for ever, because they are not run again. Put the table "
         "back as the job has left it; or restore a savepoint, which takes the checkpoint back, too; or reset the job "
-        "to its initial state, or give it a new checkpoint folder and new tables. If you have filled the table again, "
-        f"or can do without these rows, confirm that: ALTER TABLE delta.`{path}` SET TBLPROPERTIES "
-        f"('{ACCEPTED}' = '{known['transaction']}:{last}')"
+        "to its initial state, or give it a new checkpoint folder and new tables"
     )

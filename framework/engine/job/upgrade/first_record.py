@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from panekeeper.framework.declarations.errors import CheckpointError, CheckpointInUse
 from panekeeper.framework.engine.session.spark_errors import first_line
-from panekeeper.state.checkpoint.folder import LocalFolder, sync_files
 from panekeeper.state.checkpoint.job_record import JobRecord, create_record, installed_versions, write_record
 from panekeeper.state.log import logger
 from panekeeper.state.upgrade.history import begun_again
@@ -69,9 +68,7 @@ def write_first_record(files: CheckpointFiles, record: JobRecord, numbers: str, 
     try:
         if is_first:
             files.before_change()
-            create_record(folder := files.without_java(), record)
-            if isinstance(folder, LocalFolder):  # tables are made next, which would belong to a checkpoint that is gone
-                sync_files([folder.path, *folder.path.parents])
+            create_record(files.without_java(), record)
         else:
             write_record(files, record)
     except FileExistsError as error:

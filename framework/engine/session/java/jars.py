@@ -21,7 +21,7 @@ from panekeeper.framework.engine.session.java.local_cache import cached_folder
 SERIES = spark_series(pyspark.__version__)
 HADOOP_VERSION = "3.4.2" if SERIES == "4.1" else "3.5.0"  # Spark's own
 _AWS_VERSION = "2.29.52" if SERIES == "4.1" else "2.35.4"  # what this Hadoop was built with
-# Spark's own, with the Kafka client that Spark was built with. Of 4.1.2 to 4.1.4 Maven Central lacks parts; 4.1.1 works.
+# Spark's own, with its Kafka client. Of 4.1.2 to 4.1.4 Maven Central lacks parts; 4.1.1 works.
 KAFKA_VERSION = "4.1.1" if SERIES == "4.1" else pyspark.__version__
 
 # Libraries that others name although Spark ships them itself, most in newer versions; Spark's own would win on the

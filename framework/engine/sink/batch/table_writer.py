@@ -140,7 +140,6 @@ class TableWriter:
             return
         if _replaces_others(to):
             self.small.require_reachable(to.path)
-        self.small.confirm(to.path)
         spark_commits.append(_as_frame(spark, rows), to.path, to.transaction, of.number)
         self.small.reopen(to.path)
 
@@ -169,7 +168,6 @@ class TableWriter:
         if since is not None and isinstance(newest, pa.Table) and (begin := lowest(newest, since)) is not None:
             # Holds for all the panes of this batch, and spares Delta old files.
             same.append(f"t.{since} >= timestamp_micros({begin.value})")
-        self.small.confirm(to.path)
         with self._settings_lock:
             spark_commits.merge(
                 spark,

@@ -6,13 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, write_deltalake
 
 from panekeeper.framework.declarations.errors import SinkError
 from panekeeper.framework.engine.job.tables.table_record import with_last_batch
-from panekeeper.framework.engine.job.tables.whole_tables import require_whole_batch
 from panekeeper.state.checkpoint.folder import LocalFolder
 from panekeeper.state.prepared import PreparedBatch, TableWrite, last_prepared, prepare
 from tests.framework.engine.job.test_table_record import RECORD, Tables, written_tables
@@ -57,15 +54,3 @@ def test_a_table_that_was_put_in_the_place_of_another_one_counts_as_it_is_known_
     prepare(folder, recorded_batch(7, {}, "log"))
     assert with_last_batch(since, last_prepared(folder, RECORD, 7)) is since
     assert with_last_batch(since, last_prepared(folder, RECORD, None)) is since
-
-
-def test_a_table_of_the_last_batch_that_is_declared_no_more_is_looked_at(tmp_path: Path) -> None:
-    """Its record goes with the next batch. A checkpoint of the log, by Spark, says that the table has the batch."""
-    path = str(tmp_path / "log")
-    write_deltalake(path, pa.table({"n": [0]}))
-    DeltaTable(path).create_checkpoint()
-    batch = recorded_batch(1, {}, path)
-    require_whole_batch(batch)
-    (tmp_path / "log/_delta_log" / f"{0:020d}.json").write_bytes(b"")
-    with pytest.raises(SinkError, match="was cut short"):
-        require_whole_batch(batch)

@@ -28,7 +28,7 @@ def test_an_older_copy_is_refused_by_whatever_name(tables: Tables, name: str) ->
     if not name.endswith("-copy"):
         tables.start()
         put_back()
-    with pytest.raises(SinkError, match=r"the log .* is an older copy.*ALTER TABLE delta.`.*log.*` SET TBLPROPERTIES"):
+    with pytest.raises(SinkError, match=r"the log .* is an older copy"):
         tables.start()
 
 

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, Field, write_deltalake
 from deltalake.schema import PrimitiveType
 
 from panekeeper.framework.declarations.errors import OutputNotWritable, SchemaMismatch, SinkError
 from panekeeper.framework.engine.sink.small_commits import PAUSES_S, SmallCommits
-from panekeeper.framework.engine.sink.small_tables import SmallTables
 from tests.framework.engine.sink.test_small_commits import (
     APP,
     LOG,
@@ -27,7 +23,6 @@ from tests.framework.engine.sink.test_small_commits import (
     view,
     view_rows,
 )
-from tests.framework.engine.sink.test_small_tables import NO_SPARK
 
 __all__ = ["path", "view"]
 
@@ -108,80 +103,6 @@ def test_a_commit_whose_name_is_taken_at_each_attempt_leaves_files_and_no_row(pa
     assert sensors(path) == ["a", "b"]
 
 
-def replace_newest_commit(path: str, rows: pa.Table) -> None:
-    """Let the append of another process take the place of the newest commit, as a rename does that has looked before.
-
-    It renames when the commit that it has not seen is there.
-    """
-    before = Path(f"{path}-before")
-    newest = f"{DeltaTable(path).version():020d}.json"
-    shutil.copytree(path, before)
-    (before / "_delta_log" / newest).unlink()
-    write_deltalake(str(before), rows, mode="append")
-    for file in files(str(before)) - files(path):
-        shutil.move(before / file, path)
-    shutil.move(before / "_delta_log" / newest, Path(path) / "_delta_log" / newest)
-    shutil.rmtree(before)
-
-
-def test_a_batch_whose_commit_was_replaced_is_committed_again_before_the_next(
-    path: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The rows of both are in the table, once; so are those of the batch that follows."""
-    commits = SmallCommits(path)
-    commits.append(log_rows("a"), APP, 0)
-    commits.append(log_rows("b"), APP, 1)
-    replace_newest_commit(path, log_rows("theirs"))
-    assert sensors(path) == ["a", "theirs"]
-    assert commits.append(log_rows("c"), APP, 2)
-    assert sensors(path) == ["a", "b", "c", "theirs"]
-    assert f"batch 1 was lost: another process has replaced {path}/" in caplog.text
-    assert SmallCommits(path).last_transaction(APP) == 2
-
-
-def test_a_batch_whose_commit_was_replaced_is_in_no_checkpoint_of_the_log(tmp_path: Path) -> None:
-    """It was written at once, and had the transaction of the batch, which was taken for committed then."""
-    path = make(tmp_path / "log", LOG, checkpointInterval="2")
-    commits = SmallCommits(path)
-    commits.append(log_rows("a"), APP, 0)
-    commits.append(log_rows("b"), APP, 1)
-    replace_newest_commit(path, log_rows("theirs"))
-    assert commits.append(log_rows("c"), APP, 2)
-    DeltaTable(path).create_checkpoint()  # of the other process, which was slow
-    assert sensors(path) == ["a", "b", "c", "theirs"]
-    commits.append(log_rows("d"), APP, 3)
-    commits.confirm()
-    assert sensors(path) == ["a", "b", "c", "d", "theirs"]
-    assert DeltaTable(path).version() == 5
-    assert json.loads((Path(path) / "_delta_log" / "_last_checkpoint").read_text())["version"] == 4
-
-
-def test_a_merge_that_was_replaced_is_merged_again_at_the_end_of_a_run(view: str) -> None:
-    """The last batch has no next one; the rows of both are there then, once."""
-    tables = SmallTables()
-    tables.commit(NO_SPARK, view, lambda to: merge(to, panes(("a", 1, 1.0, 0), ("b", 1, 1.0, 0)), 0))
-    tables.commit(NO_SPARK, view, lambda to: merge(to, panes(("a", 1, 2.0, 1), ("c", 2, 1.0, 0)), 1))
-    replace_newest_commit(view, panes(("d", 3, 1.0, 0)))
-    assert view_rows(view) == [("a", 1, 1.0, 0), ("b", 1, 1.0, 0), ("d", 3, 1.0, 0)]
-    tables.confirm()
-    tables.confirm()
-    assert view_rows(view) == [("a", 1, 2.0, 1), ("b", 1, 1.0, 0), ("c", 2, 1.0, 0), ("d", 3, 1.0, 0)]
-
-
-def test_a_commit_that_was_cleaned_up_or_repeated_by_another_process_was_not_lost(path: str) -> None:
-    """A file that is gone says nothing, and a batch that the table has again is left alone."""
-    commits = SmallCommits(path)
-    commits.append(log_rows("a"), APP, 0)
-    replace_newest_commit(path, log_rows("theirs"))
-    SmallCommits(path).append(log_rows("a"), APP, 0)
-    commits.confirm()
-    assert commits.append(log_rows("b"), APP, 1)
-    DeltaTable(path).create_checkpoint()
-    (Path(path) / "_delta_log" / f"{DeltaTable(path).version():020d}.json").unlink()
-    commits.confirm()
-    assert sensors(path) == ["a", "b", "theirs"]
-
-
 @pytest.mark.parametrize("is_cleaned_by_us", [True, False])
 def test_a_job_goes_on_after_a_cleanup_of_the_log_that_it_has_open(tmp_path: Path, *, is_cleaned_by_us: bool) -> None:
     """The library reads the commits before the last one only when it looks for a transaction: they may be gone by then.
@@ -192,24 +113,11 @@ def test_a_job_goes_on_after_a_cleanup_of_the_log_that_it_has_open(tmp_path: Pat
     SmallCommits(path).append(log_rows("a"), APP, 0)
     ours, theirs = SmallCommits(path, sleep=lambda _: None), SmallCommits(path)
     if is_cleaned_by_us:
-        ours.append(log_rows("b"), APP, 1)  # the checkpoint of it is written before the next commit
+        ours.append(log_rows("b"), APP, 1)
         theirs.note({"theirs": 0})
     else:
         for batch in range(4):
             theirs.append(log_rows("theirs"), "theirs", batch)
-    ours.confirm()
     assert not ours.append(log_rows("a"), APP, 0)
     assert ours.append(log_rows("c"), APP, 2)
     assert sensors(path) == ["a", *["b"] * is_cleaned_by_us, "c", *["theirs"] * 4 * (not is_cleaned_by_us)]
-
-
-def test_a_replaced_batch_that_only_spark_could_commit_again_ends_the_job(path: str) -> None:
-    """Nothing is committed after it: with a later batch in the table, no start would see that this one is missing."""
-    commits = SmallCommits(path)
-    commits.append(log_rows("a"), APP, 0)
-    replace_newest_commit(path, log_rows("theirs"))
-    DeltaTable(path).alter.set_table_properties({"delta.enableChangeDataFeed": "true"})  # protocol 1/4
-    for _ in range(2):
-        with pytest.raises(SinkError, match=rf"batch 0 was lost: .* replaced {path}/.*json, and the batch cannot be"):
-            commits.append(log_rows("b"), APP, 1)
-    assert sensors(path) == ["theirs"]

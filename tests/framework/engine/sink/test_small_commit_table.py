@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -86,31 +85,6 @@ def test_a_checkpoint_of_the_log_is_written_where_spark_would_and_old_commits_go
     assert {f"{n:020d}.json" for n in range(4, 10)} <= names
     assert sorted(DeltaTable(path).to_pyarrow_table().column("sensor").to_pylist()) == [f"s{n}" for n in range(9)]
     assert not SmallCommits(path).append(pa.table({"sensor": ["again"]}, schema=LOG), APP, 8)
-
-
-def test_old_commits_are_removed_when_what_stands_for_them_is_on_the_disk(
-    tmp_path: Path, on_fsync: Callable[[Callable[[Path], None]], None]
-) -> None:
-    """A power cut could take the checkpoint of the log, and nothing else would say which rows the table has."""
-    path = make(tmp_path / "log", LOG, checkpointInterval="4")
-    log, flushed = Path(path) / "_delta_log", list[tuple[str, set[str]]]()
-    on_fsync(lambda file: flushed.append((file.name, {one.name for one in log.iterdir()})))
-    commits = SmallCommits(path)
-    for version in range(8):
-        commits.append(pa.table({"sensor": [f"s{version}"]}, schema=LOG), APP, version)
-        if version == 6:
-            flushed.clear()
-            long_ago = time.time() - 40 * 86400
-            for file in log.iterdir():
-                os.utime(file, (long_ago, long_ago))
-    SmallCommits(path).append(pa.table({"sensor": ["others"]}, schema=LOG), "other", 1)
-    commits.confirm()
-    checkpoint, commits_there = f"{9:020d}.checkpoint.parquet", {f"{version:020d}.json" for version in range(10)}
-    before = {name for name, there in flushed if checkpoint not in there}
-    assert {f"{version:020d}.json" for version in (8, 9)} < before  # of whomever
-    assert {Path(file).name for file in DeltaTable(path, version=9).file_uris()[:2]} < before
-    assert {checkpoint, "_last_checkpoint"} < {name for name, there in flushed if {checkpoint, *commits_there} <= there}
-    assert commits_there - {file.name for file in log.iterdir()} == {f"{version:020d}.json" for version in range(4)}
 
 
 def limits(path: str) -> dict[str, tuple[Any, Any]]:

@@ -9,7 +9,6 @@ from typing import Any
 import boto3
 import pyarrow as pa
 import pytest
-from botocore.exceptions import ClientError
 from deltalake import DeltaTable
 from moto.server import ThreadedMotoServer
 
@@ -80,25 +79,6 @@ def test_two_processes_commit_side_by_side_and_each_batch_once(options: dict[str
         two.append(rows("d", 0), "job one", 3)
 
 
-def test_a_batch_whose_commit_was_replaced_is_committed_again(options: dict[str, str]) -> None:
-    """By Spark, of another job that shares the table: it looks whether the name is free, and writes it in any case."""
-    url, log = "s3a://bucket/tables/quarantine", "tables/quarantine/_delta_log"
-    DeltaTable.create(url, schema=SCHEMA, storage_options=options)
-    commits, others = SmallCommits(url, options), SmallCommits(url, options)
-    assert others.append(rows("theirs", 0), "other job", 0)
-    client = client_of(options)
-    late = client.get_object(Bucket="bucket", Key=f"{log}/{1:020d}.json")["Body"].read()
-    client.delete_object(Bucket="bucket", Key=f"{log}/{1:020d}.json")
-    for version, sensor in enumerate("ab"):
-        commits = SmallCommits(url, options) if not version else commits
-        assert commits.append(rows(sensor, 0), "job", version)
-        if not version:
-            client.put_object(Bucket="bucket", Key=f"{log}/{1:020d}.json", Body=late)
-    commits.confirm()
-    found = DeltaTable(url, storage_options=options).to_pyarrow_table()
-    assert sorted(found.column("sensor").to_pylist()) == ["a", "b", "theirs"]
-
-
 def test_a_store_that_is_away_is_no_table_that_the_library_cannot_write(options: dict[str, str]) -> None:
     """It may be back for the next batch. What it refuses, or does not have, it refuses and lacks then, too."""
     url = "s3a://bucket/tables/away"
@@ -108,22 +88,3 @@ def test_a_store_that_is_away_is_no_table_that_the_library_cannot_write(options:
     with pytest.raises(UnsupportedTable) as error:
         SmallCommits("s3a://other/tables/quarantine", options)
     assert not isinstance(error.value, UnreachableTable)
-
-
-def test_a_commit_that_cannot_be_looked_at_ends_the_job(
-    options: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The next one would be looked at in its place. Whether it was replaced the next start finds out."""
-    url = "s3a://bucket/tables/view"
-    DeltaTable.create(url, schema=SCHEMA, storage_options=options)
-    commits = SmallCommits(url, options)
-    commits.append(rows("a", 0), "job", 0)
-    client_of(options).delete_object(Bucket="bucket", Key=f"tables/view/_delta_log/{1:020d}.json")
-    commits.confirm()  # logs are cleaned up
-
-    def refuse(*_: object, **__: object) -> None:
-        raise ClientError({"Error": {"Code": "SlowDown"}}, "GetObject")
-
-    monkeypatch.setattr("botocore.client.BaseClient._make_api_call", refuse)
-    with pytest.raises(OSError, match="cannot be read"):
-        commits.append(rows("b", 0), "job", 1)
