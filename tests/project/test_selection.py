@@ -16,6 +16,7 @@ LEFT_OUT = {
     "integration_tests/recovery/test_job_on_s3.py": "one on a local disk and savepoints on S3 are tested",
     "integration_tests/recovery/test_other_tables.py": "a restore to the same tables is tested",
     "integration_tests/stack/test_stack.py": "needs Docker",
+    "integration_tests/test_beside_own_modules.py": "every other job runs beside the checkout's modules",
 }
 
 

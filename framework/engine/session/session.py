@@ -152,7 +152,7 @@ def spark_settings(*, cores: int | None, memory: int, jars: list[Path]) -> dict[
         "spark.sql.session.timeZone": "UTC",
         # A quarter of the memory: Python workers and RocksDB live outside the Java heap and need the rest.
         "spark.driver.memory": f"{min(8, max(1, memory // _GIB // 4))}g",
-        # A user's own folder named `state` in the launch directory must not shadow ours in the Python workers.
+        # Nothing in the launch directory shadows a package in the Python workers.
         "spark.executorEnv.PYTHONSAFEPATH": "1",
         # Quiet: a job reports by its own status.
         "spark.ui.enabled": "false",
