@@ -51,8 +51,7 @@ soak: java $(VENV)/.installed-dev $(VENV)/.jars ## Load a job from Kafka, kill i
 	@$(PYTHON) -m benchmarks.soak --publish
 
 drill: java $(VENV)/.installed-dev $(VENV)/.jars ## Break jobs in every known way and compare their tables (an hour)
-	@mkdir -p out
-	@$(PYTHON) -m panekeeper.recovery.cli.main drill --html out/drills.html
+	@$(PYTHON) -m integration_tests.drills
 
 images: java $(VENV)/.installed-dev $(VENV)/.jars ## Build the images of the stack (docs/stack.md); needs root and Docker
 	@PYTHON=$(PYTHON) integration_tests/images/build
@@ -78,7 +77,7 @@ $(PYTHON):
 
 # The versions are those of the lock: what is tested here is what was tested everywhere.
 $(VENV)/.installed-demo: INSTALL := --editable '.[demo]'
-$(VENV)/.installed-dev: INSTALL := --editable '.[demo,drill,kafka,s3,prometheus,completion]' --group dev
+$(VENV)/.installed-dev: INSTALL := --editable '.[demo,kafka,s3,prometheus,completion]' --group dev
 
 $(VENV)/.installed-%: pyproject.toml $(LOCK) | $(PYTHON)
 	@echo "Installing packages into $(VENV) (some minutes the first time)"

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from integration_tests.class_archive import java_options
+from integration_tests.drills.faults import armed
 from panekeeper.framework.engine.session.session import session
-from panekeeper.recovery.drill.faults import armed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,8 +15,8 @@ import sys
 from pathlib import Path
 from typing import Literal
 
+from integration_tests.drills.faults import armed
 from panekeeper import TimeInterval, agg, session, windowed
-from panekeeper.recovery.drill.faults import armed
 
 
 def main(folder: Path, how: str) -> None:

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from integration_tests.drills.faults.armed import kill_process
 from panekeeper import session
 from panekeeper.framework.core.steps import Tick
 from panekeeper.framework.testing.recorder import job_spec_for
 from panekeeper.framework.testing.spark_run import ListSink, SparkRun
 from panekeeper.framework.testing.steps import items_to_steps
 from panekeeper.framework.testing.vector import ResetItem, parse
-from panekeeper.recovery.drill.faults.armed import kill_process
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from integration_tests.drills.faults.armed import POINTS, release_commits
 from integration_tests.engine.readings import FILES, LOG
 from panekeeper.recovery.cli import main as cli
-from panekeeper.recovery.drill.faults.armed import POINTS, release_commits
 
 if TYPE_CHECKING:
     from integration_tests.engine.conftest import Readings

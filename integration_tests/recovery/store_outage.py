@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from integration_tests.drills.faults import armed
 from integration_tests.engine.conftest import shown
 from integration_tests.engine.readings import FILES, LOG
-from panekeeper.recovery.drill.faults import armed
 
 if TYPE_CHECKING:
+    from integration_tests.drills.faults.faulty_s3 import FaultyStore
     from integration_tests.engine.conftest import Readings
-    from panekeeper.recovery.drill.faults.faulty_s3 import FaultyStore
 
 IMPATIENT = {
     "fs.s3a.attempts.maximum": "1",

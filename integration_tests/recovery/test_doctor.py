@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 import jsonschema
 import pytest
 
+from integration_tests.drills.process.cluster import cluster
+from integration_tests.drills.process.launcher import environment
 from panekeeper.recovery.cli.doctor import DOCTOR
 from panekeeper.recovery.doctor.examine import examine
 from panekeeper.recovery.doctor.machine import PACKAGES
-from panekeeper.recovery.drill.process.cluster import cluster
-from panekeeper.recovery.drill.process.launcher import environment
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

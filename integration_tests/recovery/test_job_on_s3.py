@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from integration_tests.drills.faults.faulty_s3 import FaultyStore
 from integration_tests.engine.conftest import shown
 from integration_tests.engine.moto_s3 import bucket_at
 from integration_tests.engine.readings import FILES, LOG
 from integration_tests.recovery.store_outage import IMPATIENT, OnS3, Outage
 from panekeeper import CheckpointError, PanekeeperError
-from panekeeper.recovery.drill.faults.faulty_s3 import FaultyStore
 from panekeeper.recovery.restore.restore import restore
 from panekeeper.recovery.savepoint.catalog import savepoints, verify
 from panekeeper.recovery.savepoint.checkpoint_reader import read_checkpoint

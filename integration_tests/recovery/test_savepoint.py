@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from integration_tests.drills.faults import armed
 from integration_tests.engine.readings import FILES, LOG
 from integration_tests.recovery.table_upkeep import Upkeep
 from integration_tests.selection import first_before_release
 from panekeeper import CheckpointError, JobFailed
 from panekeeper.framework.declarations.errors import CorruptState
-from panekeeper.recovery.drill.faults import armed
 from panekeeper.recovery.errors import DamagedSavepoint, SavepointRefused, TableVersionLost
 from panekeeper.recovery.restore.clone import clone
 from panekeeper.recovery.restore.intent import STEPS

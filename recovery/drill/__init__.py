@@ -1,20 +1,5 @@
-"""Restart drills: break real jobs on purpose, resume them, and compare their tables with the expected ones.
+"""The drill of a user's own job: broken on purpose, resumed, and compared with an undisturbed run.
 
-actions.py            What can be done to a job in a drill: run, kill, savepoint, restore, damage, outage
-drill_setup.py        What a scenario run needs: its folder, its jobs, a seed
-jobs.py               Which jobs are drilled: one for each kind of window, and operators with state
-reduced_scenarios.py  The reduced matrix
-reference.py          What the tables of a user's own job hold after a run without a fault
-report.py             How the results are shown: as a table, as JSON-able fields, as a page of HTML
-runner.py             Which drills there are, in which order they run, and how each job's result is found
-scenario.py           What a scenario is
-scenario_input.py     Which files and which clock the jobs of a scenario get, and what happened to them
-scenario_run.py       How one scenario is run on some jobs, each run in a process of its own
-scenarios.py          Which actions a scenario consists of: the full matrix
-expected/             What the tables should hold, computed from the input alone, and the comparison
-faults/               What breaks a job, and what shows that it was hit
-process/              The programs that a drill starts and kills
-steps/                Actions that take several programs, or act on running jobs
-
-Start with `recovery/drill/scenarios.py`. A drill whose fault or result cannot be confirmed is "unknown", not passed.
+drills.py       Which drills there are, how each of them goes, and whether the tables are right after it
+own_process.py  The process that a drill starts: it runs the job, saves or restores it, and breaks where it is told
 """

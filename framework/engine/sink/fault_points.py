@@ -19,6 +19,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+STEPS = ("before-plan", "before-prepare", "before-delta", "before-commit", "after-commit", "after-delta-commit")
+"""Those of a batch."""
+
 Hook = Callable[[str, int, str], None]
 """Is given the name of the step, the number of the batch, and the path of the table that the step is about, if any."""
 

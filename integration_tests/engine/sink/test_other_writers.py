@@ -15,13 +15,13 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
+from integration_tests.drills.faults import armed
 from integration_tests.engine.readings import FILES, LOG
 from integration_tests.selection import first_before_release
 from panekeeper import Count, SinkError, Tumbling, agg, windowed
 from panekeeper.framework.engine.flow import processor
 from panekeeper.framework.engine.session.required_settings import session_settings
 from panekeeper.framework.engine.sink import spark_commits
-from panekeeper.recovery.drill.faults import armed
 from panekeeper.recovery.upkeep.maintain import maintain
 
 if TYPE_CHECKING:

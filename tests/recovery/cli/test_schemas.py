@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,7 @@ from deltalake import DeltaTable
 from panekeeper.framework.engine.job.lease import acquire
 from panekeeper.recovery.cli.main import SUBCOMMANDS, main
 from panekeeper.recovery.cli.output.schema import schema_of
-from panekeeper.recovery.drill.report import report_fields
-from panekeeper.recovery.drill.runner import Result
+from panekeeper.recovery.drill.drills import Result
 from panekeeper.recovery.jobs.remote import drain
 from panekeeper.recovery.upgrade.rescale import Rescaled
 from panekeeper.state.checkpoint.layout import JOB_FILE
@@ -58,7 +56,7 @@ COMMANDS: dict[str, Callable[[FakeCheckpoint, str], list[list[str]]]] = {
     "clone": lambda _, to: [["clone", to, "one", "--into", f"{to}-clone"]],
     "maintain": lambda job, to: [["maintain", job.root, "--savepoints", to], ["maintain", job.root, "--dry-run"]],
     "offsets": lambda job, _: [["offsets", job.root]],
-    "drill": lambda *_: [["drill", "--list", "--only", "no fault*"]],
+    "drill": lambda *_: [["drill", "--list", "--only", "kill"]],
 }
 
 
@@ -99,8 +97,8 @@ def test_what_a_drain_prints_fits_its_schema(job: FakeCheckpoint, capsys: pytest
 
 def test_results_of_drills_and_of_a_rescale_fit_their_schemas(capsys: pytest.CaptureFixture[str]) -> None:
     """As they are printed; running them takes Spark."""
-    result = Result(scenario="kill", check="batched", outcome="passed", rows=9, recover_seconds=2.0)
-    fields = report_fields([result], seed=1, began=datetime(2026, 1, 1, tzinfo=UTC))
+    result = Result(drill="kill", outcome="passed", rows=9, seconds=2.0)
+    fields = {"passed": True, "results": [asdict(result)]}
     jsonschema.validate(json.loads(json.dumps(fields)), schema_as_printed("drill", capsys))
     done = Rescaled(checkpoint="c", savepoint="s", location="l", old=2, new=4, values=9, busiest=1, idle=0)
     jsonschema.validate(asdict(done), schema_as_printed("rescale", capsys))

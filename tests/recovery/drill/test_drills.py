@@ -1,147 +1,113 @@
-"""Which drills there are, what is reported for those that cannot run, and how results are shown."""
+"""The drills of a user's own job: which there are, how tables are compared, and how results are shown."""
 
 from __future__ import annotations
 
-import json
-from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
-from panekeeper.framework.declarations.errors import DeclarationError
+from panekeeper.framework.engine.sink import fault_points
+from panekeeper.framework.engine.sink.fault_points import STEPS
 from panekeeper.recovery.cli.main import main
-from panekeeper.recovery.drill.actions import (
-    POINTS,
-    FillWhileIdle,
-    JumpClock,
-    KillExecutor,
-    Maintain,
-    MakeSavepoint,
-    RandomKills,
-    Reset,
-    Restore,
-    RestoreForged,
-)
-from panekeeper.recovery.drill.faults.armed import POINTS as FAULT_POINTS
-from panekeeper.recovery.drill.faults.damage import FaultNotConfirmed, damage_state, fill_disk
-from panekeeper.recovery.drill.jobs import DRILL_JOBS
-from panekeeper.recovery.drill.process.messages import USER_JOB, ProgramRequest
-from panekeeper.recovery.drill.reduced_scenarios import REDUCED
-from panekeeper.recovery.drill.report import format_html, format_table, passed, report_fields
-from panekeeper.recovery.drill.runner import Drills, Result
-from panekeeper.recovery.drill.scenarios import SCENARIOS
-from panekeeper.recovery.savepoint.manifest import checked_name
+from panekeeper.recovery.drill import drills
+from panekeeper.recovery.drill.drills import DRILLS, Result, _drill, _Failed, _NotBroken, _Run
+from panekeeper.recovery.drill.own_process import TABLES, Order, hook_of
 
-GOOD = Result(scenario="kill", check="batched", outcome="passed", rows=9, recover_seconds=2.0)
+ROWS: dict[str, list[Any]] = {"sensor": ["a", "a", "b"], "total": [1, 1, 2], "fired_at": [1, 2, 3]}
 
 
-def test_every_job_is_in_every_scenario_of_its_clock() -> None:
-    """The matrix has no holes but those of scenarios that name their jobs."""
-    found = {(one.scenario.name, check) for one in Drills().groups() for check in one.job_names}
-    assert found == {
-        (scenario.name, check.name)
-        for scenario in SCENARIOS
-        for check in DRILL_JOBS
-        if (check.name in scenario.job_names or not scenario.job_names)
-        and (scenario.uses_wall_clock == check.uses_wall_clock or scenario.job_names)
-    }
+def write(run: _Run, rows: dict[str, list[Any]]) -> None:
+    """Let the job write its log."""
+    write_deltalake(run.folder / TABLES / "log", pa.table(rows), mode="append")
 
 
-def test_the_reduced_matrix_has_every_job_and_nearly_every_fault() -> None:
-    """It leaves out combinations of faults and jobs, and only a few kinds of faults."""
-    groups = Drills(reduced=True).groups()
-    assert {name for one in groups for name in one.job_names} == {check.name for check in DRILL_JOBS}
-    whole, part = ({type(action) for one in all_ for action in one.actions} for all_ in (SCENARIOS, REDUCED))
-    assert whole - part == {RandomKills, KillExecutor, Maintain, Reset, FillWhileIdle, JumpClock, RestoreForged}
+@pytest.fixture
+def expected(tmp_path: Path) -> drills.Rows:
+    """The rows of an undisturbed run."""
+    run = _Run("job.py", tmp_path / "undisturbed")
+    write(run, ROWS)
+    return run.rows()
 
 
-def test_every_savepoint_of_a_scenario_has_a_name_that_it_can_have() -> None:
-    """Else its drill fails in the last of its minutes."""
-    actions = [action for scenario in (*SCENARIOS, *REDUCED) for action in scenario.actions]
-    names = {action.name for action in actions if isinstance(action, MakeSavepoint | Restore)}
-    assert {checked_name(name) for name in names} == names
+def drilled(monkeypatch: pytest.MonkeyPatch, folder: Path, expected: drills.Rows, what: Any) -> Result:
+    """Run a drill in which this happens."""
+    monkeypatch.setitem(DRILLS, "fake", what)
+    return _drill("fake", _Run("job.py", folder), expected)
 
 
-def test_every_fault_point_is_drilled() -> None:
-    """A new point of the commit protocol needs a name in `POINTS`."""
-    assert {point for point in POINTS.values() if point} == set(FAULT_POINTS)
+def test_a_drill_passes_with_the_rows_of_the_undisturbed_run(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, expected: drills.Rows
+) -> None:
+    """Each as often; when a row was written does not count."""
+    result = drilled(monkeypatch, tmp_path / "1", expected, lambda run: write(run, ROWS | {"fired_at": [7, 8, 9]}))
+    assert (result.outcome, result.rows, result.missing, result.extra, result.why) == ("passed", 3, 0, 0, "")
+    result = drilled(monkeypatch, tmp_path / "2", expected, lambda run: write(run, ROWS | {"total": [1, 3, 2]}))
+    assert (result.outcome, result.missing, result.extra) == ("failed", 1, 1)
+    result = drilled(monkeypatch, tmp_path / "3", expected, lambda _: None)
+    assert (result.outcome, result.missing, result.extra) == ("failed", 3, 0)
 
 
-def test_drills_are_picked_by_a_part_of_their_name_or_a_pattern() -> None:
-    """Scenario and job both count."""
-    assert {one.job_names for one in Drills(only="x batched").groups()} == {("batched",)}
-    assert [one.scenario.name for one in Drills(only="*slow*").groups()] == ["the object store is slow"]
-    with pytest.raises(DeclarationError, match="no drill is called 'nobody'"):
-        Drills(only="nobody").groups()
+@pytest.mark.parametrize(("error", "outcome"), [(_Failed, "failed"), (_NotBroken, "unknown")])
+def test_a_job_that_was_not_broken_shows_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, expected: drills.Rows, error: type[Exception], outcome: str
+) -> None:
+    """One that does not start again has failed."""
+
+    def raise_error(_: _Run) -> None:
+        raise error("because")
+
+    result = drilled(monkeypatch, tmp_path / "run", expected, raise_error)
+    assert (result.outcome, result.why) == (outcome, f"because; its folder is {tmp_path / 'run'}")
 
 
-def test_a_users_job_runs_the_scenarios_that_need_no_input_of_the_drill() -> None:
-    """A savepoint without a job file cannot be drilled."""
-    groups = Drills(job=Path("job.py")).groups()
-    assert {one.job_names for one in groups} == {(USER_JOB,)}
-    assert not any(one.scenario.uses_wall_clock for one in groups)
-    with pytest.raises(DeclarationError, match="--job"):
-        Drills(savepoint=("there", "one")).groups()
-
-
-def test_a_drill_beyond_the_budget_is_not_run_and_has_not_passed() -> None:
-    """No scenario is started once the budget is spent."""
-    results = Drills(budget_seconds=-1.0, only="x batched").run()
-    assert {one.outcome for one in results} == {"not run"}
-    assert not passed(results)
-
-
-@pytest.mark.parametrize("outcome", ["failed", "unknown", "skipped", "not run"])
-def test_only_a_pass_is_a_pass(outcome: str) -> None:
-    """One drill that did not pass is enough; so is none at all."""
-    bad = Result(scenario="kill", check="delta", outcome=outcome, why="<because>")  # type: ignore[arg-type]
-    assert passed([GOOD])
-    assert not passed([GOOD, bad])
-    assert not passed([])
-
-
-def test_a_report_is_shown_as_a_table_and_as_a_page() -> None:
-    """Both have the reasons of drills that did not pass; the page escapes text."""
-    bad = Result(scenario="kill", check="delta", outcome="failed", lost=2, rows=9, why="missing <a>")
-    fields = report_fields([GOOD, bad], seed=5, began=datetime(2026, 1, 2, tzinfo=UTC))
-    assert json.loads(json.dumps(fields))["outcomes"] == {"passed": 1, "failed": 1}
-    text = format_table(fields)
-    assert "failed: kill x delta: missing <a>" in text
-    assert "2 drills with seed 5, 2026-01-02T00:00:00+00:00: 1 failed, 1 passed" in text
-    html = format_html(fields)
-    assert "missing &lt;a&gt;" in html
-    assert "<script" not in html
-    assert "http" not in html
+def test_a_process_is_broken_at_its_step_of_its_batch_or_a_later_one_once(tmp_path: Path) -> None:
+    """And nowhere without an order; an installed job has no hook."""
+    checkpoint, away = tmp_path / "checkpoint", tmp_path / "checkpoint.away"
+    order = Order(
+        do="run", job="", folder=str(tmp_path), breakage="take checkpoint away", step="before-delta", number=2
+    )
+    hook = hook_of(order)
+    assert hook is not None
+    checkpoint.mkdir()
+    hook("before-delta", 1, "")
+    hook("before-plan", 2, "")
+    assert checkpoint.exists()
+    hook("before-delta", 3, "")
+    assert away.exists()
+    hook("before-delta", 4, "")
+    assert hook_of(Order(do="run", job="", folder="")) is None
+    assert fault_points.hook is None
 
 
 def test_the_command_lists_its_drills(capsys: pytest.CaptureFixture[str]) -> None:
-    """It refuses a wrong budget or page with an error in one line."""
-    assert main(["drill", "--list", "--only", "no fault x delta"]) == 0
-    assert capsys.readouterr().out == "no fault x delta\n"
-    with pytest.raises(SystemExit, match="2"):
-        main(["drill", "--budget", "soon"])
-    assert "argument --budget: the time is 'soon'" in capsys.readouterr().err
-    assert main(["drill", "--html", "/nowhere/drills.html"]) == 1
-    assert "the page cannot be written" in capsys.readouterr().err
+    """One for each step of a batch, savepoint, restore, pause and outages; a wrong name is an error in one line."""
+    assert main(["drill", "--list"]) == 0
+    listed = capsys.readouterr().out.splitlines()
+    assert [f"kill at {step}" for step in STEPS] == [name for name in listed if name.startswith("kill at ")]
+    others = {name for name in listed if not name.startswith("kill at ")}
+    assert others >= {"no fault", "kill during a savepoint", "kill during a restore", "pause past the lease"}
+    assert others >= {"checkpoint away", "tables away"}
+    assert main(["drill", "--list", "--only", "nobody"]) == 1
+    assert "no drill is called 'nobody'" in capsys.readouterr().err
+    assert main(["drill"]) == 1
+    assert "name the file that declares it: --job FILE" in capsys.readouterr().err
 
 
-def test_damage_without_a_state_file_is_not_confirmed(tmp_path: Path) -> None:
-    """A fault without effect shows nothing."""
-    with pytest.raises(FaultNotConfirmed, match="no state file"):
-        damage_state(tmp_path, "missing")
-
-
-def test_no_disk_is_filled_but_one_of_the_drill(tmp_path: Path) -> None:
-    """A folder on which nothing is mounted is on a disk that others use."""
-    with pytest.raises(FaultNotConfirmed, match="no disk of its own"):
-        fill_disk(tmp_path, leaving=0)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_request_is_read_as_it_was_saved(tmp_path: Path) -> None:
-    """Saving and loading a request changes no field."""
-    request = ProgramRequest(
-        do="run", job_names=("a", "b"), files="in", folder="jobs", events_file="events", point="mid-batch", batch=2
-    )
-    request.save(tmp_path / "request.json")
-    assert ProgramRequest.load(tmp_path / "request.json") == request
+def test_the_command_ends_with_an_error_after_a_difference(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And prints a table, with the reasons below it."""
+    results = [
+        Result(drill="no fault", outcome="passed", rows=3, seconds=1.0),
+        Result(drill="tables away", outcome="failed", rows=3, missing=2, why="the tables differ"),
+    ]
+    monkeypatch.setattr(drills, "run_drills", lambda *_: results)
+    assert main(["drill", "--job", "job.py"]) == 1
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0].split() == ["drill", "outcome", "rows", "missing", "extra", "seconds"]
+    assert printed[-1] == "tables away: the tables differ"
+    results.pop()
+    assert main(["drill", "--job", "job.py", "--json"]) == 0

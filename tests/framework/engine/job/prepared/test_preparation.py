@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from integration_tests.drills.faults.pause import let_lease_expire
 from panekeeper.framework.declarations.errors import CheckpointInUse
 from panekeeper.framework.engine.job.lease import Lease, acquire
 from panekeeper.framework.engine.job.prepared import preparation
 from panekeeper.framework.engine.job.prepared.preparation import Preparation
 from panekeeper.framework.engine.sink.protocol import BatchContext
-from panekeeper.recovery.drill.faults.pause import let_lease_expire
 from panekeeper.state.checkpoint.folder import LocalFolder
 from panekeeper.state.checkpoint.layout import LOCK_FILE
 from panekeeper.state.prepared import PreparedBatch, prepare, read_prepared

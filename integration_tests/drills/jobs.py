@@ -1,0 +1,199 @@
+"""The jobs of a drill: one for each kind of window, and operators with state. Each has an oracle.
+
+A job with `uses_wall_clock` has windows of hours, so that the minutes which a drill takes change nothing. It is run in
+scenarios about time only. The other jobs take the time from the rows, or use no time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from integration_tests.drills.expected import arrival_oracle as oracle
+from integration_tests.drills.expected import state_oracle
+from integration_tests.drills.expected.arrival_oracle import HOUR, Oracle
+from integration_tests.drills.expected.compare import TableComparison
+from integration_tests.drills.expected.history import COLUMNS
+from integration_tests.drills.process.operators import EvictOnDrainOperator, RunningTotalOperator
+from panekeeper.framework.declarations import aggregates as agg
+from panekeeper.framework.declarations.durations import hours, minutes
+from panekeeper.framework.declarations.policies import Count, Delta, PartitionAge, Punctuation, Time
+from panekeeper.framework.declarations.windows import Batched, Sliding, TimeInterval, Tumbling, Window
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from panekeeper.framework.builder.outputs import Computation, DeltaJob
+
+_AGGREGATED = ("sensor", "n", "total", "first", "last", "reason")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DrillJob:
+    """One job, and how its tables are compared.
+
+    Attributes:
+        name: of the job; shown in reports as the check.
+        window: of the job, or of its first port.
+        oracle: returns a new oracle; called once for each comparison.
+        second_window: of the second port, if there is one. Small values go to the first port, large ones to the second.
+        options: arguments of `windowed`, in addition to name, partition key and number of key groups.
+        operator: computes the results, in place of the aggregates.
+        uses_wall_clock: whether the window's time is the wall clock.
+        tables: by role, how each table is compared.
+    """
+
+    name: str
+    window: Window
+    oracle: Callable[[], Oracle]
+    second_window: Window | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+    operator: type[RunningTotalOperator | EvictOnDrainOperator] | None = None
+    uses_wall_clock: bool = False
+    tables: dict[str, TableComparison] = field(
+        default_factory=lambda: {"log": TableComparison(columns=_AGGREGATED, identity=1)}
+    )
+
+    def declare(self, spark: SparkSession, files: Path, folder: Path, rejected: Sequence[int] = ()) -> DeltaJob:
+        """Return the declaration of the job.
+
+        Args:
+            spark: the session.
+            files: the input folder.
+            folder: the tables are written here, each in a subfolder with the name of its role.
+            rejected: rows with one of these values are refused, by a rule for each.
+        """
+        from panekeeper.framework.builder.ports import ports
+        from panekeeper.framework.builder.windowed import windowed
+
+        options: dict[str, Any] = {"name": self.name, "partition_by": "sensor", "key_groups": 2} | self.options
+        options["reject"] = {f"value {value}": f"value = {value}" for value in rejected}
+
+        def stream(condition: str) -> Any:
+            reader = spark.readStream.schema(COLUMNS).option("stream", condition)  # by which one of two is known
+            rows = reader.option("maxFilesPerTrigger", 1).json(str(files))
+            return windowed(rows.where(condition), **options)
+
+        if self.second_window is None:
+            windows = stream("true").window(self.window)
+        else:
+            small = f"value < {state_oracle.LARGE}"
+            windows = ports(stream(small).window(self.window), stream(f"NOT {small}").window(self.second_window))
+        computed = self._computed(windows)
+        return computed.to_delta(folder / "log", view=folder / "view" if "view" in self.tables else None)
+
+    def _computed(self, windows: Any) -> Computation:
+        if self.operator is not None:
+            computed: Computation = windows.operator(self.operator(), output=self.operator.output)
+            return computed
+        aggregates = {"n": agg.count(), "total": agg.sum("id")}
+        if not isinstance(self.window, TimeInterval):
+            aggregates |= {"first": agg.first("id"), "last": agg.last("id")}
+        aggregated: Computation = windows.aggregate(**aggregates)
+        return aggregated
+
+
+_ROW_CLOCK = {"arrival_time": "at"}
+
+DRILL_JOBS: tuple[DrillJob, ...] = (
+    DrillJob(name="tumbling-count", window=Tumbling(Count(3)), oracle=lambda: oracle.TumblingCount(3)),
+    DrillJob(
+        name="tumbling-time",
+        window=Tumbling(Time(hours(1))),
+        options=_ROW_CLOCK,
+        oracle=lambda: oracle.TumblingTime(by_row=True, period=HOUR),
+    ),
+    DrillJob(
+        name="sliding-count",
+        window=Sliding(evict=Count(4), trigger=Count(2)),
+        oracle=lambda: oracle.SlidingCount(4, 2),
+    ),
+    DrillJob(
+        name="sliding-time",
+        window=Sliding(evict=Time(hours(2)), trigger=Time(hours(1))),
+        options=_ROW_CLOCK,
+        oracle=lambda: oracle.SlidingTime(2 * HOUR, by_row=True, period=HOUR),
+    ),
+    DrillJob(
+        name="time-interval",
+        window=TimeInterval(hours(1), creation_period=minutes(30), discard_age=hours(1)),
+        options={"event_time": "seen"},
+        oracle=lambda: state_oracle.NaiveTimeInterval(HOUR, period=HOUR // 2, discard_age=HOUR),
+        tables={
+            "log": TableComparison(columns=("sensor", "pane_start", "n", "total", "refinement", "reason"), identity=2),
+            "view": TableComparison(columns=("sensor", "pane_start", "n", "total", "refinement", "reason"), identity=2),
+            "quarantine": TableComparison(columns=("reason", "event_time", "row.id"), identity=3),
+        },
+    ),
+    DrillJob(name="batched", window=Batched(retain=3, every=2), oracle=lambda: oracle.BatchedCount(3, 2)),
+    DrillJob(
+        name="delta",
+        window=Sliding(evict=Delta("value", 6), trigger=Count(2)),
+        oracle=lambda: oracle.SlidingDelta(6, 2),
+    ),
+    DrillJob(
+        name="punctuation",
+        window=Tumbling(Punctuation()),
+        options={"punctuation": "value % 4 = 0"},
+        oracle=lambda: oracle.PunctuationWindow(4),
+    ),
+    DrillJob(
+        name="state-handler",
+        window=Tumbling(Count(2)),
+        operator=RunningTotalOperator,
+        oracle=lambda: state_oracle.RunningTotal(2),
+        tables={"log": TableComparison(columns=("sensor", "windows", "total", "reason"), identity=2)},
+    ),
+    DrillJob(
+        name="two-ports",
+        window=Tumbling(Count(2)),
+        second_window=Tumbling(Count(3)),
+        operator=RunningTotalOperator,
+        oracle=lambda: state_oracle.RunningTotal(2, 3),
+        tables={"log": TableComparison(columns=("sensor", "windows", "total", "port", "reason"), identity=2)},
+    ),
+    DrillJob(
+        name="eviction-in-drain",
+        window=Tumbling(Count(4)),
+        operator=EvictOnDrainOperator,
+        oracle=lambda: state_oracle.EvictOnDrain(4),
+        tables={"log": TableComparison(columns=("sensor", "kind", "n", "total"), identity=2)},
+    ),
+    DrillJob(
+        name="clock-tumbling",
+        window=Tumbling(Time(hours(2))),
+        uses_wall_clock=True,
+        oracle=lambda: oracle.TumblingTime(period=2 * HOUR),
+    ),
+    DrillJob(
+        name="clock-sliding",
+        window=Sliding(evict=Time(hours(4)), trigger=Time(hours(2))),
+        uses_wall_clock=True,
+        oracle=lambda: oracle.SlidingTime(4 * HOUR, by_row=False, period=2 * HOUR),
+    ),
+    DrillJob(
+        name="clock-each",
+        window=Sliding(evict=Time(hours(4)), trigger=Time(hours(2)), catch_up="each"),
+        uses_wall_clock=True,
+        oracle=lambda: oracle.SlidingTime(4 * HOUR, by_row=False, period=2 * HOUR, catch_up="each"),
+    ),
+    DrillJob(
+        name="clock-batched",
+        window=Batched(within=hours(4), every=hours(2), retain=3),
+        uses_wall_clock=True,
+        oracle=lambda: oracle.BatchedTime(4 * HOUR, 3, period=2 * HOUR),
+    ),
+    DrillJob(
+        name="clock-partition-age",
+        window=Tumbling(Count(3), partition_eviction=PartitionAge(hours(2))),
+        uses_wall_clock=True,
+        oracle=lambda: oracle.TumblingCount(3, age=2 * HOUR),
+    ),
+)
+
+
+def drill_job(name: str) -> DrillJob:
+    """Return the job of that name."""
+    return next(job for job in DRILL_JOBS if job.name == name)
