@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from integration_tests.drills.faults.armed import IN_OTHER_THREADS, POINTS
 from integration_tests.engine.readings import FILES, LOG
 from integration_tests.selection import first_before_release
 from panekeeper import CheckpointError, IncompatibleCheckpoint, JobFailed
 from panekeeper.framework.engine.job import query
 from panekeeper.framework.engine.session.file_manager import FORMAT_SETTING
-from integration_tests.drills.faults.armed import IN_OTHER_THREADS, POINTS
 from panekeeper.recovery.savepoint.state_reader import digests
 
 if TYPE_CHECKING:
