@@ -17,11 +17,8 @@ import pyarrow as pa
 
 from panekeeper.state.errors import CorruptState, StateVersionError
 
-STATE_VERSION = 2
-"""Raised by one whenever stored bytes change meaning; every older version is read or refused by name.
-
-2: a segment of a pane's content may hold several slots (`IntervalRecord`). Those of version 1 hold one.
-"""
+STATE_VERSION = 1
+"""Raised by one whenever stored bytes change meaning; another version is refused by its number."""
 
 _MAGIC = b"PKS"
 _FRAME = struct.Struct("<3sBII")  # magic, version, body length, CRC-32 of the body
@@ -165,9 +162,9 @@ def _unframe(value: bytes) -> bytes:
     magic, version, length, checksum = _FRAME.unpack_from(value)
     if magic != _MAGIC:
         raise _damaged(f"it starts with {magic!r}, not with {_MAGIC!r}")
-    if not 1 <= version <= STATE_VERSION:
+    if version != STATE_VERSION:
         raise StateVersionError(
-            f"stored state has version {version}, this Panekeeper reads versions up to {STATE_VERSION}; "
+            f"stored state has version {version}, this Panekeeper reads version {STATE_VERSION}; "
             "run the version that wrote it, or flush the job there and start with a new checkpoint folder"
         )
     body = bytes(value[_FRAME.size :])

@@ -84,15 +84,15 @@ class PreparedBatch:
         large: name -> folder in the checkpoint with rows that are too many for the driver, packed.
         large_files: the files in these folders; without one of them rows would be missing.
         large_counts: name -> how many rows there are in them.
-        large_hashes: name -> hash of these rows, packed; empty if an earlier version wrote this.
+        large_hashes: name -> hash of these rows, packed.
         job: id of the checkpoint; another one has other state.
         sink_writer: the name under which a sink of the user's own gets the results; None: it gets nothing.
         is_flush: the job is finished with this batch.
-        declaration: by which it was computed, as it is recorded; empty if an earlier version wrote this.
+        declaration: by which it was computed, as it is recorded; empty for one that a restore records.
         drain_file: number of the control file with the newest drain that it has processed; None if there was none.
         resumed_us: when the run was started whose first batch this is, us since the epoch; None for any other batch.
-        identity: what the job is by which its state is found (`IDENTITY`); empty if an earlier version wrote this.
-        tables: what the job knew of its tables before it, as the lease has it; empty if an earlier version wrote this.
+        identity: what the job is by which its state is found (`IDENTITY`); empty for one that a restore records.
+        tables: what the job knew of its tables before it, as the lease has it.
     """
 
     number: int

@@ -25,8 +25,6 @@ class PaneRecord:
 
     complete: bool = False
     """The watermark has reached its end while the pane existed (docs/semantics.md section 6)."""
-    rounds: int = 0
-    """Not used any more: 0 in new records."""
     has_counts: bool = False
     """A segment ("fired", pane, 0) counts the firings of the partitions that were refined."""
 
@@ -44,8 +42,7 @@ class IntervalRecord:
     panes: dict[int, PaneRecord] = field(default_factory=dict)
     """Open panes by number k; the pane starts at k * period + offset."""
     segments: dict[int, int] = field(default_factory=dict)
-    """Stored partial aggregates: first slot (bucket of event time) -> how many slots its segment holds. In version 1,
-    stored rows, too: slot -> how many segments, numbered from 0."""
+    """Stored partial aggregates: first slot (bucket of event time) -> how many slots its segment holds."""
     row_runs: dict[tuple[int, int], int] = field(default_factory=dict)
     """Stored rows: first slot, and how many slots a segment holds -> how many such segments."""
     pending: pa.Table | None = None
@@ -58,7 +55,7 @@ class IntervalRecord:
             "watermark": self.watermark,
             "next_seq": self.next_seq,
             "flushed": self.flushed,
-            "panes": [[k, p.complete, p.rounds, p.has_counts] for k, p in sorted(self.panes.items())],
+            "panes": [[k, p.complete, p.has_counts] for k, p in sorted(self.panes.items())],
             "segments": sorted(self.segments.items()),
             "row_runs": [[*run, values] for run, values in sorted(self.row_runs.items())],
         }
@@ -74,9 +71,9 @@ class IntervalRecord:
             watermark=fields["watermark"],
             next_seq=fields["next_seq"],
             flushed=fields["flushed"],
-            panes={k: PaneRecord(complete, rounds, has_counts) for k, complete, rounds, has_counts in fields["panes"]},
+            panes={k: PaneRecord(complete, has_counts) for k, complete, has_counts in fields["panes"]},
             segments=dict(fields["segments"]),
-            row_runs={(first, slots): values for first, slots, values in fields.get("row_runs", [])},
+            row_runs={(first, slots): values for first, slots, values in fields["row_runs"]},
             pending=tables.get("pending"),
         )
 

@@ -29,7 +29,7 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "$date": date.fromisoformat,
     "$timedelta": lambda us: timedelta(microseconds=us),
     "$decimal": Decimal,
-    "$float": lambda text: float(text.removeprefix("np.float64(").removesuffix(")")),  # as it once was written
+    "$float": float,
     "$np.float64": np.float64,
     "$pd.Timestamp": lambda parts: _of_pandas("Timestamp", *parts),
     "$pd.Timedelta": lambda parts: _of_pandas("Timedelta", *parts),

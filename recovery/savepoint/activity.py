@@ -77,14 +77,12 @@ def _since(archive: Archive, file: str) -> datetime | None:
         archive.get(file, LimitedSink(data, _MAX_BYTES, file))
         marker = json.loads(data.getvalue())
         since = datetime.fromisoformat(marker["since"])
-        return None if since.tzinfo is None or _was_killed(marker.get("process")) else since
+        return None if since.tzinfo is None or _was_killed(marker["process"]) else since
     except (FileNotFoundError, DamagedSavepoint, AttributeError, KeyError, TypeError, ValueError, RecursionError):
         return None
 
 
-def _was_killed(process: Mapping[str, Any] | None) -> bool:
-    """Return whether a process is known to have ended: it was one of this host. An older version recorded none."""
-    if process is None:
-        return False
+def _was_killed(process: Mapping[str, Any]) -> bool:
+    """Return whether a process is known to have ended: it was one of this host."""
     owner = LeaseOwner.from_fields({"name": "", "token": "", "since": 0, "seen": 0, **process})
     return owner.is_on_this_machine and not owner.is_alive(0)

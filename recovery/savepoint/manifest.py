@@ -27,11 +27,8 @@ from panekeeper.recovery.storage.blobs import SavedFile
 from panekeeper.recovery.storage.delta_log import SavedTable
 from panekeeper.state.checkpoint.last_savepoint import LastSavepoint
 
-FORMAT_VERSION = 2
-"""Goes up when the meaning of a manifest changes; every older version is read, or refused with its number.
-
-2: a table has the checksum of its commit.
-"""
+FORMAT_VERSION = 1
+"""Goes up when the meaning of a manifest changes; another version is refused by its number."""
 
 _KIND = "panekeeper savepoint"
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
@@ -172,9 +169,9 @@ def _content(data: bytes, name: str, key: bytes | None) -> dict[str, Any]:
             f"{manifest_file(name)} was not written by Panekeeper; remove it, or use another location"
         )
     version = whole["format"]
-    if not isinstance(version, int) or isinstance(version, bool) or version > FORMAT_VERSION:
+    if version != FORMAT_VERSION or isinstance(version, bool):
         raise NewerSavepoint(
-            f"savepoint {name!r} has format {repr(version)[:20]}, this Panekeeper reads up to {FORMAT_VERSION}; "
+            f"savepoint {name!r} has format {repr(version)[:20]}, this Panekeeper reads format {FORMAT_VERSION}; "
             "use the version that wrote it"
         )
     content = whole.get("content")

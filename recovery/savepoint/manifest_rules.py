@@ -131,11 +131,11 @@ def _folder(value: Any, name: str) -> str:
 def _tables(value: Any, name: str) -> dict[str, SavedTable]:
     found = {}
     for role, table in _mapping(value, name).items():
-        if role not in ROLES or not isinstance(table, dict) or set(table) - {"sha256"} != {"path", "version"}:
+        if role not in ROLES or not isinstance(table, dict) or set(table) != {"path", "version", "sha256"}:
             raise RuleBroken(f"{name} has more than {', '.join(ROLES)}, each with path, version and sha256")
         path, of_it = _text(table["path"], f"the path of table {role}"), f"of the commit of table {role}"
         version = _number(table["version"], f"the version of table {role}")
-        checksum = table.get("sha256")
+        checksum = table["sha256"]
         found[role] = SavedTable(
             path=path, version=version, sha256=None if checksum is None else _checksum(checksum, of_it)
         )

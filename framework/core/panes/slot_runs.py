@@ -103,8 +103,6 @@ class RowStorage:
         self._store = store
         self._columns = columns
         self._history = history
-        record.row_runs.update({(slot, 1): values for slot, values in record.segments.items()})  # of state version 1
-        record.segments.clear()
         self._runs = record.row_runs
         self._tables: dict[tuple[int, int], list[pa.Table]] = {}
 
@@ -177,7 +175,7 @@ class RowStorage:
 def _number(run: tuple[int, int], place: int) -> int:
     """Return the number of a value among all that begin with its slot, from its place among those of the same run.
 
-    >>> _number((7, 1), 3), _number((7, 2), 3)  # of one slot: as state version 1 has it
+    >>> _number((7, 1), 3), _number((7, 2), 3)
     (3, 4294967299)
     """
     return (run[1] - 1) * 2**32 + place

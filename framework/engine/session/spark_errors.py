@@ -18,7 +18,11 @@ from panekeeper.framework.engine.session.kafka import kafka_problem
 
 _RAISED = re.compile(r"^\s*(?:\w+\.)*(\w+): (.+)$")
 _LOCAL_FULL = ("No space left on device", "Disk quota exceeded")
-_STATE_LOST = ("CANNOT_LOAD_STATE_STORE", "STATE_STORE_", "RocksDBException", "FAILED_TO_READ_DELTA_FILE")
+_UNREADABLE = (
+    *("CANNOT_LOAD_STATE_STORE", "STATE_STORE_", "RocksDBException", "FAILED_TO_READ_DELTA_FILE"),
+    *("Incomplete log file", "CHECKPOINT_MISSING_METADATA_FILE", "FAILED_TO_READ_OPERATOR_METADATA"),
+)
+"""What Spark says of state, or of a log of its own, that it cannot read."""
 _STORE_AWAY = re.compile(
     r"AWSServiceThrottledException|Service: S3, Status Code: 5\d\d|s3a\.\S*Timeout|Unable to execute HTTP request"
 )
@@ -69,9 +73,9 @@ def translate(error: BaseException, job: str) -> PanekeeperError:
             f"job {job!r} stopped because a disk is full; make room and start it again: it resumes with the same batch"
         )
     away = _store_problem(text)
-    if away is None and any(words in text for words in _STATE_LOST):
+    if away is None and any(words in text for words in _UNREADABLE):
         return CorruptState(
-            f"the stored state of job {job!r} cannot be loaded ({first_line(error)}); "
+            f"Spark cannot read the checkpoint of job {job!r}: {first_line(error)}; "
             "restore this checkpoint from a savepoint, or start with a new checkpoint folder"
         )
     problem = away or kafka_problem(text)

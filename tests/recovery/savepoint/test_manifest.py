@@ -67,7 +67,7 @@ def test_a_file_of_someone_else_is_foreign(data: bytes) -> None:
 def test_a_newer_format_is_reported_before_its_content_is_checked() -> None:
     """Its checksum may be computed otherwise."""
     whole = json.loads(MANIFEST.encode()) | {"format": 3, "sha256": "?"}
-    with pytest.raises(NewerSavepoint, match="has format 3, this Panekeeper reads up to 2"):
+    with pytest.raises(NewerSavepoint, match="has format 3, this Panekeeper reads format 1"):
         Manifest.decode(json.dumps(whole).encode(), "one")
 
 

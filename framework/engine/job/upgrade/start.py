@@ -27,7 +27,6 @@ from panekeeper.framework.engine.sink.fault_points import fault_point
 from panekeeper.state.checkpoint.compatibility import compare_declarations
 from panekeeper.state.checkpoint.job_record import JobRecord, read_record, write_record, write_tables
 from panekeeper.state.checkpoint.run_record import last_batches
-from panekeeper.state.codec import STATE_VERSION
 from panekeeper.state.log import logger
 from panekeeper.state.records import IntervalRecord
 from panekeeper.state.spark_logs.offsets import offset_lines
@@ -69,8 +68,8 @@ def upgraded_record(files: CheckpointFiles, known: JobRecord, declared: Mapping[
 
 
 def record_upgrade(files: CheckpointFiles, record: JobRecord) -> None:
-    """Record the declaration and the state version of this start, if they are others than those of the last start."""
-    before, record = read_record(files), replace(record, state_version=STATE_VERSION)
+    """Record the declaration of this start, if it is another one than that of the last start."""
+    before = read_record(files)
     if before is None or before == record:
         return
     fault_point("during-upgrade", 1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -20,7 +19,7 @@ from panekeeper.framework.core.job_spec import EVENT_TIME, JobSpec
 from panekeeper.framework.core.key_group import KeyGroupRunner
 from panekeeper.framework.core.panes.slot_runs import ROWS_KIND, SLICES_KIND, SliceStorage
 from panekeeper.framework.core.steps import Rows, Step, Watermark
-from panekeeper.state.codec import decode_header, decode_table, encode_header, encode_table
+from panekeeper.state.codec import decode_table
 from panekeeper.state.store import MemoryStore
 
 RUN = 2**15
@@ -201,40 +200,3 @@ def test_a_pane_that_many_batches_add_rows_to_costs_each_of_them_the_same() -> N
     found = results("rows", [store], [[Watermark(1_000 * S)]])
     assert max(len(row["n"]) for row in found) == 400
     assert not store.entries
-
-
-@pytest.mark.parametrize("text", [1, 9_000])
-@pytest.mark.parametrize("content", CONTENTS)
-def test_slots_that_version_1_stored_each_for_itself_are_read_and_joined(content: str, text: int) -> None:
-    """As the first batch after an update does it."""
-    first: list[Step] = [rows(range(0, 600, 20), text)]
-    second: list[Step] = [Watermark(100 * S), rows(range(90, 640, 100), text)]
-    last: list[Step] = [Watermark(2_000 * S)]
-    old = MemoryStore()
-    expected = results(content, [MemoryStore()], [[*first, *second, *last]])
-    before = results(content, [old], [first])
-    old = as_version_1(old)
-    assert len(old.entries) == 30
-    assert in_order(before + results(content, [old] * 2, [second, last])) == expected
-    assert not old.entries
-
-
-def as_version_1(store: MemoryStore) -> MemoryStore:
-    """The same state as version 1 of the format has it: a value for each slot, and its number in each frame."""
-    fields, tables = decode_header(store.header or b"")
-    assert bool(fields["segments"]) != bool(fields["row_runs"])
-    single = MemoryStore()
-    for (kind, _, number), value in store.entries.items():
-        assert number % 2**32 == 0
-        content = decode_table(value)
-        for slot in set(content.column("_slice").to_pylist()):
-            own = content.filter(pc.equal(content.column("_slice"), slot))
-            single.entries[kind, slot, 0] = _frame_1(encode_table(own))
-    del fields["row_runs"]
-    fields["segments"] = [[slot, 1] for _, slot, _ in sorted(single.entries)]
-    single.header = _frame_1(encode_header(fields, tables))
-    return single
-
-
-def _frame_1(value: bytes) -> bytes:
-    return value[:3] + struct.pack("<B", 1) + value[4:]

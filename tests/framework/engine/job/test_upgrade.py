@@ -83,15 +83,6 @@ def test_a_declaration_that_did_not_change_records_nothing(tmp_path: Path) -> No
     assert read_record(checkpoint.files) == checkpoint.known
 
 
-def test_a_start_raises_the_state_version_before_it_writes_state_of_that_version(tmp_path: Path) -> None:
-    """Whoever knows only the older one refuses the job then, and does not take new values for old ones."""
-    checkpoint = Checkpoint(tmp_path, declared(), begun=8)
-    checkpoint.known = replace(checkpoint.known, state_version=1)
-    write_record(checkpoint.files, checkpoint.known)
-    record_upgrade(checkpoint.files, checkpoint.start(declared()))
-    assert read_record(checkpoint.files) == replace(checkpoint.known, state_version=STATE_VERSION)
-
-
 @pytest.mark.parametrize("version", [0, STATE_VERSION + 1, None, "1"])
 def test_a_record_of_a_state_version_that_is_not_known_is_refused(tmp_path: Path, version: Any) -> None:
     """It says which one, and what to do."""

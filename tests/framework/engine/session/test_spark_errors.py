@@ -63,6 +63,10 @@ def test_errors_with_a_name_a_user_can_act_on() -> None:
     lost = translate(RuntimeError("[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error\n\tat org"), "x")
     assert type(lost) is CorruptState
     assert "restore this checkpoint from a savepoint" in str(lost)
+    said = "[STREAM_FAILED] Query terminated: Failed to read log file file:/cp/offsets/1. Incomplete log file"
+    log = translate(RuntimeError(f"{said}\n\tat org"), "x")
+    assert type(log) is CorruptState
+    assert str(log).startswith(f"Spark cannot read the checkpoint of job 'x': {said}; restore this checkpoint from")
     other = translate(RuntimeError("[SOMETHING] odd\n\tat org.apache"), "x")
     assert str(other) == "job 'x' stopped: [SOMETHING] odd"
 
