@@ -10,7 +10,7 @@ log.py          What are Panekeeper's loggers called, and which fields do their 
 prepared.py     What does a batch write, recorded before anything has it?
 records.py      Which fields of a key group are stored?
 snapshots.py    Do the names in a snapshot of Spark's state stay within its folder?
-spark_logs/     Can Spark's own logs of a checkpoint be read, and what do they say?
+spark_logs/     What do Spark's own logs of a checkpoint say of its batches?
 spark_store.py  How is a key group kept in Spark's state store?
 store.py        What does a store offer, and how is one kept in memory?
 upgrade/        Which changes of a declaration keep the state, and what do they leave behind?

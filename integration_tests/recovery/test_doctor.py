@@ -17,8 +17,7 @@ import pytest
 from integration_tests.drills.process.cluster import cluster
 from integration_tests.drills.process.launcher import environment
 from panekeeper.recovery.cli.doctor import DOCTOR
-from panekeeper.recovery.doctor.examine import examine
-from panekeeper.recovery.doctor.machine import PACKAGES
+from panekeeper.recovery.doctor import PACKAGES, examine
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

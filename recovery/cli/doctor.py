@@ -1,4 +1,4 @@
-"""The subcommand `doctor`: can this cluster run jobs (`recovery/doctor/`)?"""
+"""The subcommand `doctor`: can this cluster run jobs (`recovery/doctor.py`)?"""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _setting(text: str) -> tuple[str, str]:
 def _run(options: argparse.Namespace) -> dict[str, Any]:
     from panekeeper.framework.engine.session.s3_settings import is_s3
     from panekeeper.framework.engine.session.session import session
-    from panekeeper.recovery.doctor.examine import examine
+    from panekeeper.recovery.doctor import examine
 
     s3 = options.s3 or any(map(is_s3, options.places))
     spark = session("panekeeper-doctor", s3=s3, kafka=options.kafka, **dict(options.conf))
@@ -61,7 +61,7 @@ def _format(fields: dict[str, Any]) -> str:
 
 
 def _schema() -> Schema:
-    from panekeeper.recovery.doctor.examine import Examination
+    from panekeeper.recovery.doctor import Examination
 
     return object_schema(Examination, can_run=bool)
 

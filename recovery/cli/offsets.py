@@ -13,7 +13,7 @@ from panekeeper.recovery.cli.output.schema import Schema, object_schema, schema_
 from panekeeper.recovery.cli.subcommand import Subcommand, done_if
 
 if TYPE_CHECKING:
-    from panekeeper.recovery.kafka.offsets import SourceOffsets
+    from panekeeper.recovery.kafka import SourceOffsets
 
 
 def add_broker_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,7 +25,7 @@ def add_broker_arguments(parser: argparse.ArgumentParser) -> None:
 
 def deleted_messages_of(options: argparse.Namespace, offsets: SourceOffsets) -> list[dict[str, Any]]:
     """Return what the broker of `add_broker_arguments` no longer has."""
-    from panekeeper.recovery.kafka.retention import deleted_messages, read_config
+    from panekeeper.recovery.kafka import deleted_messages, read_config
 
     config = {} if options.kafka_config is None else read_config(options.kafka_config)
     return [asdict(one) for one in deleted_messages(offsets, options.bootstrap_servers, config=config)]
@@ -52,7 +52,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> dict[str, Any]:
-    from panekeeper.recovery.kafka.offsets import checkpoint_offsets, savepoint_offsets
+    from panekeeper.recovery.kafka import checkpoint_offsets, savepoint_offsets
 
     s3 = s3_options(options)
     if options.name is None:
@@ -75,7 +75,7 @@ def _format(fields: dict[str, Any]) -> str:
 
 def deleted_schema() -> Schema:
     """Return the schema of `deleted_messages_of`; null if no broker is given."""
-    from panekeeper.recovery.kafka.retention import DeletedMessages
+    from panekeeper.recovery.kafka import DeletedMessages
 
     return schema_of(list[DeletedMessages] | None)
 

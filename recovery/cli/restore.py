@@ -49,7 +49,7 @@ def _restore(options: argparse.Namespace) -> dict[str, Any]:
 
 def _deleted_messages(options: argparse.Namespace) -> list[dict[str, Any]]:
     """Return which messages that the restored job needs are gone; refuse to restore if there are any."""
-    from panekeeper.recovery.kafka.offsets import savepoint_offsets
+    from panekeeper.recovery.kafka import savepoint_offsets
 
     found = deleted_messages_of(options, savepoint_offsets(options.location, options.name, s3=s3_options(options)))
     if found and not options.dry_run:

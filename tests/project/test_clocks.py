@@ -9,7 +9,7 @@ import pytest
 from tests.project.sources import PRODUCT, name_of
 
 CLOCK = "state/checkpoint/clock.py"
-PROBE = "recovery/doctor/machine.py"
+PROBE = "recovery/doctor.py"
 """Reads the clock of a machine on which nothing of ours may be installed."""
 READINGS = {
     "time": {"time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns"},

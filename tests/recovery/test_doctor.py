@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from panekeeper.framework.engine.session.required_settings import DELTA_SETTINGS, STATE_PROVIDER, STATE_SETTINGS
-from panekeeper.recovery.doctor.checks import check_machines, check_settings
-from panekeeper.recovery.doctor.machine import PACKAGES, Machine, driver
+from panekeeper.recovery.doctor import PACKAGES, Machine, check_machines, check_settings, driver
 
 DRIVER = Machine(
     host="d", python="3.11", packages={**dict.fromkeys(PACKAGES, "2.1.0"), "panekeeper": "0.1.0"}, clock_s=0.0

@@ -10,7 +10,7 @@ import pytest
 
 from panekeeper.recovery.cli.main import main
 from panekeeper.recovery.errors import SavepointError
-from panekeeper.recovery.kafka.offsets import checkpoint_offsets
+from panekeeper.recovery.kafka import checkpoint_offsets
 from panekeeper.state.errors import CorruptState
 
 SETTINGS = {"batchWatermarkMs": 0, "batchTimestampMs": 1, "conf": {"spark.sql.shuffle.partitions": "4"}}

@@ -8,8 +8,7 @@ import pytest
 
 from panekeeper import SetupError
 from panekeeper.recovery.errors import BrokerUnavailable
-from panekeeper.recovery.kafka.offsets import SourceOffsets
-from panekeeper.recovery.kafka.retention import deleted_messages, read_config
+from panekeeper.recovery.kafka import SourceOffsets, deleted_messages, read_config
 
 OFFSETS = SourceOffsets(batch=3, sources={0: {"t": {"0": 5}}})
 

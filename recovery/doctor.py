@@ -1,0 +1,245 @@
+"""Can a cluster run jobs, and if not, what is missing where?
+
+What the driver and the executors have (Python, packages, clock), the settings of the session, and whether driver and
+executors can write a place for checkpoints and tables.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from panekeeper.framework.builder.places import qualified_path
+from panekeeper.framework.declarations.errors import DeclarationError
+from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
+from panekeeper.framework.engine.session.environment import class_is_loadable
+from panekeeper.framework.engine.session.required_settings import DELTA_EXTENSION, DELTA_SETTINGS, STATE_SETTINGS
+from panekeeper.framework.engine.session.spark_errors import first_line
+from panekeeper.state.checkpoint.clock import now_us
+from panekeeper.state.checkpoint.folder import local_path
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+PACKAGES = ("panekeeper", "pyspark", "pyarrow", "pandas", "numpy", "protobuf")
+"""What the Python workers of a job import."""
+_TASKS_AN_EXECUTOR = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class Machine:
+    """What runs on one host.
+
+    Attributes:
+        host: its name, as it names itself.
+        python: version, such as "3.11".
+        packages: versions of those of `PACKAGES` that are installed; "?" if only the code is there.
+        clock_s: seconds by which its clock is ahead of the driver's, at least; negative: behind; 0.0: not known to be.
+    """
+
+    host: str
+    python: str
+    packages: dict[str, str]
+    clock_s: float
+
+
+def driver() -> Machine:
+    """Return what this process has."""
+    (found,) = _probe(PACKAGES)(())
+    return _machine(found, now_us(), now_us())
+
+
+def executors(spark: SparkSession) -> list[Machine]:
+    """Return what each host has that runs tasks, in order of their names. Runs one small Spark job."""
+    context = spark.sparkContext
+    before = now_us()
+    tasks = max(2, context.defaultParallelism) * _TASKS_AN_EXECUTOR
+    found = context.parallelize(range(tasks), tasks).mapPartitions(_probe(PACKAGES)).collect()
+    after = now_us()
+    hosts = {one["host"]: one for one in found}
+    return [_machine(hosts[host], before, after) for host in sorted(hosts)]
+
+
+def _machine(found: dict[str, Any], before: int, after: int) -> Machine:
+    ahead = found["us"] - after if found["us"] > after else min(0, found["us"] - before)
+    own = {name: found[name] for name in ("host", "python", "packages")}
+    return Machine(**own, clock_s=round(ahead / 1e6, 3))
+
+
+def _probe(packages: tuple[str, ...]) -> Callable[[Iterable[Any]], Iterator[dict[str, Any]]]:
+    """Return a function that runs where nothing of Panekeeper is installed: Spark sends it by its code."""
+
+    def probe(_: Iterable[Any]) -> Iterator[dict[str, Any]]:
+        import socket
+        import sys
+        import time
+        from importlib import metadata, util
+
+        found = {}
+        for name in packages:
+            try:
+                found[name] = metadata.version(name)
+            except metadata.PackageNotFoundError:
+                if util.find_spec(name) is not None:
+                    found[name] = "?"
+        python = ".".join(map(str, sys.version_info[:2]))
+        yield {"host": socket.gethostname(), "python": python, "packages": found, "us": time.time_ns() // 1000}
+
+    return probe
+
+
+_MAX_CLOCK_S = 5.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """Something that is wrong.
+
+    Attributes:
+        level: error: jobs do not run; warning: they run, and something may not be as expected.
+        where: "session", the name of a host, or a place.
+        problem: what it is, and what to do.
+    """
+
+    level: Literal["error", "warning"]
+    where: str
+    problem: str
+
+
+def check_settings(settings: Mapping[str, str | None]) -> Iterator[Finding]:
+    """Yield what is wrong with the settings of a session."""
+    for name, wanted in DELTA_SETTINGS.items():
+        if wanted not in (settings.get(name) or ""):
+            yield Finding(level="error", where="session", problem=f"it has no Delta: set {name}={wanted}")
+    for name, wanted in STATE_SETTINGS.items():
+        if settings.get(name) != wanted:
+            problem = f"{name} is {settings.get(name)}; jobs set it to {wanted} for their queries"
+            yield Finding(level="warning", where="session", problem=problem)
+
+
+def check_machines(driver: Machine, executors: Sequence[Machine]) -> Iterator[Finding]:
+    """Yield what is wrong with the executors beside the driver."""
+    for one in executors:
+        if one.python != driver.python:
+            yield Finding(
+                level="error",
+                where=one.host,
+                problem=f"Python {one.python} runs there and {driver.python} in the driver: set spark.pyspark.python, "
+                "or send the driver's environment along (docs/clusters.md)",
+            )
+        for name in PACKAGES:
+            yield from _check_package(one, name, driver.packages.get(name), one.packages.get(name))
+        if abs(one.clock_s) > _MAX_CLOCK_S:
+            direction = "ahead of" if one.clock_s > 0 else "behind"
+            problem = f"its clock is {abs(one.clock_s):g} s {direction} the driver's: synchronise the clocks"
+            yield Finding(level="warning", where=one.host, problem=problem)
+
+
+def _check_package(machine: Machine, name: str, wanted: str | None, found: str | None) -> Iterator[Finding]:
+    if found is None:
+        problem = f"the Python package {name} is missing: install it there, or send it along (docs/clusters.md)"
+        yield Finding(level="error", where=machine.host, problem=problem)
+    elif wanted is not None and "?" not in (wanted, found) and found != wanted:
+        same_series = name != "panekeeper" and found.split(".")[0] == wanted.split(".")[0]
+        yield Finding(
+            level="warning" if same_series else "error",
+            where=machine.host,
+            problem=f"{name} {found} is there and {wanted} in the driver: install the same version",
+        )
+
+
+_ROWS = 1000
+
+
+def place_problem(spark: SparkSession, place: str) -> str | None:
+    """Return why jobs cannot use a place; None if they can. What it writes there, it removes again.
+
+    Args:
+        spark: the session of the jobs.
+        place: path or URL of a folder, which need not exist.
+    """
+    try:
+        folder = qualified_path(place)
+    except DeclarationError as error:
+        return str(error)
+    if ":/" not in place and local_path(folder) is not None and not str(spark.sparkContext.master).startswith("local"):
+        return (
+            "it is a folder of each machine: a cluster needs one that all of them share. Give it as a URL "
+            "(s3a://bucket/path), or as file:///path if every machine mounts the same disk there"
+        )
+    scratch = f"{folder.rstrip('/')}/_panekeeper_doctor_{uuid.uuid4().hex[:8]}"
+    try:
+        CheckpointFiles(spark, scratch).write_json("driver.json", {"written": True})
+        spark.range(_ROWS).write.parquet(f"{scratch}/executors")
+        found = spark.read.parquet(f"{scratch}/executors").count()
+    except Exception as error:  # noqa: BLE001 -- whatever it is, it is the result
+        return f"it cannot be written and read back: {first_line(error)}"
+    finally:
+        _remove(spark, scratch)
+    return None if found == _ROWS else f"executors wrote {_ROWS} rows to it, and {found} were read back"
+
+
+def _remove(spark: SparkSession, folder: str) -> None:
+    jvm: Any = spark._jvm  # noqa: SLF001 -- Hadoop's file systems are reached through the gateway only
+    path = jvm.org.apache.hadoop.fs.Path(folder)
+    path.getFileSystem(spark._jsc.hadoopConfiguration()).delete(path, True)  # noqa: SLF001 -- as above
+
+
+@dataclass(frozen=True, kw_only=True)
+class Examination:
+    """What was found.
+
+    Attributes:
+        spark: version of Spark.
+        java: version of the driver's Java.
+        master: where tasks run.
+        cores: tasks that can run at a time, as far as executors have registered.
+        driver: what this process has.
+        executors: what each host has that runs tasks.
+        findings: what is wrong; none: jobs can run.
+    """
+
+    spark: str
+    java: str
+    master: str
+    cores: int
+    driver: Machine
+    executors: tuple[Machine, ...]
+    findings: tuple[Finding, ...]
+
+    @property
+    def can_run(self) -> bool:
+        """Whether no finding keeps jobs from running."""
+        return not any(one.level == "error" for one in self.findings)
+
+
+def examine(spark: SparkSession, places: Sequence[str] = ()) -> Examination:
+    """Examine a session, the machines of its cluster, and places for checkpoints and tables.
+
+    Args:
+        spark: the session of the jobs.
+        places: paths or URLs; a small folder is written there and removed.
+    """
+    jvm: Any = spark._jvm  # noqa: SLF001 -- only the Java side knows its version and classes
+    settings = {name: spark.conf.get(name, None) for name in (*DELTA_SETTINGS, *STATE_SETTINGS)}
+    findings = list(check_settings(settings))
+    if not class_is_loadable(jvm, DELTA_EXTENSION):
+        problem = "its Java side has no Delta: give spark-submit the jars of Delta (docs/clusters.md)"
+        findings.append(Finding(level="error", where="session", problem=problem))
+    here, there = driver(), executors(spark)
+    findings += check_machines(here, there)
+    for place in places:
+        if (problem_there := place_problem(spark, place)) is not None:
+            findings.append(Finding(level="error", where=place, problem=problem_there))
+    return Examination(
+        spark=spark.version,
+        java=jvm.java.lang.System.getProperty("java.version"),
+        master=str(spark.sparkContext.master),
+        cores=spark.sparkContext.defaultParallelism,
+        driver=here,
+        executors=tuple(there),
+        findings=tuple(findings),
+    )
