@@ -20,7 +20,7 @@ help: ## Show this help
 demo: java $(VENV)/.installed-demo $(VENV)/.jars ## Run the worked example: flight delays, killed and resumed
 	@$(PYTHON) -m examples.flights
 
-test: java $(VENV)/.installed-dev $(VENV)/spark-classes.jsa ## Run the fast tests, then some of each kind on real Spark (twenty minutes or more)
+test: java $(VENV)/.installed-dev $(VENV)/spark-classes.jsa ## Run the fast tests, then some of each kind on real Spark (a quarter of an hour)
 	@echo "Fast tests"
 	@$(PYTHON) -m pytest tests --numprocesses auto
 	@echo "Tests on real Spark"

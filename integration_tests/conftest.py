@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -26,14 +28,24 @@ def spark() -> Iterator[SparkSession]:
     running.stop()
 
 
+SOON = 2
+"""So many tests of a file, those that come first and have no mark, are run by `make test`."""
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks what uses the shared session, so that `-m "not spark"` means what it says.
+    """Marks what uses the shared session, and what `make test` leaves out.
 
     The tests of the stack take minutes each: they come first, so that no worker is left with one at the end.
     """
+    unmarked: Counter[Path] = Counter()
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
+        if not any(item.get_closest_marker(name) for name in ("extended", "release")):
+            unmarked[item.path] += 1
+            if unmarked[item.path] > SOON:
+                item.add_marker(pytest.mark.extended)
     items.sort(key=lambda item: item.path.parent.name != "stack")
 
 

@@ -30,7 +30,7 @@ def read_back(out: Path, sensor: str) -> list[float]:
     return [row["value"] for row in map(json.loads, lines) if row["sensor"] == sensor]
 
 
-@pytest.mark.parametrize("sensor", ["kitchen", pytest.param("cellar", marks=pytest.mark.extended)])
+@pytest.mark.parametrize("sensor", ["kitchen", pytest.param("cellar", marks=pytest.mark.release)])
 def test_smoothing_is_the_mean_of_five_seconds_after_every_second_reading(
     spark: SparkSession, tmp_path: Path, sensor: str
 ) -> None:
@@ -72,7 +72,7 @@ def test_sessions_end_with_their_marks_and_feed_a_second_job(spark: SparkSession
     assert takings == [(1, 30), (2, 12)]
 
 
-@pytest.mark.extended
+@pytest.mark.release
 def test_the_average_of_a_plane_is_that_of_its_last_five_flights(spark: SparkSession, tmp_path: Path) -> None:
     """As pandas computes it over the whole month at once."""
     got: dict[str, Any] = {row.tailnum: row.delay for row in last_flights_of_a_plane.main(spark, tmp_path).collect()}

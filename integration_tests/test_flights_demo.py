@@ -113,7 +113,7 @@ def test_tables_are_the_same_after_any_kills(tmp_path: Path, undisturbed: Path) 
     assert content(out) == content(undisturbed)
 
 
-@pytest.mark.extended
+@pytest.mark.release  # Ctrl-C is tested on another job, and this one is killed
 def test_ctrl_c_stops_between_batches_and_the_next_run_resumes(tmp_path: Path, undisturbed: Path) -> None:
     """Interrupted, the demo ends its running batch, prints which, and resumes there when started again."""
     out = tmp_path / "demo"

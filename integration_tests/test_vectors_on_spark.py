@@ -35,11 +35,8 @@ EVERY_WAY: list[tuple[Any, Any]] = [("whole", "none"), ("each", "none"), (1, "no
 
 
 def _turn(at: int, name: str) -> Any:
-    """The way of the vector at this place; `make test` plays the thorough ones, a release most of the others."""
-    soon = VECTORS[name].parent.name == "vectors" and at % 8 == 1
-    other = pytest.mark.extended if soon else pytest.mark.release
-    marks = () if name in THOROUGH else other
-    return pytest.param(name, WAYS[at % len(WAYS)], marks=marks, id=name)
+    """The way of the vector at this place; continuous integration plays the thorough ones, a release all."""
+    return pytest.param(name, WAYS[at % len(WAYS)], marks=() if name in THOROUGH else pytest.mark.release, id=name)
 
 
 def check(spark: SparkSession, name: str, cut: Any, restart_after: Any) -> None:
@@ -61,9 +58,9 @@ def test_a_vector_gives_its_events_on_spark(spark: SparkSession, name: str, way:
 @pytest.mark.parametrize(
     ("name", "way"),
     [
-        pytest.param(name, EVERY_WAY[(at + step) % len(EVERY_WAY)], marks=mark)
+        pytest.param(name, EVERY_WAY[(at + step) % len(EVERY_WAY)], marks=pytest.mark.release)
         for at, name in enumerate(THOROUGH)
-        for step, mark in ((0, pytest.mark.extended), (2, pytest.mark.release))
+        for step in (0, 2)
     ],
     ids=str,
 )

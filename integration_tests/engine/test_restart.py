@@ -28,8 +28,12 @@ if TYPE_CHECKING:
     from panekeeper import BatchReport
 
 
-@pytest.mark.extended
-@pytest.mark.parametrize("point", [point for point in POINTS if point not in IN_OTHER_THREADS])
+@pytest.mark.parametrize(
+    "point",
+    first_before_release(
+        ("between-delta",), *((one,) for one in POINTS if one not in {"between-delta", *IN_OTHER_THREADS})
+    ),
+)
 def test_a_failure_at_any_step_changes_nothing(
     readings: Readings, fail_at: Callable[[str, int], None], point: str
 ) -> None:

@@ -1,4 +1,7 @@
-"""Every kind of window through every way to stop and come back, on Spark, against the memory engine."""
+"""Every way to stop and come back, on Spark, with several kinds of windows at once, against the memory engine.
+
+That every kind goes through every way is shown in memory: `tests/framework/testing/test_restart_stories.py`.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,14 @@ import os
 import signal
 import subprocess
 import sys
-from functools import cache
-from itertools import cycle
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from integration_tests.engine.restart_matrix import KINDS, WAYS, StoppedRun, vector
+from integration_tests.engine.restart_matrix import StoppedRun
+from integration_tests.engine.restart_stories import WAYS, kinds_of, vector, with_data
 from panekeeper.state.checkpoint.folder import LocalFolder
 from panekeeper.state.checkpoint.layout import prepared_file
 from panekeeper.state.checkpoint.run_record import last_batches
@@ -25,40 +28,19 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 
 
-ONE_WAY_EACH = set(zip(KINDS, cycle(way for way in WAYS if WAYS[way].stop != "kill"), strict=False))
-"""What `make test` plays: each kind comes back in one way, each way is taken. A release plays all pairs."""
+def _case(way: str, half: int) -> Any:
+    soon = pytest.mark.extended if WAYS[way].stop == "kill" else ()
+    return pytest.param(way, half, marks=pytest.mark.release if half else soon, id=f"{way}-{('', 'other ')[half]}half")
 
 
-def after(data: bool) -> str:  # noqa: FBT001 -- of the matrix
-    """What comes after the stop."""
-    return "data" if data else "nothing"
+CASES = [_case(way, half) for half in (0, 1) for way in WAYS]
 
 
-def _case(kind: str, way: str, *, data: bool) -> Any:
-    """One run. Those that were killed together are found by one process.
-
-    Of the others, half of the kinds in a way go on, with data or without, in turn; after a kill all go on in one of the
-    two. A release waits for all.
-    """
-    killed = WAYS[way].stop == "kill"
-    marks = [pytest.mark.xdist_group(f"{way}-{after(data)}")] if killed else []
-    if not data or (kind, way) not in ONE_WAY_EACH:
-        in_turn = (list(KINDS).index(kind) + list(WAYS).index(way)) % 4 == data
-        is_soon = data == WAYS[way].is_recorded if killed else in_turn
-        marks.append(pytest.mark.extended if is_soon else pytest.mark.release)
-    return pytest.param(kind, way, data, marks=marks, id=f"{kind}-{way}-{after(data)}-after")
-
-
-CASES = [_case(kind, way, data=data) for kind in KINDS for way in WAYS for data in (True, False)]
-
-
-@cache
-def killed(way: str, after_it: str, root: Path) -> Path:
-    """Return the folder of a run of every kind that a SIGKILL met in the midst of a batch."""
-    root /= f"{way}-{after_it}"
+def kill(way: str, half: int, root: Path) -> None:
+    """Leave in a folder a run of each of these kinds that a SIGKILL met in the midst of a batch."""
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
     done = subprocess.run(
-        [sys.executable, "-m", "integration_tests.engine.restart_matrix", str(root), way, after_it],
+        [sys.executable, "-m", "integration_tests.engine.restart_matrix", str(root), way, str(half)],
         env=os.environ | {"PYTHONPATH": path},
         cwd=ROOT,
         stdout=subprocess.DEVNULL,
@@ -66,30 +48,30 @@ def killed(way: str, after_it: str, root: Path) -> Path:
         check=False,
     )
     assert done.returncode == -signal.SIGKILL
-    return root
 
 
-@pytest.mark.parametrize(("kind", "way", "data"), CASES)
-def test_the_events_are_those_of_the_memory_engine(
-    kind: str,
-    way: str,
-    data: bool,  # noqa: FBT001 -- of the matrix
-    spark: SparkSession,
-    tmp_path: Path,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
+@pytest.mark.parametrize(("way", "half"), CASES)
+def test_the_events_are_those_of_the_memory_engine(way: str, half: int, spark: SparkSession, tmp_path: Path) -> None:
     """None is lost, none comes twice, and what is overdue comes first, with or without data after the stop."""
-    expected = play(vector(kind, WAYS[way], data=data))
+    kinds = kinds_of(way, half)
     if WAYS[way].stop == "kill":
-        folder = killed(way, after(data), tmp_path_factory.getbasetemp()) / kind
-        run = StoppedRun(kind, WAYS[way], spark, folder, data=data)
-        run.attach()
-        checkpoint = LocalFolder(run.checkpoint)
-        begun = last_batches(checkpoint)[0]
-        assert begun is not None
-        assert checkpoint.exists(prepared_file(0, begun)) == WAYS[way].is_recorded
-    else:
-        run = StoppedRun(kind, WAYS[way], spark, tmp_path, data=data)
-        run.begin()
-        run.stop()
-    assert difference(expected, run.come_back()) is None
+        kill(way, half, tmp_path)
+
+    def events(kind: str) -> list[dict[str, Any]]:
+        (tmp_path / kind).mkdir(exist_ok=True)
+        run = StoppedRun(kind, WAYS[way], spark, tmp_path / kind, data=with_data(kind, way))
+        if WAYS[way].stop == "kill":
+            run.attach()
+            checkpoint = LocalFolder(run.checkpoint)
+            begun, _ = last_batches(checkpoint)
+            assert begun is not None
+            assert checkpoint.exists(prepared_file(0, begun)) == WAYS[way].is_recorded
+        else:
+            run.begin()
+            run.stop()
+        return run.come_back()
+
+    with ThreadPoolExecutor() as pool:
+        found = dict(zip(kinds, pool.map(events, kinds), strict=True))
+    expected = {kind: play(vector(kind, WAYS[way], data=with_data(kind, way))) for kind in kinds}
+    assert {kind: wrong for kind in kinds if (wrong := difference(expected[kind], found[kind]))} == {}

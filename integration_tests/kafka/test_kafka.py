@@ -39,7 +39,7 @@ def test_a_message_with_a_broken_value_is_quarantined(topic: Topic) -> None:
     assert sorted(quarantined, key=str) == [("NO_NUMBER", "one"), ("NO_NUMBER", None)]
 
 
-@pytest.mark.extended
+@pytest.mark.release
 def test_new_partitions_of_a_topic_are_read_from_their_beginning(topic: Topic) -> None:
     """A job that runs again after the topic has grown reads all of them."""
     topic.send(10)
@@ -94,7 +94,7 @@ def test_a_savepoint_of_a_job_on_kafka_is_restored(topic: Topic) -> None:
     assert topic.results() == expected(20)
 
 
-@pytest.mark.extended
+@pytest.mark.release
 def test_a_restore_is_refused_if_messages_are_gone(topic: Topic, capsys: pytest.CaptureFixture[str]) -> None:
     """`offsets` prints where a savepoint continues, and with the broker's address what retention has taken since."""
     topic.send(6, sensors=1, partition=1)
@@ -124,7 +124,7 @@ def test_a_job_resumes_when_the_broker_is_back(topic: Topic) -> None:
     assert topic.results() == expected(16)
 
 
-@pytest.mark.extended
+@pytest.mark.release
 @pytest.mark.parametrize(
     ("options", "words"),
     [

@@ -12,7 +12,7 @@ from benchmarks.soak.__main__ import main
 pytestmark = [pytest.mark.xdist_group("kafka"), pytest.mark.spark]
 
 
-@pytest.mark.extended
+@pytest.mark.release  # it is run by itself, for longer
 def test_a_short_load_test_accounts_for_every_row(tmp_path: Path) -> None:
     """It sends, kills, starts again, drains and compares, and its figures say so."""
     run = ["--minutes", "0.3", "--rate", "1000", "--keys", "100", "--pane", "2", "--watermark", "1", "--kills", "1"]
