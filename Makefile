@@ -6,16 +6,17 @@ PYTHON := $(VENV)/bin/python
 PIP := $(PYTHON) -m pip --disable-pip-version-check --quiet
 PIP_VERSION := 'pip>=25.1,<27' # the first that knows dependency groups
 LOCK := requirements.lock
+SPARK := $(shell sed -n 's/^pyspark==//p' $(LOCK))
 ON_SPARK := $(PYTHON) -m pytest integration_tests --numprocesses 2 --dist loadgroup --durations 10
 CODE := $(wildcard panekeeper examples benchmarks tests integration_tests conftest.py)
 
 .NOTPARALLEL:
-.PHONY: help demo test test-rest test-release test-all fast lint bench soak drill images stack lock clean java
+.PHONY: help demo test test-rest test-4.1 on-older-spark test-release test-all fast lint bench soak drill images stack lock clean java
 
 help: ## Show this help
 	@echo "Panekeeper: windows for PySpark streams. Needs Python >= 3.11 and Java 17 or 21."
 	@echo
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9.-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: java $(VENV)/.installed-demo $(VENV)/.jars ## Run the worked example: flight delays, killed and resumed
 	@$(PYTHON) -m examples.flights
@@ -30,11 +31,18 @@ test-rest: java $(VENV)/.installed-dev $(VENV)/spark-classes.jsa ## Run what `ma
 	@echo "The other tests on real Spark"
 	@$(ON_SPARK) -m "extended"
 
+test-4.1: java ## Run one of each kind on Spark 4.1, from .venv-4.1 (six minutes)
+	@$(MAKE) --no-print-directory on-older-spark VENV=.venv-4.1 SPARK=4.1.4
+
+on-older-spark: $(VENV)/.installed-spark $(VENV)/.jars
+	@echo "Tests on Spark $(SPARK)"
+	@$(ON_SPARK) -m "spark_4_1"
+
 test-release: java $(VENV)/.installed-dev $(VENV)/spark-classes.jsa ## Run what only a release waits for: further combinations (an hour; needs Docker and `make images`)
 	@echo "The tests on real Spark before a release"
 	@$(ON_SPARK) -m "release"
 
-test-all: test test-rest test-release ## Run all tests
+test-all: test test-rest test-4.1 test-release ## Run all tests
 
 fast: $(VENV)/.installed-dev ## Run the tests that start no Java
 	@$(PYTHON) -m pytest tests --numprocesses auto
@@ -66,7 +74,7 @@ lock: $(PYTHON) ## Write requirements.lock anew: the newest versions that fit py
 		--python-version 3.11 --all-extras --group dev --output-file $(LOCK) pyproject.toml
 
 clean: ## Remove .venv and everything made by tools and examples (the shared cache stays)
-	@rm -rf $(VENV) .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist out spark-warehouse artifacts
+	@rm -rf $(VENV) .venv-4.1 .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist out spark-warehouse artifacts
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 java:
@@ -75,14 +83,16 @@ java:
 $(PYTHON):
 	@python=$$(tools/find-python) && echo "Making $(VENV) with $$python" && "$$python" -m venv --clear $(VENV)
 
-# The versions are those of the lock: what is tested here is what was tested everywhere.
+# The versions are those of the lock, but for an older Spark: what is tested here is what was tested everywhere.
 $(VENV)/.installed-demo: INSTALL := --editable '.[demo]'
 $(VENV)/.installed-dev: INSTALL := --editable '.[demo,kafka,s3,prometheus,completion]' --group dev
+$(VENV)/.installed-spark: INSTALL := --editable '.[demo,kafka,s3,prometheus,completion]' --group test
 
 $(VENV)/.installed-%: pyproject.toml $(LOCK) | $(PYTHON)
 	@echo "Installing packages into $(VENV) (some minutes the first time)"
 	@$(PIP) install --upgrade $(PIP_VERSION)
-	@$(PIP) install --constraint $(LOCK) $(INSTALL)
+	@sed 's/^pyspark==.*/pyspark==$(SPARK)/' $(LOCK) >$(VENV)/versions.txt
+	@$(PIP) install --constraint $(VENV)/versions.txt $(INSTALL)
 	@touch $@
 
 $(VENV)/.jars:

@@ -32,6 +32,7 @@ def rows_printed(program: str, folder: Path, python: str | Path = sys.executable
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
 
 
+@pytest.mark.spark_4_1
 def test_the_first_program_of_the_readme_works_as_printed_and_resumes(tmp_path: Path) -> None:
     """Five panes of UA have fired; a later file moves the watermark, which fires three of AA and none twice."""
     program = first_program()

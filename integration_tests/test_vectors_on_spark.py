@@ -35,8 +35,9 @@ EVERY_WAY: list[tuple[Any, Any]] = [("whole", "none"), ("each", "none"), (1, "no
 
 
 def _turn(at: int, name: str) -> Any:
-    """The way of the vector at this place; continuous integration plays the thorough ones, a release all."""
-    return pytest.param(name, WAYS[at % len(WAYS)], marks=() if name in THOROUGH else pytest.mark.release, id=name)
+    """The way of the vector at this place; a release plays all, others the thorough ones, on Spark 4.1, too."""
+    marks = pytest.mark.spark_4_1 if name in THOROUGH else pytest.mark.release
+    return pytest.param(name, WAYS[at % len(WAYS)], marks=marks, id=name)
 
 
 def check(spark: SparkSession, name: str, cut: Any, restart_after: Any) -> None:

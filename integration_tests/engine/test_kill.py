@@ -43,7 +43,7 @@ def run(folder: Path, *arguments: str, **environment: str) -> int:
 @pytest.mark.parametrize(
     "points",
     [
-        pytest.param((FIRST,), id="one of them"),
+        pytest.param((FIRST,), id="one of them", marks=pytest.mark.spark_4_1),
         pytest.param(tuple(point for point in POINTS if point != FIRST), id="the others", marks=pytest.mark.extended),
     ],
 )

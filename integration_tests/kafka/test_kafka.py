@@ -18,6 +18,7 @@ from panekeeper.recovery.savepoint.create import savepoint
 pytestmark = pytest.mark.xdist_group("kafka")
 
 
+@pytest.mark.spark_4_1
 def test_results_are_those_of_each_sensors_messages_in_order(topic: Topic) -> None:
     """The key of a message is the partition of its window: batches of seven messages, and a restart, change nothing."""
     topic.send(20)

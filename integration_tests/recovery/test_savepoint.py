@@ -64,6 +64,7 @@ def saved(readings: Readings) -> Saved:
     return Saved(readings)
 
 
+@pytest.mark.spark_4_1
 def test_a_job_restored_and_resumed_gives_the_same_results(saved: Saved) -> None:
     """Tables, state and source position are restored together; batches that are run again are not skipped."""
     saved.run(0, 1)

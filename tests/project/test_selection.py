@@ -22,13 +22,13 @@ LEFT_OUT = {
 
 
 def test_each_test_on_spark_is_run_by_one_of_the_targets() -> None:
-    """None by two, none by none: two targets select by a marker, the other by the absence of both."""
+    """None by two on one Spark, none by none: two targets select by a marker, the other by the absence of both."""
     lines = (ROOT / "Makefile").read_text(encoding="utf-8").splitlines()
     runs = [line for line in lines if "pytest integration_tests" in line or line.startswith("\t@$(ON_SPARK)")]
-    command, quick, rest, release = runs
+    command, quick, rest, older, release = runs
     assert command.startswith("ON_SPARK := $(PYTHON) -m pytest integration_tests ")
-    selected = [line.removeprefix("\t@$(ON_SPARK) -m ") for line in (quick, rest, release)]
-    assert selected == ['"not extended and not release"', '"extended"', '"release"']
+    selected = [line.removeprefix("\t@$(ON_SPARK) -m ") for line in (quick, rest, older, release)]
+    assert selected == ['"not extended and not release"', '"extended"', '"spark_4_1"', '"release"']
     assert _collected("extended and release") == []
 
 
@@ -43,7 +43,7 @@ def test_continuous_integration_runs_all_but_what_only_a_release_waits_for() -> 
     """The README's command, and most of what it leaves out."""
     lines = (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
     stages = [line.split()[1] for line in lines if line.startswith("make ")]
-    assert stages == ["lint", ".venv/.jars", "images", "test", "test-rest"]
+    assert stages == ["lint", ".venv/.jars", "images", "test", "test-rest", "test-4.1"]
 
 
 def _collected(marks: str) -> list[str]:
